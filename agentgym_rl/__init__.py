@@ -1,0 +1,2 @@
+"""Train language-model agents in text environments, on verl."""
+
