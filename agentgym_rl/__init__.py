@@ -1,2 +1,1 @@
 """Train language-model agents in text environments, on verl."""
-

@@ -1,0 +1,64 @@
+"""``agentgym-rl check``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentgym_rl.cli.common import EnvName, Options, StyleOption, world_options
+
+if TYPE_CHECKING:
+    from agentgym_rl.envs.check import Finding
+
+SHOWN = 5
+"""Faults listed a check."""
+
+
+def command(
+    env: EnvName,
+    split: Annotated[str | None, typer.Option("--split", help="Only this split; every split where left out.")] = None,
+    n: Annotated[int, typer.Option("--n", help="Tasks to try in each split.")] = 20,
+    everything: Annotated[bool, typer.Option("--all", help="Try every task.")] = False,
+    style: StyleOption = "agentgym",
+    option: Options = None,
+) -> None:
+    """Check that a world keeps the contract; exit status 1 when it does not."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress
+    from rich.table import Table
+
+    from agentgym_rl.envs.check import check
+
+    with Progress(transient=True, console=Console(stderr=True)) as bar:
+        running = bar.add_task("", total=1)
+        report = check(
+            env,
+            split,
+            None if everything else n,
+            world_options(env, option, style),
+            progress=lambda title, share: bar.update(running, description=title, completed=share),
+        )
+    console = Console()
+    table = Table(title=f"{env}: {report.tasks} tasks of {', '.join(report.splits)}, {report.style} style")
+    table.add_column("check", no_wrap=True)
+    table.add_column("")
+    table.add_column("detail")
+    for finding in report.findings:
+        table.add_row(finding.name, _mark(finding), escape(_detail(finding)))
+    console.print(table)
+    raise typer.Exit(0 if report.passed else 1)
+
+
+def _mark(finding: Finding) -> str:
+    if finding.passed is None:
+        return "[yellow]skip[/yellow]"
+    return "[green]pass[/green]" if finding.passed else "[red]FAIL[/red]"
+
+
+def _detail(finding: Finding) -> str:
+    if not finding.faults:
+        return finding.detail
+    more = len(finding.faults) - SHOWN
+    return "\n".join(finding.faults[:SHOWN]) + (f"\n... and {more} more" if more > 0 else "")

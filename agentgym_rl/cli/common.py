@@ -1,0 +1,48 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Annotated, Any
+
+import typer
+
+from agentgym_rl.envs import env_class
+
+EnvName = Annotated[str, typer.Argument(help="Name of a world; `agentgym-rl envs` lists them.")]
+StyleOption = Annotated[str, typer.Option("--style", help="Wording of the world: agentgym or compact.")]
+MaxTurns = Annotated[
+    int | None, typer.Option("--max-turns", help="Turn limit of an episode; the world's own where left out.")
+]
+Difficulty = Annotated[
+    list[str] | None,
+    typer.Option("--difficulty", metavar="GLOB", help="Only tasks of a difficulty like this; may be repeated."),
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the world; may be repeated."),
+]
+
+
+def world_options(env: str, pairs: list[str] | None, style: str | None = None) -> dict[str, Any]:
+    """Constructor options of a world from ``KEY=VALUE`` texts; a value that is JSON is read as such.
+
+    Raises:
+        ValueError: a text has no ``=``, or the world has no such option.
+    """
+    options: dict[str, Any] = {} if style is None else {"style": style}
+    parameters = inspect.signature(env_class(env)).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+    takes_any = len(known) < len(parameters)
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"--option {pair!r} is not KEY=VALUE")
+        if key not in known and not takes_any:
+            raise ValueError(f"{env} has no option {key!r}; its options: {', '.join(known)}")
+        try:
+            options[key] = json.loads(value)
+        except json.JSONDecodeError:
+            options[key] = value
+    return options

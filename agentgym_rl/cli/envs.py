@@ -1,0 +1,34 @@
+"""``agentgym-rl envs``."""
+
+from __future__ import annotations
+
+from agentgym_rl.envs import TextEnv, available, make
+from agentgym_rl.envs.core import EnvError
+
+
+def command() -> None:
+    """List the installed worlds."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD)
+    for column in ("world", "splits", "turns", "oracle", "extra", "licence of the data"):
+        table.add_column(column, overflow="fold", no_wrap=column == "splits")
+    for name in available():
+        try:
+            env = make(name)
+        except (EnvError, ImportError, AttributeError) as error:  # one broken plug-in must not hide the others
+            table.add_row(name, "", "", "", "", f"[red]{escape(str(error))}[/red]")
+            continue
+        spec = env.spec
+        splits = "\n".join(f"{split} {len(indices):,}" for split, indices in spec.splits.items())
+        table.add_row(
+            name, splits, str(spec.max_turns), "yes" if _has_oracle(env) else "no", spec.extra or "none", spec.licence
+        )
+    Console().print(table)
+
+
+def _has_oracle(env: TextEnv) -> bool:
+    return type(env).oracle is not TextEnv.oracle

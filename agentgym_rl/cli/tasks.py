@@ -1,0 +1,63 @@
+"""``agentgym-rl tasks``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from agentgym_rl.cli.common import Difficulty, EnvName, Options, world_options
+
+MANY = 2000
+"""Above this many tasks goals are computed only when asked for."""
+
+
+def command(
+    env: EnvName,
+    split: Annotated[str, typer.Option("--split", help="Split to list.")] = "test",
+    n: Annotated[int | None, typer.Option("--n", help="Draw this many at random; all where left out.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the draw.")] = 0,
+    difficulty: Difficulty = None,
+    goals: Annotated[
+        bool, typer.Option("--goals", help=f"Show goals and digest for more than {MANY} tasks, too.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    option: Options = None,
+) -> None:
+    """List the tasks of a split, and the digest that identifies them."""
+    from agentgym_rl.data.panels import digest, label, sample
+    from agentgym_rl.envs import make
+
+    world = make(env, **world_options(env, option))
+    tasks = sample(world, split, difficulty or None, n, seed)
+    size = len(world.spec.splits[split])
+    with_goals = goals or len(tasks) <= MANY
+    found = digest(world, tasks) if with_goals else None
+    rows = [
+        {
+            "item_id": str(task),
+            "difficulty": world.difficulty(task),
+            **({"goal": world.goal(task)} if with_goals else {}),
+        }
+        for task in tasks
+    ]
+    if as_json:
+        head = {"env": env, "split": split, "split_size": size, "panel": label(split, difficulty, n, seed)}
+        typer.echo(json.dumps({**head, "digest": found, "tasks": rows}, ensure_ascii=False))
+        return
+    _print(rows, f"{len(tasks):,} of {size:,} tasks in {env} {split}; digest {found or 'not computed, add --goals'}")
+
+
+def _print(rows: list[dict[str, str]], total: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(box=None, pad_edge=False)
+    for position, column in enumerate(rows[0]):
+        table.add_column(column, no_wrap=position < 2)
+    for row in rows:
+        table.add_row(*row.values())
+    console.print(table)
+    console.print(f"[bold]{total}[/bold]")

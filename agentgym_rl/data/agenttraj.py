@@ -1,0 +1,144 @@
+"""AgentTraj: the JSON files of expert trajectories that AgentGym publishes.
+
+A file is a list of ``{"item_id", "conversations": [{"from", "loss", "value"}]}``. ``from`` is human or gpt; a
+conversation in the compact style starts with one message from system, an addition of this package. ``loss`` says
+whether a gpt message is learnt from, and is null for the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym_rl.data.files import write_text
+from agentgym_rl.envs.core import Message
+
+ROLES = {"human": "user", "gpt": "assistant", "system": "system"}
+SENDERS = {role: sender for sender, role in ROLES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One conversation with a world.
+
+    Raises:
+        ValueError: the messages are not a conversation, or a flag does not fit its message.
+    """
+
+    item_id: str
+    messages: tuple[Message, ...]
+    loss: tuple[bool | None, ...]
+    """For each message: True is learnt from, False is the assistant's but not learnt from, None is not the
+    assistant's."""
+
+    def __post_init__(self) -> None:
+        if not self.item_id:
+            raise ValueError("item_id is empty")
+        if not self.messages:
+            raise ValueError("the conversation has no messages")
+        if len(self.loss) != len(self.messages):
+            raise ValueError(f"{len(self.messages)} messages but {len(self.loss)} loss flags")
+        expected = "user"
+        for number, (message, loss) in enumerate(zip(self.messages, self.loss, strict=True), start=1):
+            role = message["role"]
+            if number == 1 and role == "system":
+                continue_with = "user"
+            elif role == expected:
+                continue_with = "assistant" if role == "user" else "user"
+            else:
+                raise ValueError(
+                    f"message {number} is from {SENDERS.get(role, role)!r}, expected {SENDERS[expected]!r}; after an "
+                    "optional system message human and gpt take turns"
+                )
+            if (role == "assistant") != isinstance(loss, bool):
+                wanted = "true or false" if role == "assistant" else "null"
+                raise ValueError(f"message {number} from {SENDERS[role]!r} has loss {json.dumps(loss)}, not {wanted}")
+            expected = continue_with
+
+    @classmethod
+    def of(cls, item_id: str, messages: Sequence[Message], start: int) -> Trajectory:
+        """A trajectory whose every reply after the first ``start`` messages is learnt from.
+
+        What follows the last reply is left out: nothing is learnt from it, and the published files end with a reply.
+        """
+        last = max((at for at, message in enumerate(messages) if message["role"] == "assistant"), default=0)
+        kept = tuple(messages[: last + 1])
+        loss = tuple(at >= start if message["role"] == "assistant" else None for at, message in enumerate(kept))
+        return cls(item_id, kept, loss)
+
+
+def read(path: str | Path) -> list[Trajectory]:
+    """The trajectories of a file. Keys of an entry that the format does not know are passed over.
+
+    Raises:
+        ValueError: the file is not AgentTraj JSON; names file, entry (from 1) and fault.
+    """
+    try:
+        entries = json.loads(Path(path).read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: not JSON (line {error.lineno}: {error.msg})") from error
+    if not isinstance(entries, list):
+        raise ValueError(f"{path}: expected a list of trajectories, found {_kind(entries)}")
+    trajectories = []
+    for number, entry in enumerate(entries, start=1):
+        try:
+            trajectories.append(decode(entry))
+        except ValueError as error:
+            raise ValueError(f"{path}, entry {number}: {error}") from error
+    return trajectories
+
+
+def write(path: str | Path, trajectories: Iterable[Trajectory]) -> None:
+    """Write trajectories to a file, whole."""
+    entries = [encode(trajectory) for trajectory in trajectories]
+    write_text(path, json.dumps(entries, ensure_ascii=False, indent=2) + "\n")
+
+
+def encode(trajectory: Trajectory) -> dict[str, Any]:
+    """A trajectory as one entry of a file."""
+    return {
+        "item_id": trajectory.item_id,
+        "conversations": [
+            {"from": SENDERS[message["role"]], "loss": loss, "value": message["content"]}
+            for message, loss in zip(trajectory.messages, trajectory.loss, strict=True)
+        ],
+    }
+
+
+def decode(entry: Any) -> Trajectory:
+    """A trajectory from one entry of a file.
+
+    Raises:
+        ValueError: the entry does not follow the format.
+    """
+    item_id = _field(entry, "item_id", str, "the entry")
+    messages: list[Message] = []
+    loss: list[bool | None] = []
+    for number, message in enumerate(_field(entry, "conversations", list, "the entry"), start=1):
+        where = f"message {number}"
+        sender = _field(message, "from", str, where)
+        if sender not in ROLES:
+            raise ValueError(f"{where} is from {sender!r}, expected one of {', '.join(ROLES)}")
+        messages.append({"role": ROLES[sender], "content": _field(message, "value", str, where)})
+        loss.append(message.get("loss"))
+    return Trajectory(item_id, tuple(messages), tuple(loss))
+
+
+def _field(value: Any, key: str, kind: type, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} is {_kind(value)}, expected an object")
+    if key not in value:
+        raise ValueError(f"{where} has no {key!r}; its keys: {', '.join(value) or 'none'}")
+    if not isinstance(value[key], kind):
+        raise ValueError(f"{key!r} of {where} is {_kind(value[key])}, expected {_KINDS[kind]}")
+    return value[key]
+
+
+_KINDS = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
+
+
+def _kind(value: Any) -> str:
+    return _KINDS.get(type(value), "a number")

@@ -1,0 +1,70 @@
+"""The model's side of an episode: messages in, replies out.
+
+Two kinds drive the same episode loop: :class:`Scripted`, a function from messages to text (tests, oracles, random
+policies), and :class:`agentgym_rl.rollout.tokens.TokenConversation`, which keeps the exact tokens of a language model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentgym_rl.envs.core import Message
+
+
+class ContextTooSmall(ValueError):
+    """The instruction and first observation leave no room for a reply: a configuration error, raised at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One reply of the model."""
+
+    text: str
+    span: tuple[int, int] = (0, 0)
+    """Span [start, end) in the response tokens."""
+    log_prob: float | None = None
+    aborted: bool = False
+
+
+class Conversation(Protocol):
+    """What the episode loop needs of a model."""
+
+    prompt_tokens: int
+    response_tokens: int
+
+    async def start(self, messages: list[Message]) -> None:
+        """Begin with the instruction and the first observation.
+
+        Raises:
+            ContextTooSmall: they do not fit into the prompt.
+        """
+
+    async def reply(self) -> Reply | None:
+        """The model's next message, or ``None`` when no token fits into the context any more."""
+
+    async def observe(self, observation: str) -> bool:
+        """Append what the world said; false, and nothing appended, when a reply to it would not fit."""
+
+
+class Scripted:
+    """A conversation whose replies come from a function of the messages so far."""
+
+    def __init__(self, policy: Callable[[list[Message]], str]) -> None:
+        self.policy = policy
+        self.messages: list[Message] = []
+        self.prompt_tokens = 0
+        self.response_tokens = 0
+
+    async def start(self, messages: list[Message]) -> None:
+        self.messages = list(messages)
+
+    async def reply(self) -> Reply | None:
+        text = self.policy(list(self.messages))
+        self.messages.append({"role": "assistant", "content": text})
+        return Reply(text)
+
+    async def observe(self, observation: str) -> bool:
+        self.messages.append({"role": "user", "content": observation})
+        return True

@@ -1,0 +1,88 @@
+"""What one episode leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Ending(str, Enum):
+    """Why an episode ended.
+
+    The first group is the agent's own doing and counts; the second is not, is retried as a whole episode, and is then
+    kept out of loss, group statistics and success rates, and counted in a metric of its own.
+    """
+
+    TERMINATED = "terminated"
+    """The world ended the task, solved or lost."""
+    TURN_LIMIT = "turn_limit"
+    """The horizon was reached, ours or the world's own."""
+    CONTEXT_LIMIT = "context_limit"
+    """The next observation or reply would not fit into the context."""
+    INVALID_LIMIT = "invalid_limit"
+    """Too many actions in a row that the world could not carry out (off unless configured)."""
+
+    ENV_ERROR = "env_error"
+    TIMEOUT = "timeout"
+    ABORTED = "aborted"
+
+    @property
+    def counts(self) -> bool:
+        """Whether the episode says something about the agent."""
+        return self not in (Ending.ENV_ERROR, Ending.TIMEOUT, Ending.ABORTED)
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """One reply of the model and what the world answered."""
+
+    response: str
+    action: str | None
+    """The command read from the reply; ``None`` when the reply could not be read and the world was not called."""
+    observation: str
+    """What the action led to; the last one of an episode is recorded here but never shown to the model."""
+    reward: float
+    invalid: bool
+    tokens: tuple[int, int] = (0, 0)
+    """Span [start, end) of the reply in the response tokens."""
+    log_prob: float | None = None
+    """Sum of the sampled tokens' log-probabilities, in nats."""
+    model_s: float = 0.0
+    world_s: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Episode:
+    """One episode: enough to read it, to learn from it and to count it."""
+
+    env: str
+    item_id: str
+    ending: Ending
+    reward: float
+    """Sum of the turns' rewards, in [0, 1]."""
+    success: bool
+    horizon: int
+    seed: int = 0
+    model_step: int = 0
+    """The global step of the weights that played it."""
+    messages: list[dict[str, str]] = field(default_factory=list)
+    """The conversation the model saw and wrote, without the observation that ended it."""
+    turns: list[Turn] = field(default_factory=list)
+    prompt_tokens: int = 0
+    response_tokens: int = 0
+    attempts: int = 1
+    error: str | None = None
+    """What the infrastructure said, for endings that do not count."""
+    tags: dict[str, Any] = field(default_factory=dict)
+    """Where it was played: panel, decoding, split."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {**asdict(self), "ending": self.ending.value}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Episode:
+        """The inverse of :meth:`to_dict`."""
+        turns = [Turn(**{**turn, "tokens": tuple(turn["tokens"])}) for turn in data["turns"]]
+        return cls(**{**data, "ending": Ending(data["ending"]), "turns": turns})

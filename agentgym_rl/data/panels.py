@@ -1,0 +1,106 @@
+"""Panels: fixed, named sets of tasks to measure on, each with a digest that changes when the tasks do."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from agentgym_rl.envs import Task, TextEnv, make
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Tasks of one world. Equal digests mean the same ids with the same goals and difficulties."""
+
+    name: str
+    env: str
+    item_ids: tuple[str, ...]
+    digest: str
+
+
+def select(
+    env: str,
+    split: str,
+    difficulty: Sequence[str] | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+) -> Panel:
+    """Draw a panel; see :func:`sample` for the arguments and errors.
+
+    The world is opened to be asked for goals and difficulties; no task is started.
+    """
+    world = make(env, **(options or {}))
+    tasks = sample(world, split, difficulty, n, seed)
+    return Panel(label(split, difficulty, n, seed), env, tuple(str(task) for task in tasks), digest(world, tasks))
+
+
+def sample(
+    env: TextEnv, split: str, difficulty: Sequence[str] | None = None, n: int | None = None, seed: int = 0
+) -> list[Task]:
+    """Tasks of a split, in order of their index.
+
+    A smaller ``n`` with the same seed draws a subset of a larger one. Goals are not computed.
+
+    Args:
+        difficulty: shell patterns such as ``depth [12]``; a task is kept when one of them matches its difficulty.
+        n: how many to draw at random without replacement; all of them where None.
+
+    Raises:
+        ValueError: the split is unknown, no task matches, or fewer than ``n`` do.
+    """
+    splits = env.spec.splits
+    if split not in splits:
+        raise ValueError(f"{env.spec.name} has no split {split!r}; its splits: {', '.join(splits)}")
+    if n is not None and n < 1:
+        raise ValueError(f"n is {n}; draw at least 1 task, or leave n out for the whole split")
+    indices = splits[split]
+    seen: set[str] = set()
+    chosen: list[Task] = []
+    for position in range(len(indices)) if n is None else _shuffled(len(indices), random.Random(seed)):
+        task = Task(env.spec.name, indices[position])
+        if difficulty is not None:
+            level = env.difficulty(task)
+            seen.add(level)
+            if not any(fnmatchcase(level, pattern) for pattern in difficulty):
+                continue
+        chosen.append(task)
+        if len(chosen) == n:
+            break
+    where = f"{env.spec.name} {split}"
+    if not chosen and difficulty is not None:
+        raise ValueError(
+            f"no task of {where} has a difficulty like {' or '.join(difficulty)}; there are: {', '.join(sorted(seen))}"
+        )
+    if n is not None and len(chosen) < n:
+        matching = "" if difficulty is None else f" with a difficulty like {' or '.join(difficulty)}"
+        raise ValueError(f"n is {n}, but {where} has only {len(chosen)} tasks{matching}")
+    return sorted(chosen, key=lambda task: task.index)
+
+
+def digest(env: TextEnv, tasks: Sequence[Task]) -> str:
+    """First 12 hex digits of the sha256 over one line ``item id, tab, goal, tab, difficulty`` a task."""
+    lines = (f"{task}\t{env.goal(task)}\t{env.difficulty(task)}\n" for task in tasks)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:12]
+
+
+def label(split: str, difficulty: Sequence[str] | None = None, n: int | None = None, seed: int = 0) -> str:
+    """A name for a selection that metric keys and file names can carry, e.g. ``test-depth_1-n20-seed0``."""
+    parts = [split, *(difficulty or ())]
+    if n is not None:
+        parts += [f"n{n}", f"seed{seed}"]
+    return "-".join(re.sub(r"[^A-Za-z0-9.]+", "_", part).strip("_") or "any" for part in parts)
+
+
+def _shuffled(size: int, rng: random.Random) -> Iterator[int]:
+    """``range(size)`` in random order, drawn lazily: memory grows with what is drawn, not with ``size``."""
+    moved: dict[int, int] = {}
+    for position in range(size):
+        other = rng.randrange(position, size)
+        yield moved.get(other, other)
+        moved[other] = moved.pop(position, position)

@@ -1,0 +1,50 @@
+"""The rules an episode is played by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSettings:
+    """Limits and wording of an episode; the same for training and evaluation unless a row says otherwise."""
+
+    style: str = "agentgym"
+    """Wording of instruction and observations: ``agentgym`` or ``compact``."""
+    max_turns: int | None = None
+    """Turn limit; ``None`` takes each world's own."""
+    turn_tokens: int = 512
+    """Most tokens of one reply."""
+    invalid_limit: int | None = None
+    """End an episode after this many invalid actions in a row; ``None`` never does."""
+    step_seconds: float = 60.0
+    """Most seconds for one call of a world."""
+    episode_seconds: float = 1800.0
+    """Most seconds for one attempt at an episode."""
+    retries: int = 2
+    """Further attempts at an episode whose infrastructure failed."""
+
+    def __post_init__(self) -> None:
+        for name in ("turn_tokens", "step_seconds", "episode_seconds"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"rollout.{name} must be greater than 0, got {getattr(self, name)}")
+        for name in ("max_turns", "invalid_limit"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"rollout.{name} must be at least 1 or null, got {value}")
+        if self.retries < 0:
+            raise ValueError(f"rollout.retries must not be negative, got {self.retries}")
+
+    @classmethod
+    def from_mapping(cls, values: Any) -> RolloutSettings:
+        """Read a mapping (``data.agentgym`` of a verl configuration).
+
+        Raises:
+            ValueError: a key is unknown or a value out of range.
+        """
+        known = {field.name for field in fields(cls)}
+        unknown = set(values) - known
+        if unknown:
+            raise ValueError(f"unknown rollout settings {sorted(unknown)}; known: {sorted(known)}")
+        return cls(**dict(values))

@@ -1,0 +1,74 @@
+"""Ray, TransferQueue and the environment of every process of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+import transfer_queue as tq
+from omegaconf import DictConfig, OmegaConf
+
+from agentgym_rl.engine.config import EngineConfig
+
+
+class WrongPlatform(RuntimeError):
+    """verl does not run on the device the recipe asks for."""
+
+
+def environment(engine: EngineConfig) -> dict[str, str]:
+    """Environment variables of driver and workers; what the user has set stays."""
+    variables = {
+        "RAY_DEDUP_LOGS": "1",
+        "HYDRA_FULL_ERROR": "1",
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "VERL_LOGGING_LEVEL": "WARN",
+    }
+    if engine.device == "cpu":
+        threads = str(max(1, (os.cpu_count() or 1) // engine.workers))
+        variables |= {
+            "VERL_PLATFORM": "cpu",
+            "VLLM_TARGET_DEVICE": "cpu",
+            "VLLM_CPU_KVCACHE_SPACE": f"{engine.kv_cache_gib:g}",
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            "OMP_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+            "TOKENIZERS_PARALLELISM": "false",
+        }
+    return {key: os.environ.get(key, value) for key, value in variables.items()}
+
+
+@contextmanager
+def cluster(config: DictConfig, engine: EngineConfig) -> Iterator[None]:
+    """Start or join Ray, open the TransferQueue, and take both down again.
+
+    Raises:
+        WrongPlatform: verl chose another device than ``engine.device``.
+    """
+    variables = environment(engine)
+    os.environ.update(variables)
+    from verl.plugin.platform import get_platform
+    from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
+
+    device = get_platform().device_name
+    if device != engine.device:
+        hint = "use engine=cpu" if engine.device == "cuda" else "set VERL_PLATFORM=cpu"
+        raise WrongPlatform(f"engine.device={engine.device}, but verl found {device!r} on this machine; {hint}")
+    runtime: dict[str, Any] = get_ppo_ray_runtime_env(config)
+    runtime["env_vars"].update(variables, TRANSFER_QUEUE_ENABLE="1")
+    started: dict[str, Any] = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)  # type: ignore[assignment]
+    started.pop("runtime_env", None)
+    if engine.ray_address is not None:
+        started = {"address": engine.ray_address}
+    ray.init(runtime_env=runtime, log_to_driver=bool(os.environ.get("AGENTGYM_RL_DEBUG")), logging_level="ERROR",
+             include_dashboard=False, **started)  # fmt: skip
+    try:
+        tq.init(config.transfer_queue)
+        yield
+    finally:
+        try:
+            tq.close()
+        finally:
+            ray.shutdown()

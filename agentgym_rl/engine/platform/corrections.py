@@ -1,0 +1,93 @@
+"""What verl's modules assume of an accelerator, corrected for the CPU when each is imported.
+
+Every correction names the assumption. ``tests/engine/test_contracts.py`` pins the symbols and signatures relied on, so
+that an upgrade of verl fails there and not in a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+import wrapt
+
+
+def process_group(module: ModuleType) -> None:
+    """``verl.utils.distributed`` opens ``cpu:gloo,<device>:<backend>``; torch rejects ``cpu`` named twice."""
+    open_with_ray = module.initialize_global_process_group_ray
+
+    @wraps(open_with_ray)
+    def initialize_global_process_group_ray(timeout_second: int | None = None, backend: str | None = None) -> None:
+        open_with_ray(timeout_second=timeout_second, backend=backend or "cpu:gloo")
+
+    module.initialize_global_process_group_ray = initialize_global_process_group_ray  # type: ignore[attr-defined]
+
+
+def fsdp_engines(module: ModuleType) -> None:
+    """``verl.workers.engine.fsdp`` registers its engines for ``cuda`` and ``npu`` only; they run on the CPU as well."""
+    register = module.EngineRegistry.register
+    for model_type, engine in (
+        ("language_model", module.FSDPEngineWithLMHead),
+        ("value_model", module.FSDPEngineWithValueHead),
+    ):
+        register(model_type=model_type, backend=["fsdp", "fsdp2"], device="cpu")(engine)
+
+
+def value_head(module: ModuleType) -> None:
+    """``verl.utils.model.load_valuehead_model`` demands flash attention and blames trl for any failure."""
+
+    def load_valuehead_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
+        from transformers import AutoModelForTokenClassification
+
+        return AutoModelForTokenClassification.from_pretrained(
+            local_path,
+            dtype=torch_dtype,
+            config=model_config,
+            attn_implementation="sdpa",
+            trust_remote_code=trust_remote_code,
+        )
+
+    module.load_valuehead_model = load_valuehead_model  # type: ignore[attr-defined]
+
+
+def weight_receiver(module: ModuleType) -> None:
+    """``BucketedWeightReceiver`` counts on ``.to(device)`` copying out of shared memory; on the CPU it is a view.
+
+    A view that outlives the segment raises ``BufferError`` on closing it. Tensors are copied, and a failure of the
+    callback is raised after the segment was closed and the sender answered, so that it is neither hidden nor a hang.
+    """
+    receive = module.BucketedWeightReceiver.receive_weights
+
+    @wraps(receive)
+    def receive_weights(self: Any, on_bucket_received: Callable[[list[tuple[str, Any]], bool], None]) -> None:
+        failures: list[Exception] = []
+
+        def copying(weights: list[tuple[str, Any]], is_last: bool) -> None:
+            if failures:
+                return
+            try:
+                on_bucket_received([(name, tensor.clone()) for name, tensor in weights], is_last)
+            except Exception as error:
+                failures.append(error.with_traceback(None))
+
+        receive(self, copying)
+        if failures:
+            raise failures[0]
+
+    module.BucketedWeightReceiver.receive_weights = receive_weights
+
+
+CORRECTIONS: dict[str, Callable[[ModuleType], None]] = {
+    "verl.utils.distributed": process_group,
+    "verl.workers.engine.fsdp.transformer_impl": fsdp_engines,
+    "verl.utils.model": value_head,
+    "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer": weight_receiver,
+}
+
+
+def install() -> None:
+    """Correct each module when it is imported."""
+    for name, correction in CORRECTIONS.items():
+        wrapt.register_post_import_hook(correction, name)

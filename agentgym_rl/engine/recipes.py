@@ -1,0 +1,59 @@
+"""Composing a run's configuration from ``recipes/`` and the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import MissingMandatoryValue, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from agentgym_rl.engine.config import Config
+
+
+class RecipeError(ValueError):
+    """A recipe or an override is wrong; the message names the key."""
+
+
+def recipes_dir() -> Path:
+    """The Hydra tree: inside the installed package, or at the top of a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    for candidate in (package / "recipes", package.parent / "recipes"):
+        if (candidate / "config.yaml").is_file():
+            return candidate
+    raise RecipeError(f"no recipes found beside {package}; the installation is incomplete")
+
+
+def experiments() -> list[str]:
+    """Names for ``experiment=``."""
+    return sorted(path.stem for path in (recipes_dir() / "experiment").glob("*.yaml"))
+
+
+def load(overrides: list[str]) -> Config:
+    """Compose a run from Hydra overrides, e.g. ``["experiment=demo", "seed=1"]``.
+
+    Raises:
+        RecipeError: an unknown group, key or value, a wrong type, or a missing mandatory value.
+    """
+    GlobalHydra.instance().clear()
+    ConfigStore.instance().store(name="schema", node=Config)
+    try:
+        with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
+            composed = compose("config", overrides)
+        missing = OmegaConf.missing_keys(composed)
+        if missing:
+            raise RecipeError(f"missing values: {', '.join(sorted(missing))}; set them like name=my_run")
+        config = OmegaConf.to_object(composed)
+    except (HydraException, OmegaConfBaseException, MissingMandatoryValue) as error:
+        cause = error.__cause__
+        raise RecipeError(f"{error}" if cause is None else f"{error}\n{cause}") from error
+    assert isinstance(config, Config)
+    return config
+
+
+def to_yaml(config: Config) -> str:
+    """The whole configuration, every default visible."""
+    return OmegaConf.to_yaml(OmegaConf.structured(config), resolve=True)

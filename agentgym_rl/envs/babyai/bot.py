@@ -1,0 +1,74 @@
+"""minigrid's own bot, for the few tasks on which the expert goes round in circles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minigrid.core.actions import Actions
+from minigrid.utils.baby_ai_bot import BabyAIBot, DisappearedBoxError
+
+from agentgym_rl.envs.babyai.commands import CHECK
+from agentgym_rl.envs.babyai.walker import Ended, Stuck, Walker
+from agentgym_rl.envs.babyai.world import World
+
+_MAX_SEARCHES = 1500
+_PRIMITIVES = {
+    Actions.left: "turn left",
+    Actions.right: "turn right",
+    Actions.forward: "move forward",
+    Actions.pickup: "pickup",
+    Actions.drop: "drop",
+    Actions.toggle: "toggle",
+}
+
+
+class _BoundedBot(BabyAIBot):  # type: ignore[misc]
+    """The bot, which else searches for ever when nothing is left to explore."""
+
+    def _breadth_first_search(self, *args: Any, **options: Any) -> Any:
+        if self.bfs_counter > _MAX_SEARCHES:
+            raise Stuck("minigrid's bot searches without end")
+        return super()._breadth_first_search(*args, **options)
+
+
+def play_bot(index: int) -> list[str]:
+    """The bot's solution of a task in our commands.
+
+    Raises:
+        Stuck: it has none, or one that our commands cannot follow.
+    """
+    player = Walker(World(index))
+    try:
+        _follow(player, _primitives(World(index)))
+    except Ended as end:
+        if end.success:
+            return player.commands
+    raise Stuck("minigrid's bot ended without success")
+
+
+def _primitives(world: World) -> list[Actions]:
+    try:
+        bot = _BoundedBot(world.level)
+        taken: list[Actions] = []
+        while True:
+            action = Actions(bot.replan())
+            taken.append(action)
+            outcome = world.execute((action,))
+            if outcome.terminated or outcome.truncated or action == Actions.done:
+                return taken
+    except (AssertionError, IndexError, DisappearedBoxError) as error:
+        raise Stuck(f"minigrid's bot fails: {error!r}") from None
+
+
+def _follow(player: Walker, primitives: list[Actions]) -> None:
+    """Do, again and again, the longest command that stands for the next primitives."""
+    done = 0
+    while done < len(primitives):
+        fitting = {
+            command: len(plan)
+            for command, plan in player.options.items()
+            if command != CHECK and plan == tuple(primitives[done : done + len(plan)])
+        }
+        command = max(fitting, key=lambda name: fitting[name], default=_PRIMITIVES.get(primitives[done], ""))
+        done += fitting.get(command, 1)
+        player.do(command)

@@ -1,0 +1,181 @@
+"""An expert that plays by what it has seen: walk up to the target if it is known, else look around."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from minigrid.core.actions import Actions
+from minigrid.envs.babyai.core.verifier import GoToInstr, OpenInstr, PickupInstr, PutNextInstr
+
+from agentgym_rl.envs.babyai.bot import play_bot
+from agentgym_rl.envs.babyai.commands import PORTABLE, can_toggle
+from agentgym_rl.envs.babyai.geometry import DIRECTIONS, Cell, Pose, ahead, distance, facing_poses
+from agentgym_rl.envs.babyai.mission import goal_places, next_clause, targets
+from agentgym_rl.envs.babyai.walker import Ended, Stuck, Walker
+from agentgym_rl.envs.babyai.world import World
+from agentgym_rl.envs.core import OracleUnavailable
+
+
+def solve(index: int, max_turns: int) -> list[str]:
+    """Commands that fulfil the mission of a task.
+
+    First an expert plays that knows only what it has seen. If it needs more than ``max_turns`` or fails, one that
+    knows the whole map plays too, and the shorter solution is taken. minigrid's bot is the last resort.
+
+    Raises:
+        OracleUnavailable: all fail.
+    """
+    solutions, reasons = [], []
+    for informed in (False, True):
+        try:
+            solutions.append(play(World(index), informed=informed))
+        except Stuck as stuck:
+            reasons.append(str(stuck))
+        if solutions and len(solutions[0]) <= max_turns:
+            break
+    if not solutions:
+        try:
+            return play_bot(index)
+        except Stuck as stuck:
+            reasons.append(str(stuck))
+        raise OracleUnavailable(f"babyai_{index}: {'; '.join(reasons)}")
+    return min(solutions, key=len)
+
+
+def play(world: World, *, informed: bool) -> list[str]:
+    """The commands with which an expert fulfils the mission of a fresh world.
+
+    Raises:
+        Stuck: it does not.
+    """
+    player = Expert(world, informed=informed)
+    try:
+        while True:
+            player.pursue()
+    except Ended as end:
+        if end.success:
+            return player.commands
+        raise Stuck(f"{world.mission!r} ended without success") from None
+    finally:
+        world.close()
+
+
+def _facing(cells: Iterable[Cell]) -> list[Pose]:
+    return [pose for cell in cells for pose in facing_poses(cell)]
+
+
+class Expert(Walker):
+    """Pursues the mission of one world."""
+
+    def __init__(self, world: World, *, informed: bool = False) -> None:
+        super().__init__(world, informed=informed)
+        self._unlocking: set[Cell] = set()
+
+    def pursue(self) -> None:
+        """One command, or a few that belong together, towards the next clause of the mission."""
+        clause: Any = next_clause(self.world.instruction)
+        if isinstance(clause, GoToInstr):
+            self._go_to(clause)
+        elif isinstance(clause, OpenInstr):
+            self._open(targets(self.known, clause.desc), through_doors=not clause.strict)
+        elif isinstance(clause, PickupInstr):
+            self._pick_up(targets(self.known, clause.desc))
+        elif isinstance(clause, PutNextInstr):
+            self._put_next(clause)
+        else:
+            raise Stuck(f"no routine for {type(clause).__name__}")
+
+    def _go_to(self, clause: GoToInstr) -> None:
+        places = goal_places(self.known, clause)
+        if ahead(self.world.pose) in places:  # minigrid's verifier looks only after an action
+            idle = [command for command, plan in self.options.items() if plan == (Actions.done,)]
+            self.do(idle[0] if idle else "turn left")
+        else:
+            self._approach(_facing(places))
+
+    def _open(self, doors: Iterable[Cell], *, through_doors: bool = True) -> None:
+        cells = list(doors)
+        can_open = [cell for cell in cells if can_toggle(self.world, self.world.at(cell))]
+        if cells and not can_open:
+            self._fetch_key(cells)
+        else:
+            self._approach(_facing(can_open), "toggle", through_doors=through_doors)
+
+    def _put_next(self, clause: PutNextInstr) -> None:
+        world = self.world
+        if not any(world.carrying is thing for thing in clause.desc_move.obj_set):
+            self._pick_up(targets(self.known, clause.desc_move))
+            return
+        fixed = targets(self.known, clause.desc_fixed)
+        beside = [(x + dx, y + dy) for x, y in fixed for dx, dy in DIRECTIONS]
+        places = [cell for cell in beside if self.known.empty(cell)]
+        taken = [cell for cell in beside if (thing := world.at(cell)) is not None and thing.type in PORTABLE]
+        if not places and taken:
+            self._put_down()
+            self._remove(min(taken, key=lambda cell: distance(cell, world.pose[:2])))
+        else:
+            self._approach(_facing(places), "drop")
+
+    def _pick_up(self, cells: Iterable[Cell]) -> None:
+        if self.world.carrying is not None:
+            self._put_down()
+        else:
+            self._approach(_facing(cells), "pickup")
+
+    def _put_down(self, goal: Pose | None = None, avoid: Cell | None = None) -> None:
+        """Put the carried object where it is in nobody's way, or at least not in that to ``goal``."""
+        pose = self.known.drop_pose(goal, self._unlocking) if goal else None
+        while self.world.carrying is not None:
+            places = [cell for cell in self.known.resting_places() if cell != avoid]
+            if not self.walk([pose] if pose else _facing(places), self.known.passable(doors=False), "drop"):
+                self.do("drop")
+
+    def _fetch_key(self, doors: Iterable[Cell]) -> None:
+        colors = {door.color for cell in doors if (door := self.world.at(cell)) is not None}
+        self._pick_up(cell for cell, thing in self.known.things() if thing.type == "key" and thing.color in colors)
+
+    def _approach(self, goals: list[Pose], then: str = "", *, through_doors: bool = True) -> None:
+        """Get nearer to one of the poses; else look for something new, else clear the way, else open a box."""
+        free = self.known.passable(doors=through_doors)
+        if self.walk(goals, free, then) or self.look_around(free):
+            return
+        if not self._clear_way(goals):
+            boxes = [cell for cell, thing in self.known.things() if thing.type == "box"]
+            if not self.walk(_facing(boxes), free, "toggle"):
+                raise Stuck("nothing is left to try")
+
+    def _clear_way(self, goals: list[Pose]) -> bool:
+        """Remove the first obstacle on the way to a goal, or to a view of something new."""
+        paths = self.known.paths_past_obstacles(self._unlocking)
+        reachable = [pose for pose in goals if paths.depth(pose) is not None]
+        goal = min(reachable, key=lambda pose: paths.depth(pose) or 0, default=None)
+        goal = goal or self.known.viewpoint(paths)
+        if goal is None:
+            return False
+        free = self.known.passable()
+        obstacle = next((cell for cell in paths.cells_to(goal) if not free(cell)), None)
+        if obstacle is None:
+            return False
+        thing = self.world.at(obstacle)
+        if thing is not None and thing.type == "door":
+            self._unlock(obstacle)
+        else:
+            self._put_down(goal)
+            self._remove(obstacle, goal)
+        return True
+
+    def _remove(self, obstacle: Cell, goal: Pose | None = None) -> None:
+        """Carry an object out of the way to ``goal``."""
+        thing = self.world.at(obstacle)
+        while self.world.carrying is not thing:
+            if not self.walk(facing_poses(obstacle), self.known.passable(), "pickup"):
+                raise Stuck("an obstacle cannot be reached")
+        self._put_down(goal, avoid=obstacle)
+
+    def _unlock(self, cell: Cell) -> None:
+        door: Any = self.world.at(cell)
+        self._unlocking.add(cell)
+        while door.is_locked:
+            self._open([cell])
+        self._unlocking.discard(cell)

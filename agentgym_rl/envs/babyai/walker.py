@@ -1,0 +1,112 @@
+"""A player that gets to places with as few commands as it can find, and looks around."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from minigrid.core.actions import Actions
+
+from agentgym_rl.envs.babyai.commands import options
+from agentgym_rl.envs.babyai.geometry import Plan, Pose, end_of
+from agentgym_rl.envs.babyai.known_map import KnownMap, Passable
+from agentgym_rl.envs.babyai.paths import PathTree, distances
+from agentgym_rl.envs.babyai.world import World
+
+MAX_COMMANDS = 400
+"""Commands after which a player gives up."""
+
+_WALKING = {Actions.left, Actions.right, Actions.forward}
+_THROUGH_DOOR = (Actions.toggle, Actions.forward)
+
+
+class Ended(Exception):
+    """The world has ended."""
+
+    def __init__(self, success: bool) -> None:
+        super().__init__(success)
+        self.success = success
+
+
+class Stuck(Exception):
+    """The player knows nothing to do."""
+
+
+class Walker:
+    """Plays one world; ``commands`` is what it did so far and ``options`` what it can do now."""
+
+    def __init__(self, world: World, *, informed: bool = False) -> None:
+        self.world = world
+        self.known = KnownMap(world, everything=informed)
+        self.commands: list[str] = []
+        self.options = options(world)
+
+    def do(self, command: str) -> None:
+        """Carry out a command.
+
+        Raises:
+            Ended: the world has ended with it.
+            Stuck: the command is not possible, or there were too many.
+        """
+        if command not in self.options:
+            raise Stuck(f"{command!r} is not possible")
+        if len(self.commands) >= MAX_COMMANDS:
+            raise Stuck(f"{MAX_COMMANDS} commands were not enough")
+        outcome = self.world.execute(self.options[command])
+        self.commands.append(command)
+        if outcome.terminated or outcome.truncated:
+            raise Ended(outcome.reward > 0)
+        self.options = options(self.world)
+
+    def walk(self, goals: Iterable[Pose], free: Passable, then: str = "") -> bool:
+        """One command towards the nearest goal pose, or ``then`` once there; False if no goal can be reached.
+
+        Of the commands that shorten the way, the one that ends nearest is taken, be its own way longer.
+        """
+        wanted = set(goals)
+        if self.world.pose in wanted:
+            if then:
+                self.do(then)
+            return bool(then)
+        left = distances(wanted, free)
+        here = left.get(self.world.pose)
+        if here is None:
+            return False
+        shortcut = self._shortcut(wanted, then)
+        if shortcut is None:
+            ends = {command: end for command, end in self.ends(free).items() if left.get(end, here) < here}
+            if not ends:
+                return False
+            shortcut = min(ends, key=lambda command: (left[ends[command]], len(self.options[command])))
+        self.do(shortcut)
+        return True
+
+    def _shortcut(self, goals: set[Pose], then: str) -> str | None:
+        """A command that walks to a goal and acts there."""
+        pose = self.world.pose
+        tails: dict[str, Plan] = {"pickup": (Actions.pickup,), "toggle": _THROUGH_DOOR}
+        tail = tails.get(then)
+        if tail is None:
+            return None
+        found = {c: p for c, p in self.options.items() if p[-len(tail) :] == tail}
+        fitting = [c for c, p in found.items() if end_of(pose, p[: -len(tail)]) in goals]
+        return min(fitting, key=lambda command: len(found[command]), default=None)
+
+    def ends(self, free: Passable) -> dict[str, Pose]:
+        """Where each command that only walks or opens a door ends, if its last cell is passable."""
+        pose = self.world.pose
+        found = {}
+        for command, plan in self.options.items():
+            steps = plan[:-2] if plan[-2:] == _THROUGH_DOOR else plan
+            if plan and _WALKING.issuperset(steps) and free((end := end_of(pose, plan))[:2]):
+                found[command] = end
+        return found
+
+    def look_around(self, free: Passable) -> bool:
+        """The command that shows most of the unseen, or one towards the nearest place that shows any."""
+        gains = {command: self.known.gain(end) for command, end in self.ends(free).items()}
+        best = max(gains, key=lambda command: gains[command])
+        if gains[best] > 0:
+            self.do(best)
+            return True
+        pose = self.known.viewpoint(PathTree(self.world.pose, free))
+        return pose is not None and self.walk([pose], free)

@@ -1,0 +1,136 @@
+"""One minigrid level: what is in it, what the agent has seen of it, and how it moves."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import minigrid  # noqa: F401 - registers the levels with gymnasium
+from minigrid.core.actions import Actions
+from minigrid.core.world_object import WorldObj
+from minigrid.envs.babyai.core import roomgrid_level
+
+from agentgym_rl.envs.babyai.geometry import Cell, Plan, Pose, ahead, offset
+from agentgym_rl.envs.babyai.levels import LEVEL_IDS, level_and_seed
+from agentgym_rl.envs.babyai.strict_order import StrictOrder
+
+_log = logging.getLogger(__name__)
+
+
+def _to_log(*words: object) -> None:
+    _log.debug(" ".join(map(str, words)))
+
+
+# minigrid prints to standard output whenever it rejects a candidate level; standard output belongs to the caller.
+roomgrid_level.print = _to_log
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a plan went."""
+
+    reward: float
+    """minigrid's: 1 - 0.9 * steps / max_steps on success, else 0."""
+    terminated: bool
+    """The mission is fulfilled, or failed for good."""
+    truncated: bool
+    """minigrid's own limit of primitive steps is reached."""
+
+
+class World:
+    """The level of one task. All randomness comes from minigrid's generator, seeded with the task's seed."""
+
+    def __init__(self, index: int) -> None:
+        level, seed = level_and_seed(index)
+        self.level: Any = gymnasium.make(LEVEL_IDS[level], disable_env_checker=True).unwrapped
+        """minigrid's environment."""
+        self.level.reset(seed=seed)
+        self._order = StrictOrder(self.instruction)
+        self.seen: set[Cell] = set()
+        """Every cell that was in view so far."""
+        self._observe()
+
+    def _observe(self) -> None:
+        self.visible = self.view_from(self.pose)
+        self.seen.update(self.visible)
+
+    @property
+    def mission(self) -> str:
+        return str(self.level.mission)
+
+    @property
+    def instruction(self) -> Any:
+        """The mission as minigrid's verifier holds it."""
+        return self.level.instrs
+
+    @property
+    def steps(self) -> int:
+        """Primitive steps taken."""
+        return int(self.level.step_count)
+
+    @property
+    def max_steps(self) -> int:
+        """Primitive steps after which minigrid stops."""
+        return int(self.level.max_steps)
+
+    @property
+    def pose(self) -> Pose:
+        x, y = self.level.agent_pos
+        return int(x), int(y), int(self.level.agent_dir)
+
+    @property
+    def carrying(self) -> WorldObj | None:
+        return self.level.carrying
+
+    @property
+    def front(self) -> WorldObj | None:
+        """What the agent faces; None if the cell is empty."""
+        return self.at(ahead(self.pose))
+
+    def at(self, cell: Cell) -> WorldObj | None:
+        """What lies on a cell; None if it is empty."""
+        return self.level.grid.get(*cell)
+
+    def free(self, cell: Cell) -> bool:
+        """Whether the agent knows the cell and may step on it."""
+        if cell not in self.seen:
+            return False
+        thing = self.at(cell)
+        return thing is None or bool(thing.can_overlap())
+
+    def all_cells(self) -> set[Cell]:
+        """Every cell of the grid."""
+        return {(x, y) for x in range(self.level.width) for y in range(self.level.height)}
+
+    def view_from(self, pose: Pose) -> set[Cell]:
+        """The cells in view from a pose."""
+        env = self.level
+        kept = env.agent_pos, env.agent_dir
+        env.agent_pos, env.agent_dir = pose[:2], pose[2]
+        _, mask = env.gen_obs_grid()
+        env.agent_pos, env.agent_dir = kept
+        size = int(env.agent_view_size)
+        cells = {
+            offset(pose, size - 1 - row, column - size // 2)
+            for column in range(size)
+            for row in range(size)
+            if mask[column, row]
+        }
+        return {(x, y) for x, y in cells if 0 <= x < env.width and 0 <= y < env.height}
+
+    def execute(self, plan: Plan) -> Outcome:
+        """Carry out primitives until the plan or the world ends."""
+        reward, terminated, truncated = 0.0, False, False
+        for action in plan:
+            self._order.update()
+            _, raw, terminated, truncated, _ = self.level.step(Actions(action))
+            reward = float(raw)
+            self._observe()
+            if terminated or truncated:
+                break
+        return Outcome(reward, bool(terminated), bool(truncated and not terminated))
+
+    def close(self) -> None:
+        self.level.close()

@@ -1,0 +1,287 @@
+"""What the environment checker looks at.
+
+Each check is a function of a :class:`Subject`; it yields what is wrong, one line per fault, and may raise
+:class:`Skipped`. An exception the world lets out is a fault like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym_rl.envs.core import (
+    EnvSpec,
+    EnvTimeout,
+    EnvUnavailable,
+    Observation,
+    ProtocolError,
+    Task,
+    TaskNotFound,
+    TextEnv,
+)
+from agentgym_rl.envs.probe import GARBAGE, Walk, act, digest, follow, solution, walk, wander
+from agentgym_rl.envs.registry import make
+
+HASH_SEEDS = ("1", "2")
+SLACK = 1e-6
+"""How far a sum of rewards may leave [0, 1] by rounding."""
+
+
+class Skipped(Exception):
+    """The check does not apply; the message says why."""
+
+
+@dataclass(slots=True)
+class Subject:
+    """The world under check, and notes the checks leave for the report."""
+
+    name: str
+    options: Mapping[str, Any]
+    env: TextEnv
+    tasks: list[Task]
+    splits: tuple[str, ...]
+    tick: Callable[[float], None] = lambda share: None
+    """Told the share of the present check that is done."""
+    note: str = ""
+    digests: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self.env.spec
+
+    def each(self) -> Iterator[Task]:
+        """The tasks, with progress told."""
+        for position, task in enumerate(self.tasks):
+            self.tick(position / len(self.tasks))
+            yield task
+
+    def another(self) -> TextEnv:
+        """A second session of the same world."""
+        return make(self.name, **self.options)
+
+
+async def spec_sane(subject: Subject) -> AsyncIterator[str]:
+    spec = subject.spec
+    if spec.name != subject.name:
+        yield f"spec.name is {spec.name!r}, the entry point is {subject.name!r}"
+    for split in ("train", "test"):
+        if split not in spec.splits:
+            yield f"split {split!r} is missing"
+    for split, indices in spec.splits.items():
+        if len(indices) == 0:
+            yield f"split {split!r} is empty"
+    for style in ("agentgym", "compact"):
+        if not str(spec.instructions.get(style, "")).strip():
+            yield f"style {style!r} has no instruction"
+    if spec.max_turns < 1:
+        yield f"max_turns is {spec.max_turns}"
+    if not 0 <= spec.success_above < 1:
+        yield f"success_above is {spec.success_above}; no reward in [0, 1] can exceed it, or none can miss it"
+    if not spec.licence:
+        yield "licence is empty; name licence and origin of the data"
+    subject.note = ", ".join(f"{split} {len(indices)}" for split, indices in spec.splits.items())
+
+
+async def tasks_described(subject: Subject) -> AsyncIterator[str]:
+    for task in subject.each():
+        goal, difficulty = subject.env.goal(task), subject.env.difficulty(task)
+        if not goal.strip() or "\n" in goal:
+            yield f"{task}: goal {goal!r} is not one line of text"
+        if not difficulty.strip():
+            yield f"{task}: difficulty is empty"
+        lacking = [split for split in subject.splits if task.index in subject.spec.splits[split]]
+        if not lacking:
+            yield f"{task}: `in` does not find the task in the split that lists it"
+
+
+async def same_in_process(subject: Subject) -> AsyncIterator[str]:
+    _needs_determinism(subject)
+    for task in subject.each():
+        subject.digests[str(task)] = await digest(subject.env, task)
+        if await digest(subject.env, task) != subject.digests[str(task)]:
+            yield f"{task}: playing it twice gave different transcripts"
+
+
+async def same_across_processes(subject: Subject) -> AsyncIterator[str]:
+    _needs_determinism(subject)
+    here = subject.digests  # left by the check before
+    if not here:
+        raise Skipped("no transcript could be made in this process")
+    request = json.dumps({"env": subject.name, "options": subject.options, "item_ids": list(here)})
+    for position, hash_seed in enumerate(HASH_SEEDS):
+        subject.tick(position / len(HASH_SEEDS))
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "agentgym_rl.envs.probe"],
+            input=request,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        )
+        if done.returncode:
+            yield f"a fresh process failed: {(done.stderr.strip() or 'no message').splitlines()[-1]}"
+            continue
+        there = json.loads(done.stdout)
+        for item_id in here:
+            if here[item_id] != there[item_id]:
+                yield f"{item_id}: another process (PYTHONHASHSEED={hash_seed}) gave a different transcript"
+
+
+async def oracle_solves(subject: Subject) -> AsyncIterator[str]:
+    lengths = []
+    for task in subject.each():
+        actions = solution(subject.env, task)
+        if actions is None:
+            continue
+        lengths.append(len(actions))
+        trail = await walk(subject.env, task, follow(actions))
+        for fault in reward_faults(trail):
+            yield f"{task}: under the oracle, {fault}"
+        if len(trail.steps) < len(actions):
+            yield f"{task}: over after {len(trail.steps)} of the oracle's {len(actions)} actions"
+        if not trail.steps or not trail.steps[-1].terminated:
+            yield f"{task}: not terminated after the oracle's {len(actions)} actions"
+        if not subject.spec.success(trail.reward):
+            yield f"{task}: the oracle earns {trail.reward:g}, success needs more than {subject.spec.success_above:g}"
+    if not lengths:
+        raise Skipped("the world has no oracle")
+    subject.note = f"{len(lengths)} tasks solved, the longest in {max(lengths)} actions"
+    if len(lengths) < len(subject.tasks):
+        subject.note += f"; {len(subject.tasks) - len(lengths)} have no oracle"
+    if over := sum(length > subject.spec.max_turns for length in lengths):
+        subject.note += f"; {over} take more than max_turns {subject.spec.max_turns}"
+
+
+async def random_rewards(subject: Subject) -> AsyncIterator[str]:
+    for task in subject.each():
+        for fault in reward_faults(await walk(subject.env, task, wander(task))):
+            yield f"{task}: under random actions, {fault}"
+
+
+async def garbage_is_harmless(subject: Subject) -> AsyncIterator[str]:
+    for task in subject.tasks[:3]:
+        for action in GARBAGE:
+            trail = await walk(subject.env, task, follow([action]))
+            answer: object = trail.steps[-1].observation.text
+            if not isinstance(answer, str):
+                yield f"{task}: {action[:40]!r} is answered by {answer!r}, not by text"
+            if action == "qwzx" and not trail.steps[-1].info.get("invalid"):
+                yield f"{task}: info['invalid'] is not true after the action {action!r}"
+
+
+async def order_is_kept(subject: Subject) -> AsyncIterator[str]:
+    task = subject.tasks[0]
+    fresh = subject.another()
+    try:
+        if not await _raises(ProtocolError, fresh.step("look")):
+            yield "a step before the first reset does not raise ProtocolError"
+    finally:
+        await fresh.close()
+    trail = await walk(subject.env, task, follow(solution(subject.env, task) or []))
+    if not trail.done:
+        subject.note = "no task could be ended, so steps after the end were not tried"
+    elif not await _raises(ProtocolError, subject.env.step("look")):
+        yield f"{task}: a step after the end does not raise ProtocolError"
+
+
+async def unknown_task_is_refused(subject: Subject) -> AsyncIterator[str]:
+    for index in (-1, 10**15):
+        if not await _raises(TaskNotFound, subject.env.reset(Task(subject.name, index))):
+            yield f"reset to index {index} does not raise TaskNotFound"
+
+
+async def session_is_reusable(subject: Subject) -> AsyncIterator[str]:
+    task, other = subject.tasks[0], subject.tasks[-1]
+    session = subject.another()
+    try:
+        first = await session.reset(task)
+        await session.step("look")
+        for after, prepare in (("a step", _nothing), ("another task", lambda: session.reset(other))):
+            await prepare()
+            if not _same(subject, first, await session.reset(task)):
+                yield f"{task}: reset after {after} gives another first observation"
+        await session.close()
+        await session.close()
+        if not _same(subject, first, await session.reset(task)):
+            yield f"{task}: reset after close gives another first observation"
+    finally:
+        await session.close()
+
+
+async def sessions_are_independent(subject: Subject) -> AsyncIterator[str]:
+    _needs_determinism(subject)
+    tasks = (subject.tasks[0], subject.tasks[-1])
+    plans = [solution(subject.env, task) or list(GARBAGE) for task in tasks]
+    alone = [await walk(subject.env, task, follow(plan)) for task, plan in zip(tasks, plans, strict=True)]
+    sessions = [subject.another(), subject.another()]
+    try:
+        trails = [Walk(task, await session.reset(task)) for task, session in zip(tasks, sessions, strict=True)]
+        for turn in range(max(len(trail.steps) for trail in alone)):
+            for session, trail, expected in zip(sessions, trails, alone, strict=True):
+                if turn < len(expected.actions) and not trail.done:
+                    await act(session, trail, expected.actions[turn])
+        for trail, expected in zip(trails, alone, strict=True):
+            if trail.digest() != expected.digest():
+                yield f"{trail.task}: stepping a second session in between changes the transcript"
+    finally:
+        for session in sessions:
+            await session.close()
+
+
+CHECKS: dict[str, Callable[[Subject], AsyncIterator[str]]] = {
+    "spec is sane": spec_sane,
+    "tasks have goal and difficulty": tasks_described,
+    "deterministic within a process": same_in_process,
+    "deterministic across processes": same_across_processes,
+    "oracle solves": oracle_solves,
+    "rewards in [0, 1] at random": random_rewards,
+    "garbage is an observation": garbage_is_harmless,
+    "calls out of order raise": order_is_kept,
+    "unknown task is refused": unknown_task_is_refused,
+    "session can be reused": session_is_reusable,
+    "sessions are independent": sessions_are_independent,
+}
+
+
+def reward_faults(trail: Walk) -> list[str]:
+    """What is wrong with the rewards of a walk: each step's and the sum must be finite and in [0, 1]."""
+    faults = [
+        f"step {turn} has reward {step.reward!r}, outside [0, 1]"
+        for turn, step in enumerate(trail.steps, start=1)
+        if not (math.isfinite(step.reward) and 0 <= step.reward <= 1)
+    ]
+    if not faults and not -SLACK <= trail.reward <= 1 + SLACK:
+        faults.append(f"the episode's rewards sum to {trail.reward:g}, outside [0, 1]")
+    return faults
+
+
+def _needs_determinism(subject: Subject) -> None:
+    if not subject.spec.deterministic:
+        raise Skipped("the spec says the world is not deterministic")
+
+
+def _same(subject: Subject, one: Observation, other: Observation) -> bool:
+    return one == other or not subject.spec.deterministic
+
+
+async def _nothing() -> None:
+    return None
+
+
+async def _raises(expected: type[Exception], call: Awaitable[object]) -> bool:
+    try:
+        await call
+    except expected:
+        return True
+    except (EnvUnavailable, EnvTimeout):
+        raise
+    except Exception:  # the wrong exception is as bad as none
+        return False
+    return False

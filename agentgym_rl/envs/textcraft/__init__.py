@@ -1,0 +1,5 @@
+"""TextCraft, a crafting world."""
+
+from agentgym_rl.envs.textcraft.env import TextCraft
+
+__all__ = ["TextCraft"]

@@ -1,0 +1,97 @@
+"""A recipe book: what can be crafted from what, and how deep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from agentgym_rl.envs.textcraft.recipe import Recipe, Stack
+
+
+class RecipeBook:
+    """Recipes and tags, with no way to need an item for itself.
+
+    A name is a *tag* (any member will do), *craftable* (some recipe makes it) or *base* (``get`` brings it).
+
+    Args:
+        recipes: in a fixed order; several may make the same item.
+        tags: members by tag.
+
+    Raises:
+        ValueError: a tag is empty or shares a name with an item, or the recipes form a cycle.
+    """
+
+    def __init__(self, recipes: Iterable[Recipe], tags: Mapping[str, Sequence[str]]) -> None:
+        self.recipes: dict[str, list[Recipe]] = {}
+        """The ways to make each craftable item."""
+        self.uses: dict[str, list[Recipe]] = {}
+        """The recipes that take each item or tag."""
+        self.tags: dict[str, tuple[str, ...]] = {tag: tuple(members) for tag, members in sorted(tags.items())}
+        for recipe in recipes:
+            self.recipes.setdefault(recipe.output.name, []).append(recipe)
+            for stack in recipe.inputs:
+                self.uses.setdefault(stack.name, []).append(recipe)
+        for tag, members in self.tags.items():
+            if not members or tag in self.recipes:
+                raise ValueError(f"tag {tag!r} is empty or is also an item")
+        named = set(self.uses) | {member for members in self.tags.values() for member in members}
+        self.base: frozenset[str] = frozenset(named - self.recipes.keys() - self.tags.keys())
+        self._depths: dict[str, int] = {}
+        for name in self.recipes:
+            self._measure(name, ())
+
+    def depth(self, name: str) -> int:
+        """Crafting levels above base items by the shallowest recipe: 0 for a base item, as AgentGym counts."""
+        return self._depths.get(name, 0)
+
+    def goals(self) -> list[str]:
+        """Every craftable item, shallow ones first, then by name."""
+        return sorted(self.recipes, key=lambda name: (self.depth(name), name))
+
+    def tree(self, name: str) -> list[Recipe]:
+        """Every recipe that may have a part in making ``name``: all ways, all members of tags."""
+        found: list[Recipe] = []
+        seen: set[str] = set()
+        waiting = [name]
+        while waiting:
+            current = waiting.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            waiting.extend(self.tags.get(current, ()))
+            for recipe in self.recipes.get(current, ()):
+                found.append(recipe)
+                waiting.extend(stack.name for stack in recipe.inputs)
+        return found
+
+    def match(self, output: str, inputs: Sequence[Stack]) -> Recipe | None:
+        """The recipe for ``output`` that takes exactly these stacks; a tag is filled by one stack of a member."""
+        for recipe in self.recipes.get(output, ()):
+            if len(recipe.inputs) == len(inputs) and self._fits(recipe, inputs):
+                return recipe
+        return None
+
+    def _fits(self, recipe: Recipe, inputs: Sequence[Stack]) -> bool:
+        left = list(inputs)
+        for wanted in sorted(recipe.inputs, key=lambda stack: stack.name in self.tags):
+            names = self.tags.get(wanted.name, (wanted.name,))
+            given = next((stack for stack in left if stack.amount == wanted.amount and stack.name in names), None)
+            if given is None:
+                return False
+            left.remove(given)
+        return True
+
+    def _measure(self, name: str, path: tuple[str, ...]) -> int:
+        if name in path:
+            raise ValueError(f"recipes form a cycle: {' <- '.join([*path[path.index(name) :], name])}")
+        if name in self._depths:
+            return self._depths[name]
+        path = (*path, name)
+        if name in self.tags:
+            depth = min([self._measure(member, path) for member in self.tags[name]])
+        elif name in self.recipes:
+            ways = [[self._measure(stack.name, path) for stack in recipe.inputs] for recipe in self.recipes[name]]
+            depth = min(1 + max(levels) for levels in ways)
+        else:
+            depth = 0
+        self._depths[name] = depth
+        return depth

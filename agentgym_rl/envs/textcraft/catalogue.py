@@ -1,0 +1,88 @@
+"""From task indices to goals: a recipe book, its goals and its splits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import ceil
+from pathlib import Path
+from random import Random
+
+from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.textcraft.book import RecipeBook
+from agentgym_rl.envs.textcraft.indices import VariantIndices
+from agentgym_rl.envs.textcraft.official import official_book
+from agentgym_rl.envs.textcraft.plan import make_plan
+from agentgym_rl.envs.textcraft.shipped import shipped_book, shipped_goals
+
+MAX_TURNS = 20
+"""Turn limit of an episode; no variant asks for an amount whose plan is longer."""
+LAST_VERSION = 999
+TRAIN, TEST = 374, 100
+"""Split sizes, AgentGym's."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Catalogue:
+    """The tasks of one recipe book. Index ``goal + stride * version``; version 0 is the goal itself."""
+
+    book: RecipeBook
+    goals: tuple[str, ...]
+    splits: Mapping[str, Sequence[int]]
+    stride: int
+    _doubles: dict[str, int] = field(default_factory=dict)
+
+    def locate(self, index: int) -> tuple[str, int]:
+        """The goal item and the version of a task index.
+
+        Raises:
+            TaskNotFound: there is no such goal or version.
+        """
+        version, goal = divmod(index, self.stride)
+        if not (0 <= version <= LAST_VERSION and goal < len(self.goals)):
+            raise TaskNotFound(
+                f"textcraft has no task {index}: valid are goal + {self.stride} * version "
+                f"with goal in 0..{len(self.goals) - 1} and version in 0..{LAST_VERSION}"
+            )
+        return self.goals[goal], version
+
+    def double(self, goal: str) -> int:
+        """The amount that two batches of ``goal`` make; 0 when making it takes more than :data:`MAX_TURNS` turns."""
+        if goal not in self._doubles:
+            plan = make_plan(self.book, goal, 1, Random(0))
+            amount = 2 * plan.recipes[-1].output.amount
+            fits = len(make_plan(self.book, goal, amount, Random(0)).commands) <= MAX_TURNS
+            self._doubles[goal] = amount if fits else 0
+        return self._doubles[goal]
+
+
+@cache
+def catalogue(recipes: str | Path | None) -> Catalogue:
+    """The shipped tasks, or those of an official recipe folder: every craftable item, shallow ones first.
+
+    Raises:
+        ValueError: the folder cannot be read; see :func:`official_book`.
+    """
+    if recipes is None:
+        book, frozen = shipped_book(), shipped_goals()
+        goals = (*frozen["train"], *frozen["test"])
+        train: Sequence[int] = range(len(frozen["train"]))
+        test: Sequence[int] = range(len(train), len(goals))
+    else:
+        book = official_book(recipes)
+        goals = tuple(book.goals())
+        train, test = _split(len(goals))
+    stride = 1000 * ceil(len(goals) / 1000)
+    splits: dict[str, Sequence[int]] = {"train": train, "test": test}
+    for name, versions in (("train", range(1, 901)), ("val", range(901, 950)), ("test", range(950, 1000))):
+        splits[f"{name}_variants"] = VariantIndices(train, versions, stride)
+    return Catalogue(book, goals, splits, stride)
+
+
+def _split(count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A fixed random split of goal indices, 374 and 100 where there are that many, else in that proportion."""
+    order = Random("textcraft:splits").sample(range(count), count)
+    test = min(TEST, count * TEST // (TRAIN + TEST))
+    train = min(TRAIN, count - test)
+    return tuple(sorted(order[:train])), tuple(sorted(order[train : train + test]))

@@ -1,0 +1,105 @@
+"""TextCraft: craft an item from base items by the recipes on show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step, Style, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.textcraft import wording
+from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue
+from agentgym_rl.envs.textcraft.command import Craft, Get, ShowInventory, Unreadable, parse_command
+from agentgym_rl.envs.textcraft.plan import make_plan
+from agentgym_rl.envs.textcraft.puzzle import find_goal, make_puzzle
+from agentgym_rl.envs.textcraft.workshop import Workshop
+
+
+class TextCraft(TextEnv):
+    """TextCraft (Prasad et al. 2024, ADaPT, arXiv:2311.05772) with AgentGym's commands and observations.
+
+    Args:
+        style: wording of instruction and observations.
+        recipes: a folder of Minecraft's own recipe files to play with instead of the recipes that come along.
+
+    Raises:
+        ValueError: the folder is missing or holds no recipes.
+    """
+
+    name = "textcraft"
+
+    def __init__(self, style: Style = "agentgym", recipes: str | Path | None = None) -> None:
+        super().__init__(style)
+        self._tasks = catalogue(recipes)
+        self._spec = EnvSpec(
+            name=self.name,
+            instructions=wording.INSTRUCTIONS,
+            splits=self._tasks.splits,
+            max_turns=MAX_TURNS,
+            success_above=0.99,
+            licence=(
+                "Apache-2.0; recipes are facts of the game Minecraft, written for this package"
+                if recipes is None
+                else "recipes from a folder of the user's"
+            ),
+        )
+        self._workshop: Workshop | None = None
+        self._item = ""
+        self._missing = 0
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self._spec
+
+    async def reset(self, task: Task) -> Observation:
+        puzzle = make_puzzle(self._tasks, self._index(task), self.style)
+        self._workshop = Workshop(self._tasks.book)
+        self._item, self._missing = puzzle.goal.item, puzzle.goal.amount or 1
+        return Observation(wording.first_observation(puzzle, self.style))
+
+    async def step(self, action: str) -> Step:
+        if self._workshop is None:
+            raise ProtocolError("textcraft was stepped before a reset or after the end of the episode")
+        text, valid = self._carry_out(self._workshop, " ".join(action.split()))
+        solved = self._missing <= 0
+        if solved:
+            self._workshop = None
+        return Step(Observation(text), float(solved), terminated=solved, info={"invalid": not valid})
+
+    async def close(self) -> None:
+        self._workshop = None
+
+    def goal(self, task: Task) -> str:
+        return str(find_goal(self._tasks, self._index(task))[0])
+
+    def difficulty(self, task: Task) -> str:
+        return f"depth {self._tasks.book.depth(self._tasks.locate(self._index(task))[0])}"
+
+    def oracle(self, task: Task) -> list[str]:
+        goal, rng = find_goal(self._tasks, self._index(task))
+        return list(make_plan(self._tasks.book, goal.item, goal.amount or 1, rng).commands)
+
+    def _index(self, task: Task) -> int:
+        if task.env != self.name:
+            raise TaskNotFound(f"{task} is not a task of {self.name}")
+        return task.index
+
+    def _carry_out(self, workshop: Workshop, action: str) -> tuple[str, bool]:
+        """The observation, and whether the action could be carried out."""
+        match parse_command(action):
+            case ShowInventory():
+                return wording.inventory(workshop.inventory, self.style), True
+            case Get(stack):
+                return (wording.got(stack), True) if workshop.get(stack) else (wording.not_found(stack.name), False)
+            case Craft() as command:
+                return self._craft(workshop, command)
+            case Unreadable(ingredient):
+                return wording.unreadable(action, ingredient), False
+
+    def _craft(self, workshop: Workshop, command: Craft) -> tuple[str, bool]:
+        if not workshop.holds(command.inputs):
+            return wording.too_few(command.output, self.style), False
+        recipe = workshop.craft(command)
+        if recipe is None:
+            return wording.no_recipe(command.output, self.style), False
+        if recipe.output.name == self._item:
+            self._missing -= recipe.output.amount
+        return wording.crafted(recipe.output, self.style), True

@@ -1,0 +1,109 @@
+"""Reads a folder of Minecraft's own recipe files (one JSON file a recipe)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agentgym_rl.envs.textcraft.book import RecipeBook
+from agentgym_rl.envs.textcraft.recipe import Recipe, Stack
+
+
+def official_book(folder: str | Path) -> RecipeBook:
+    """The shaped and shapeless recipes of a folder, read in the order of file names.
+
+    As in AgentGym: of alternative ingredients the first counts; a recipe from nothing but one block is left out; a
+    recipe's group is the tag of what it makes; a tag that nothing craftable belongs to is a base item; a recipe that
+    would close a cycle with earlier ones is left out.
+
+    Raises:
+        ValueError: the folder is missing, holds no crafting recipe, or a file in it is not a recipe.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ValueError(f"no recipe folder at {folder}")
+    read: list[tuple[Recipe, str]] = []
+    asked: set[str] = set()
+    for path in sorted(folder.glob("*.json"), key=lambda path: path.name):
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            parsed = _parse(data, asked)
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            raise ValueError(f"{path} is not a Minecraft recipe: {error!r}") from error
+        if parsed is not None:
+            read.append((parsed, _name(data.get("group", ""))))
+    if not read:
+        raise ValueError(f"no crafting recipe in {folder}")
+    return _without_cycles(read, asked)
+
+
+def _without_cycles(read: list[tuple[Recipe, str]], asked: set[str]) -> RecipeBook:
+    below: dict[str, set[str]] = {}  # name -> names it may be made from
+    kept: list[Recipe] = []
+    tags: dict[str, dict[str, None]] = {}
+    for recipe, group in read:
+        output = recipe.output.name
+        tag = group if group in asked and group != output else None
+        inputs = [stack.name for stack in recipe.inputs]
+        if _reaches(below, inputs, {output} if tag is None else {output, tag}):
+            continue
+        kept.append(recipe)
+        below.setdefault(output, set()).update(inputs)
+        if tag is not None:
+            below.setdefault(tag, set()).add(output)
+            tags.setdefault(tag, {})[output] = None
+    return RecipeBook(kept, {tag: tuple(members) for tag, members in tags.items()})
+
+
+def _reaches(below: dict[str, set[str]], starts: list[str], ends: set[str]) -> bool:
+    seen: set[str] = set()
+    waiting = list(starts)
+    while waiting:
+        name = waiting.pop()
+        if name in ends:
+            return True
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(below.get(name, ()))
+    return False
+
+
+def _parse(data: dict[str, Any], asked: set[str]) -> Recipe | None:
+    kind = data["type"].removeprefix("minecraft:")
+    if kind == "crafting_shaped":
+        cells = "".join(data["pattern"])
+        found = [(_ingredient(value, asked), cells.count(key)) for key, value in data["key"].items()]
+    elif kind == "crafting_shapeless":
+        found = list(Counter(_ingredient(value, asked) for value in data["ingredients"]).items())
+    else:
+        return None
+    if len(found) == 1 and found[0][0].endswith(" block"):
+        return None
+    result = data["result"]
+    result = {"item": result} if isinstance(result, str) else result
+    output = Stack(_name(result.get("item") or result["id"]), result.get("count") or 1)
+    return Recipe(output, tuple(Stack(name, count) for name, count in found))
+
+
+def _ingredient(value: Any, asked: set[str]) -> str:
+    """The name of an ingredient in any of the game's notations; tags are added to ``asked``."""
+    entry = next(_flat(value))
+    text: str = entry if isinstance(entry, str) else entry.get("item") or "#" + entry["tag"]
+    name = _name(text.removeprefix("#"))
+    if text.startswith("#"):
+        asked.add(name)
+    return name
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        yield from value
+    else:
+        yield value
+
+
+def _name(identifier: str) -> str:
+    return identifier.removeprefix("minecraft:").replace("_", " ")

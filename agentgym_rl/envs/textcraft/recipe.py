@@ -1,0 +1,41 @@
+"""Recipes and the text they are written in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MAX_AMOUNT = 999_999
+"""The largest amount a command may name."""
+
+_AMOUNT_OF = re.compile(r"([0-9]{1,6}) (.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """An amount of one item, or of one tag where a recipe takes any member."""
+
+    name: str
+    amount: int
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What one crafting takes and gives. ``str(recipe)`` is the command that carries it out."""
+
+    output: Stack
+    inputs: tuple[Stack, ...]
+
+    def __str__(self) -> str:
+        return f"craft {self.output} using {', '.join(map(str, self.inputs))}"
+
+
+def parse_stack(text: str) -> Stack | None:
+    """Read ``2 oak log``; None when the amount is missing, zero or beyond :data:`MAX_AMOUNT`."""
+    match = _AMOUNT_OF.fullmatch(text.strip())
+    if match is None or int(match[1]) < 1:
+        return None
+    return Stack(match[2].strip(), int(match[1]))

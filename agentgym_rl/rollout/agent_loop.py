@@ -1,0 +1,84 @@
+"""verl's agent loop for text worlds: ``rollout.agent.default_agent_loop=agentgym``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
+
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.loop import play
+from agentgym_rl.data.settings import RolloutSettings
+from agentgym_rl.envs import Task, make
+from agentgym_rl.rollout.tokens import TokenConversation
+
+NAME = "agentgym"
+
+GREEDY = {"temperature": 0.0, "top_p": 1.0, "top_k": -1}
+SAMPLED = {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
+DECODING = {"greedy": GREEDY, "sampled": SAMPLED}
+
+
+class AgentGymLoop(AgentLoopBase):
+    """Plays one episode. A dataset row says which:
+
+    ``item_id`` (AgentGym's), optional ``horizon`` (turn limit), ``decoding`` (``greedy`` or ``sampled``; verl's
+    sampling parameters without it), ``tags`` (copied into the episode). Rules come from ``data.agentgym``, see
+    :class:`RolloutSettings`; worlds' own options from ``data.agentgym_worlds.<name>``.
+    """
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
+        settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
+        task = Task.parse(row["item_id"])
+        options = (self.data_config.get("agentgym_worlds") or {}).get(task.env) or {}
+        decoding = row.get("decoding")
+        episode, conversation = await play(
+            partial(make, task.env, style=settings.style, **options),
+            task,
+            partial(
+                TokenConversation,
+                server=self.server_manager,
+                tokenizer=self.tokenizer,
+                builder=self.continuous_token_builder,
+                sampling=sampling_params if decoding is None else DECODING[decoding],
+                prompt_limit=self.rollout_config.prompt_length,
+                response_limit=self.rollout_config.response_length,
+                turn_tokens=settings.turn_tokens,
+            ),
+            settings,
+            row.get("horizon"),
+        )
+        episode.tags = dict(row.get("tags") or {})
+        episode.seed = int(row.get("seed", 0))
+        episode.model_step = int(row.get("global_steps", 0))
+        return self._output(episode, conversation)
+
+    def _output(self, episode: Episode, conversation: TokenConversation) -> AgentLoopOutput:
+        """An episode that does not count becomes one masked token, so that no sum over it can be anything but zero."""
+        if not episode.ending.counts:
+            eos = [self.tokenizer.eos_token_id]
+            prompt, response, mask, log_probs = eos, eos, [0], [0.0]
+            weights = {episode.model_step}
+        else:
+            prompt, response = conversation.prompt_ids, conversation.response_ids
+            mask, log_probs = conversation.response_mask, conversation.log_probs
+            weights = conversation.weights or {episode.model_step}
+        return AgentLoopOutput(
+            prompt_ids=prompt,
+            response_ids=response,
+            response_mask=mask,
+            response_logprobs=log_probs,
+            reward_score=episode.reward,
+            num_turns=len(episode.turns),
+            metrics=AgentLoopMetrics(
+                generate_sequences=sum(turn.model_s for turn in episode.turns),
+                tool_calls=sum(turn.world_s for turn in episode.turns),
+            ),
+            extra_fields={
+                "episode": episode.to_dict(),
+                "min_global_steps": min(weights),
+                "max_global_steps": max(weights),
+                "reward_extra_info": {"acc": float(episode.success)},
+            },
+        )

@@ -1,0 +1,37 @@
+"""Fixtures every test may use."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Shared machines are slow at odd moments; a test's own timeout is the limit.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "envs"))
+
+import toy  # noqa: E402
+
+
+@pytest.fixture
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install the toy worlds, for this process and its children, and return the folder of their metadata."""
+    folder = tmp_path / "site"
+    info = folder / "toy_worlds-1.0.dist-info"
+    info.mkdir(parents=True)
+    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: toy-worlds\nVersion: 1.0\n")
+    points = "\n".join(f"{world.name} = toy:{world.__name__}" for world in toy.WORLDS)
+    info.joinpath("entry_points.txt").write_text(
+        f"[agentgym_rl.envs]\n{points}\nneedy = needy_world:Needy\nbroken = toy:Nothing\n"
+    )
+    folder.joinpath("needy_world.py").write_text("import a_package_nobody_has\n")
+    monkeypatch.syspath_prepend(folder)
+    inherited = os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(folder), str(HERE / "envs"), inherited])))
+    return folder

@@ -1,0 +1,67 @@
+"""Files are whole, and JSON lines survive a torn end."""
+
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym_rl.data.files import append_jsonl, read_jsonl, write_jsonl, write_text
+
+
+def test_text_is_written_byte_for_byte_into_new_folders(tmp_path):
+    path = tmp_path / "a" / "b.txt"
+    write_text(path, "one\r\ntwo\nthrée")
+    assert path.read_bytes() == "one\r\ntwo\nthrée".encode()
+    write_text(str(path), "new")
+    assert path.read_text() == "new"
+    assert os.listdir(path.parent) == ["b.txt"]
+
+
+def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_beside_it(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+
+    def full(descriptor):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        write_text(path, "new")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_bad_line_is_named(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n\n{"a": \n')
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 3: not JSON"):
+        list(read_jsonl(path))
+
+
+def test_a_torn_end_is_dropped_only_on_request(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n{"a": ')
+    assert list(read_jsonl(path, torn_end=True)) == [{"a": 1}]
+    with pytest.raises(ValueError, match="line 2"):
+        list(read_jsonl(path))
+
+
+def test_append_adds_a_line_that_others_see_at_once(tmp_path):
+    path = tmp_path / "a.jsonl"
+    write_jsonl(path, [1])
+    with path.open("a") as file:
+        append_jsonl(file, {"b": "ü"})
+        assert list(read_jsonl(path)) == [1, {"b": "ü"}]
+
+
+json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
+
+
+@given(st.lists(json_values))
+def test_rows_come_back(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("rows") / "a.jsonl"
+    write_jsonl(path, rows)
+    assert list(read_jsonl(path)) == rows
+    assert all(json.loads(line) is None or line for line in path.read_text(encoding="utf-8").split("\n") if line)

@@ -1,0 +1,94 @@
+"""Panels are the same everywhere, and say so by their digest."""
+
+import hashlib
+import time
+from collections import Counter as Tally
+from random import Random
+
+import pytest
+import toy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym_rl.data.panels import _shuffled, digest, label, sample, select
+from agentgym_rl.envs import make
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+
+def test_whole_split_in_order():
+    panel = select("counter", "test")
+    assert panel.item_ids == tuple(f"counter_{index}" for index in range(40, 50))
+    assert (panel.env, panel.name) == ("counter", "test")
+
+
+def test_digest_is_over_id_goal_and_difficulty():
+    lines = "counter_3\tcount to 1\tlength 1\n", "counter_9\tcount to 1\tlength 1\n"
+    env = make("counter")
+    tasks = [task for task in sample(env, "train") if task.index in (3, 9)]
+    assert digest(env, tasks) == hashlib.sha256("".join(lines).encode()).hexdigest()[:12]
+
+
+def test_draw_is_seeded_sorted_and_without_replacement():
+    panel = select("counter", "train", n=10, seed=1)
+    indices = [int(item.split("_")[1]) for item in panel.item_ids]
+    assert len(set(indices)) == 10
+    assert indices == sorted(indices)
+    assert panel == select("counter", "train", n=10, seed=1)
+    assert panel.digest != select("counter", "train", n=10, seed=2).digest
+    assert set(select("counter", "train", n=4, seed=1).item_ids) < set(panel.item_ids)
+
+
+def test_drawing_all_gives_the_whole_split():
+    assert select("counter", "train", n=40).item_ids == select("counter", "train").item_ids
+
+
+@pytest.mark.parametrize(
+    ("globs", "targets"),
+    [(["length 2"], {2}), (["length [13]"], {1, 3}), (["length 1", "* 3"], {1, 3}), (["*"], {1, 2, 3})],
+)
+def test_difficulty_is_matched_by_glob(globs, targets):
+    env = make("counter")
+    assert isinstance(env, toy.Counter)
+    assert {env.target(task) for task in sample(env, "train", globs)} == targets
+    assert {env.target(task) for task in sample(env, "train", globs, n=12)} == targets
+
+
+def test_a_vast_split_is_drawn_from_without_being_walked():
+    started = time.perf_counter()
+    toy.Vast.goals = 0
+    panel = select("vast", "train", ["length 2"], n=20)
+    assert len(panel.item_ids) == 20
+    assert toy.Vast.goals == 20
+    assert time.perf_counter() - started < 0.2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"split": "dev"}, "no split 'dev'; its splits: train, test"),
+        ({"split": "test", "n": 11}, "n is 11, but counter test has only 10 tasks$"),
+        ({"split": "test", "n": 9, "difficulty": ["length 1"]}, "only 3 tasks with a difficulty like length 1"),
+        ({"split": "test", "difficulty": ["depth*"]}, "like depth.*; there are: length 1, length 2, length 3"),
+        ({"split": "test", "difficulty": ["depth*"], "n": 2}, "there are: length 1, length 2, length 3"),
+        ({"split": "test", "n": 0}, "n is 0"),
+    ],
+)
+def test_bad_selections_are_explained(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        select("counter", **arguments)
+
+
+def test_label_fits_metric_keys():
+    assert label("test", ["depth [12]", "*"], 20, 3) == "test-depth_12-any-n20-seed3"
+
+
+@given(st.integers(0, 200), st.integers())
+def test_shuffle_is_a_permutation(size, seed):
+    assert sorted(_shuffled(size, Random(seed))) == list(range(size))
+
+
+def test_shuffle_is_fair():
+    orders = Tally(tuple(_shuffled(3, Random(seed))) for seed in range(6000))
+    assert len(orders) == 6
+    assert all(800 < count < 1200 for count in orders.values())

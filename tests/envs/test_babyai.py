@@ -1,0 +1,218 @@
+"""BabyAI as a world: transcripts, rewards, endings, invalid commands."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym_rl.envs.babyai import EASY_LEVELS, LEVELS, BabyAI
+from agentgym_rl.envs.core import ProtocolError, Task, TaskNotFound
+from agentgym_rl.envs.registry import env_class
+
+RED_BALL = Task("babyai", 0)
+OPEN_RED_DOOR = Task("babyai", 12)
+
+
+def play(task, *commands, style="agentgym"):
+    """The last step of a fresh session."""
+    env = BabyAI(style)
+    env.reset_blocking(task)
+    return [env.step_blocking(command) for command in commands][-1]
+
+
+def test_registry_finds_the_world():
+    assert env_class("babyai") is BabyAI
+
+
+def test_golden_transcript_compact():
+    env = BabyAI("compact")
+    assert env.reset_blocking(OPEN_RED_DOOR).text == (
+        "Goal: open the red door. See: red closed door 1 front 1 left 1; wall front 2. Carry: nothing."
+    )
+    step = env.step_blocking("go to red closed door 1")
+    assert step.observation.text == ("Goal: open the red door. See: red closed door 1 front 1. Carry: nothing.")
+    step = env.step_blocking("toggle")
+    assert step.observation.text == (
+        "Done. Goal: open the red door. See: red open door 1 front 1; wall front 5. Carry: nothing."
+    )
+    assert (step.reward, step.terminated, step.truncated) == (pytest.approx(1 - 0.9 * 3 / 50), True, False)
+
+
+def test_golden_transcript_agentgym():
+    env = BabyAI()
+    assert env.reset_blocking(OPEN_RED_DOOR).text == (
+        "Your goal: open the red door\n"
+        "There is a red closed door 1 1 steps in front of you and 1 steps to your left. "
+        "You are facing a wall 2 steps away. You are not carrying anything.\n"
+        'Available actions: ["turn left", "turn right", "move forward", "go to red closed door 1", '
+        '"toggle and go through red closed door 1", "check available actions"]'
+    )
+    step = env.step_blocking("move forward")
+    assert "goal" not in step.observation.text
+    assert "You are facing a wall 1 steps away." in step.observation.text
+    assert "move forward" not in step.observation.actions
+    step = env.step_blocking("check available actions")
+    assert not step.info["invalid"]
+    assert step.info["primitive_steps"] == 1
+    assert all(f'"{action}"' in step.observation.text for action in step.observation.actions)
+
+
+def test_slow_success_earns_at_most_half_and_still_ends_the_episode():
+    env = BabyAI()
+    env.reset_blocking(RED_BALL)
+    for _ in range(40):
+        assert env.step_blocking("turn left").reward == 0
+    step = env.step_blocking("go to red ball 1")
+    assert step.terminated
+    assert 0 < step.reward <= 0.5
+    with pytest.raises(ProtocolError):
+        env.step_blocking("nonsense")
+
+
+def test_step_limit_of_the_level_truncates():
+    step = play(RED_BALL, *["turn left"] * 64)
+    assert (step.reward, step.terminated, step.truncated) == (0, False, True)
+    assert "out of steps" in step.observation.text
+
+
+def test_failed_mission_terminates_without_reward():
+    task = Task("babyai", LEVELS.index("PickupDistDebug"))
+    env = BabyAI()
+    first = env.reset_blocking(task)
+    right = env.oracle(task)[-1]
+    wrong = next(action for action in first.actions if action.startswith("pickup ") and action != right)
+    step = env.step_blocking(wrong)
+    assert (step.reward, step.terminated, step.truncated) == (0, True, False)
+    assert "failed" in step.observation.text
+
+
+def test_first_clause_of_a_strict_sequence_does_not_fail_the_second():
+    level = LEVELS.index("OpenDoorsOrderN4Debug")
+    env = BabyAI()
+    tasks = [Task("babyai", index) for index in range(level, 400, 40)]
+    sequences = [task for task in tasks if re.search("then|after", env.goal(task))]
+    assert sequences
+    for task in sequences:
+        assert play(task, *env.oracle(task)).reward > 0
+
+
+@pytest.mark.parametrize("command", ["pickup grey key 1", "pick up grey key 1", "Pick Up  grey key 1 "])
+def test_both_spellings_of_pickup(command):
+    step = play(RED_BALL, command)
+    assert not step.info["invalid"]
+    assert "You are carrying a grey key." in step.observation.text
+    assert "drop" in step.observation.actions
+
+
+def test_bare_pickup_and_drop():
+    step = play(RED_BALL, "go to grey key 1", "pick up", "drop")
+    assert not step.info["invalid"]
+    assert "You are not carrying anything." in step.observation.text
+
+
+def test_go_forward_is_move_forward():
+    assert play(RED_BALL, "go forward").info["primitive_steps"] == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "commands", "reason"),
+    [
+        (RED_BALL, [""], "no action"),
+        (RED_BALL, ["dance"], "unknown action"),
+        (RED_BALL, ["drop"], "hands empty"),
+        (RED_BALL, ["toggle"], "nothing to toggle"),
+        (RED_BALL, ["pickup"], "nothing to pick up"),
+        (RED_BALL, ["go to green ball 1"], "not in view"),
+        (RED_BALL, ["pickup grey key 1", "pickup grey key 1"], "hands full"),
+        (RED_BALL, ["go to grey key 1", "move forward"], "blocked"),
+        (OPEN_RED_DOOR, ["pickup red closed door 1"], "too heavy"),
+        (OPEN_RED_DOOR, ["go through red closed door 1"], "closed"),
+        (Task("babyai", 31), ["toggle and go through purple locked door 1"], "locked"),
+    ],
+)
+def test_impossible_command_says_why_and_changes_nothing(task, commands, reason):
+    before = BabyAI("compact")
+    first = before.reset_blocking(task)
+    for command in commands[:-1]:
+        first = before.step_blocking(command).observation
+    step = play(task, *commands, style="compact")
+    assert step.info["invalid"]
+    assert step.observation.text == f"Invalid: {reason}. {first.text}"
+    assert step.observation.actions == first.actions
+    assert (step.reward, step.done) == (0, False)
+
+
+def test_every_listed_action_is_possible():
+    for index in range(40):
+        task = Task("babyai", index)
+        env = BabyAI()
+        for action in env.reset_blocking(task).actions:
+            env.reset_blocking(task)
+            assert not env.step_blocking(action).info["invalid"]
+
+
+def test_step_before_reset_and_after_close_is_an_error():
+    env = BabyAI()
+    with pytest.raises(ProtocolError):
+        env.step_blocking("turn left")
+    env.reset_blocking(RED_BALL)
+    env.close_blocking()
+    env.close_blocking()
+    with pytest.raises(ProtocolError):
+        env.step_blocking("turn left")
+
+
+@pytest.mark.parametrize("task", [Task("babyai", 10**9 + 1), Task("babyai", -1), Task("textcraft", 0)])
+def test_task_outside_the_world_is_refused(task):
+    env = BabyAI()
+    for call in (env.reset_blocking, env.goal, env.difficulty, env.oracle):
+        with pytest.raises(TaskNotFound, match="babyai_0 to babyai_1000000000"):
+            call(task)
+
+
+def test_largest_index_is_playable():
+    assert BabyAI().reset_blocking(Task("babyai", 10**9)).text
+
+
+def test_compact_observation_of_easy_levels_is_short_and_regular():
+    env = BabyAI("compact")
+    lengths = []
+    for index in env.spec.splits["test"]:
+        task = Task("babyai", index)
+        text = env.reset_blocking(task).text
+        assert re.fullmatch(r"Goal: [a-z ,]+\. See: [a-z0-9 ;]+\. Carry: [a-z ]+\.", text)
+        if env.difficulty(task) in EASY_LEVELS:
+            lengths.append(len(text.split()))
+    assert sorted(lengths)[len(lengths) // 2] <= 40
+    assert max(lengths) <= 75
+
+
+def test_nothing_is_printed(capsys):
+    for index in range(40):
+        BabyAI().reset_blocking(Task("babyai", index))
+    assert capsys.readouterr() == ("", "")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    index=st.integers(0, 10**9),
+    style=st.sampled_from(["agentgym", "compact"]),
+    moves=st.lists(st.one_of(st.integers(0, 100), st.text(max_size=200)), max_size=15),
+)
+def test_any_play_keeps_the_contract(index, style, moves):
+    env = BabyAI(style)
+    observation = env.reset_blocking(Task("babyai", index))
+    earned = 0.0
+    for move in moves:
+        chosen = move if isinstance(move, str) else observation.actions[move % len(observation.actions)]
+        step = env.step_blocking(chosen)
+        observation = step.observation
+        earned += step.reward
+        assert 0 <= step.reward <= 1
+        assert 0 <= earned <= 1
+        assert 0 < len(observation.text) < 4000
+        if not isinstance(move, str):
+            assert not step.info["invalid"]
+        if step.done:
+            break

@@ -1,0 +1,140 @@
+"""BabyAI's tasks: numbering, splits, determinism, and the expert that solves them."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import gymnasium
+import pytest
+
+from agentgym_rl.envs.babyai import EASY_LEVELS, LEVELS, BabyAI
+from agentgym_rl.envs.babyai.bot import play_bot
+from agentgym_rl.envs.babyai.expert import play
+from agentgym_rl.envs.babyai.levels import LEVEL_IDS, level_and_seed
+from agentgym_rl.envs.babyai.world import World
+from agentgym_rl.envs.check import check
+from agentgym_rl.envs.core import OracleUnavailable, Task
+
+TRANSCRIPTS = """
+import hashlib
+from agentgym_rl.envs.babyai import BabyAI
+from agentgym_rl.envs.core import OracleUnavailable, Task
+digest = hashlib.sha256()
+for index in range(800, 860):
+    env = BabyAI()
+    observation = env.reset_blocking(Task("babyai", index))
+    for turn in range(6):
+        digest.update(observation.text.encode())
+        step = env.step_blocking(observation.actions[(turn * 7 + index) % len(observation.actions)])
+        observation = step.observation
+        if step.done:
+            break
+    digest.update(observation.text.encode())
+print(digest.hexdigest())
+"""
+
+
+def reward_of(env, task, commands):
+    """Play commands to the end; none may be invalid and only the last may end the episode."""
+    env.reset_blocking(task)
+    steps = [env.step_blocking(command) for command in commands]
+    assert not any(step.info["invalid"] for step in steps)
+    assert [step.done for step in steps] == [False] * (len(steps) - 1) + [True]
+    return steps[-1].reward
+
+
+def test_levels_take_turns_and_seeds_count_rounds():
+    assert len(LEVEL_IDS) == len(set(LEVEL_IDS)) == 40
+    assert level_and_seed(0) == (0, 0)
+    assert level_and_seed(39) == (39, 0)
+    assert level_and_seed(40) == (0, 1)
+    assert level_and_seed(899) == (19, 22)
+    assert BabyAI().difficulty(Task("babyai", 0)) == "GoToRedBallGrey"
+    assert BabyAI().difficulty(Task("babyai", 43)) == "GoToObjS6"
+    assert BabyAI().difficulty(Task("babyai", 879)) == "BossLevelNoUnlock"
+
+
+@pytest.mark.parametrize("index", [0, 57, 838])
+def test_task_is_the_minigrid_level_with_that_seed(index):
+    level = gymnasium.make(LEVEL_IDS[index % 40]).unwrapped
+    level.reset(seed=index // 40)
+    assert BabyAI().goal(Task("babyai", index)) == level.mission
+    assert World(index).level.pprint_grid() == level.pprint_grid()
+
+
+def test_splits_are_disjoint_and_of_known_size():
+    splits = BabyAI().spec.splits
+    sizes = {name: len(indices) for name, indices in splits.items()}
+    assert sizes == {
+        "train": 810,
+        "test": 90,
+        "train_variants": 20_000,
+        "val_variants": 2_000,
+        "test_variants": 2_000,
+    }
+    assert len({index for indices in splits.values() for index in indices}) == sum(sizes.values())
+
+
+def test_expert_solves_every_test_task():
+    env = BabyAI()
+    for index in env.spec.splits["test"]:
+        task = Task("babyai", index)
+        assert 0 < reward_of(env, task, env.oracle(task)) <= 1, task
+
+
+def test_expert_solves_training_tasks_of_many_levels():
+    env = BabyAI("compact")
+    for index in range(0, 800, 43):
+        task = Task("babyai", index)
+        assert 0 < reward_of(env, task, env.oracle(task)) <= 1, task
+
+
+def test_task_whose_key_is_locked_away_behind_its_own_door_has_no_oracle():
+    with pytest.raises(OracleUnavailable, match="babyai_246"):
+        BabyAI().oracle(Task("babyai", 246))
+
+
+def test_minigrids_bot_is_the_last_resort():
+    task = Task("babyai", 154)
+    assert reward_of(BabyAI(), task, play_bot(task.index)) > 0
+
+
+def test_easy_levels_need_few_commands():
+    assert set(EASY_LEVELS) <= set(LEVELS)
+    env = BabyAI()
+    for name in EASY_LEVELS:
+        lengths = sorted(len(env.oracle(Task("babyai", LEVELS.index(name) + 40 * seed))) for seed in range(5))
+        assert lengths[2] <= 4, name
+
+
+def test_expert_without_the_map_names_only_what_it_sees():
+    """Each command of the uninformed expert was among the listed actions when it was given."""
+    env = BabyAI()
+    for index in (5, 12, 16, 44):
+        commands = play(World(index), informed=False)
+        observation = env.reset_blocking(Task("babyai", index))
+        for command in commands:
+            assert command in observation.actions
+            observation = env.step_blocking(command).observation
+
+
+def test_same_transcripts_in_any_process():
+    digests = set()
+    for hash_seed in ("0", "1234"):
+        run = subprocess.run(
+            [sys.executable, "-c", TRANSCRIPTS],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.add(run.stdout)
+    assert len(digests) == 1
+    assert len(digests.pop().strip()) == len(hashlib.sha256().hexdigest())
+
+
+@pytest.mark.parametrize("style", ["agentgym", "compact"])
+def test_keeps_the_contract(style):
+    report = check("babyai", split="test", n=4, options={"style": style})
+    assert [finding for finding in report.findings if finding.passed is False] == []

@@ -1,0 +1,123 @@
+"""The checker passes a sound world and names the fault of each broken one."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from agentgym_rl.envs.check import check
+from agentgym_rl.envs.checks import CHECKS, HASH_SEEDS, reward_faults
+from agentgym_rl.envs.core import Observation, Step, Task, UnknownEnv
+from agentgym_rl.envs.probe import Walk
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+
+@pytest.mark.parametrize("style", ["agentgym", "compact"])
+def test_sound_world_passes_every_check(style):
+    report = check("counter", n=4, options={"style": style})
+    assert [finding for finding in report.findings if not finding.passed] == []
+    assert report.passed
+    assert report.style == style
+    assert report.tasks == 8
+    assert [finding.name for finding in report.findings] == list(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("world", "failing", "says"),
+    [
+        ("drifting", "deterministic within a process", "different transcripts"),
+        ("drifting", "session can be reused", "another first observation"),
+        ("hash_ordered", "deterministic across processes", "PYTHONHASHSEED"),
+        ("false_oracle", "oracle solves", "the oracle earns 0"),
+        ("generous", "oracle solves", "reward 2.0, outside [0, 1]"),
+        ("trickling", "rewards in [0, 1] at random", "sum to"),
+        ("endless", "calls out of order raise", "ProtocolError"),
+        ("fragile", "garbage is an observation", "raised KeyError"),
+        ("silent", "garbage is an observation", "info['invalid']"),
+        ("boundless", "unknown task is refused", "index -1"),
+        ("shared", "sessions are independent", "second session"),
+        ("sticky", "session can be reused", "closed"),
+        ("halved", "spec is sane", "'test' is missing"),
+    ],
+)
+def test_broken_world_fails_the_check_meant_for_it(world, failing, says):
+    report = check(world, split="train", n=8)
+    assert not report.passed
+    assert report[failing].passed is False
+    assert any(says in fault for fault in report[failing].faults), report[failing].faults
+
+
+@pytest.mark.parametrize("world", ["endless", "silent", "boundless", "shared", "halved"])
+def test_a_single_fault_does_not_fail_the_other_checks(world):
+    kept = {"deterministic within a process", "deterministic across processes", "oracle solves"}
+    report = check(world, split="train", n=3)
+    assert {finding.name for finding in report.findings if finding.passed} >= kept
+
+
+def test_every_fault_of_a_spec_is_listed():
+    faults = " | ".join(check("halved", split="train", n=1)["spec is sane"].faults)
+    assert "'test' is missing" in faults
+    assert "'spare' is empty" in faults
+    assert "'compact'" in faults
+
+
+def test_an_empty_split_leaves_nothing_to_try():
+    report = check("halved", split="spare")
+    assert [finding.name for finding in report.findings if finding.passed is False] == ["spec is sane"]
+    assert {finding.detail for finding in report.findings[1:]} == {"there are no tasks to try"}
+
+
+def test_world_without_oracle_skips_the_oracle_check():
+    report = check("plain", n=2)
+    assert report["oracle solves"].passed is None
+    assert report.passed
+
+
+def test_split_and_size_are_validated():
+    with pytest.raises(ValueError, match=r"no split 'dev'; its splits: train, test"):
+        check("counter", split="dev")
+    with pytest.raises(ValueError, match="n is 0"):
+        check("counter", n=0)
+    with pytest.raises(UnknownEnv, match="counter"):
+        check("no_such_world")
+
+
+def test_all_tasks_of_a_split():
+    assert check("counter", split="test", n=None).tasks == 10
+
+
+def test_progress_names_each_check_and_only_grows():
+    seen = []
+    check("counter", n=2, progress=lambda title, share: seen.append((title, share)))
+    assert list(dict.fromkeys(title for title, _ in seen)) == [*CHECKS, "done"]
+    shares = [share for _, share in seen]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, 1)
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), -0.1, 1.5])
+def test_a_reward_outside_the_range_is_a_fault(reward):
+    trail = Walk(Task("counter", 0), Observation(""), ["x"], [Step(Observation(""), reward, True)])
+    assert len(reward_faults(trail)) == 1
+
+
+def test_tenths_that_sum_to_one_are_no_fault():
+    trail = Walk(Task("counter", 0), Observation(""), ["x"] * 10, [Step(Observation(""), 0.1, False)] * 10)
+    assert reward_faults(trail) == []
+
+
+def test_probe_process_prints_digests():
+    request = {"env": "counter", "options": {"style": "compact"}, "item_ids": ["counter_1", "counter_2"]}
+    done = subprocess.run(
+        [sys.executable, "-m", "agentgym_rl.envs.probe"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    digests = json.loads(done.stdout)
+    assert list(digests) == ["counter_1", "counter_2"]
+    assert digests["counter_1"] != digests["counter_2"]
+    assert len(HASH_SEEDS) > 1

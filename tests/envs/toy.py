@@ -1,0 +1,251 @@
+"""Tiny worlds for tests: one that keeps the contract, and one per way of breaking it."""
+
+from __future__ import annotations
+
+import random
+from typing import ClassVar
+
+from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step, Task, TaskNotFound, TextEnv
+
+SIZE = 50
+
+
+class Counter(TextEnv):
+    """``say N`` for the next number, from 1 to the target; task i has target ``i % 3 + 1``. One wrong number loses."""
+
+    name: ClassVar[str] = "counter"
+
+    def __init__(self, style: str = "agentgym", hurry: bool = False) -> None:
+        super().__init__(style)  # type: ignore[arg-type]
+        self.hurry = hurry
+        self._next: int | None = None
+        self._target = 0
+
+    @property
+    def spec(self) -> EnvSpec:
+        return EnvSpec(
+            name=self.name,
+            instructions={"agentgym": "Count up, one number a turn: say N.", "compact": "say N"},
+            splits={"train": range(40), "test": range(40, SIZE)},
+            max_turns=5,
+            success_above=0.5,
+            licence="none needed",
+        )
+
+    def target(self, task: Task) -> int:
+        if not 0 <= task.index < SIZE:
+            raise TaskNotFound(f"{task} is outside 0..{SIZE - 1}")
+        return task.index % 3 + 1
+
+    async def reset(self, task: Task) -> Observation:
+        self._target = self.target(task)
+        self._next = 1
+        return Observation(f"Count to {self._target}.", self._possible())
+
+    async def step(self, action: str) -> Step:
+        if self._next is None:
+            raise ProtocolError("no task is being played; call reset first")
+        word, _, number = action.partition(" ")
+        if word != "say" or not number.isdecimal():
+            return Step(Observation("I do not understand.", self._possible()), 0.0, False, info={"invalid": True})
+        if int(number) != self._next:
+            self._next = None
+            return Step(Observation("Wrong."), 0.0, True)
+        self._next += 1
+        if self._next > self._target:
+            self._next = None
+            return Step(Observation("Done."), 1.0, True)
+        return Step(Observation("Right.", self._possible()), 0.0, False)
+
+    def _possible(self) -> tuple[str, ...]:
+        return ("say 1", "say 2", "say 3")
+
+    def goal(self, task: Task) -> str:
+        return f"count to {self.target(task)}"
+
+    def difficulty(self, task: Task) -> str:
+        return f"length {self.target(task)}"
+
+    def oracle(self, task: Task) -> list[str]:
+        return [f"say {number}" for number in range(1, self.target(task) + 1)]
+
+
+class Drifting(Counter):
+    """Words its observation differently each time."""
+
+    name = "drifting"
+
+    async def reset(self, task: Task) -> Observation:
+        first = await super().reset(task)
+        return Observation(f"{first.text} {random.random()}", first.actions)
+
+
+class HashOrdered(Counter):
+    """Lists words in the order of a set, which the hash seed decides."""
+
+    name = "hash_ordered"
+
+    async def reset(self, task: Task) -> Observation:
+        await super().reset(task)
+        return Observation(" ".join({"red", "green", "blue", "grey", "pink", "cyan", "lime", "teal"}))
+
+
+class FalseOracle(Counter):
+    """Its oracle counts backwards."""
+
+    name = "false_oracle"
+
+    def oracle(self, task: Task) -> list[str]:
+        return ["say 9"]
+
+
+class Generous(Counter):
+    """Pays 2 for the last number."""
+
+    name = "generous"
+
+    async def step(self, action: str) -> Step:
+        step = await super().step(action)
+        return Step(step.observation, 2 * step.reward, step.terminated, info=step.info)
+
+
+class Trickling(Counter):
+    """Pays 0.4 for rubbish, over and over."""
+
+    name = "trickling"
+
+    async def step(self, action: str) -> Step:
+        step = await super().step(action)
+        return Step(step.observation, 0.4, False, info=step.info) if step.info.get("invalid") else step
+
+
+class Endless(Counter):
+    """Goes on after the end and before the start."""
+
+    name = "endless"
+
+    async def step(self, action: str) -> Step:
+        if self._next is None:
+            return Step(Observation("Already done."), 0.0, True)
+        return await super().step(action)
+
+
+class Fragile(Counter):
+    """Raises on an action it does not understand."""
+
+    name = "fragile"
+
+    async def step(self, action: str) -> Step:
+        if self._next is not None and not action.startswith("say"):
+            raise KeyError(action)
+        return await super().step(action)
+
+
+class Silent(Counter):
+    """Does not say that an action was invalid."""
+
+    name = "silent"
+
+    async def step(self, action: str) -> Step:
+        step = await super().step(action)
+        return Step(step.observation, step.reward, step.terminated)
+
+
+class Boundless(Counter):
+    """Takes any index."""
+
+    name = "boundless"
+
+    def target(self, task: Task) -> int:
+        return task.index % 3 + 1
+
+
+class Shared(Counter):
+    """Keeps its state on the class, so that sessions disturb each other."""
+
+    name = "shared"
+    _count: ClassVar[int] = 0
+
+    async def reset(self, task: Task) -> Observation:
+        Shared._count = 0
+        return await super().reset(task)
+
+    async def step(self, action: str) -> Step:
+        step = await super().step(action)
+        Shared._count += 1
+        return Step(Observation(f"{Shared._count}: {step.observation.text}"), step.reward, step.terminated)
+
+
+class Sticky(Counter):
+    """Cannot be reset once closed."""
+
+    name = "sticky"
+    _closed = False
+
+    async def close(self) -> None:
+        self._closed = True
+
+    async def reset(self, task: Task) -> Observation:
+        if self._closed:
+            raise RuntimeError("closed")
+        return await super().reset(task)
+
+
+class Halved(Counter):
+    """Has no test split and no compact instruction."""
+
+    name = "halved"
+
+    @property
+    def spec(self) -> EnvSpec:
+        return EnvSpec(
+            name=self.name,
+            instructions={"agentgym": "Count."},
+            splits={"train": range(40), "spare": ()},
+            max_turns=5,
+            success_above=0.5,
+            licence="none needed",
+        )
+
+
+class Plain(Counter):
+    """Has no oracle and lists no actions."""
+
+    name = "plain"
+
+    def _possible(self) -> tuple[str, ...]:
+        return None  # type: ignore[return-value]
+
+    def oracle(self, task: Task) -> list[str]:
+        return TextEnv.oracle(self, task)
+
+
+class Vast(Counter):
+    """300,000 training tasks in a lazy split; counts how often it is asked for a goal."""
+
+    name = "vast"
+    goals: ClassVar[int] = 0
+
+    @property
+    def spec(self) -> EnvSpec:
+        base = super().spec
+        return EnvSpec(
+            name=self.name,
+            instructions=base.instructions,
+            splits={"train": range(300_000), "test": range(300_000, 300_010)},
+            max_turns=5,
+            success_above=0.5,
+        )
+
+    def target(self, task: Task) -> int:
+        return task.index % 3 + 1
+
+    def goal(self, task: Task) -> str:
+        Vast.goals += 1
+        return super().goal(task)
+
+
+WORLDS = [
+    Boundless, Counter, Drifting, Endless, FalseOracle, Fragile, Generous, Halved, HashOrdered, Plain, Shared, Silent,
+    Sticky, Trickling, Vast,
+]  # fmt: skip

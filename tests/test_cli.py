@@ -1,0 +1,184 @@
+"""The command line, as a person and as a program use it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import toy
+from typer.testing import CliRunner
+
+from agentgym_rl.cli import app
+from agentgym_rl.data import agenttraj
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+
+def run(*arguments, typed=None):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=typed, env={"COLUMNS": "150"})
+
+
+def test_envs_lists_worlds_and_what_they_lack():
+    result = run("envs")
+    assert result.exit_code == 0
+    assert "counter" in result.stdout and "train 40" in result.stdout
+    assert "300,000" in result.stdout
+    assert "agentgym-rl[needy]" in result.stdout.replace("\n", "")
+    assert "Nothing" in result.stdout  # the plug-in that is broken
+
+
+def test_tasks_as_json():
+    result = run("tasks", "counter", "--n", 3, "--difficulty", "length 1", "--json")
+    listing = json.loads(result.stdout)
+    assert (listing["split"], listing["split_size"], len(listing["digest"])) == ("test", 10, 12)
+    assert listing["tasks"][0] == {"item_id": "counter_42", "difficulty": "length 1", "goal": "count to 1"}
+    assert len(listing["tasks"]) == 3
+
+
+def test_tasks_as_a_table():
+    result = run("tasks", "counter")
+    assert "counter_49" in result.stdout and "count to 2" in result.stdout
+    assert "10 of 10 tasks in counter test; digest" in result.stdout
+
+
+def test_goals_of_many_tasks_are_computed_on_request_only(monkeypatch):
+    monkeypatch.setattr("agentgym_rl.cli.tasks.MANY", 5)
+    toy.Vast.goals = 0
+    listing = json.loads(run("tasks", "vast", "--json").stdout)
+    assert (listing["digest"], toy.Vast.goals, "goal" in listing["tasks"][0]) == (None, 0, False)
+    listing = json.loads(run("tasks", "vast", "--json", "--goals").stdout)
+    assert len(listing["digest"]) == 12 and "goal" in listing["tasks"][0]
+
+
+def test_play_from_a_pipe_prints_json_steps():
+    result = run("play", "counter_1", "--json", typed="dance\nsay 1\nsay 2\nsay 3\n")
+    assert result.exit_code == 0
+    steps = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [step["turn"] for step in steps] == [0, 1, 2, 3]
+    assert steps[0]["observation"] == "Count to 2." and steps[0]["action"] is None
+    assert steps[1]["info"] == {"invalid": True}
+    assert steps[-1] == {
+        "item_id": "counter_1",
+        "turn": 3,
+        "action": "say 2",
+        "observation": "Done.",
+        "reward": 1.0,
+        "terminated": True,
+        "truncated": False,
+        "info": {},
+    }
+
+
+@pytest.mark.parametrize("typed", ["", "say 1\n", "say 9\n", "say 1\nquit\n"])
+def test_play_exits_1_when_the_task_is_not_solved(typed):
+    assert run("play", "counter_1", typed=typed).exit_code == 1
+
+
+def test_play_for_a_person():
+    result = run("play", "counter_1", typed="?\nhint\nsay 1\nhint\ndance\nhint\nsay 2\n")
+    assert result.exit_code == 0
+    for text in (
+        "Count up",
+        "Count to 2.",
+        "1> ?",
+        "say 3",
+        "I do not understand.",
+        "another way",
+        "solved, over after 3",
+    ):
+        assert text in result.stdout
+    assert "OK. I'll follow" not in result.stdout
+
+
+def test_play_reads_whole_replies_when_asked():
+    replies = "Thought: up. Action: say 1.\nAction: say 2!\n"
+    assert run("play", "counter_1", "--action-format", "react", typed=replies).exit_code == 0
+    assert run("play", "counter_1", typed=replies).exit_code == 1
+
+
+def test_play_stops_at_the_turn_limit():
+    result = run("play", "counter_1", "--max-turns", 2, typed="look\nlook\nsay 1\nsay 2\n")
+    assert result.exit_code == 1
+    assert "no turns left after 2 turns" in result.stdout
+
+
+def test_check_passes_and_fails():
+    result = run("check", "counter", "--n", 2, "--style", "compact")
+    assert result.exit_code == 0, result.output
+    assert "oracle solves" in result.stdout and "FAIL" not in result.stdout
+    result = run("check", "generous", "--split", "test", "--all")
+    assert result.exit_code == 1
+    assert "FAIL" in result.stdout and "[0, 1]" in result.stdout and "generous_40" in result.stdout
+    assert "10 tasks of test" in result.stdout
+
+
+def test_collect_writes_and_sums_up(tmp_path):
+    out = tmp_path / "train.json"
+    result = run("collect", "counter", "--out", out, "--n", 5, "--option", "hurry=true")
+    assert result.exit_code == 0, result.output
+    assert "5 trajectories from 5 tasks (5 solved)" in result.stdout
+    assert len(agenttraj.read(out)) == 5
+
+
+def test_collect_interrupted_says_how_to_go_on(tmp_path, monkeypatch):
+    async def interrupted(self, task):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(toy.Counter, "reset", interrupted)
+    result = run("collect", "counter", "--out", tmp_path / "a.json")
+    assert result.exit_code == 130
+    assert "same command goes on" in result.stderr
+    assert [path.name for path in tmp_path.glob("a*")] == ["a.json.partial.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["tasks", "countre"], "unknown world 'countre'"),
+        (["tasks", "needy"], "pip install 'agentgym-rl[needy]'"),
+        (["tasks", "counter", "--split", "dev"], "no split 'dev'; its splits: train, test"),
+        (["tasks", "counter", "--n", "99"], "n is 99, but counter test has only 10 tasks"),
+        (["tasks", "counter", "-o", "speed=1"], "counter has no option 'speed'; its options: style, hurry"),
+        (["tasks", "counter", "-o", "speed"], "'speed' is not KEY=VALUE"),
+        (["play", "counter"], "'counter' is not an item id"),
+        (["play", "counter_99"], "counter_99 is outside 0..49"),
+        (["play", "counter_1", "--style", "loud"], "style 'loud' is unknown"),
+        (["check", "counter", "--n", "0"], "n is 0"),
+        (["collect", "counter", "--out", "x.json", "--policy", "expert"], "policy 'expert' is unknown"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_status_2(arguments, says):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert result.stdout == "" or arguments[0] == "play"
+
+
+def test_debug_shows_the_traceback(monkeypatch):
+    monkeypatch.setenv("AGENTGYM_RL_DEBUG", "1")
+    assert isinstance(run("tasks", "counter", "--split", "dev").exception, ValueError)
+
+
+def test_real_process_pipes_and_starts_without_heavy_imports():
+    played = subprocess.run(
+        [sys.executable, "-m", "agentgym_rl.cli", "play", "counter_0", "--json"],
+        input="say 1\n",
+        capture_output=True,
+        text=True,
+    )
+    assert played.returncode == 0, played.stderr
+    assert json.loads(played.stdout.splitlines()[-1])["reward"] == 1.0
+    refused = subprocess.run(
+        [sys.executable, "-m", "agentgym_rl.cli", "tasks", "countre"], capture_output=True, text=True
+    )
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr
+    loaded = "import sys, agentgym_rl.cli; print(sorted({'torch', 'verl', 'numpy', 'rich.table'} & set(sys.modules)))"
+    listed = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert "torch" not in listed.stdout and "verl" not in listed.stdout and "numpy" not in listed.stdout
+
+
+def test_version_and_help():
+    assert run("--version").stdout.strip()
+    assert "collect" in run("--help").stdout

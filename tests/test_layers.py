@@ -1,0 +1,98 @@
+"""Imports run one way, and the worlds stay free of everything heavy."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "agentgym_rl"
+
+BELOW = {
+    "envs": set(),
+    "data": {"envs"},
+    "rollout": {"envs", "data"},
+    "algorithms": {"envs", "data", "rollout"},
+    "engine": {"envs", "data", "rollout", "algorithms"},
+    "eval": {"envs", "data", "rollout"},
+    "cli": {"envs", "data", "rollout", "algorithms", "engine", "eval"},
+}
+LIGHT = ("envs", "data", "eval")
+HEAVY = {"torch", "verl", "vllm", "ray", "transformers", "numpy", "minigrid", "gymnasium"}
+ALLOWED = {"agentgym_rl.envs.babyai": {"numpy", "minigrid", "gymnasium"}}
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports(name: str, path: Path) -> set[str]:
+    """Modules a file imports anywhere in it; of this package, the file that is really meant."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")
+            base = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
+            module = ".".join(filter(None, [base, node.module]))
+            for alias in node.names:
+                member = f"{module}.{alias.name}"
+                found.add(member if member in FILES else module)
+    return found
+
+
+IMPORTS = {name: imports(name, path) for name, path in FILES.items()}
+
+
+def layer(name: str) -> str:
+    return [*name.split("."), ""][1]
+
+
+def upward(name: str, imported: set[str]) -> list[str]:
+    """Those of a module's imports that its layer may not make."""
+    own = layer(name)
+    ours = {other for other in imported if other.split(".")[0] == "agentgym_rl" and layer(other)}
+    return sorted(other for other in ours if layer(other) not in BELOW[own] | {own})
+
+
+def heavy(name: str, imported: set[str]) -> list[str]:
+    allowed = {package for prefix, some in ALLOWED.items() if f"{name}.".startswith(f"{prefix}.") for package in some}
+    return sorted(({other.split(".")[0] for other in imported} & HEAVY) - allowed)
+
+
+def test_every_module_belongs_to_a_layer():
+    assert {layer(name) for name in FILES} - {""} <= set(BELOW), "give the new folder its place in BELOW"
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if layer(name)])
+def test_imports_run_one_way(name):
+    assert upward(name, IMPORTS[name]) == []
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if layer(name) in LIGHT])
+def test_light_layers_import_nothing_heavy(name):
+    assert heavy(name, IMPORTS[name]) == []
+
+
+def test_no_import_cycles():
+    graph = {name: {other for other in imported if other in FILES} - {name} for name, imported in IMPORTS.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
+
+
+def test_the_rules_themselves():
+    assert upward("agentgym_rl.envs.x", {"agentgym_rl.data.y", "agentgym_rl.envs.z", "json"}) == ["agentgym_rl.data.y"]
+    assert upward("agentgym_rl.eval", {"agentgym_rl.engine.y", "agentgym_rl.rollout"}) == ["agentgym_rl.engine.y"]
+    assert heavy("agentgym_rl.data.x", {"torch.nn", "json"}) == ["torch"]
+    assert heavy("agentgym_rl.envs.babyai.levels", {"numpy", "torch"}) == ["torch"]
+    assert heavy("agentgym_rl.envs.babyai", {"minigrid.core"}) == []
+    assert heavy("agentgym_rl.envs.babyairplane", {"numpy"}) == ["numpy"]
+    assert "agentgym_rl.envs.core" in IMPORTS["agentgym_rl.envs.registry"]
