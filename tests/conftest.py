@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
+# Tests need no GPU; verl reads this when it is imported.
+os.environ.setdefault("VERL_PLATFORM", "cpu")
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "envs"))
 

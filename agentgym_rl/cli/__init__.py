@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from agentgym_rl.cli import check, collect, envs, play, tasks
+from agentgym_rl.cli import check, collect, envs, play, tasks, train
 from agentgym_rl.envs.core import EnvError
 
 
@@ -37,6 +37,7 @@ app.command("tasks")(tasks.command)
 app.command("play")(play.command)
 app.command("check")(check.command)
 app.command("collect")(collect.command)
+app.command("train")(train.command)
 
 
 def _version(wanted: bool) -> None:

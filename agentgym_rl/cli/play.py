@@ -6,11 +6,14 @@ import asyncio
 import json
 import sys
 from enum import Enum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agentgym_rl.cli.common import MaxTurns, Options, StyleOption, world_options
+
+if TYPE_CHECKING:
+    from agentgym_rl.envs.core import Step
 
 
 class Reading(str, Enum):
@@ -31,30 +34,37 @@ def command(
     option: Options = None,
 ) -> None:
     """Play a task yourself, or pipe in actions, one a line. Exit status 0 when the task is solved, 1 when not."""
-    from agentgym_rl.data.play import play
+    from agentgym_rl.data.conversation import Scripted, StopPlaying
+    from agentgym_rl.data.play import attempt
+    from agentgym_rl.data.settings import RolloutSettings
     from agentgym_rl.envs import Task, make
     from agentgym_rl.envs.actions import Action, parse_react
 
     task = Task.parse(item_id)
     env = make(task.env, **world_options(task.env, option, style))
     player: Script | Person = Script(item_id) if as_json else Person(env, task)
+    steps: list[Step] = []
 
-    async def session() -> Any:
+    def watch(action: str | None, step: Step) -> None:
+        if action is not None:
+            steps.append(step)
+        player.watch(action, step)
+
+    async def session() -> bool:
+        """Whether it was played to its end."""
+        parse = parse_react if action_format is Reading.react else lambda line: Action(line.strip())
         try:
-            return await play(
-                env,
-                task,
-                player.reply,
-                max_turns,
-                parse=parse_react if action_format is Reading.react else lambda line: Action(line.strip()),
-                watch=player.watch,
-            )
+            await attempt(env, task, Scripted(player.reply), RolloutSettings(), max_turns, parse, watch)
+        except StopPlaying:
+            return False
         finally:
             await env.close()
+        return True
 
-    transcript = asyncio.run(session())
-    player.end(transcript)
-    raise typer.Exit(0 if transcript.success else 1)
+    ended = asyncio.run(session())
+    solved = env.spec.success(sum(step.reward for step in steps))
+    player.end(solved, ended, steps)
+    raise typer.Exit(0 if solved else 1)
 
 
 class Script:
@@ -67,7 +77,7 @@ class Script:
     def reply(self, messages: list[dict[str, str]]) -> str:
         return _line()
 
-    def watch(self, action: str | None, step: Any) -> None:
+    def watch(self, action: str | None, step: Step) -> None:
         record = {
             "item_id": self.item_id,
             "turn": self.turn,
@@ -81,8 +91,8 @@ class Script:
         typer.echo(json.dumps(record, ensure_ascii=False, default=str))
         self.turn += 1
 
-    def end(self, transcript: Any) -> None:
-        pass
+    def end(self, solved: bool, ended: bool, steps: list[Step]) -> None:
+        """All has been said."""
 
 
 class Person:
@@ -103,7 +113,7 @@ class Person:
         self.console.print("\n? lists actions, hint tells what the oracle would do, quit leaves.\n", style="italic")
 
     def reply(self, messages: list[dict[str, str]]) -> str:
-        from agentgym_rl.data.play import StopPlaying
+        from agentgym_rl.data.conversation import StopPlaying
 
         while True:
             self.console.print(f"[bold]{len(self.taken) + 1}>[/bold] ", end="")
@@ -124,7 +134,7 @@ class Person:
             elif word:
                 return line
 
-    def watch(self, action: str | None, step: Any) -> None:
+    def watch(self, action: str | None, step: Step) -> None:
         self.possible = step.observation.actions
         if action is not None:
             self.taken.append(action)
@@ -133,11 +143,16 @@ class Person:
             self.console.print(f"reward {step.reward:g}", style="green")
         self.console.print()
 
-    def end(self, transcript: Any) -> None:
-        why = {"turn_limit": "no turns left", "stopped": "left", "truncated": "stopped by the world"}
-        outcome = "[green]solved[/green]" if transcript.success else "[red]not solved[/red]"
-        ending = why.get(transcript.ending, "over")
-        self.console.print(f"{outcome}, {ending} after {transcript.turns} turns, reward {transcript.reward:g}")
+    def end(self, solved: bool, ended: bool, steps: list[Step]) -> None:
+        outcome = "[green]solved[/green]" if solved else "[red]not solved[/red]"
+        if not ended:
+            why = "left"
+        elif steps[-1].terminated:
+            why = "over"
+        else:
+            why = "stopped by the world" if steps[-1].truncated else "no turns left"
+        reward = sum(step.reward for step in steps)
+        self.console.print(f"{outcome}, {why} after {len(steps)} turns, reward {reward:g}")
 
     def _hint(self) -> str:
         from agentgym_rl.envs.core import OracleUnavailable
@@ -158,7 +173,7 @@ def _line() -> str:
     Raises:
         StopPlaying: there is none.
     """
-    from agentgym_rl.data.play import StopPlaying
+    from agentgym_rl.data.conversation import StopPlaying
 
     line = sys.stdin.readline()
     if not line:

@@ -10,10 +10,12 @@ from typing import Any, Literal
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
+from agentgym_rl.data.conversation import Scripted
 from agentgym_rl.data.files import append_jsonl, read_jsonl
 from agentgym_rl.data.panels import digest, sample
-from agentgym_rl.data.play import play
+from agentgym_rl.data.play import attempt
 from agentgym_rl.data.policies import OraclePolicy, RandomPolicy
+from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import OracleUnavailable, Style
 
@@ -112,22 +114,25 @@ async def collect(
 async def _play(world: TextEnv, task: Task, policy: PolicyName, seed: int, max_turns: int | None) -> dict[str, Any]:
     """One line of the journal. A task no oracle is known for counts as tried, without a trajectory."""
     player: OraclePolicy | RandomPolicy
+    horizon = world.spec.max_turns if max_turns is None else max_turns
     if policy == "random":
         player = RandomPolicy(f"{seed} {task}", world.style)
     else:
         try:
-            player = OraclePolicy(world.oracle(task), world.style)
+            commands = world.oracle(task)
         except OracleUnavailable:
+            commands = []
+        if not commands:
             return {"item_id": str(task), "success": False, "turns": 0, "trajectory": None}
-    transcript = await play(world, task, player, max_turns, watch=player.watch)
-    trajectory = None
-    if transcript.turns:
-        trajectory = agenttraj.encode(Trajectory.of(str(task), transcript.messages, transcript.start))
+        player = OraclePolicy(commands, world.style)
+        horizon = min(horizon, len(commands))
+    episode = await attempt(world, task, Scripted(player), RolloutSettings(), horizon, watch=player.watch)
+    start = len(world.spec.conversation_start(world.style))
     return {
         "item_id": str(task),
-        "success": transcript.success,
-        "turns": transcript.turns,
-        "trajectory": trajectory,
+        "success": episode.success,
+        "turns": len(episode.turns),
+        "trajectory": agenttraj.encode(Trajectory.of(str(task), episode.messages, start)),
     }
 
 

@@ -12,6 +12,13 @@ from typing import Protocol
 
 from agentgym_rl.envs.core import Message
 
+Policy = Callable[[list[Message]], str]
+"""From the conversation so far to the assistant's reply. May raise :class:`StopPlaying`."""
+
+
+class StopPlaying(Exception):
+    """Raised by a policy that has nothing more to say; ends the play without an episode."""
+
 
 class ContextTooSmall(ValueError):
     """The instruction and first observation leave no room for a reply: a configuration error, raised at once."""
@@ -31,8 +38,13 @@ class Reply:
 class Conversation(Protocol):
     """What the episode loop needs of a model."""
 
-    prompt_tokens: int
-    response_tokens: int
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens before the first reply; 0 where tokens are not counted."""
+
+    @property
+    def response_tokens(self) -> int:
+        """Tokens from the first reply on; 0 where tokens are not counted."""
 
     async def start(self, messages: list[Message]) -> None:
         """Begin with the instruction and the first observation.
@@ -49,13 +61,14 @@ class Conversation(Protocol):
 
 
 class Scripted:
-    """A conversation whose replies come from a function of the messages so far."""
+    """A conversation whose replies come from a policy, a function of the messages so far."""
 
-    def __init__(self, policy: Callable[[list[Message]], str]) -> None:
+    prompt_tokens = 0
+    response_tokens = 0
+
+    def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.messages: list[Message] = []
-        self.prompt_tokens = 0
-        self.response_tokens = 0
 
     async def start(self, messages: list[Message]) -> None:
         self.messages = list(messages)

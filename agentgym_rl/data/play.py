@@ -1,16 +1,23 @@
-"""Play one task: a policy and a world take turns."""
+"""The episode loop: a world and a conversation take turns, one asyncio task an episode."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+from agentgym_rl.data.conversation import Conversation
+from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.actions import Action, InvalidAction, parse_react
-from agentgym_rl.envs.core import Message, Observation, Step, Task, TextEnv
+from agentgym_rl.envs.core import EnvError, EnvTimeout, Message, Observation, Step, Task, TaskNotFound, TextEnv
 
-Policy = Callable[[list[Message]], str]
-"""From the conversation so far to the assistant's reply. May raise :class:`StopPlaying`."""
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+C = TypeVar("C", bound=Conversation)
 
 Parse = Callable[[str], Action | InvalidAction]
 """From a reply to an action."""
@@ -18,93 +25,192 @@ Parse = Callable[[str], Action | InvalidAction]
 Watch = Callable[[str | None, Step], None]
 """Told of the first observation (as a step without action) and of every action and what it led to."""
 
-Ending = Literal["terminated", "truncated", "turn_limit", "stopped"]
-"""Why a play ended: the task did, the world did, the turns were used up, or the policy left."""
 
-
-class StopPlaying(Exception):
-    """Raised by a policy that has nothing more to say."""
-
-
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    """One task as it was played."""
-
-    task: Task
-    messages: list[Message]
-    """The conversation, from the instruction to the last observation."""
-    start: int
-    """How many of the messages precede the first observation."""
-    rewards: list[float]
-    """One a turn."""
-    invalid: int
-    """Turns whose reply could not be read or whose action the world could not carry out."""
-    success: bool
-    ending: Ending
-
-    @property
-    def turns(self) -> int:
-        return len(self.rewards)
-
-    @property
-    def reward(self) -> float:
-        """Reward of the episode."""
-        return sum(self.rewards)
+class Aborted(EnvError):
+    """The LLM server dropped the request (a pause of generation)."""
 
 
 async def play(
-    env: TextEnv,
+    make_world: Callable[[], TextEnv],
     task: Task,
-    policy: Policy,
-    max_turns: int | None = None,
+    make_conversation: Callable[[], C],
+    settings: RolloutSettings,
+    horizon: int | None = None,
     parse: Parse = parse_react,
     watch: Watch | None = None,
-) -> Transcript:
-    """Play ``task`` from its start.
+) -> tuple[Episode, C]:
+    """Play one episode, again from the start in a fresh session when the infrastructure fails.
+
+    The conversation of the last attempt is returned beside the episode: its tokens are what is learnt from. Arguments
+    are those of :func:`attempt`.
+
+    Raises:
+        TaskNotFound: the task does not exist (not retried).
+        ContextTooSmall: the prompt does not fit (not retried).
+        StopPlaying: the policy left.
+        ValueError: the turn limit is less than 1.
+    """
+    for number in range(1, settings.retries + 2):
+        world = make_world()
+        conversation = make_conversation()
+        try:
+            async with asyncio.timeout(settings.episode_seconds):
+                episode = await attempt(world, task, conversation, settings, horizon, parse, watch)
+        except TaskNotFound:
+            raise
+        except (EnvError, TimeoutError) as error:
+            what = str(error) or f"episode took longer than {settings.episode_seconds:g} s"
+            episode = Episode(
+                env=task.env,
+                item_id=str(task),
+                ending=_failure(error),
+                reward=0.0,
+                success=False,
+                horizon=turn_limit(world, settings, horizon),
+                error=f"{type(error).__name__}: {what}",
+            )
+        finally:
+            await _close(world, settings.step_seconds)
+        episode.attempts = number
+        if episode.ending.counts:
+            break
+    return episode, conversation
+
+
+async def attempt(
+    world: TextEnv,
+    task: Task,
+    conversation: Conversation,
+    settings: RolloutSettings,
+    horizon: int | None = None,
+    parse: Parse = parse_react,
+    watch: Watch | None = None,
+) -> Episode:
+    """Play one episode once in an open session, which stays open.
 
     A reply that cannot be read uses up a turn; the world is not called, and the agent reads why.
 
     Args:
-        max_turns: turn limit; the world's own default where None.
+        horizon: turn limit of this episode; without it ``settings.max_turns``, then the world's own.
 
     Raises:
-        EnvError: the world failed; the task may be played again from its start.
-        ValueError: ``max_turns`` is less than 1.
+        EnvError: the infrastructure failed; what was played says nothing about the agent.
+        ContextTooSmall: the prompt does not fit.
+        StopPlaying: the policy left.
+        ValueError: the turn limit is less than 1.
     """
-    limit = env.spec.max_turns if max_turns is None else max_turns
+    limit = turn_limit(world, settings, horizon)
+    messages: list[Message] = world.spec.conversation_start(world.style)
+    first, _ = await _timed(world.reset(task), settings.step_seconds, f"reset of {task}")
+    if watch:
+        watch(None, Step(first, 0.0, terminated=False))
+    messages.append({"role": "user", "content": first.text})
+    await conversation.start(messages)
+
+    turns: list[Turn] = []
+    ending = Ending.TURN_LIMIT
+    invalid_in_a_row = 0
+    while True:
+        started = time.monotonic()
+        reply = await conversation.reply()
+        model_s = time.monotonic() - started
+        if reply is None:
+            ending = Ending.CONTEXT_LIMIT
+            break
+        if reply.aborted:
+            raise Aborted(f"the LLM server aborted turn {len(turns) + 1} of {task}")
+        messages.append({"role": "assistant", "content": reply.text})
+
+        action = parse(reply.text)
+        world_s = 0.0
+        if isinstance(action, Action):
+            what = f"step {action.command!r} of {task}"
+            step, world_s = await _timed(world.step(action.command), settings.step_seconds, what)
+        else:
+            step = Step(Observation(action.observation), 0.0, terminated=False, info={"invalid": True})
+        command = action.command if isinstance(action, Action) else None
+        if watch:
+            watch(reply.text if command is None else command, step)
+        invalid = bool(step.info.get("invalid"))
+        invalid_in_a_row = invalid_in_a_row + 1 if invalid else 0
+        turns.append(
+            Turn(
+                response=reply.text,
+                action=command,
+                observation=step.observation.text,
+                reward=step.reward,
+                invalid=invalid,
+                tokens=reply.span,
+                log_prob=reply.log_prob,
+                model_s=model_s,
+                world_s=world_s,
+            )
+        )
+        if step.terminated:
+            ending = Ending.TERMINATED
+            break
+        if step.truncated or len(turns) == limit:
+            break
+        if settings.invalid_limit is not None and invalid_in_a_row >= settings.invalid_limit:
+            ending = Ending.INVALID_LIMIT
+            break
+        if not await conversation.observe(step.observation.text):
+            ending = Ending.CONTEXT_LIMIT
+            break
+        messages.append({"role": "user", "content": step.observation.text})
+
+    reward = sum(turn.reward for turn in turns)
+    return Episode(
+        env=task.env,
+        item_id=str(task),
+        ending=ending,
+        reward=reward,
+        success=world.spec.success(reward),
+        horizon=limit,
+        messages=messages,
+        turns=turns,
+        prompt_tokens=conversation.prompt_tokens,
+        response_tokens=conversation.response_tokens,
+    )
+
+
+def turn_limit(world: TextEnv, settings: RolloutSettings, horizon: int | None) -> int:
+    """``horizon``, or else the settings' limit, or else the world's own.
+
+    Raises:
+        ValueError: it is less than 1.
+    """
+    limits = (horizon, settings.max_turns, world.spec.max_turns)
+    limit = next(limit for limit in limits if limit is not None)
     if limit < 1:
         raise ValueError(f"max_turns is {limit}; give at least 1")
-    messages = env.spec.conversation_start(env.style)
-    start = len(messages)
-    rewards: list[float] = []
-    invalid = 0
-    ending: Ending = "turn_limit"
-    step = Step(await env.reset(task), 0.0, False)
-    _hear(messages, step, watch, None)
-    while len(rewards) < limit:
-        try:
-            reply = policy(messages)
-        except StopPlaying:
-            ending = "stopped"
-            break
-        messages.append({"role": "assistant", "content": reply})
-        action = parse(reply)
-        if isinstance(action, Action):
-            command = action.command
-            step = await env.step(command)
-        else:
-            command = reply
-            step = Step(Observation(action.observation), 0.0, False, info={"invalid": True})
-        rewards.append(step.reward)
-        invalid += bool(step.info.get("invalid"))
-        _hear(messages, step, watch, command)
-        if step.done:
-            ending = "terminated" if step.terminated else "truncated"
-            break
-    return Transcript(task, messages, start, rewards, invalid, env.spec.success(sum(rewards)), ending)
+    return limit
 
 
-def _hear(messages: list[Message], step: Step, watch: Watch | None, command: str | None) -> None:
-    messages.append({"role": "user", "content": step.observation.text})
-    if watch:
-        watch(command, step)
+def _failure(error: EnvError | TimeoutError) -> Ending:
+    if isinstance(error, Aborted):
+        return Ending.ABORTED
+    return Ending.TIMEOUT if isinstance(error, EnvTimeout | TimeoutError) else Ending.ENV_ERROR
+
+
+async def _timed(call: Awaitable[T], seconds: float, what: str) -> tuple[T, float]:
+    """The result of a world's call and how long it took.
+
+    Raises:
+        EnvTimeout: it took longer than ``seconds``.
+    """
+    start = time.monotonic()
+    try:
+        async with asyncio.timeout(seconds):
+            result = await call
+    except TimeoutError as error:
+        raise EnvTimeout(f"{what} took longer than {seconds:g} s") from error
+    return result, time.monotonic() - start
+
+
+async def _close(world: TextEnv, seconds: float) -> None:
+    """Close a session. One that cannot be closed does not undo the episode that was played in it."""
+    try:
+        await _timed(world.close(), seconds, "close")
+    except EnvError as error:
+        log.warning("a session of %s was left open: %s", world.spec.name, error)

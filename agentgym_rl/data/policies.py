@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from agentgym_rl.data.play import StopPlaying
+from agentgym_rl.data.conversation import StopPlaying
 from agentgym_rl.envs.actions import format_react
 from agentgym_rl.envs.core import Message, Step, Style
 

@@ -56,7 +56,7 @@ class EpisodeBuffer(ReplayBuffer):
             return batch
         if len(failed) == len(batch.keys) and partition_id != "val":
             raise NothingToLearn(
-                f"all {len(failed)} episodes of this step failed outside the agent; the last one with {episodes[-1].error}"
+                f"all {len(failed)} episodes of this step failed outside the agent; the last: {episodes[-1].error}"
             )
         tq.kv_clear(keys=failed, partition_id=partition_id)
         kept = [(key, tag) for key, tag in zip(batch.keys, batch.tags, strict=True) if key not in set(failed)]

@@ -10,8 +10,10 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from agentgym_rl.data.play import play
+from agentgym_rl.data.conversation import Scripted
+from agentgym_rl.data.play import attempt
 from agentgym_rl.data.policies import OraclePolicy
+from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.engine.config import Config, ModelConfig
 from agentgym_rl.engine.tasks import draw, open_world, training_pool
 from agentgym_rl.envs.core import OracleUnavailable
@@ -40,8 +42,12 @@ async def corpus(config: Config) -> list[str]:
             texts.append((await world.reset(task)).text)
             if number % (FIRST_OBSERVATIONS // CONVERSATIONS) == 0:
                 with suppress(OracleUnavailable):
-                    transcript = await play(world, task, OraclePolicy(world.oracle(task), world.style))
-                    texts += [message["content"] for message in transcript.messages]
+                    commands = world.oracle(task)
+                    oracle = Scripted(OraclePolicy(commands, world.style))
+                    horizon = min(len(commands), world.spec.max_turns)
+                    episode = await attempt(world, task, oracle, RolloutSettings(), horizon)
+                    texts += [message["content"] for message in episode.messages]
+                    texts.append(episode.turns[-1].observation)
         await world.close()
     return texts
 

@@ -21,4 +21,6 @@ def wilson(successes: int, n: int, z: float = Z95) -> tuple[float, float]:
     p = successes / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     margin = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return max(0.0, centre - margin), min(1.0, centre + margin)
+    low = 0.0 if successes == 0 else centre - margin  # exactly, whatever the rounding
+    high = 1.0 if successes == n else centre + margin
+    return low, high

@@ -8,7 +8,7 @@ from typing import Any
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.data.loop import play
+from agentgym_rl.data.play import play
 from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task, make
 from agentgym_rl.rollout.tokens import TokenConversation
@@ -20,7 +20,7 @@ SAMPLED = {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
 DECODING = {"greedy": GREEDY, "sampled": SAMPLED}
 
 
-class AgentGymLoop(AgentLoopBase):
+class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     """Plays one episode. A dataset row says which:
 
     ``item_id`` (AgentGym's), optional ``horizon`` (turn limit), ``decoding`` (``greedy`` or ``sampled``; verl's
@@ -32,7 +32,7 @@ class AgentGymLoop(AgentLoopBase):
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
         task = Task.parse(row["item_id"])
         options = (self.data_config.get("agentgym_worlds") or {}).get(task.env) or {}
-        decoding = row.get("decoding")
+        decoding, horizon = row.get("decoding"), row.get("horizon")
         episode, conversation = await play(
             partial(make, task.env, style=settings.style, **options),
             task,
@@ -47,7 +47,7 @@ class AgentGymLoop(AgentLoopBase):
                 turn_tokens=settings.turn_tokens,
             ),
             settings,
-            row.get("horizon"),
+            None if horizon is None else int(horizon),
         )
         episode.tags = dict(row.get("tags") or {})
         episode.seed = int(row.get("seed", 0))

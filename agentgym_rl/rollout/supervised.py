@@ -27,9 +27,12 @@ def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> 
 
     Raises:
         ContextTooSmall: it takes more than ``limit`` tokens.
+        ValueError: no reply of it is learnt from.
     """
     messages: list[Message] = list(trajectory.messages)
-    first = next(number for number, message in enumerate(messages) if trajectory.loss[number])
+    if True not in trajectory.loss:
+        raise ValueError(f"trajectory {trajectory.item_id} has no reply to learn from")
+    first = trajectory.loss.index(True)
     ids: list[int] = list(builder.build_initial_tokens(messages[:first]))
     weight = [0.0] * len(ids)
     for number in range(first, len(messages)):

@@ -82,16 +82,15 @@ class TokenConversation:
             prompt_ids=self.prompt_ids + self.response_ids,
             sampling_params={**self.sampling, "max_tokens": room, "logprobs": True},
         )
-        if output.stop_reason == "aborted" or not output.token_ids:
+        if output.stop_reason in ("aborted", "abort") or not output.token_ids:
             return Reply("", aborted=True)
         sampled = list(output.token_ids)
         log_probs = [float(value) for value in output.log_probs]
         start = len(self.response_ids)
         merged = self.builder.merge_assistant_tokens(self.prompt_ids + self.response_ids, sampled)
         self._take(merged, log_probs)
-        step = output.extra_fields.get("global_steps")
-        if step is not None:
-            self.weights.add(int(step))
+        steps = (output.extra_fields.get(key) for key in ("min_global_steps", "global_steps", "max_global_steps"))
+        self.weights |= {int(step) for step in steps if step is not None}
         text = self.tokenizer.decode(sampled, skip_special_tokens=True)
         self.messages.append({"role": "assistant", "content": text})
         return Reply(text, (start, len(self.response_ids)), sum(log_probs))

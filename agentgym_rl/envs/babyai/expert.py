@@ -12,7 +12,7 @@ from agentgym_rl.envs.babyai.bot import play_bot
 from agentgym_rl.envs.babyai.commands import PORTABLE, can_toggle
 from agentgym_rl.envs.babyai.geometry import DIRECTIONS, Cell, Pose, ahead, distance, facing_poses
 from agentgym_rl.envs.babyai.mission import goal_places, next_clause, targets
-from agentgym_rl.envs.babyai.walker import Ended, Stuck, Walker
+from agentgym_rl.envs.babyai.walker import Ended, Exhausted, Stuck, Walker
 from agentgym_rl.envs.babyai.world import World
 from agentgym_rl.envs.core import OracleUnavailable
 
@@ -21,25 +21,28 @@ def solve(index: int, max_turns: int) -> list[str]:
     """Commands that fulfil the mission of a task.
 
     First an expert plays that knows only what it has seen. If it needs more than ``max_turns`` or fails, one that
-    knows the whole map plays too, and the shorter solution is taken. minigrid's bot is the last resort.
+    knows the whole map plays too, and the shorter solution is taken. minigrid's bot is the
+    last resort, unless knowing the whole map left nothing to try.
 
     Raises:
         OracleUnavailable: all fail.
     """
-    solutions, reasons = [], []
+    solutions: list[list[str]] = []
+    failures: list[Stuck] = []
     for informed in (False, True):
         try:
             solutions.append(play(World(index), informed=informed))
-        except Stuck as stuck:
-            reasons.append(str(stuck))
+        except Stuck as failure:
+            failures.append(failure)
         if solutions and len(solutions[0]) <= max_turns:
             break
-    if not solutions:
+    if not solutions and not isinstance(failures[-1], Exhausted):
         try:
-            return play_bot(index)
-        except Stuck as stuck:
-            reasons.append(str(stuck))
-        raise OracleUnavailable(f"babyai_{index}: {'; '.join(reasons)}")
+            solutions.append(play_bot(index))
+        except Stuck as failure:
+            failures.append(failure)
+    if not solutions:
+        raise OracleUnavailable(f"babyai_{index}: {'; '.join(map(str, failures))}")
     return min(solutions, key=len)
 
 
@@ -143,7 +146,7 @@ class Expert(Walker):
         if not self._clear_way(goals):
             boxes = [cell for cell, thing in self.known.things() if thing.type == "box"]
             if not self.walk(_facing(boxes), free, "toggle"):
-                raise Stuck("nothing is left to try")
+                raise Exhausted("nothing is left to try")
 
     def _clear_way(self, goals: list[Pose]) -> bool:
         """Remove the first obstacle on the way to a goal, or to a view of something new."""

@@ -31,6 +31,10 @@ class Stuck(Exception):
     """The player knows nothing to do."""
 
 
+class Exhausted(Stuck):
+    """The player has tried everything it knows of."""
+
+
 class Walker:
     """Plays one world; ``commands`` is what it did so far and ``options`` what it can do now."""
 

@@ -1,0 +1,60 @@
+"""Expert trajectories of a run, as AgentTraj files and as tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agentgym_rl.data import agenttraj
+from agentgym_rl.data.collect import collect
+from agentgym_rl.engine.config import Config
+from agentgym_rl.rollout.supervised import Example, encode
+
+
+def files(config: Config, folder: Path, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Path]:
+    """The AgentTraj file of each world: the recipe's own, or oracle trajectories collected once into the run's folder.
+
+    Raises:
+        FileNotFoundError: a file that the recipe names does not exist.
+        ValueError: the training tasks are fewer than the trajectories asked for.
+    """
+    paths: dict[str, Path] = {}
+    for name, world in config.worlds.items():
+        if world.expert_file is not None:
+            paths[name] = Path(world.expert_file)
+            if not paths[name].is_file():
+                raise FileNotFoundError(f"worlds.{name}.expert_file {world.expert_file} does not exist")
+        elif world.experts:
+            paths[name] = folder / "experts" / f"{name}.json"
+            if paths[name].is_file():
+                continue
+            report = None if progress is None else (lambda done, total, name=name: progress(name, done, total))
+            asyncio.run(
+                collect(
+                    name,
+                    world.split,
+                    paths[name],
+                    n=world.experts,
+                    seed=config.seed if world.pool is None else world.pool_seed,
+                    style=config.rollout.style,  # type: ignore[arg-type]
+                    max_turns=world.max_turns,
+                    difficulty=world.difficulty,
+                    options=world.options,
+                    progress=report,
+                )
+            )
+    return paths
+
+
+def examples(paths: dict[str, Path], tokenizer: Any, builder: Any, limit: int) -> list[Example]:
+    """The trajectories as supervised examples, world after world.
+
+    Raises:
+        ContextTooSmall: one takes more than ``limit`` tokens.
+        ValueError: a file is not AgentTraj JSON.
+    """
+    return [
+        encode(trajectory, tokenizer, builder, limit) for path in paths.values() for trajectory in agenttraj.read(path)
+    ]

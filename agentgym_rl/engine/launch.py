@@ -1,0 +1,69 @@
+"""Bringing up workers, vLLM servers and agent loops, with an end to waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from omegaconf import DictConfig
+
+from agentgym_rl.engine.config import EngineConfig
+from agentgym_rl.engine.trainer import AgentTrainer
+
+
+class LaunchFailed(RuntimeError):
+    """The engine did not come up."""
+
+
+def launch(config: DictConfig, engine: EngineConfig, say: Callable[[str], None]) -> AgentTrainer:
+    """Start everything a run needs on a running Ray.
+
+    Raises:
+        LaunchFailed: a worker failed, or nothing was ready after ``engine.start_seconds``.
+    """
+    say(f"starting {engine.workers * engine.nodes} FSDP worker(s) and vLLM on {engine.device}")
+    outcome: dict[str, Any] = {}
+
+    def start() -> None:
+        try:
+            outcome["trainer"] = _start(config)
+        except BaseException as error:
+            outcome["error"] = error
+
+    thread = threading.Thread(target=start, name="launch", daemon=True)
+    thread.start()
+    thread.join(engine.start_seconds)
+    if thread.is_alive():
+        raise LaunchFailed(
+            f"the workers were not ready after {engine.start_seconds:g} s; Ray's logs say what they waited for, "
+            "and engine.start_seconds gives a slow machine more time"
+        )
+    if "error" in outcome:
+        raise LaunchFailed(f"the engine did not start: {_root(outcome['error'])}") from outcome["error"]
+    say("engine ready")
+    trainer: AgentTrainer = outcome["trainer"]
+    return trainer
+
+
+def _root(error: BaseException) -> str:
+    """The last line of a worker's error, which names its cause."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"
+
+
+def _start(config: DictConfig) -> AgentTrainer:
+    from verl.trainer.ppo.v1 import AgentLoopManagerTQ
+
+    trainer = AgentTrainer(config=config)
+    trainer.global_steps = 0
+    trainer.init()
+    trainer.begin(
+        AgentLoopManagerTQ.create(
+            config=config,
+            llm_client=trainer.get_llm_client(),
+            teacher_client=trainer.get_teacher_client(),
+            reward_loop_worker_handles=trainer.get_reward_handles(),
+        )
+    )
+    return trainer

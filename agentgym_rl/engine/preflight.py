@@ -1,0 +1,99 @@
+"""What can be known to be wrong before Ray starts."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from agentgym_rl.algorithms import ALGORITHMS
+from agentgym_rl.data.conversation import ContextTooSmall
+from agentgym_rl.engine.config import Config
+from agentgym_rl.engine.recipes import RecipeError
+from agentgym_rl.engine.tasks import draw, open_world, training_pool
+from agentgym_rl.envs import Task
+
+SAMPLE = 32
+"""Tasks of each world whose first observation is measured against the context."""
+
+
+def check_config(config: Config) -> None:
+    """Values that no type can rule out.
+
+    Raises:
+        RecipeError: the message names the key.
+    """
+    if config.algorithm.name not in ALGORITHMS:
+        raise RecipeError(
+            f"algorithm.name={config.algorithm.name!r} is unknown; choose {', '.join(sorted(ALGORITHMS))}"
+        )
+    if not config.worlds:
+        raise RecipeError("no worlds; choose env=textcraft, env=babyai or env=both")
+    if config.engine.device not in ("cpu", "cuda"):
+        raise RecipeError(f"engine.device={config.engine.device!r} is unknown; choose cpu or cuda")
+    if config.rollout.style not in ("agentgym", "compact"):
+        raise RecipeError(f"rollout.style={config.rollout.style!r} is unknown; choose agentgym or compact")
+    if config.logger.wandb not in ("auto", "online", "offline", "disabled"):
+        raise RecipeError(f"logger.wandb={config.logger.wandb!r} is unknown; choose auto, online, offline or disabled")
+    if config.curriculum.type != "fixed":
+        raise RecipeError(f"curriculum.type={config.curriculum.type!r} is unknown; choose fixed")
+    if config.mixture.type != "fixed":
+        raise RecipeError(f"mixture.type={config.mixture.type!r} is unknown; choose fixed")
+    for key, value in (
+        ("tasks", config.algorithm.tasks),
+        ("samples", config.algorithm.samples),
+        ("minibatch", config.algorithm.minibatch),
+    ):
+        if value < 1:
+            raise RecipeError(f"algorithm.{key} must be at least 1, got {value}")
+    needs_experts = config.bc.epochs > 0 or config.run.control
+    if needs_experts and not any(world.experts or world.expert_file for world in config.worlds.values()):
+        raise RecipeError("behaviour cloning needs experts; set worlds.<name>.experts or worlds.<name>.expert_file")
+    if config.algorithm.name == "bc" and config.bc.epochs < 1:
+        raise RecipeError("algorithm=bc needs bc.epochs of at least 1")
+
+
+def check_model(config: Config) -> None:
+    """A local model folder must exist before anything is started; ids are left to the hub.
+
+    Raises:
+        FileNotFoundError: ``model.path`` looks like a folder that is not there.
+    """
+    path = config.model.path
+    if path is None:
+        return
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise FileNotFoundError(f"model.path={path} has no config.json; it is not a Hugging Face model folder")
+    elif path.startswith(("/", ".", "~")) or path.count("/") != 1:
+        raise FileNotFoundError(
+            f"model.path={path} does not exist; give a Hugging Face folder or an id like owner/name"
+        )
+
+
+def check_context(config: Config, builder: Any) -> None:
+    """Instruction and first observation of some training and validation tasks must fit into the prompt.
+
+    Raises:
+        ContextTooSmall: names the world, the tokens needed and the key to raise.
+    """
+    for name, world_config in config.worlds.items():
+        world = open_world(config, name)
+        tasks: list[Task] = draw(training_pool(world, world_config), name, SAMPLE, config.seed)
+        longest = asyncio.run(_longest(world, tasks, builder))
+        if longest > config.model.prompt_tokens:
+            raise ContextTooSmall(
+                f"{name}: instruction and first observation take up to {longest} tokens, more than "
+                f"model.prompt_tokens={config.model.prompt_tokens}; raise it, or set rollout.style=compact"
+            )
+
+
+async def _longest(world: Any, tasks: list[Task], builder: Any) -> int:
+    longest = 0
+    for task in tasks:
+        first = await world.reset(task)
+        messages = [*world.spec.conversation_start(world.style), {"role": "user", "content": first.text}]
+        longest = max(longest, len(builder.build_initial_tokens(messages)))
+    await world.close()
+    return longest

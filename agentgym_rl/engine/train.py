@@ -1,0 +1,153 @@
+"""One run, from configuration to summary."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from rich.console import Console
+
+from agentgym_rl.algorithms.mixture import FixedMixture
+from agentgym_rl.data.panels import Panel
+from agentgym_rl.data.settings import RolloutSettings
+from agentgym_rl.engine import experts, preflight, tasks
+from agentgym_rl.engine.cluster import environment
+from agentgym_rl.engine.config import Config
+from agentgym_rl.engine.progress import Progress
+from agentgym_rl.engine.recipes import to_yaml
+from agentgym_rl.engine.run_folder import RunFolder, State, versions
+from agentgym_rl.eval.reference import reference
+
+
+def train(config: Config, console: Console) -> Path:
+    """Run or resume a run; returns its folder.
+
+    Raises:
+        RecipeError, RunFolderError, FileNotFoundError, EnvError, ContextTooSmall, ValueError: found before Ray starts.
+        LaunchFailed: the engine did not start.
+        Interrupted: stopped by Ctrl-C with everything saved.
+    """
+    preflight.check_config(config)
+    preflight.check_model(config)
+    os.environ.update(environment(config.engine))
+    panels = tasks.panels(config)
+    pools = {name: tasks.training_pool(tasks.open_world(config, name), world) for name, world in config.worlds.items()}
+    mixture = FixedMixture(pools, {name: world.share for name, world in config.worlds.items()}, config.seed)
+    folder = RunFolder(Path(config.run.dir), to_yaml(config), config.run.resume)
+    state = folder.load_state()
+    if folder.finished:
+        console.print(f"{config.run.dir} holds this run, finished; choose another name or run.dir to run it again")
+        return folder.path
+    with Progress(console) as progress:
+        progress.say(
+            f"run folder {config.run.dir}" + (f", resumed at step {state.global_step}" if folder.resumed else "")
+        )
+        files = experts.files(
+            config, folder.path, lambda name, done, total: progress.bar(f"experts: {name}", done, total)
+        )
+        model = _model(config, folder, progress)
+        _run(config, folder, state, model, files, mixture, panels, progress)
+    return folder.path
+
+
+def _model(config: Config, folder: RunFolder, progress: Progress) -> str:
+    """Folder or id of the policy to start from."""
+    if config.model.path is not None:
+        return config.model.path
+    from agentgym_rl.engine import tiny
+
+    if not (folder.path / "model").is_dir():
+        progress.say("building the tiny model")
+        texts = asyncio.run(tiny.corpus(config))
+        tiny.build(folder.path / "model", config.model, texts, config.seed)
+    return str(folder.path / "model")
+
+
+def _run(
+    config: Config,
+    folder: RunFolder,
+    state: State,
+    model: str,
+    files: dict[str, Path],
+    mixture: FixedMixture,
+    panels: dict[str, dict[str, Panel]],
+    progress: Progress,
+) -> None:
+    # verl takes seconds to import; what can be wrong with a recipe was found before
+    from verl.utils.config import validate_config
+    from verl.utils.tokenizer import hf_tokenizer
+
+    from agentgym_rl.engine.cluster import cluster
+    from agentgym_rl.engine.launch import launch
+    from agentgym_rl.engine.metrics_log import MetricsLog
+    from agentgym_rl.engine.stages import Stages
+    from agentgym_rl.engine.verl_config import verl_config
+    from agentgym_rl.rollout.builder import continuous_token_builder
+
+    tokenizer = hf_tokenizer(model)
+    builder = continuous_token_builder(model, tokenizer)
+    preflight.check_context(config, builder)
+    examples = experts.examples(files, tokenizer, builder, config.model.prompt_tokens + config.model.response_tokens)
+    settings = verl_config(config, model, folder.path)
+    validate_config(settings, use_reference_policy=config.algorithm.kl_loss > 0, use_critic=settings.critic.enable)
+    OmegaConf.resolve(settings)
+    log = MetricsLog(folder.path, config, OmegaConf.to_container(OmegaConf.structured(config)), state.global_step)  # type: ignore[arg-type]
+    try:
+        with cluster(settings, config.engine), _stop_on_interrupt(progress) as stop:
+            trainer = launch(settings, config.engine, progress.say)
+            stages = Stages(
+                config, trainer, folder, state, log, mixture=mixture, panels=panels, experts=examples,
+                say=progress.say, bar=progress.bar, stop=stop.is_set,
+            )  # fmt: skip
+            stages.run()
+        summary = _summary(config, folder, state, panels)
+        folder.write_summary(summary)
+    finally:
+        log.close()
+
+
+def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, dict[str, Panel]]) -> dict[str, Any]:
+    settings = RolloutSettings(style=config.rollout.style, invalid_limit=config.rollout.invalid_limit)
+    bounds: dict[str, Any] = {}
+    for policy in ("random", "oracle"):
+        for env, by_label in panels.items():
+            world = config.worlds[env]
+            for label, panel in by_label.items():
+                found = asyncio.run(reference(panel, policy, settings, world.max_turns, world.options))
+                bounds.setdefault(policy, {}).setdefault(label, {})[env] = found.to_dict()
+    return {
+        "name": config.name,
+        "algorithm": config.algorithm.name,
+        "stages": state.results,
+        "reference": bounds,
+        "wall_s": round(state.wall_s, 1),
+        "seed": config.seed,
+        "panels": {env: {label: panel.digest for label, panel in own.items()} for env, own in panels.items()},
+        "versions": versions(),
+    }
+
+
+@contextmanager
+def _stop_on_interrupt(progress: Progress) -> Iterator[threading.Event]:
+    """The first Ctrl-C lets the present step finish and saves; the second stops at once."""
+    stop = threading.Event()
+
+    def handle(number: int, frame: Any) -> None:
+        if stop.is_set():
+            signal.signal(signal.SIGINT, previous)
+            raise KeyboardInterrupt
+        stop.set()
+        progress.say("stopping after this step and saving; Ctrl-C again stops at once")
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, previous)

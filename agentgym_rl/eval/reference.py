@@ -1,0 +1,46 @@
+"""What chance and the oracle reach on a panel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentgym_rl.data.conversation import Scripted
+from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.data.panels import Panel
+from agentgym_rl.data.play import play
+from agentgym_rl.data.policies import OraclePolicy, RandomPolicy
+from agentgym_rl.data.settings import RolloutSettings
+from agentgym_rl.envs import Task, make
+from agentgym_rl.envs.core import OracleUnavailable
+from agentgym_rl.eval.score import Score, score
+
+
+async def reference(
+    panel: Panel, policy: str, settings: RolloutSettings, horizon: int | None, options: Mapping[str, Any]
+) -> Score:
+    """Score of the ``random`` or the ``oracle`` policy, by the same rules as the model's episodes.
+
+    A task whose oracle is unknown or longer than the horizon counts as failed.
+    """
+    episodes: list[Episode] = []
+    for item_id in panel.item_ids:
+        task = Task.parse(item_id)
+        world = make(panel.env, **{**options, "style": settings.style})
+        turns = horizon or settings.max_turns or world.spec.max_turns
+        player: OraclePolicy | RandomPolicy = RandomPolicy(item_id, world.style)
+        if policy == "oracle":
+            try:
+                commands = world.oracle(task)
+            except OracleUnavailable:
+                lost = Episode(
+                    env=task.env, item_id=item_id, ending=Ending.TURN_LIMIT, reward=0.0, success=False, horizon=turns
+                )
+                episodes.append(lost)
+                continue
+            player, turns = OraclePolicy(commands, world.style), min(turns, len(commands))
+        episode, _ = await play(
+            lambda world=world: world, task, lambda player=player: Scripted(player), settings, turns, watch=player.watch
+        )
+        episodes.append(episode)
+    return score(episodes)

@@ -1,0 +1,40 @@
+"""The table at the end of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+
+def percent(score: dict[str, Any]) -> str:
+    """Success with its 95% interval, in percent."""
+    low, high = score["ci95"]
+    return f"{100 * score['success']:.1f} [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+def results(summary: dict[str, Any]) -> Table:
+    """Success by policy and panel, sampled and greedy; random and oracle are bounds."""
+    stages = summary["stages"]
+    panels = [(label, env) for label, worlds in stages[-1]["panels"].items() for env in worlds]
+    table = Table(title="Success in % with 95% interval", title_justify="left")
+    table.add_column("policy")
+    for label, env in panels:
+        n = stages[-1]["panels"][label][env]["sampled"]["n"]
+        table.add_column(f"{env}\n{label.replace('_', ' ')}\nsampled, n={n}", justify="right")
+        table.add_column(f"\n\ngreedy, n={stages[-1]['panels'][label][env]['greedy']['n']}", justify="right")
+    references = summary.get("reference", {})
+    rows = [("random", references.get("random"))]
+    rows += [(stage["name"], stage["panels"]) for stage in stages]
+    rows += [("oracle", references.get("oracle"))]
+    for name, scores in rows:
+        if scores is None:
+            continue
+        cells: list[str] = []
+        for label, env in panels:
+            found = scores[label][env]
+            cells += (
+                [percent(found["sampled"]), percent(found["greedy"])] if "sampled" in found else [percent(found), ""]
+            )
+        table.add_row(name, *cells)
+    return table

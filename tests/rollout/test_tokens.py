@@ -1,0 +1,159 @@
+"""What the model sampled is what is learnt from, token for token."""
+
+import asyncio
+from functools import partial
+
+import pytest
+import toy
+from fake_server import FakeServer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym_rl.data.agenttraj import Trajectory
+from agentgym_rl.data.conversation import ContextTooSmall
+from agentgym_rl.data.episode import Ending
+from agentgym_rl.data.play import play
+from agentgym_rl.data.settings import RolloutSettings
+from agentgym_rl.envs.core import Observation, Step, Task
+from agentgym_rl.rollout.supervised import encode, from_rollout
+from agentgym_rl.rollout.tokens import TokenConversation
+
+TASK = Task("counter", 2)
+VOCABULARY = 300
+AMPLE = {"prompt_limit": 10_000, "response_limit": 10_000, "turn_tokens": 1000}
+
+
+class Talking(toy.Counter):
+    """Says these observations, the last one with the end of the task."""
+
+    def __init__(self, said, style):
+        super().__init__(style)
+        self.rest = list(said)
+
+    async def reset(self, task):
+        return Observation(self.rest.pop(0))
+
+    async def step(self, action):
+        text = self.rest.pop(0)
+        return Step(Observation(text), 0.0, terminated=not self.rest)
+
+
+def run(server, tokenizer, builder, world, retries=0, **limits):
+    conversation = partial(
+        TokenConversation, server=server, tokenizer=tokenizer, builder=builder, sampling={"temperature": 0.7},
+        **{**AMPLE, **limits},
+    )  # fmt: skip
+    return asyncio.run(play(world, TASK, conversation, RolloutSettings(retries=retries), horizon=50))
+
+
+OBSERVATIONS = st.lists(st.text(max_size=30), min_size=2, max_size=6)
+STYLES = st.sampled_from(["agentgym", "compact"])
+SAMPLED = st.tuples(st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=20), st.booleans())
+"""Any tokens of the vocabulary, most of them no canonical tokenisation of anything, with or without an end of turn."""
+
+
+@given(
+    said=OBSERVATIONS,
+    style=STYLES,
+    replies=st.lists(SAMPLED, min_size=1, max_size=5),
+    response_limit=st.integers(1, 400),
+    turn_tokens=st.integers(1, 25),
+)
+def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, response_limit, turn_tokens):
+    assert len(tokenizer) == VOCABULARY
+    end = tokenizer.eos_token_id
+    server = FakeServer([[*ids, end] if ends else ids for ids, ends in replies])
+    episode, kept = run(
+        server, tokenizer, builder, lambda: Talking(said, style), response_limit=response_limit, turn_tokens=turn_tokens
+    )
+    response, decode = kept.response_ids, partial(tokenizer.decode, skip_special_tokens=False)
+    assert episode.ending in (Ending.TERMINATED, Ending.CONTEXT_LIMIT)
+    assert len(episode.turns) == len(server.requests) >= 1
+
+    first = list(toy.Counter(style).spec.conversation_start(style)) + [{"role": "user", "content": said[0]}]
+    rendered = tokenizer.apply_chat_template(first, add_generation_prompt=True, tokenize=True, return_dict=False)
+    assert kept.prompt_ids == rendered
+
+    assert len(response) == len(kept.response_mask) == len(kept.log_probs) == episode.response_tokens <= response_limit
+    assert kept.response_mask[-1] == 1
+    learnt, log_probs = [0] * len(response), [0.0] * len(response)
+    for turn, request in zip(episode.turns, server.requests, strict=True):
+        span = slice(*turn.tokens)
+        assert response[span] == request.output.token_ids
+        assert turn.response == tokenizer.decode(request.output.token_ids, skip_special_tokens=True)
+        assert turn.log_prob == pytest.approx(sum(request.output.log_probs))
+        learnt[span] = [1] * len(request.output.token_ids)
+        log_probs[span] = request.output.log_probs
+        # What is requested is what will be learnt from, up to here: a prefix cache finds the turns before.
+        assert request.prompt == kept.prompt_ids + response[: turn.tokens[0]]
+        assert request.sampling["max_tokens"] == min(turn_tokens, response_limit - turn.tokens[0])
+        assert request.sampling["temperature"] == 0.7
+    assert (learnt, log_probs) == (kept.response_mask, kept.log_probs)
+    assert len({request.id for request in server.requests}) == 1
+
+    for number, (turn, following) in enumerate(zip(episode.turns, episode.turns[1:], strict=False), start=1):
+        between = decode(response[turn.tokens[1] : following.tokens[0]])
+        newline = "\n" if response[turn.tokens[1] - 1] == end else ""
+        header, footer = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
+        assert between == f"{newline}{header}{episode.turns[number - 1].observation}{footer}"
+
+
+@given(
+    said=OBSERVATIONS,
+    style=STYLES,
+    words=st.lists(st.sampled_from(["Action: say 1", "Thought:\nup .\n\nAction:\nsay 2"]) | st.text(max_size=20)),
+)
+def test_a_supervised_example_is_the_rollout_that_samples_the_same_text(tokenizer, builder, said, style, words):
+    said = said[: len(words) + 1] if words else said
+    words = (words or ["Action: look"]) + ["Action: look"] * len(said)
+    server = FakeServer([[*tokenizer.encode(text), tokenizer.eos_token_id] for text in words])
+    episode, kept = run(server, tokenizer, builder, lambda: Talking([*said, "Over."], style))
+    assert [turn.response for turn in episode.turns] == words[: len(episode.turns)]
+    start = len(toy.Counter(style).spec.conversation_start(style))
+    trajectory = Trajectory.of(str(TASK), episode.messages, start)
+    tokens = kept.prompt_ids + kept.response_ids
+    example = encode(trajectory, tokenizer, builder, limit=len(tokens))
+    assert example == from_rollout(tokens, kept.response_mask)
+    assert sum(example.loss_weight) == sum(kept.response_mask)
+    with pytest.raises(ContextTooSmall, match=f"counter_2 takes {len(tokens)} tokens"):
+        encode(trajectory, tokenizer, builder, limit=len(tokens) - 1)
+
+
+def test_only_flagged_replies_are_learnt_from(tokenizer, builder):
+    def trajectory(*flags):
+        messages = [("user", "Go."), ("assistant", "Action: a"), ("user", "Hm."), ("assistant", "Action: b")]
+        loss = (None, flags[0], None, flags[1])
+        return Trajectory("counter_2", tuple({"role": role, "content": text} for role, text in messages), loss)
+
+    both, first, second, neither = (
+        trajectory(*flags) for flags in ((True, True), (True, False), (False, True), (False, False))
+    )
+    whole = encode(both, tokenizer, builder, 1000)
+    reply = len(tokenizer.encode("Action: b")) + 1
+    assert encode(first, tokenizer, builder, 1000).input_ids == whole.input_ids
+    weights = [encode(one, tokenizer, builder, 1000).loss_weight for one in (first, second)]
+    assert [a + b for a, b in zip(*weights, strict=True)] == whole.loss_weight
+    assert weights[1] == [0.0] * (len(whole.input_ids) - reply) + [1.0] * reply
+    with pytest.raises(ValueError, match="counter_2 has no reply to learn from"):
+        encode(neither, tokenizer, builder, 1000)
+
+
+def test_a_prompt_that_does_not_fit_is_an_error_of_configuration(tokenizer, builder):
+    with pytest.raises(ContextTooSmall, match="limited to 10; raise model.prompt_tokens or choose style=compact"):
+        run(FakeServer([[5]]), tokenizer, builder, toy.Counter, retries=3, prompt_limit=10)
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"), [([5, 6], "aborted"), ([5, 6], "abort"), ([], "aborted"), ([], "completed")]
+)
+def test_a_dropped_request_aborts_the_episode(tokenizer, builder, reply, reason):
+    server = FakeServer([reply], stop_reason=reason)
+    episode, _ = run(server, tokenizer, builder, toy.Counter, retries=1)
+    assert (episode.ending, episode.attempts) == (Ending.ABORTED, 2)
+    assert len({request.id for request in server.requests}) == 2
+
+
+def test_weights_are_the_steps_the_server_names(tokenizer, builder):
+    server = FakeServer([[5]], global_steps=7, min_global_steps=6, max_global_steps=None)
+    _, kept = run(server, tokenizer, builder, toy.Counter)
+    assert kept.weights == {6, 7}
