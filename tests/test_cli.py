@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
 from agentgym_rl.data import agenttraj
+from agentgym_rl.envs.core import EnvUnavailable, Observation, Step
 
 pytestmark = pytest.mark.usefixtures("toys")
 
@@ -69,9 +70,30 @@ def test_play_from_a_pipe_prints_json_steps():
     }
 
 
-@pytest.mark.parametrize("typed", ["", "say 1\n", "say 9\n", "say 1\nquit\n"])
-def test_play_exits_1_when_the_task_is_not_solved(typed):
-    assert run("play", "counter_1", typed=typed).exit_code == 1
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("", "left after 0 turns, reward 0"),
+        ("say 1\n", "left after 1 turns"),
+        ("say 9\n", "over after 1 turns"),
+        ("say 1\nquit\n", "left after 1 turns"),
+        ("look\n" * 6, "no turns left after 5 turns"),
+    ],
+)
+def test_play_exits_1_when_the_task_is_not_solved(typed, says):
+    result = run("play", "counter_1", typed=typed)
+    assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+    assert f"not solved, {says}" in result.stdout
+    script = run("play", "counter_1", "--json", typed=typed)
+    assert (script.exit_code, type(script.exception)) == (1, SystemExit)
+
+
+def test_play_tells_when_the_world_stopped(monkeypatch):
+    async def closing(self, action):
+        return Step(Observation("The hall closes."), 0.0, False, truncated=True)
+
+    monkeypatch.setattr(toy.Counter, "step", closing)
+    assert "stopped by the world after 1 turns" in run("play", "counter_1", typed="say 1\n").stdout
 
 
 def test_play_for_a_person():
@@ -153,6 +175,15 @@ def test_bad_input_is_one_line_and_exit_status_2(arguments, says):
     assert says in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert result.stdout == "" or arguments[0] == "play"
+
+
+def test_a_world_that_fails_is_one_line_and_exit_status_2(monkeypatch):
+    async def dead(self, action):
+        raise EnvUnavailable("the server is gone")
+
+    monkeypatch.setattr(toy.Counter, "step", dead)
+    result = run("play", "counter_1", "--json", typed="say 1\n")
+    assert (result.exit_code, result.stderr) == (2, "Error: the server is gone\n")
 
 
 def test_debug_shows_the_traceback(monkeypatch):

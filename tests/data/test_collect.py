@@ -69,6 +69,19 @@ def test_a_failing_oracle_and_no_oracle_yield_nothing(tmp_path):
     assert agenttraj.read(tmp_path / "b.json") == []
 
 
+@pytest.mark.parametrize(("plan", "kept", "turns"), [(["say 1"], 10, 1.0), ([], 0, 0.0)])
+def test_an_oracle_that_stops_short_ends_the_episode(tmp_path, monkeypatch, plan, kept, turns):
+    monkeypatch.setattr(toy.Counter, "oracle", lambda self, task: plan)
+    summary = run(tmp_path / "a.json", keep="all")
+    assert (summary.attempted, summary.kept, summary.mean_turns) == (10, kept, turns)
+    assert summary.succeeded == (3 if kept else 0)  # 42, 45 and 48 count to 1
+
+
+def test_the_turn_limit_holds_for_the_oracle(tmp_path):
+    summary = run(tmp_path / "a.json", max_turns=1, keep="all")
+    assert (summary.kept, summary.mean_turns, summary.succeeded) == (10, 1.0, 3)
+
+
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, EnvUnavailable])
 def test_an_interrupted_collection_goes_on_to_the_same_file(tmp_path, monkeypatch, failure):
     run(tmp_path / "whole.json")

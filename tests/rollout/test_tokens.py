@@ -70,7 +70,7 @@ def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, respons
     assert episode.ending in (Ending.TERMINATED, Ending.CONTEXT_LIMIT)
     assert len(episode.turns) == len(server.requests) >= 1
 
-    first = list(toy.Counter(style).spec.conversation_start(style)) + [{"role": "user", "content": said[0]}]
+    first = [*toy.Counter(style).spec.conversation_start(style), {"role": "user", "content": said[0]}]
     rendered = tokenizer.apply_chat_template(first, add_generation_prompt=True, tokenize=True, return_dict=False)
     assert kept.prompt_ids == rendered
 
@@ -90,6 +90,7 @@ def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, respons
         assert request.sampling["temperature"] == 0.7
     assert (learnt, log_probs) == (kept.response_mask, kept.log_probs)
     assert len({request.id for request in server.requests}) == 1
+    assert kept.messages == episode.messages
 
     for number, (turn, following) in enumerate(zip(episode.turns, episode.turns[1:], strict=False), start=1):
         between = decode(response[turn.tokens[1] : following.tokens[0]])
@@ -98,16 +99,26 @@ def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, respons
         assert between == f"{newline}{header}{episode.turns[number - 1].observation}{footer}"
 
 
+def test_a_response_of_any_limit_ends_with_a_sampled_token(tokenizer, builder):
+    lengths = set()
+    for limit in range(1, 150):
+        server = FakeServer([tokenizer.encode("Action: look")])
+        _, kept = run(server, tokenizer, builder, lambda: Talking("abcd", "compact"), response_limit=limit)
+        assert len(kept.response_ids) <= limit
+        assert kept.response_mask[-1] == 1
+        lengths.add(len(kept.response_ids))
+    assert {1, 2, 3, max(lengths)} <= lengths and max(lengths) < 149
+
+
 @given(
     said=OBSERVATIONS,
     style=STYLES,
     words=st.lists(st.sampled_from(["Action: say 1", "Thought:\nup .\n\nAction:\nsay 2"]) | st.text(max_size=20)),
 )
 def test_a_supervised_example_is_the_rollout_that_samples_the_same_text(tokenizer, builder, said, style, words):
-    said = said[: len(words) + 1] if words else said
-    words = (words or ["Action: look"]) + ["Action: look"] * len(said)
+    words = [*words, *["Action: look"] * len(said)]
     server = FakeServer([[*tokenizer.encode(text), tokenizer.eos_token_id] for text in words])
-    episode, kept = run(server, tokenizer, builder, lambda: Talking([*said, "Over."], style))
+    episode, kept = run(server, tokenizer, builder, lambda: Talking(said, style))
     assert [turn.response for turn in episode.turns] == words[: len(episode.turns)]
     start = len(toy.Counter(style).spec.conversation_start(style))
     trajectory = Trajectory.of(str(TASK), episode.messages, start)
@@ -139,7 +150,7 @@ def test_only_flagged_replies_are_learnt_from(tokenizer, builder):
 
 
 def test_a_prompt_that_does_not_fit_is_an_error_of_configuration(tokenizer, builder):
-    with pytest.raises(ContextTooSmall, match="limited to 10; raise model.prompt_tokens or choose style=compact"):
+    with pytest.raises(ContextTooSmall, match=r"limited to 10; raise model\.prompt_tokens or choose style=compact"):
         run(FakeServer([[5]]), tokenizer, builder, toy.Counter, retries=3, prompt_limit=10)
 
 

@@ -1,0 +1,120 @@
+"""One row of a dataset in, one output for verl's trainer out."""
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+import toy
+from fake_server import FakeServer
+
+from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.envs.core import EnvUnavailable, TaskNotFound
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+SOLUTION = ("Action: say 1", "Action: say 2", "Action: say 3")
+VERLS_SAMPLING = {"temperature": 0.9, "top_p": 0.8}
+
+
+def server_for(tokenizer, *replies, **fields):
+    return FakeServer([[*tokenizer.encode(reply), tokenizer.eos_token_id] for reply in replies], **fields)
+
+
+def run(tokenizer, server, rules=None, worlds=None, **row):
+    from omegaconf import OmegaConf
+    from verl.experimental.agent_loop.agent_loop import DictConfigWrap
+
+    from agentgym_rl.rollout.agent_loop import AgentGymLoop
+
+    rollout = {"prompt_length": 500, "response_length": 1000}
+    data = {"agentgym": {"style": "compact", "retries": 0, **(rules or {})}, "agentgym_worlds": worlds}
+
+    async def session():
+        loop = AgentGymLoop(
+            trainer_config=DictConfigWrap(OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}})),
+            server_manager=server,
+            tokenizer=tokenizer,
+            processor=None,
+            dataset_cls=None,
+            data_config=DictConfigWrap(OmegaConf.create(data)),
+            hf_model_type="qwen2",
+        )
+        return await loop.run(dict(VERLS_SAMPLING), **{"item_id": "counter_2", **row})
+
+    return asyncio.run(session())
+
+
+def episode_of(output):
+    return Episode.from_dict(json.loads(json.dumps(output.extra_fields["episode"])))
+
+
+def test_a_solved_episode(tokenizer):
+    server = server_for(tokenizer, *SOLUTION, global_steps=3)
+    output = run(tokenizer, server, tags={"panel": "test"}, seed=11, global_steps=4, raw_prompt="unused")
+    episode = episode_of(output)
+    assert (episode.ending, episode.reward, episode.success) == (Ending.TERMINATED, 1.0, True)
+    assert (episode.tags, episode.seed, episode.model_step) == ({"panel": "test"}, 11, 4)
+    assert (output.num_turns, output.reward_score) == (3, 1.0)
+    assert output.prompt_ids == server.requests[0].prompt
+    last = server.requests[-1]
+    assert output.prompt_ids + output.response_ids == last.prompt + last.output.token_ids
+    assert (output.extra_fields["min_global_steps"], output.extra_fields["max_global_steps"]) == (3, 3)
+    assert output.extra_fields["reward_extra_info"] == {"acc": 1.0}
+
+    fields = output.as_dict()
+    assert fields["rm_scores"][-1] == 1.0 and fields["rm_scores"].sum() == 1.0
+    assert fields["response_mask"][-1] == 1
+    assert fields["response_mask"].sum() == sum(len(request.output.token_ids) for request in server.requests)
+    sampled = fields["response_mask"] == 1
+    assert (fields["rollout_log_probs"][sampled] < 0).all() and (fields["rollout_log_probs"][~sampled] == 0).all()
+
+
+def test_a_failed_episode_is_one_masked_token(tokenizer, monkeypatch):
+    async def dead(self, action):
+        raise EnvUnavailable("gone")
+
+    monkeypatch.setattr(toy.Counter, "step", dead)
+    output = run(tokenizer, server_for(tokenizer, *SOLUTION), rules={"retries": 1}, global_steps=4)
+    assert output.extra_fields["episode"]["ending"] == "env_error"
+    assert (episode_of(output).attempts, episode_of(output).error) == (2, "EnvUnavailable: gone")
+    assert (len(output.prompt_ids), len(output.response_ids)) == (1, 1)
+    assert (output.response_mask, output.response_logprobs, output.reward_score) == ([0], [0.0], 0.0)
+    assert (output.extra_fields["min_global_steps"], output.extra_fields["max_global_steps"]) == (4, 4)
+    assert output.as_dict()["rm_scores"].tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("row", "sampling"),
+    [
+        ({}, VERLS_SAMPLING),
+        ({"decoding": None}, VERLS_SAMPLING),
+        ({"decoding": "greedy"}, {"temperature": 0.0, "top_p": 1.0, "top_k": -1}),
+        ({"decoding": "sampled"}, {"temperature": 1.0, "top_p": 1.0, "top_k": -1}),
+    ],
+)
+def test_decoding(tokenizer, row, sampling):
+    server = server_for(tokenizer, *SOLUTION)
+    run(tokenizer, server, rules={"turn_tokens": 40}, **row)
+    assert [request.sampling for request in server.requests] == [{**sampling, "max_tokens": 40, "logprobs": True}] * 3
+
+
+def test_the_row_sets_the_horizon(tokenizer):
+    output = run(tokenizer, server_for(tokenizer, *SOLUTION), rules={"max_turns": 1}, horizon=np.int64(2))
+    episode = episode_of(output)
+    assert (episode.horizon, len(episode.turns), episode.ending) == (2, 2, Ending.TURN_LIMIT)
+    output = run(tokenizer, server_for(tokenizer, *SOLUTION), rules={"max_turns": 1}, horizon=None)
+    assert episode_of(output).horizon == 1
+
+
+def test_options_reach_the_world(tokenizer):
+    run(tokenizer, server_for(tokenizer, *SOLUTION), worlds={"counter": {"hurry": True}, "other": {"speed": 1}})
+    with pytest.raises(TypeError, match="speed"):
+        run(tokenizer, server_for(tokenizer, *SOLUTION), worlds={"counter": {"speed": 1}})
+
+
+def test_mistakes_are_raised(tokenizer):
+    with pytest.raises(TaskNotFound):
+        run(tokenizer, server_for(tokenizer, *SOLUTION), item_id="counter_99")
+    with pytest.raises(ValueError, match="unknown rollout settings"):
+        run(tokenizer, server_for(tokenizer, *SOLUTION), rules={"turns": 4})
