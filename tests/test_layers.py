@@ -13,8 +13,8 @@ BELOW = {
     "data": {"envs"},
     "rollout": {"envs", "data"},
     "algorithms": {"envs", "data", "rollout"},
-    "engine": {"envs", "data", "rollout", "algorithms"},
     "eval": {"envs", "data", "rollout"},
+    "engine": {"envs", "data", "rollout", "algorithms", "eval"},
     "cli": {"envs", "data", "rollout", "algorithms", "engine", "eval"},
 }
 LIGHT = ("envs", "data", "eval")

@@ -18,11 +18,14 @@ class FixedMixture:
             shares: relative share by world, not negative, not all 0.
 
         Raises:
-            ValueError: a share is negative, or all are 0.
+            ValueError: a share is negative, or all are 0; a world with a share has no tasks.
         """
         total = sum(shares.values())
-        if min(shares.values()) < 0 or total <= 0:
+        if total <= 0 or min(shares.values()) < 0:
             raise ValueError(f"shares must not be negative and not all 0, got {dict(shares)}")
+        idle = sorted(env for env, share in shares.items() if share > 0 and not len(pools.get(env, ())))
+        if idle:
+            raise ValueError(f"no training tasks for {', '.join(idle)}; give it tasks or a share of 0")
         self.pools = pools
         self.shares = {env: share / total for env, share in shares.items()}
         self.seed = seed
@@ -40,6 +43,8 @@ class FixedMixture:
         """The ``n`` tasks of a step: no task twice while its pool has others."""
         tasks: list[Task] = []
         for env, count in self.counts(n).items():
+            if not count:
+                continue
             pool, rng = self.pools[env], Random(f"{self.seed}:{step}:{env}")
             positions: list[int] = []
             while len(positions) < count:

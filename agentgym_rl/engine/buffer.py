@@ -19,7 +19,7 @@ class NothingToLearn(RuntimeError):
     """Every episode of a batch failed for reasons outside the agent."""
 
 
-class EpisodeBuffer(ReplayBuffer):
+class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
     """Hands over episodes with their tokens; those that say nothing about the agent are left out of the batch.
 
     So they never reach loss, group statistics or success rates. ``take_episodes`` yields all of them, for counting.
@@ -41,7 +41,7 @@ class EpisodeBuffer(ReplayBuffer):
             finished = len(self.finished_keys[partition_id]) + len(self.failure_keys[partition_id])
             waiting = len(self.pending_keys[partition_id]) + len(self.running_keys[partition_id])
             self.progress(finished, finished + waiting)
-        return super()._wait_for_next_poll(partition_id, last_debug_time)
+        return float(super()._wait_for_next_poll(partition_id, last_debug_time))
 
     def _materialize_batch(
         self, partition_id: str, selected_prompt_uids: list[str], partition_snapshot: dict[str, dict[str, Any]]

@@ -97,6 +97,8 @@ class BCConfig:
     """Learning rate at the start; falls linearly to a tenth."""
     batch: int = 16
     """Trajectories an update."""
+    observation_weight: float = 0.0
+    """Weight of the loss on tokens the model did not write; above 0 it also learns how the worlds talk."""
 
 
 @dataclass

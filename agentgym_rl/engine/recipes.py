@@ -35,6 +35,8 @@ def experiments() -> list[str]:
 def load(overrides: list[str]) -> Config:
     """Compose a run from Hydra overrides, e.g. ``["experiment=demo", "seed=1"]``.
 
+    Keys of verl (``verl.KEY=VALUE``) need no ``+``; whether verl has them is seen in ``verl_config``.
+
     Raises:
         RecipeError: an unknown group, key or value, a wrong type, or a missing mandatory value.
     """
@@ -42,8 +44,9 @@ def load(overrides: list[str]) -> Config:
     ConfigStore.instance().store(name="schema", node=Config)
     try:
         with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
-            composed = compose("config", overrides)
-        missing = OmegaConf.missing_keys(composed)
+            composed = compose("config", [f"++{one}" if one.startswith("verl.") else one for one in overrides])
+        # `run.dir` is built from the name, so that a missing name has to be looked for first
+        missing = {"name"} if OmegaConf.is_missing(composed, "name") else OmegaConf.missing_keys(composed)
         if missing:
             raise RecipeError(f"missing values: {', '.join(sorted(missing))}; set them like name=my_run")
         config = OmegaConf.to_object(composed)

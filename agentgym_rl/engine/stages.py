@@ -18,7 +18,7 @@ from agentgym_rl.engine.run_folder import Interrupted, RunFolder, State
 from agentgym_rl.engine.trainer import AgentTrainer
 from agentgym_rl.envs import Task
 from agentgym_rl.eval.score import score
-from agentgym_rl.rollout.supervised import Example
+from agentgym_rl.rollout.supervised import Example, with_observations
 
 Say = Callable[[str], None]
 Bar = Callable[[str, int, int], None]
@@ -55,7 +55,8 @@ class Stages:
         stop: Callable[[], bool],
     ) -> None:
         self.config, self.trainer, self.folder, self.state, self.log = config, trainer, folder, state, log
-        self.mixture, self.panels, self.experts = mixture, panels, list(experts)
+        self.mixture, self.panels = mixture, panels
+        self.experts = [with_observations(example, config.bc.observation_weight) for example in experts]
         self.say, self.bar, self.stop = say, bar, stop
         self.pool = Pool(config.algorithm.accumulate)
         self.pool.load_state_dict(folder.load_pool())
@@ -153,7 +154,8 @@ class Stages:
         episodes, examples = self._explore(rows, f"agentevol round {number + 1}: explore")
         counted = [episode for episode in episodes if episode.ending.counts]
         kept = keep_successes(counted, algorithm.max_per_task)
-        self.pool.add([examples[index] for index in kept])
+        weight = self.config.bc.observation_weight
+        self.pool.add([with_observations(examples[index], weight) for index in kept])
         data = [*self.experts, *self.pool.examples]
         metrics: dict[str, float] = {"agentevol/kept": len(kept), "agentevol/pool": len(self.pool.examples)}
         updates = 0

@@ -9,7 +9,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker
 class AgentWorker(ActorRolloutRefWorker):  # type: ignore[misc]
     """Runs every stage of a run in the same process, on the same weights."""
 
-    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[untyped-decorator]
     def set_learning_rate(self, lr: float, fresh_optimizer: bool = False) -> None:
         """Change the policy's learning rate in place; ``fresh_optimizer`` also forgets the optimiser's moments."""
         engine = self.actor.engine

@@ -190,6 +190,7 @@ class TextEnv(ABC):
 
     async def close(self) -> None:
         """Free what the session holds. May be called twice."""
+        return None
 
     @abstractmethod
     def goal(self, task: Task) -> str:

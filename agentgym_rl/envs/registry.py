@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import Any
 
-from agentgym_rl.envs.core import MissingExtra, TextEnv, UnknownEnv
+from agentgym_rl.envs.core import EnvError, MissingExtra, TextEnv, UnknownEnv
 
 GROUP = "agentgym_rl.envs"
 
@@ -21,18 +21,23 @@ def env_class(name: str) -> type[TextEnv]:
     Raises:
         UnknownEnv: no installed package brings a world of that name.
         MissingExtra: the world is known but a package it needs is not installed.
+        EnvError: the entry point names something that is not there.
     """
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
         raise UnknownEnv(f"unknown world {name!r}; installed worlds: {', '.join(sorted(points)) or 'none'}")
+    point = points[name]
     try:
-        return points[name].load()
+        found: type[TextEnv] = point.load()
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "agentgym_rl":
             raise
         raise MissingExtra(
             f"world {name!r} needs the package {error.name!r}; install it with: pip install 'agentgym-rl[{name}]'"
         ) from error
+    except (ImportError, AttributeError) as error:
+        raise EnvError(f"world {name!r} is broken: its entry point {point.value} cannot be loaded: {error}") from error
+    return found
 
 
 def make(name: str, **options: Any) -> TextEnv:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from agentgym_rl.data.conversation import Scripted
@@ -11,7 +12,7 @@ from agentgym_rl.data.panels import Panel
 from agentgym_rl.data.play import play
 from agentgym_rl.data.policies import OraclePolicy, RandomPolicy
 from agentgym_rl.data.settings import RolloutSettings
-from agentgym_rl.envs import Task, make
+from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.eval.score import Score, score
 
@@ -39,8 +40,10 @@ async def reference(
                 episodes.append(lost)
                 continue
             player, turns = OraclePolicy(commands, world.style), min(turns, len(commands))
-        episode, _ = await play(
-            lambda world=world: world, task, lambda player=player: Scripted(player), settings, turns, watch=player.watch
-        )
+        episode, _ = await play(_always(world), task, partial(Scripted, player), settings, turns, watch=player.watch)
         episodes.append(episode)
     return score(episodes)
+
+
+def _always(world: TextEnv) -> Callable[[], TextEnv]:
+    return lambda: world

@@ -20,6 +20,18 @@ class Example:
     """Weight of each token in the loss: 0 on everything the model did not write. Same length as ``input_ids``."""
 
 
+def end_of_turn(tokenizer: Any) -> int:
+    """The token the chat template puts after an assistant's text; the end of a text where it puts none of its own.
+
+    The two differ for base models, whose end of text is not the end of a turn.
+    """
+    marker = "marker"
+    conversation = [{"role": "user", "content": "?"}, {"role": "assistant", "content": marker}]
+    rendered: str = tokenizer.apply_chat_template(conversation, tokenize=False)
+    after = tokenizer.encode(rendered.rpartition(marker)[2], add_special_tokens=False)
+    return int(after[0] if after and after[0] in tokenizer.added_tokens_decoder else tokenizer.eos_token_id)
+
+
 def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> Example:
     """Tokenise a trajectory turn by turn with verl's Continuous Token builder.
 
@@ -32,13 +44,13 @@ def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> 
     messages: list[Message] = list(trajectory.messages)
     if True not in trajectory.loss:
         raise ValueError(f"trajectory {trajectory.item_id} has no reply to learn from")
-    first = trajectory.loss.index(True)
+    first, end = trajectory.loss.index(True), end_of_turn(tokenizer)
     ids: list[int] = list(builder.build_initial_tokens(messages[:first]))
     weight = [0.0] * len(ids)
     for number in range(first, len(messages)):
         message = messages[number]
         if message["role"] == "assistant":
-            reply = [*tokenizer.encode(message["content"], add_special_tokens=False), tokenizer.eos_token_id]
+            reply = [*tokenizer.encode(message["content"], add_special_tokens=False), end]
             ids = list(builder.merge_assistant_tokens(ids, reply).token_ids)
             weight += [float(bool(trajectory.loss[number]))] * (len(ids) - len(weight))
         else:
@@ -56,3 +68,12 @@ def from_rollout(input_ids: Sequence[int], response_mask: Sequence[int]) -> Exam
     """An example of the exact tokens of an episode: prompt and response, with the mask of the response."""
     prompt = len(input_ids) - len(response_mask)
     return Example(list(input_ids), [0.0] * prompt + [float(value) for value in response_mask])
+
+
+def with_observations(example: Example, weight: float) -> Example:
+    """The example with ``weight`` on every token that had none, but the first, which nothing precedes."""
+    if weight == 0.0:
+        return example
+    weights = [value or weight for value in example.loss_weight]
+    weights[0] = 0.0
+    return Example(example.input_ids, weights)

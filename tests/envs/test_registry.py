@@ -4,7 +4,7 @@ import pytest
 import toy
 
 from agentgym_rl.envs import available, env_class, make
-from agentgym_rl.envs.core import MissingExtra, UnknownEnv
+from agentgym_rl.envs.core import EnvError, MissingExtra, UnknownEnv
 
 
 def test_a_world_of_another_package_is_found(toys):
@@ -28,6 +28,11 @@ def test_missing_extra_names_the_pip_command(toys):
         MissingExtra, match=r"needs the package 'a_package_nobody_has'.*pip install 'agentgym-rl\[needy\]'"
     ):
         env_class("needy")
+
+
+def test_a_broken_plug_in_names_its_entry_point(toys):
+    with pytest.raises(EnvError, match=r"world 'broken' is broken: its entry point toy:Nothing .*Nothing"):
+        env_class("broken")
 
 
 def test_options_reach_the_world(toys):

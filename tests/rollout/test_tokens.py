@@ -1,7 +1,9 @@
 """What the model sampled is what is learnt from, token for token."""
 
 import asyncio
+import copy
 from functools import partial
+from unicodedata import normalize
 
 import pytest
 import toy
@@ -15,7 +17,7 @@ from agentgym_rl.data.episode import Ending
 from agentgym_rl.data.play import play
 from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import Observation, Step, Task
-from agentgym_rl.rollout.supervised import encode, from_rollout
+from agentgym_rl.rollout.supervised import encode, end_of_turn, from_rollout
 from agentgym_rl.rollout.tokens import TokenConversation
 
 TASK = Task("counter", 2)
@@ -46,7 +48,9 @@ def run(server, tokenizer, builder, world, retries=0, **limits):
     return asyncio.run(play(world, TASK, conversation, RolloutSettings(retries=retries), horizon=50))
 
 
-OBSERVATIONS = st.lists(st.text(max_size=30), min_size=2, max_size=6)
+TEXT = st.text(max_size=30).map(partial(normalize, "NFC"))
+"""Qwen's tokenizer composes characters; any other text comes back from its tokens as it was."""
+OBSERVATIONS = st.lists(TEXT, min_size=2, max_size=6)
 STYLES = st.sampled_from(["agentgym", "compact"])
 SAMPLED = st.tuples(st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=20), st.booleans())
 """Any tokens of the vocabulary, most of them no canonical tokenisation of anything, with or without an end of turn."""
@@ -113,7 +117,7 @@ def test_a_response_of_any_limit_ends_with_a_sampled_token(tokenizer, builder):
 @given(
     said=OBSERVATIONS,
     style=STYLES,
-    words=st.lists(st.sampled_from(["Action: say 1", "Thought:\nup .\n\nAction:\nsay 2"]) | st.text(max_size=20)),
+    words=st.lists(st.sampled_from(["Action: say 1", "Thought:\nup .\n\nAction:\nsay 2"]) | TEXT),
 )
 def test_a_supervised_example_is_the_rollout_that_samples_the_same_text(tokenizer, builder, said, style, words):
     words = [*words, *["Action: look"] * len(said)]
@@ -147,6 +151,19 @@ def test_only_flagged_replies_are_learnt_from(tokenizer, builder):
     assert weights[1] == [0.0] * (len(whole.input_ids) - reply) + [1.0] * reply
     with pytest.raises(ValueError, match="counter_2 has no reply to learn from"):
         encode(neither, tokenizer, builder, 1000)
+
+
+def test_the_end_of_a_turn_is_the_templates_and_not_the_end_of_text(tokenizer, builder):
+    base = copy.deepcopy(tokenizer)  # like a base model's
+    base.eos_token = base.pad_token
+    assert base.eos_token_id != tokenizer.eos_token_id
+    assert end_of_turn(base) == end_of_turn(tokenizer) == tokenizer.convert_tokens_to_ids("<|im_end|>")
+    messages = ({"role": "user", "content": "Go."}, {"role": "assistant", "content": "Action: a"})
+    example = encode(Trajectory("counter_2", messages, (None, True)), base, builder, 1000)
+    learnt = [token for token, weight in zip(example.input_ids, example.loss_weight, strict=True) if weight]
+    assert tokenizer.decode(learnt) == "Action: a<|im_end|>"
+    base.chat_template = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
+    assert end_of_turn(base) == base.eos_token_id
 
 
 def test_a_prompt_that_does_not_fit_is_an_error_of_configuration(tokenizer, builder):

@@ -48,7 +48,7 @@ def _device_module() -> types.ModuleType:
     return module
 
 
-class PlatformCPU(PlatformBase):
+class PlatformCPU(PlatformBase):  # type: ignore[misc]
     """Ray is started with as many *logical* GPUs as there are workers, so verl's placement stays as it is."""
 
     _module = _device_module()
@@ -71,7 +71,7 @@ class PlatformCPU(PlatformBase):
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
         return on_cpu()
 
-    def current_device(self) -> str:  # type: ignore[override]
+    def current_device(self) -> str:
         """verl hands this to ``.to(...)``, where an index would mean an accelerator."""
         return "cpu"
 

@@ -74,10 +74,28 @@ def catalogue(recipes: str | Path | None) -> Catalogue:
         goals = tuple(book.goals())
         train, test = _split(len(goals))
     stride = 1000 * ceil(len(goals) / 1000)
-    splits: dict[str, Sequence[int]] = {"train": train, "test": test}
-    for name, versions in (("train", range(1, 901)), ("val", range(901, 950)), ("test", range(950, 1000))):
-        splits[f"{name}_variants"] = VariantIndices(train, versions, stride)
-    return Catalogue(book, goals, splits, stride)
+    return Catalogue(book, goals, {"train": train, "test": test, **variants(train, stride)}, stride)
+
+
+def variants(goals: Sequence[int], stride: int) -> dict[str, Sequence[int]]:
+    """The variant splits of some training goals; no variant is in two of them."""
+    versions = {"train": range(1, 901), "val": range(901, 950), "test": range(950, 1000)}
+    return {f"{name}_variants": VariantIndices(goals, numbers, stride) for name, numbers in versions.items()}
+
+
+def few(tasks: Catalogue, goals: int | None, max_depth: int | None) -> tuple[int, ...]:
+    """A fixed random choice of training goals, for models that can only learn a few.
+
+    Raises:
+        ValueError: there are fewer than ``goals`` training goals of at most ``max_depth``.
+    """
+    shallow = [
+        index for index in tasks.splits["train"] if max_depth is None or tasks.book.depth(tasks.goals[index]) <= max_depth
+    ]
+    if goals is not None and not 1 <= goals <= len(shallow):
+        raise ValueError(f"goals={goals} is not between 1 and {len(shallow)}, the training goals of that depth")
+    order = Random("textcraft:few").sample(shallow, len(shallow))
+    return tuple(sorted(order[:goals]))
 
 
 def _split(count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step, Style, Task, TaskNotFound, TextEnv
 from agentgym_rl.envs.textcraft import wording
-from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue
+from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, variants
 from agentgym_rl.envs.textcraft.command import Craft, Get, ShowInventory, Unreadable, parse_command
 from agentgym_rl.envs.textcraft.plan import make_plan
 from agentgym_rl.envs.textcraft.puzzle import find_goal, make_puzzle
@@ -19,20 +19,31 @@ class TextCraft(TextEnv):
     Args:
         style: wording of instruction and observations.
         recipes: a folder of Minecraft's own recipe files to play with instead of the recipes that come along.
+        goals: let the variant splits have this many training goals only, a fixed choice.
+        max_depth: let the variant splits have goals of at most this depth only.
 
     Raises:
-        ValueError: the folder is missing or holds no recipes.
+        ValueError: the folder is missing or holds no recipes, or there are not as many goals.
     """
 
     name = "textcraft"
 
-    def __init__(self, style: Style = "agentgym", recipes: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        style: Style = "agentgym",
+        recipes: str | Path | None = None,
+        goals: int | None = None,
+        max_depth: int | None = None,
+    ) -> None:
         super().__init__(style)
         self._tasks = catalogue(recipes)
+        splits = dict(self._tasks.splits)
+        if goals is not None or max_depth is not None:
+            splits |= variants(few(self._tasks, goals, max_depth), self._tasks.stride)
         self._spec = EnvSpec(
             name=self.name,
             instructions=wording.INSTRUCTIONS,
-            splits=self._tasks.splits,
+            splits=splits,
             max_turns=MAX_TURNS,
             success_above=0.99,
             licence=(

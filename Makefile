@@ -1,0 +1,37 @@
+# `make demo` and `make test` are all one needs; each target first brings what it needs.
+PYTHON ?=
+BIN := .venv/bin
+READY := .venv/.setup
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test e2e lint format clean
+
+help:  ## print this list
+	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup: $(READY)  ## install into .venv, with CPU builds of torch and vLLM (PYTHON=... chooses the interpreter)
+
+$(READY): pyproject.toml $(wildcard constraints/*.txt) scripts/setup_cpu.sh scripts/check_cpu.py
+	@PYTHON="$(PYTHON)" scripts/setup_cpu.sh
+
+demo: setup  ## train a tiny model on this machine: cloning, AgentEvol, control; ends with a table and a picture
+	$(BIN)/agentgym-rl train experiment=demo
+
+test: setup  ## run the test suite without the engine
+	$(BIN)/python -m pytest
+
+e2e: setup  ## run the tests that start the real engine (minutes)
+	$(BIN)/python -m pytest -m e2e
+
+lint: setup  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup  ## let ruff format and mend what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove .venv and caches; runs/ stays
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

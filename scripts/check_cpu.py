@@ -1,0 +1,26 @@
+"""Does the installation work on this machine's CPU? Prints what is installed."""
+
+import logging
+import sys
+from importlib.metadata import distributions, entry_points, version
+
+logging.disable(logging.WARNING)
+
+import torch
+import verl  # noqa: F401 - loads the platform plugin
+import vllm
+from verl.plugin.platform import get_platform
+
+SHOWN = ("agentgym-rl", "verl", "torch", "transformers", "ray")
+LEFT_OUT = {"torchvision", "torchaudio", "torchcodec"}
+
+device = get_platform().device_name
+assert device == "cpu", f"verl's active platform is {device!r}, not 'cpu'"
+assert torch.version.cuda is None, f"torch {torch.__version__} is a CUDA build"
+worlds = sorted(point.name for point in entry_points(group="agentgym_rl.envs"))
+assert worlds, "the project's entry points are not registered"
+found = LEFT_OUT & {distribution.name for distribution in distributions()}
+assert not found, f"{', '.join(sorted(found))} must not be installed beside a CPU torch"
+
+versions = ", ".join(f"{name} {version(name)}" for name in SHOWN)
+print(f"      python {sys.version.split()[0]}, {versions}, vllm {vllm.__version__}; platform {device}; worlds {worlds}")
