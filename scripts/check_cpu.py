@@ -1,10 +1,7 @@
 """Does the installation work on this machine's CPU? Prints what is installed."""
 
-import logging
 import sys
 from importlib.metadata import distributions, entry_points, version
-
-logging.disable(logging.WARNING)
 
 import torch
 import verl  # noqa: F401 - loads the platform plugin

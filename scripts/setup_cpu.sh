@@ -18,7 +18,7 @@ STEPS=6
 
 say() { printf '[%s/%s] %s\n' "$1" "$STEPS" "$2"; }
 fail() { printf '\nsetup: %s\n' "$1" >&2; exit 1; }
-inputs() { cat pyproject.toml constraints/*.txt scripts/setup_cpu.sh | cksum; pwd; }
+inputs() { cat pyproject.toml constraints/*.txt scripts/setup_cpu.sh scripts/check_cpu.py | cksum; pwd; }
 
 # Runs pip with its output in the log; on a terminal a line counts the packages.
 quietly() {
@@ -89,5 +89,5 @@ say 5 "agentgym-rl, editable"
 needed agentgym-rl install --no-deps --no-build-isolation --force-reinstall -e .
 
 say 6 "check"
-env -u VERL_PLATFORM .venv/bin/python scripts/check_cpu.py || fail "the installation does not work; pip's output is in $LOG"
+env -u VERL_PLATFORM VERL_LOGGING_LEVEL=ERROR VLLM_LOGGING_LEVEL=ERROR .venv/bin/python scripts/check_cpu.py || fail "the installation does not work; pip's output is in $LOG"
 inputs >"$STAMP"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -43,13 +45,19 @@ def command(
     if show:
         typer.echo(to_yaml(config))
         return
-    console = Console(stderr=False)
+    console = Console(file=sys.stdout)  # the terminal, whatever standard output is redirected to later
     try:
         folder = train(config, console)
     except (Interrupted, KeyboardInterrupt) as error:
         saved = "saved" if isinstance(error, Interrupted) else "stopped at once; the last checkpoint stands"
         console.print(f"{saved}; the same command resumes: agentgym-rl train {' '.join(overrides)}", highlight=False)
         raise typer.Exit(130) from None
+    except RuntimeError as error:
+        if os.environ.get("AGENTGYM_RL_DEBUG") == "1":
+            raise
+        console.print(f"[red]Error:[/red] {error}", highlight=False, soft_wrap=True)
+        console.print(f"details: {config.run.dir}/engine.log and Ray's logs; AGENTGYM_RL_DEBUG=1 shows them here")
+        raise typer.Exit(1) from error
     report(folder, console)
 
 

@@ -58,14 +58,16 @@ def cluster(config: DictConfig, engine: EngineConfig) -> Iterator[None]:
         raise WrongPlatform(f"engine.device={engine.device}, but verl found {device!r} on this machine; {hint}")
     runtime: dict[str, Any] = get_ppo_ray_runtime_env(config)
     runtime["env_vars"].update(variables, TRANSFER_QUEUE_ENABLE="1")
-    started: dict[str, Any] = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)  # type: ignore[assignment]
-    started.pop("runtime_env", None)
+    quiet: dict[str, Any] = {"log_to_driver": bool(os.environ.get("AGENTGYM_RL_DEBUG")), "logging_level": "ERROR"}
     if engine.ray_address is not None:
-        started = {"address": engine.ray_address}
-    ray.init(runtime_env=runtime, log_to_driver=bool(os.environ.get("AGENTGYM_RL_DEBUG")), logging_level="ERROR",
-             include_dashboard=False, **started)  # fmt: skip
+        ray.init(address=engine.ray_address, runtime_env=runtime, **quiet)
+    else:
+        # processes of a cluster of our own inherit the environment, and need not wait for a runtime environment
+        os.environ.update(runtime["env_vars"])
+        started: Any = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
+        started.pop("runtime_env", None)
+        ray.init(include_dashboard=False, **started, **quiet)
     try:
-        tq.init(config.transfer_queue)
         yield
     finally:
         try:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import transfer_queue as tq
 from omegaconf import DictConfig
 
+from agentgym_rl.engine.agent_loops import EarlyManager
 from agentgym_rl.engine.config import EngineConfig
 from agentgym_rl.engine.trainer import AgentTrainer
 
@@ -53,17 +56,18 @@ def _root(error: BaseException) -> str:
 
 
 def _start(config: DictConfig) -> AgentTrainer:
-    from verl.trainer.ppo.v1 import AgentLoopManagerTQ
+    """Side by side: TransferQueue and agent loops, training workers, vLLM servers (see ``AgentWorker.init_model``)."""
 
-    trainer = AgentTrainer(config=config)
-    trainer.global_steps = 0
-    trainer.init()
-    trainer.begin(
-        AgentLoopManagerTQ.create(
-            config=config,
-            llm_client=trainer.get_llm_client(),
-            teacher_client=trainer.get_teacher_client(),
-            reward_loop_worker_handles=trainer.get_reward_handles(),
-        )
-    )
+    def agent_loops() -> EarlyManager:
+        tq.init(config.transfer_queue)
+        return EarlyManager.start(config)
+
+    with ThreadPoolExecutor(1, "agent_loops") as pool:
+        starting = pool.submit(agent_loops)
+        trainer = AgentTrainer(config=config)
+        trainer.global_steps = 0
+        trainer.init()
+        manager = starting.result()
+    manager.connect(trainer.get_llm_client(), trainer.get_teacher_client(), trainer.get_reward_handles())
+    trainer.begin(manager)
     return trainer

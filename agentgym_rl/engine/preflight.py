@@ -51,6 +51,27 @@ def check_config(config: Config) -> None:
         raise RecipeError("behaviour cloning needs experts; set worlds.<name>.experts or worlds.<name>.expert_file")
     if config.algorithm.name == "bc" and config.bc.epochs < 1:
         raise RecipeError("algorithm=bc needs bc.epochs of at least 1")
+    _check_batches(config)
+
+
+def _check_batches(config: Config) -> None:
+    """Each worker takes an equal part of an update; verl finds out only in the worker."""
+    algorithm, engine = config.algorithm, config.engine
+    workers = engine.workers * engine.nodes
+    updates: dict[str, int] = {}
+    if config.bc.epochs or config.run.control:
+        updates["bc.batch"] = config.bc.batch
+    if algorithm.name == "agentevol":
+        updates["algorithm.minibatch"] = algorithm.minibatch
+    elif ALGORITHMS[algorithm.name].estimator is not None:
+        updates["algorithm.minibatch x algorithm.samples"] = algorithm.minibatch * algorithm.samples
+    for key, size in updates.items():
+        if size < 1 or size % workers:
+            raise RecipeError(f"{key} = {size} cannot be shared equally by {workers} workers")
+    if engine.workers % engine.tensor_parallel:
+        raise RecipeError(
+            f"engine.tensor_parallel={engine.tensor_parallel} does not divide engine.workers={engine.workers}"
+        )
 
 
 def check_model(config: Config) -> None:

@@ -7,7 +7,8 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,13 @@ def train(config: Config, console: Console) -> Path:
     panels = tasks.panels(config)
     pools = {name: tasks.training_pool(tasks.open_world(config, name), world) for name, world in config.worlds.items()}
     mixture = FixedMixture(pools, {name: world.share for name, world in config.worlds.items()}, config.seed)
-    folder = RunFolder(Path(config.run.dir), to_yaml(config), config.run.resume)
+    resumable = replace(config, run=replace(config.run, resume=True))  # whether it resumes is no part of what a run is
+    folder = RunFolder(Path(config.run.dir), to_yaml(resumable), config.run.resume)
     state = folder.load_state()
     if folder.finished:
         console.print(f"{config.run.dir} holds this run, finished; choose another name or run.dir to run it again")
         return folder.path
-    with Progress(console) as progress:
+    with Progress(console) as progress, _engine_log(folder.path / "engine.log"):
         progress.say(
             f"run folder {config.run.dir}" + (f", resumed at step {state.global_step}" if folder.resumed else "")
         )
@@ -132,6 +134,16 @@ def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, 
         "panels": {env: {label: panel.digest for label, panel in own.items()} for env, own in panels.items()},
         "versions": versions(),
     }
+
+
+@contextmanager
+def _engine_log(path: Path) -> Iterator[None]:
+    """What verl, vLLM and Ray say in this process goes to a file, or to the terminal with AGENTGYM_RL_DEBUG=1."""
+    if os.environ.get("AGENTGYM_RL_DEBUG"):
+        yield
+        return
+    with path.open("a", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
+        yield
 
 
 @contextmanager

@@ -53,6 +53,10 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
             if role in self.role_worker_mapping:
                 self.role_worker_mapping[role] = ray.remote(AgentWorker)
 
+    def _load_checkpoint(self) -> None:
+        """The last thing verl's set-up does. The run restores its own state; here the workers must be ready."""
+        self.actor_rollout_wg.ready()
+
     def _next_train_batch(self, num_prompts: int | None = None) -> Any:
         assert self.rows is not None, "a training step needs rows"
         return self._batch(self.rows(self.global_steps), validate=False)

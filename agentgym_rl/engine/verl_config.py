@@ -156,7 +156,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "trainer.v1.sampler.custom_sampler.name": "EpisodeBuffer",
         "reward.num_workers": 0,  # episodes bring their reward
         "transfer_queue.enable": True,
-        "transfer_queue.backend.SimpleStorage.num_data_storage_units": 2 * engine.nodes,
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units": engine.nodes,
     }
 
 
@@ -169,7 +169,7 @@ def _device(config: Config) -> dict[str, Any]:
     return {
         "trainer.device": "cpu",
         "ray_kwargs.ray_init.num_gpus": workers,  # logical: one a worker
-        "ray_kwargs.ray_init.num_cpus": 16 + 4 * workers,  # logical: actors that mostly wait
+        "ray_kwargs.ray_init.num_cpus": 8 + 4 * workers,  # logical: actors that mostly wait
         f"{model}.use_remove_padding": False,  # needs flash attention
         f"{model}.override_config.attn_implementation": "sdpa",
         f"{model}.enable_gradient_checkpointing": False,

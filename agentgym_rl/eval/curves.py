@@ -48,9 +48,8 @@ def draw(summary: dict[str, Any], metrics: Sequence[dict[str, Any]], path: Path,
             (row["run/episodes"], 100 * row[f"env/{env}/success"]) for row in metrics if f"env/{env}/success" in row
         ]
         if points:
-            right.plot(
-                *zip(*points, strict=True), color=COLOURS[number], marker="o", markersize=3, linewidth=1.8, label=env
-            )
+            colour = COLOURS[number % len(COLOURS)]
+            right.plot(*zip(*points, strict=True), color=colour, marker="o", markersize=3, linewidth=1.8, label=env)
     right.set_xlabel("training episodes")
     right.set_title("Training episodes, sampled", fontsize=10, color=INK, loc="left")
     for axes in (left, right):

@@ -59,7 +59,10 @@ def test_every_option_of_every_group_composes(folder):
         (["modle=tiny"], "modle"),
         (["experiment=nothing"], "experiment/nothing"),
         (["seed"], "seed"),
-        (["+worlds.textcraft.panels.other={n: 3}"], r"worlds\.textcraft\.panels\.other\.split"),
+        (
+            ["worlds.textcraft.panels.new_variants.split=???"],
+            r"missing values: worlds\.textcraft\.panels\.new_variants\.split",
+        ),
     ],
 )
 def test_mistakes_name_the_key(overrides, says):
@@ -133,9 +136,18 @@ def test_verl_accepts_every_algorithm(algorithm, engine, model):
         assert ESTIMATORS[algorithm] == ALGORITHMS[algorithm].estimator
 
 
-def test_batches_smaller_than_the_machine_are_refused(model):
-    with pytest.raises((AssertionError, ValueError)):
-        validated(load(["experiment=smoke", "algorithm.tasks=4", "algorithm.minibatch=8"]), model)
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (["bc.epochs=0", "engine.workers=3"], r"algorithm\.minibatch x algorithm\.samples = 16 .*3 workers"),
+        (["bc.batch=6", "engine.workers=4"], r"bc\.batch = 6 .*4 workers"),
+        (["algorithm=agentevol", "algorithm.minibatch=6", "engine.workers=2", "engine.nodes=2"], r"minibatch = 6 .*4"),
+        (["engine.tensor_parallel=3", "engine.workers=4"], r"engine\.tensor_parallel=3 .*4"),
+    ],
+)  # fmt: skip
+def test_batches_that_workers_cannot_share(overrides, says):
+    with pytest.raises(RecipeError, match=says):
+        preflight.check_config(load(["experiment=smoke", *overrides]))
 
 
 @pytest.mark.parametrize("name", LARGE)

@@ -90,7 +90,9 @@ def few(tasks: Catalogue, goals: int | None, max_depth: int | None) -> tuple[int
         ValueError: there are fewer than ``goals`` training goals of at most ``max_depth``.
     """
     shallow = [
-        index for index in tasks.splits["train"] if max_depth is None or tasks.book.depth(tasks.goals[index]) <= max_depth
+        index
+        for index in tasks.splits["train"]
+        if max_depth is None or tasks.book.depth(tasks.goals[index]) <= max_depth
     ]
     if goals is not None and not 1 <= goals <= len(shallow):
         raise ValueError(f"goals={goals} is not between 1 and {len(shallow)}, the training goals of that depth")

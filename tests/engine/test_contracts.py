@@ -1,0 +1,618 @@
+"""What this package relies on in verl 0.9.1 and vLLM 0.28, each symbol by name, so that an upgrade fails here."""
+
+import ast
+import gc
+import importlib
+import importlib.util
+import inspect
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points, version
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("verl")
+pytest.importorskip("vllm")
+
+import torch
+import transfer_queue as tq
+from omegaconf import OmegaConf
+
+from agentgym_rl.engine import recipes, verl_config
+from agentgym_rl.engine.buffer import EpisodeBuffer
+from agentgym_rl.engine.platform import corrections, vllm_cpu
+from agentgym_rl.engine.trainer import AgentTrainer
+from agentgym_rl.engine.worker import AgentWorker
+
+SIGNATURES = """
+verl.plugin.platform.get_platform
+verl.plugin.platform.platform_manager.PlatformRegistry.register platform
+verl.plugin.platform.platform_manager.PlatformRegistry.get name
+verl.plugin.platform.platform_manager.set_platform platform
+verl.utils.distributed.initialize_global_process_group_ray timeout_second backend
+verl.workers.engine.base.EngineRegistry.register model_type backend device vendor
+verl.workers.engine.base.EngineRegistry.get_engine_cls model_type backend
+verl.workers.rollout.vllm_rollout.bucketed_weight_transfer.BucketedWeightReceiver.receive_weights self \
+on_bucket_received
+vllm.model_executor.layers.utils.dispatch_cpu_unquantized_gemm layer remove_weight
+verl.trainer.ppo.v1.replay_buffer.ReplayBuffer.__init__ self trainer_mode trainer_config max_off_policy_threshold \
+max_off_policy_strategy sampler_kwargs poll_interval refill_fn filter_groups_metric train_batch_size gen_batch_size \
+max_inflight_gen_batches sync_refill_failed_groups
+verl.trainer.ppo.v1.replay_buffer.ReplayBuffer._materialize_batch self partition_id selected_prompt_uids \
+partition_snapshot
+verl.trainer.ppo.v1.replay_buffer.ReplayBuffer._wait_for_next_poll self partition_id last_debug_time
+verl.trainer.ppo.v1.replay_buffer.ReplayBuffer.sample self global_steps partition_id batch_size
+verl.trainer.ppo.v1.trainer_base.register_trainer name
+verl.trainer.ppo.v1.trainer_base.get_trainer_cls name
+verl.trainer.ppo.v1.trainer_base.PPOTrainer.__init__ self config
+verl.trainer.ppo.v1.trainer_base.PPOTrainer.init self
+verl.trainer.ppo.v1.trainer_base.PPOTrainer.step self metrics timing_raw
+verl.trainer.ppo.v1.trainer_base.PPOTrainer._next_train_batch self num_prompts
+verl.trainer.ppo.v1.trainer_base.PPOTrainer._init_resource_pool_mgr self
+verl.trainer.ppo.v1.trainer_base.PPOTrainer._save_checkpoint self
+verl.trainer.ppo.v1.trainer_base.PPOTrainer._load_checkpoint self
+verl.trainer.ppo.v1.trainer_base.PPOTrainer._compute_metrics self batch metrics timing_raw global_steps epoch
+verl.trainer.ppo.v1.trainer_base.PPOTrainer.get_llm_client self
+verl.trainer.ppo.v1.trainer_base.PPOTrainer.get_teacher_client self
+verl.trainer.ppo.v1.trainer_base.PPOTrainer.get_reward_handles self
+verl.checkpoint_engine.CheckpointEngineManager.update_weights self global_steps
+verl.experimental.agent_loop.agent_loop.AgentLoopManager.__init__ self config llm_client teacher_client \
+reward_loop_worker_handles
+verl.trainer.ppo.v1.AgentLoopManagerTQ.create args kwargs
+verl.trainer.ppo.v1.AgentLoopManagerTQ.generate_sequences self prompts
+verl.experimental.agent_loop.agent_loop.AgentLoopBase.__init__ self trainer_config server_manager tokenizer processor \
+dataset_cls data_config hf_model_type kwargs
+verl.experimental.agent_loop.agent_loop.AgentLoopBase.run self sampling_params kwargs
+verl.experimental.agent_loop.agent_loop.AgentLoopOutput prompt_ids response_ids response_mask response_logprobs \
+routed_experts multi_modal_data reward_score num_turns metrics extra_fields mm_processor_kwargs mm_processor_output
+verl.experimental.agent_loop.agent_loop.AgentLoopMetrics generate_sequences tool_calls compute_score num_preempted
+verl.workers.rollout.llm_server.LLMServerClient.generate self request_id prompt_ids sampling_params image_data \
+video_data audio_data mm_processor_kwargs kwargs
+verl.workers.rollout.replica.TokenOutput token_ids log_probs routed_experts stop_reason num_preempted extra_fields
+verl.utils.tokenizer.continuous_token_wiring.create_continuous_token_builder tokenizer model_family hf_model_type \
+chat_template_kwargs mm_processor_kwargs processor builder_kwargs
+verl.utils.tokenizer.continuous_token.ContinuousTokenBuilder.build_initial_tokens self messages tools images videos \
+audios mm_inputs_out
+verl.utils.tokenizer.continuous_token.ContinuousTokenBuilder.merge_assistant_tokens self runtime_token_ids \
+assistant_token_ids
+verl.utils.tokenizer.continuous_token.ContinuousTokenBuilder.merge_context_tokens self previous_messages \
+updated_messages runtime_token_ids tools
+verl.utils.tokenizer.continuous_token.ContinuousTokenBuilder.align_response_metadata self merge_result response_mask \
+response_logprobs assistant_logprobs
+verl.utils.tokenizer.continuous_token.MergeResult token_ids appended_token_count kind inserted_token_ids \
+removed_prefix_token_count
+verl.utils.tokenizer.hf_tokenizer name_or_path correct_pad_token correct_gemma2 kwargs
+verl.workers.utils.losses.sft_loss config model_output data dp_group
+verl.workers.utils.losses.ppo_loss config model_output data dp_group
+verl.workers.engine_workers.ActorRolloutRefWorker.init_model self
+verl.workers.engine_workers.ActorRolloutRefWorker.set_loss_fn self loss_fn
+verl.workers.engine_workers.ActorRolloutRefWorker.update_actor self data
+verl.workers.engine_workers.ActorRolloutRefWorker.save_checkpoint self local_path hdfs_path global_step max_ckpt_to_keep
+verl.workers.engine_workers.ActorRolloutRefWorker.load_checkpoint self local_path hdfs_path del_local_after_load
+verl.single_controller.base.decorator.register dispatch_mode execute_mode blocking materialize_futures
+verl.utils.tensordict_utils.get_tensordict tensor_dict non_tensor_dict
+verl.utils.tensordict_utils.assign_non_tensor_data tensor_dict key val
+verl.utils.tensordict_utils.assign_non_tensor tensor_dict kwargs
+verl.utils.tensordict_utils.get_non_tensor_data data key default
+transfer_queue.init conf
+transfer_queue.close
+transfer_queue.kv_batch_put keys partition_id fields tags data_parser
+transfer_queue.kv_batch_get keys partition_id select_fields
+transfer_queue.kv_clear keys partition_id
+transfer_queue.KVBatchMeta keys tags partition_id fields extra_info
+verl.trainer.constants_ppo.get_ppo_ray_runtime_env config
+verl.utils.config.validate_config config use_reference_policy use_critic
+verl.utils.config.omega_conf_to_dataclass config dataclass_type
+verl.utils.dataset.rl_dataset.collate_fn data_list
+verl.utils.debug.marked_timer name timing_raw color domain category
+verl.utils.metric.reduce_metrics metrics
+"""
+
+
+def resolve(dotted):
+    parts = dotted.split(".")
+    cut = len(parts) - 1
+    while importlib.util.find_spec(parts[0]) and not _is_module(".".join(parts[:cut])):
+        cut -= 1
+    found = importlib.import_module(".".join(parts[:cut]))
+    for part in parts[cut:]:
+        found = getattr(found, part)
+    return found
+
+
+def _is_module(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def test_versions_are_the_ones_that_were_run():
+    assert version("verl") == "0.9.1"
+    assert version("vllm").startswith("0.28.0")
+    assert version("TransferQueue") == "0.1.11"
+
+
+@pytest.mark.parametrize("line", SIGNATURES.strip().splitlines(), ids=lambda line: line.split()[0])
+def test_signature(line):
+    dotted, *parameters = line.split()
+    assert list(inspect.signature(resolve(dotted)).parameters) == parameters
+
+
+def declared(module, function):
+    """Parameters of a function as the source file has them, whatever was patched since."""
+    tree = ast.parse(Path(importlib.util.find_spec(module).origin).read_text())
+    (found,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
+    return [argument.arg for argument in found.args.args]
+
+
+def test_signatures_of_what_is_replaced():
+    ours = ["local_path", "torch_dtype", "model_config", "trust_remote_code"]
+    assert declared("verl.utils.model", "load_valuehead_model") == ours
+    assert list(inspect.signature(resolve("verl.utils.model.load_valuehead_model")).parameters) == ours
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [
+    (AgentTrainer, "verl.trainer.ppo.v1.trainer_sync.PPOTrainerSync"),
+    (EpisodeBuffer, "verl.trainer.ppo.v1.replay_buffer.ReplayBuffer"),
+    (AgentWorker, "verl.workers.engine_workers.ActorRolloutRefWorker"),
+])  # fmt: skip
+def test_overrides_take_what_verl_passes(ours, theirs):
+    theirs = resolve(theirs)
+    for name, method in vars(ours).items():
+        if not inspect.isfunction(method) or not hasattr(theirs, name) or name == "__init__":
+            continue
+        wanted = list(inspect.signature(getattr(theirs, name)).parameters)
+        assert list(inspect.signature(method).parameters) == wanted, name
+
+
+def test_our_methods_are_new_to_verl_or_meant_as_overrides():
+    meant = {
+        AgentTrainer: {"__init__", "_init_resource_pool_mgr", "_next_train_batch", "_load_checkpoint"},
+        EpisodeBuffer: {"__init__", "_wait_for_next_poll", "_materialize_batch"},
+        AgentWorker: {"init_model"},
+    }
+    for ours, names in meant.items():
+        own = {name for name, value in vars(ours).items() if inspect.isfunction(value)}
+        inherited = {name for base in ours.__mro__[1:-1] for name in vars(base)}
+        assert own & inherited == names, ours
+
+
+# the platform
+
+
+def test_our_platform_is_complete_and_active():
+    from verl.plugin.platform import get_platform, platform_base, platform_manager
+
+    from agentgym_rl.engine.platform.cpu import PlatformCPU
+
+    assert not inspect.isabstract(PlatformCPU)
+    mine = PlatformCPU()
+    for name in platform_base.PlatformBase.__abstractmethods__:
+        assert name in vars(PlatformCPU), name
+        if callable(getattr(PlatformCPU, name)):
+            ours, theirs = (
+                list(inspect.signature(getattr(kind, name)).parameters)
+                for kind in (PlatformCPU, platform_base.PlatformBase)
+            )
+            assert ours == theirs, name
+    assert (mine.device_name, mine.communication_backend_name(), mine.ray_resource_name()) == ("cpu", "gloo", "GPU")
+    assert mine.is_available() and mine.is_platform_available() and not mine.is_ipc_supported()
+    with mine.nvtx_range("x"):
+        mine.synchronize()
+    assert torch.zeros(1).to(mine.current_device()).device.type == "cpu"
+    assert hasattr(platform_manager, "_current_platform")
+    assert platform_manager.PlatformRegistry.get("cpu") is PlatformCPU
+    assert isinstance(get_platform(), PlatformCPU)
+
+
+def test_the_device_module_answers_what_verl_asks_of_one():
+    from agentgym_rl.engine.platform.cpu import PlatformCPU
+
+    device = PlatformCPU().device_module
+    free, total = device.mem_get_info()
+    assert 0 < free <= total
+    for name in ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved"):
+        assert 0 < getattr(device, name)() < total
+    state = device.get_rng_state()
+    drawn = torch.rand(3)
+    device.set_rng_state(state)
+    assert torch.equal(torch.rand(3), drawn)
+    for name in ("synchronize", "empty_cache", "ipc_collect", "reset_peak_memory_stats"):
+        getattr(device, name)()
+    device.set_device(0)
+    assert isinstance(device.get_device_name(), str)
+
+
+def test_entry_points():
+    assert {point.value for point in entry_points(group="verl.plugins")} >= {
+        "agentgym_rl.engine.platform.plugin:register"
+    }
+    assert {point.value for point in entry_points(group="vllm.general_plugins")} >= {
+        "agentgym_rl.engine.platform.vllm_cpu:register"
+    }
+
+
+def test_fsdp_engines_are_registered_for_the_cpu():
+    from verl.workers.engine import EngineRegistry
+    from verl.workers.engine.fsdp import transformer_impl
+
+    for strategy in ("fsdp", "fsdp2"):
+        assert EngineRegistry.get_engine_cls("language_model", strategy) is transformer_impl.FSDPEngineWithLMHead
+        assert EngineRegistry.get_engine_cls("value_model", strategy) is transformer_impl.FSDPEngineWithValueHead
+
+
+def test_registries_know_us():
+    from verl.experimental.agent_loop import agent_loop
+    from verl.trainer.ppo.utils import Role
+    from verl.trainer.ppo.v1.trainer_base import get_trainer_cls
+
+    assert agent_loop._agent_loop_registry["agentgym"] == {"_target_": "agentgym_rl.rollout.agent_loop.AgentGymLoop"}
+    assert get_trainer_cls("agentgym") is AgentTrainer
+    assert {"ActorRollout", "ActorRolloutRef", "Critic"} <= set(Role.__members__)
+    assert str(Role.Critic) == "critic"  # names the critic's folder in a checkpoint
+
+
+def test_agent_loop_workers_can_be_told_of_their_servers_later():
+    """``EarlyManager`` puts its own worker class in place and its workers' clients in after they have started."""
+    from verl.experimental.agent_loop.agent_loop import AgentLoopManager
+    from verl.trainer.ppo.v1 import AgentLoopManagerTQ
+    from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
+
+    from agentgym_rl.engine.agent_loops import EarlyManager, EarlyWorker
+
+    worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
+    assert issubclass(EarlyWorker, worker) and issubclass(EarlyManager, AgentLoopManagerTQ)
+    (source,) = (inspect.getsource(base.__init__) for base in worker.__mro__ if base.__name__ == "AgentLoopWorker")
+    for client in ("llm_client", "teacher_client", "reward_loop_worker_handles"):
+        assert f"self.{client} = {client}" in source
+    assert "self.agent_loop_workers_class" in inspect.getsource(AgentLoopManager._init_agent_loop_workers)
+    assert "self.agent_loop_workers" in inspect.getsource(AgentLoopManagerTQ.generate_sequences)
+
+
+def test_a_worker_method_is_called_on_every_worker():
+    from verl.single_controller.base import decorator
+
+    assert hasattr(decorator.Dispatch, "ONE_TO_ALL")
+    marked = getattr(AgentWorker.set_learning_rate, decorator.MAGIC_ATTR)
+    assert marked["dispatch_mode"] == decorator.Dispatch.ONE_TO_ALL
+
+
+def test_the_engine_has_what_set_learning_rate_changes():
+    worker = object.__new__(AgentWorker)
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(2))], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    optimizer.param_groups[0]["params"][0].grad = torch.ones(2)
+    optimizer.step()
+    worker.actor = SimpleNamespace(engine=SimpleNamespace(optimizer=optimizer, lr_scheduler=scheduler))
+    worker.set_learning_rate(0.25)
+    scheduler.step()
+    assert (optimizer.param_groups[0]["lr"], scheduler.get_last_lr()) == (0.25, [0.25])
+    assert optimizer.state
+    worker.set_learning_rate(0.5, fresh_optimizer=True)
+    assert not optimizer.state
+    source = inspect.getsource(resolve("verl.workers.engine.fsdp.transformer_impl.FSDPEngine"))
+    assert "self.optimizer" in source and "self.lr_scheduler" in source
+
+
+def test_a_reward_lands_on_the_last_token():
+    from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
+
+    fields = AgentLoopOutput(
+        prompt_ids=[1, 2], response_ids=[3, 4, 5], response_mask=[1, 0, 1], response_logprobs=[-1.0, 0.0, -2.0],
+        reward_score=0.5, num_turns=2, metrics=AgentLoopMetrics(), extra_fields={"episode": {"env": "x"}},
+    ).as_dict()  # fmt: skip
+    assert fields["rm_scores"].tolist() == [0.0, 0.0, 0.5]
+    assert fields["extra_fields"] == {"episode": {"env": "x"}}
+    assert fields["rollout_log_probs"].tolist() == [-1.0, 0.0, -2.0]
+
+
+# the replay buffer
+
+
+def test_the_buffer_is_built_as_verl_builds_one():
+    """``_build_replay_buffer`` on a trainer without anything else, with the settings of a recipe."""
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    config = verl_config.verl_config(recipes.load(["experiment=smoke"]), "somewhere", Path("run"))
+    trainer = SimpleNamespace(config=config, trainer_mode="sync", _add_prompts_to_generate=None)
+    buffer = PPOTrainer._build_replay_buffer(trainer)
+    assert type(buffer).__name__ == "EpisodeBuffer" and buffer.poll_interval < 0.1
+    for name in ("pending_keys", "running_keys", "finished_keys", "failure_keys"):
+        assert getattr(buffer, name)["train"] == set()
+    seen = []
+    buffer.finished_keys["train"], buffer.running_keys["train"] = {"a"}, {"b", "c"}
+    buffer.progress = lambda done, total: seen.append((done, total))
+    assert isinstance(buffer._wait_for_next_poll("train", 0.0), float)
+    assert seen == [(1, 3)]
+
+
+def test_failed_episodes_leave_the_batch_and_are_counted(monkeypatch):
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+    from agentgym_rl.data.episode import Ending, Episode
+    from agentgym_rl.engine.buffer import NothingToLearn
+
+    def episode(ending):
+        return Episode(env="counter", item_id="counter_1", ending=ending, reward=0.0, success=False, horizon=5)
+
+    endings = {"a": Ending.TERMINATED, "b": Ending.ENV_ERROR, "c": Ending.TURN_LIMIT}
+    cleared = []
+
+    def batch_of(self, partition_id, selected_prompt_uids, partition_snapshot):
+        return tq.KVBatchMeta(
+            partition_id=partition_id, keys=selected_prompt_uids, tags=[{"of": key} for key in selected_prompt_uids]
+        )
+
+    def stored(keys, partition_id, select_fields):
+        return {"extra_fields": [{"episode": episode(endings[key]).to_dict()} for key in keys]}
+
+    monkeypatch.setattr(ReplayBuffer, "_materialize_batch", batch_of)
+    monkeypatch.setattr(tq, "kv_batch_get", stored)
+    monkeypatch.setattr(tq, "kv_clear", lambda keys, partition_id: cleared.append((partition_id, keys)))
+    buffer = EpisodeBuffer("sync", OmegaConf.create(), None, "drop", OmegaConf.create())
+    batch = buffer._materialize_batch("train", ["a", "b", "c"], {})
+    assert (batch.keys, batch.tags, cleared) == (["a", "c"], [{"of": "a"}, {"of": "c"}], [("train", ["b"])])
+    assert [one.ending for one in buffer.take_episodes()] == list(endings.values())
+    assert buffer.take_episodes() == []
+    with pytest.raises(NothingToLearn, match="all 1 episodes"):
+        buffer._materialize_batch("train", ["b"], {})
+    assert buffer._materialize_batch("val", ["b"], {}).keys == []
+
+
+# the configuration
+
+ADDITIONS = {
+    "data.agentgym": "read by our agent loop",
+    "data.agentgym_worlds": "read by our agent loop",
+    "actor_rollout_ref.rollout.enable_sleep_mode": "a field of RolloutConfig",
+    "actor_rollout_ref.actor.fsdp_config.mixed_precision": "a field of FSDPEngineConfig",
+    "ray_kwargs.ray_init.num_gpus": "an argument of ray.init",
+    "actor_rollout_ref.model.override_config.attn_implementation": "an attribute of the Hugging Face configuration",
+    "critic.model.override_config.attn_implementation": "an attribute of the Hugging Face configuration",
+    "actor_rollout_ref.rollout.engine_kwargs.vllm.distributed_executor_backend": "an argument of vLLM's engine",
+}
+"""Keys that verl's defaults do not have, and who reads them."""
+
+
+def test_keys_that_verl_has():
+    defaults = verl_config.defaults()
+    OmegaConf.set_struct(defaults, False)
+    unknown = set()
+    for device in ("cpu", "gpu"):
+        config = recipes.load(["experiment=smoke", f"engine={device}"])
+        for key in {**verl_config._common(config, "m", Path("run")), **verl_config._device(config)}:
+            parent, _, leaf = key.rpartition(".")
+            found = OmegaConf.select(defaults, parent)
+            if found is None or leaf not in found.keys():  # noqa: SIM118  a key without a value is not `in`
+                unknown.add(key)
+    assert unknown == set(ADDITIONS)
+
+
+def test_fields_of_verls_dataclasses():
+    from dataclasses import fields
+
+    from verl.workers.config import FSDPEngineConfig, RolloutConfig
+
+    assert "enable_sleep_mode" in {field.name for field in fields(RolloutConfig)}
+    assert "mixed_precision" in {field.name for field in fields(FSDPEngineConfig)}
+
+
+def test_the_environment_of_workers_can_be_extended():
+    from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
+
+    assert isinstance(get_ppo_ray_runtime_env(verl_config.defaults())["env_vars"], dict)
+
+
+# corrections
+
+
+def test_a_value_head_loads_without_flash_attention(tmp_path):
+    from transformers import AutoConfig, AutoModelForTokenClassification, Qwen2Config
+
+    shape = Qwen2Config(
+        vocab_size=32, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
+        intermediate_size=16, num_labels=1,
+    )  # fmt: skip
+    AutoModelForTokenClassification.from_config(shape).save_pretrained(tmp_path)
+    module = SimpleNamespace()
+    corrections.value_head(module)
+    config = AutoConfig.from_pretrained(tmp_path)
+    for load in (module.load_valuehead_model, resolve("verl.utils.model.load_valuehead_model")):
+        critic = load(str(tmp_path), torch.float32, config, False)
+        assert critic.config._attn_implementation == "sdpa"
+        assert critic(torch.tensor([[1, 2, 3]])).logits.shape == (1, 3, 1)
+
+
+class Receiver:
+    """Hands out views of one buffer that it reuses, and cleans up at the end."""
+
+    def __init__(self):
+        self.buffer = torch.zeros(2)
+        self.cleaned = 0
+
+    def receive_weights(self, on_bucket_received):
+        try:
+            for number in range(3):
+                self.buffer.fill_(number)
+                on_bucket_received([("weight", self.buffer.view(2))], number == 2)
+        finally:
+            self.cleaned += 1
+
+
+@pytest.fixture
+def receiver():
+    kind = type("Corrected", (Receiver,), {"receive_weights": Receiver.receive_weights})
+    corrections.weight_receiver(SimpleNamespace(BucketedWeightReceiver=kind))
+    return kind()
+
+
+def test_received_weights_are_copies(receiver):
+    kept = []
+    receiver.receive_weights(lambda weights, is_last: kept.append((weights[0][1], is_last)))
+    assert [(tensor.tolist(), is_last) for tensor, is_last in kept] == [
+        ([0.0, 0.0], False), ([1.0, 1.0], False), ([2.0, 2.0], True),
+    ]  # fmt: skip
+
+
+def test_a_failure_while_receiving_is_raised_after_the_sender_was_answered(receiver):
+    calls = []
+
+    def fail(weights, is_last):
+        calls.append(receiver.buffer[0].item())
+        raise KeyError("no such weight")
+
+    with pytest.raises(KeyError, match="no such weight"):
+        receiver.receive_weights(fail)
+    assert (calls, receiver.buffer[0].item(), receiver.cleaned) == ([0.0], 2.0, 1)
+
+
+def test_weights_travel_over_shared_memory(tmp_path):
+    """verl's own sender and receiver, between two threads, with the receiver as it is corrected here."""
+    import asyncio
+    from threading import Thread
+
+    from verl.workers.rollout.vllm_rollout import bucketed_weight_transfer as transfer
+
+    parameters = inspect.signature(transfer.BucketedWeightSender.__init__).parameters
+    assert {"zmq_handle", "bucket_size_mb", "use_shm"} <= set(parameters)
+    handle = f"ipc://{tmp_path}/weights.sock"
+    sent = {f"layer{number}": torch.full((300, 300), float(number)) for number in range(8)}
+    sender = transfer.BucketedWeightSender(zmq_handle=handle, bucket_size_mb=1, use_shm=True)
+
+    async def weights():
+        for item in sent.items():
+            yield item
+
+    received = {}
+    target = transfer.BucketedWeightReceiver(zmq_handle=handle, device=torch.device("cpu"), use_shm=True)
+    thread = Thread(target=lambda: target.receive_weights(lambda some, is_last: received.update(some)), daemon=True)
+    thread.start()
+    asyncio.run(sender.async_send_weights(weights()))
+    thread.join(20)
+    assert not thread.is_alive()
+    gc.collect()
+    assert received.keys() == sent.keys()
+    assert all(torch.equal(received[name], sent[name]) for name in sent)
+
+
+def test_a_process_group_names_the_cpu_once():
+    asked = []
+    module = SimpleNamespace(initialize_global_process_group_ray=lambda **given: asked.append(given))
+    corrections.process_group(module)
+    module.initialize_global_process_group_ray()
+    module.initialize_global_process_group_ray(timeout_second=5, backend="nccl")
+    assert asked == [
+        {"timeout_second": None, "backend": "cpu:gloo"}, {"timeout_second": 5, "backend": "nccl"},
+    ]  # fmt: skip
+
+
+def test_linear_layers_keep_their_weight():
+    asked = []
+
+    def dispatch(layer, remove_weight):
+        asked.append((layer, remove_weight))
+
+    module = SimpleNamespace(dispatch_cpu_unquantized_gemm=dispatch)
+    vllm_cpu.keep_weight(module)
+    module.dispatch_cpu_unquantized_gemm("layer", remove_weight=True)
+    module.dispatch_cpu_unquantized_gemm("layer", True)
+    assert asked == [("layer", False)] * 2
+
+
+def test_vllm_looks_the_function_up_when_it_packs():
+    """A name imported at the top of a module would be the uncorrected one."""
+    for name in ("linear", "vocab_parallel_embedding"):
+        source = Path(importlib.util.find_spec(f"vllm.model_executor.layers.{name}").origin).read_text()
+        tree = ast.parse(source)
+        top = [alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+        assert "dispatch_cpu_unquantized_gemm" in source and "dispatch_cpu_unquantized_gemm" not in top
+
+
+# in processes of their own
+
+
+def python(code, *, path=(), **variables):
+    """Standard output of a fresh interpreter; a variable given as ``None`` is taken out of its environment."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "TQDM_DISABLE": "1", **variables}
+    environment = {key: value for key, value in environment.items() if value is not None}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def distribution(folder, name, number):
+    info = folder / f"{name.replace('-', '_')}-{number}.dist-info"
+    info.mkdir(parents=True)
+    info.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
+    return folder
+
+
+ALIASED = """
+import sys
+sys.path = [entry for entry in sys.path if "site-packages" not in entry] + sys.argv[1:]
+from importlib.metadata import PackageNotFoundError, version
+sys.path.insert(0, PACKAGE)
+from agentgym_rl.engine.platform import vllm_alias
+vllm_alias.install()
+vllm_alias.install()
+assert sum(type(finder).__module__ == vllm_alias.__name__ for finder in sys.meta_path) == 1
+try:
+    print(version("vllm"))
+except PackageNotFoundError:
+    print("none")
+"""
+
+
+@pytest.mark.parametrize(
+    ("installed", "answer"),
+    [
+        ({"vllm-cpu": "0.28.0"}, "0.28.0+cpu"),
+        ({"vllm-cpu": "0.28.0+cpu"}, "0.28.0+cpu"),
+        ({"vllm-cpu": "0.28.0", "vllm": "0.24.0"}, "0.24.0"),
+        ({"vllm": "0.28.0+cpu"}, "0.28.0+cpu"),
+        ({}, "none"),
+    ],
+)
+def test_who_answers_for_vllm(tmp_path, installed, answer):
+    for name, number in installed.items():
+        distribution(tmp_path, name, number)
+    package = Path(corrections.__file__).parents[3]
+    assert python(f"PACKAGE = {str(package)!r}\n{ALIASED}", path=[tmp_path]) == [answer]
+
+
+STATE = """
+import verl
+from verl.plugin.platform import platform_manager
+from agentgym_rl.engine.platform import vllm_alias, vllm_cpu
+import sys
+vllm_cpu.register()
+import verl.utils.distributed as d, verl.utils.model as m
+print("cpu" in platform_manager.PlatformRegistry.registered_names())
+print(any(type(finder).__module__ == vllm_alias.__name__ for finder in sys.meta_path))
+print(hasattr(d.initialize_global_process_group_ray, "__wrapped__"))
+print(m.load_valuehead_model.__module__)
+"""
+CUDA_TORCH = "import torch\ntorch.version.cuda = '12.8'\n"
+ACTIVE = ["True", "True", "True", "agentgym_rl.engine.platform.corrections"]
+ASIDE = ["False", "False", "False", "verl.utils.model"]
+
+
+@pytest.mark.parametrize(
+    ("before", "platform", "state"),
+    [
+        pytest.param("", "cuda", ASIDE, id="told to use CUDA"),
+        pytest.param(CUDA_TORCH, None, ASIDE, id="a CUDA build of torch"),
+        pytest.param("", None, ACTIVE, id="a CPU build of torch"),
+        pytest.param(CUDA_TORCH, "cpu", ACTIVE, id="a CUDA build of torch, told to use the CPU"),
+    ],
+)
+def test_the_plugin_steps_aside(before, platform, state):
+    if torch.version.cuda is not None and not before:
+        pytest.skip("needs a CPU build of torch")
+    assert python(before + STATE, VERL_PLATFORM=platform) == state

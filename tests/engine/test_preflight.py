@@ -1,0 +1,125 @@
+"""What is wrong with a run is said in one line before anything starts."""
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym_rl.cli import app
+from agentgym_rl.engine import preflight, recipes, tasks
+from agentgym_rl.engine.train import train
+
+pytestmark = pytest.mark.usefixtures("toy_recipes")
+
+
+def refused(*arguments):
+    """What the command says when it refuses: one line, exit status 2."""
+    result = CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "150"})
+    assert result.exit_code == 2, result.output
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    assert "Traceback" not in result.output
+    return result.stderr[result.stderr.index(line) :]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["experiment=countre"], "unknown world 'countre'; installed worlds:"),
+        (["experiment=needy"], "pip install 'agentgym-rl[needy]'"),
+        (["experiment=countr"], "experiment/countr"),
+        (["experiment=counter", "bc.epoch=3"], "bc.epoch"),
+        (["experiment=counter", "bc.epochs=three"], "bc.epochs"),
+        (["experiment=counter", "algorithm.name=dpo"], "algorithm.name='dpo' is unknown"),
+        (["experiment=counter", "worlds.counter.split=trian"], "counter has no split 'trian'; it has: train, test"),
+        (["experiment=counter", "worlds.counter.panels.test.split=tset"], "tset"),
+        (["experiment=counter", "worlds.counter.panels.test.n=11"], "11"),
+        (["experiment=counter", "worlds.counter.experts=41"], "41"),
+        (["experiment=counter", "worlds.counter.share=0"], "shares must not be negative and not all 0"),
+        (["experiment=counter", "worlds.counter.expert_file=/nowhere/experts.json"], "worlds.counter.expert_file"),
+        (["experiment=counter", "model.path=/nowhere/model"], "model.path=/nowhere/model does not exist"),
+        (["experiment=counter", "model.path=./model"], "model.path=./model does not exist"),
+        (["experiment=counter", "model.path=a/b/c"], "give a Hugging Face folder or an id like owner/name"),
+        (["experiment=counter", "run.dir=/dev/null/x"], "run folder /dev/null/x cannot be written"),
+        (["experiment=counter", "engine.workers=3"], "cannot be shared equally by 3 workers"),
+        (["algorithm=ppo"], "missing values: name"),
+        ([], None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_train_refuses(arguments, says, tmp_path):
+    if says is None:
+        result = CliRunner().invoke(app, ["train"])
+        assert result.exit_code == 2 and "counter, countre, demo" in result.output
+        return
+    assert says in refused("train", *arguments)
+    assert not tmp_path.joinpath("run", "state.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("model.prompt_tokens=5", "more than model.prompt_tokens=5; raise it, or set rollout.style=compact"),
+        ("model.response_tokens=3", "more than model.prompt_tokens + model.response_tokens"),
+        ("verl.trainer.nosuch=1", "verl.trainer.nosuch"),
+    ],
+)
+def test_train_refuses_with_a_model_at_hand(override, says, toy_recipes):
+    extra = ["model.prompt_tokens=40"] if "response" in override else []
+    assert says in refused("train", "experiment=counter", override, *extra)
+    assert not (toy_recipes / "summary.json").exists()
+
+
+def test_a_folder_that_is_no_model(tmp_path):
+    assert "has no config.json" in refused("train", "experiment=counter", f"model.path={tmp_path}")
+
+
+def test_show_starts_nothing(toy_recipes):
+    result = CliRunner().invoke(app, ["train", "experiment=counter", "seed=3", "--show"])
+    assert result.exit_code == 0 and "seed: 3" in result.output and "clip: 0.2" in result.output
+    assert not toy_recipes.exists()
+
+
+def test_play_refuses_an_item_outside_the_world():
+    assert "counter_99 is outside 0..49" in refused("play", "counter_99")
+    assert "'counter' is not an item id" in refused("play", "counter")
+
+
+def test_a_mended_mistake_leaves_no_trace(toy_recipes, monkeypatch):
+    """A run that was refused can be started with other settings in the same folder."""
+    from rich.console import Console
+
+    refused("train", "experiment=counter", "model.prompt_tokens=5")
+
+    def stop(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("agentgym_rl.engine.cluster.cluster", stop)
+    with pytest.raises(ZeroDivisionError):
+        train(recipes.load(["experiment=counter", "model.prompt_tokens=300"]), Console(quiet=True))
+    assert not (toy_recipes / "summary.json").exists()
+
+
+def test_the_longest_first_observation_is_measured():
+    class Words:
+        """Builds a token a word."""
+
+        def build_initial_tokens(self, messages):
+            return [word for message in messages for word in message["content"].split()]
+
+    config = recipes.load(["experiment=counter"])
+    config.model.prompt_tokens = 5  # "say N" and "Count to 3."
+    preflight.check_context(config, Words())
+    config.model.prompt_tokens = 4
+    with pytest.raises(ValueError, match="counter: instruction and first observation take up to 5 tokens"):
+        preflight.check_context(config, Words())
+
+
+def test_training_pools():
+    config = recipes.load(["experiment=counter"])
+    world, settings = tasks.open_world(config, "counter"), config.worlds["counter"]
+    assert list(tasks.training_pool(world, settings)) == list(range(40))
+    settings.difficulty, settings.pool = ["length 1", "length 2"], 7
+    pool = tasks.training_pool(world, settings)
+    assert len(set(pool)) == 7 and all(index % 3 < 2 and index < 40 for index in pool)
+    assert pool == tasks.training_pool(world, settings)
+    drawn = tasks.draw(pool, "counter", 5, seed=1)
+    assert len({str(task) for task in drawn}) == 5 and drawn == tasks.draw(pool, "counter", 5, seed=1)
+    assert len(tasks.draw(pool, "counter", 50, seed=1)) == 7

@@ -1,0 +1,208 @@
+"""A run's folder: refused when it is another's, resumed when it is its own, complete when it is finished."""
+
+import json
+import threading
+from dataclasses import asdict
+
+import pytest
+from omegaconf import OmegaConf
+from rich.console import Console
+from typer.testing import CliRunner
+
+from agentgym_rl.cli import app
+from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.engine import launch, recipes
+from agentgym_rl.engine.config import EngineConfig
+from agentgym_rl.engine.metrics_log import MetricsLog, read
+from agentgym_rl.engine.run_folder import RunFolder, RunFolderError, State, versions
+from agentgym_rl.engine.train import train
+
+STATE = State(stage=1, unit=2, global_step=5, checkpoint="global_step_5", cloned="global_step_3", updates=[4, 4],
+              episodes=64, wall_s=12.5, results=[{"name": "untrained", "val": {}}])  # fmt: skip
+
+
+def test_a_state_comes_back(tmp_path):
+    folder = RunFolder(tmp_path / "run", "a: 1\n", resume=True)
+    assert (folder.resumed, folder.load_state(), folder.load_pool()) == (False, State(), [])
+    folder.save_state(STATE)
+    folder.save_pool([{"input_ids": [1, 2], "loss_weight": [0.0, 1.0]}])
+    again = RunFolder(tmp_path / "run", "a: 1\n", resume=True)
+    assert again.resumed and again.load_state() == STATE
+    assert again.load_pool() == [{"input_ids": [1, 2], "loss_weight": [0.0, 1.0]}]
+    assert not again.finished
+    again.write_summary({"stages": []})
+    assert again.finished and RunFolder(tmp_path / "run", "a: 1\n", resume=True).finished
+
+
+def test_a_folder_of_another_run(tmp_path):
+    RunFolder(tmp_path, "a: 1\nb: 2\n", resume=True).save_state(STATE)
+    with pytest.raises(RunFolderError, match=r"another configuration \(now: b: 3\)"):
+        RunFolder(tmp_path, "a: 1\nb: 3\n", resume=True)
+    with pytest.raises(RunFolderError, match=r"already holds a run; set run\.resume=true"):
+        RunFolder(tmp_path, "a: 1\nb: 2\n", resume=False)
+    assert (tmp_path / "config.yaml").read_text() == "a: 1\nb: 2\n"
+
+
+def test_a_folder_without_a_state_may_be_used_again(tmp_path):
+    RunFolder(tmp_path, "a: 1\n", resume=True)
+    RunFolder(tmp_path, "a: 2\n", resume=False)
+    assert (tmp_path / "config.yaml").read_text() == "a: 2\n"
+
+
+@pytest.mark.parametrize("where", ["/dev/null/x", "{tmp}/file/run"])
+def test_a_folder_that_cannot_be_written(tmp_path, where):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match=r"cannot be written: .*choose another run\.dir"):
+        RunFolder(tmp_path / where.format(tmp=tmp_path), "", resume=True)
+
+
+def test_episodes_come_back(tmp_path):
+    turn = Turn(response="Action: schön", action="schön", observation="雪", reward=1.0, invalid=False, tokens=(3, 9))
+    episodes = [
+        Episode(env="counter", item_id=f"counter_{number}", ending=ending, reward=0.5, success=False, horizon=5,
+                turns=[turn] * number, tags={"panel": "test"})
+        for number, ending in enumerate(Ending)
+    ]  # fmt: skip
+    folder = RunFolder(tmp_path, "", resume=True)
+    folder.write_episodes("step000001", episodes)
+    folder.write_episodes("empty", [])
+    assert folder.read_episodes("step000001") == episodes
+    assert folder.read_episodes("empty") == []
+    assert sorted(path.name for path in (tmp_path / "episodes").iterdir()) == [
+        "empty.jsonl.zst", "step000001.jsonl.zst",
+    ]  # fmt: skip
+
+
+def test_metrics_after_the_checkpoint_are_dropped_on_resuming(tmp_path):
+    config = recipes.load(["experiment=smoke", "logger.wandb=disabled"])
+    log = MetricsLog(tmp_path, config, {}, last_step=0)
+    for step in (1, 2, 2, 3):
+        log.log(step, {"a": step / 2})
+    log.close()
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "a"')  # killed while writing
+    resumed = MetricsLog(tmp_path, config, {}, last_step=2)
+    resumed.log(3, {"a": 9.0})
+    resumed.close()
+    assert read(tmp_path) == [
+        {"step": 1, "a": 0.5}, {"step": 2, "a": 1.0}, {"step": 2, "a": 1.0}, {"step": 3, "a": 9.0},
+    ]  # fmt: skip
+
+
+def test_versions_name_what_a_result_depends_on():
+    found = versions()
+    assert {"python", "agentgym-rl", "verl", "torch", "ray"} <= set(found)
+
+
+# through the command
+
+
+def started(folder, *overrides):
+    """A run of the toy experiment that got as far as its first checkpoint."""
+    config = recipes.load(["experiment=counter", *overrides])
+    RunFolder(folder, recipes.to_yaml(config), resume=True).save_state(STATE)
+
+
+def command(*overrides):
+    return CliRunner().invoke(app, ["train", "experiment=counter", *overrides], env={"COLUMNS": "150"})
+
+
+def test_train_refuses_the_folder_of_another_run(toy_recipes):
+    started(toy_recipes)
+    result = command("seed=1", "bc.lr=0.5")
+    assert result.exit_code == 2
+    assert "another configuration (now: seed: 1; lr: 0.5)" in result.stderr
+    result = command("run.resume=false")
+    assert result.exit_code == 2 and "already holds a run" in result.stderr
+    assert (toy_recipes / "state.json").is_file() and not (toy_recipes / "summary.json").exists()
+
+
+class Reached(Exception):
+    """The run got as far as the cluster."""
+
+
+@pytest.fixture
+def no_cluster(monkeypatch):
+    def cluster(*_):
+        raise Reached
+
+    monkeypatch.setattr("agentgym_rl.engine.cluster.cluster", cluster)
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_a_run_that_was_not_to_resume_can_be_resumed(toy_recipes):
+    """``run.resume`` says what may happen to a folder and is no part of the run in it."""
+    with pytest.raises(Reached):
+        train(recipes.load(["experiment=counter", "run.resume=false"]), Console(quiet=True))
+    RunFolder(toy_recipes, (toy_recipes / "config.yaml").read_text(), resume=True).save_state(STATE)
+    with pytest.raises(Reached):
+        train(recipes.load(["experiment=counter"]), Console(quiet=True))
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_what_a_run_prepares_is_prepared_once_and_alike(toy_recipes):
+    files = ("experts/counter.json", "model/model.safetensors", "model/tokenizer.json", "config.yaml")
+    contents = []
+    for _ in range(2):
+        with pytest.raises(Reached):
+            train(recipes.load(["experiment=counter"]), Console(quiet=True))
+        contents.append([(toy_recipes / file).read_bytes() for file in files])
+        times = [(toy_recipes / file).stat().st_mtime_ns for file in files[:3]]
+    assert contents[0] == contents[1]
+    with pytest.raises(Reached):
+        train(recipes.load(["experiment=counter"]), Console(quiet=True))
+    assert times == [(toy_recipes / file).stat().st_mtime_ns for file in files[:3]]
+    with pytest.raises(Reached):
+        train(recipes.load(["experiment=counter", f"run.dir={toy_recipes}2"]), Console(quiet=True))
+    other = toy_recipes.with_name(toy_recipes.name + "2")
+    assert [(other / file).read_bytes() for file in files[:3]] == contents[0][:3]
+    assert not (toy_recipes / "summary.json").exists() and not (toy_recipes / "state.json").exists()
+
+
+def test_a_finished_run_is_shown_again(toy_recipes):
+    started(toy_recipes)
+    score = {"success": 0.5, "ci95": [0.2, 0.8], "n": 4, "reward": 0.5, "turns": 2.0, "error_rate": 0.0}
+    stage = {"name": "bc", "panels": {"test": {"counter": {"sampled": score, "greedy": score}}}}
+    summary = {"name": "counter", "seed": 0, "stages": [stage], "reference": {}}
+    folder = RunFolder(toy_recipes, (toy_recipes / "config.yaml").read_text(), resume=True)
+    folder.write_summary(summary)
+    (toy_recipes / "metrics.jsonl").write_text(json.dumps({"step": 1, "run/episodes": 4}) + "\n")
+    result = command()
+    assert result.exit_code == 0, result.output
+    assert "finished; choose another name or run.dir" in result.output
+    assert "50.0 [20, 80]" in result.output
+    assert (toy_recipes / "curves.png").is_file()
+
+
+# the launch
+
+
+@pytest.fixture
+def engine():
+    return EngineConfig(start_seconds=0.2)
+
+
+def test_a_launch_that_hangs_is_given_up(engine, monkeypatch):
+    end, said = threading.Event(), []
+    monkeypatch.setattr(launch, "_start", lambda config: end.wait(30))
+    with pytest.raises(launch.LaunchFailed, match=r"not ready after 0\.2 s.*engine\.start_seconds"):
+        launch.launch(OmegaConf.create(), engine, said.append)
+    end.set()
+    assert said and "engine ready" not in said
+
+
+def test_a_launch_that_fails_names_its_cause(engine, monkeypatch):
+    def fail(config):
+        raise RuntimeError("ray::AgentWorker.init_model()\n  File x\nValueError: no such weights\n")
+
+    monkeypatch.setattr(launch, "_start", fail)
+    with pytest.raises(launch.LaunchFailed, match="did not start: RuntimeError: ValueError: no such weights") as caught:
+        launch.launch(OmegaConf.create(), engine, lambda text: None)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_a_launch_that_works(engine, monkeypatch):
+    monkeypatch.setattr(launch, "_start", lambda config: "trainer")
+    said = []
+    assert launch.launch(OmegaConf.create(asdict(State())), engine, said.append) == "trainer"
+    assert said[-1] == "engine ready"

@@ -1,0 +1,70 @@
+"""The picture and the table at the end of a run."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+pytest.importorskip("matplotlib")
+
+from agentgym_rl.eval.curves import draw
+from agentgym_rl.eval.table import percent, results
+
+
+def score(success, low, high, n=20):
+    return {"success": success, "ci95": [low, high], "n": n, "reward": success, "turns": 4.0, "error_rate": 0.0}
+
+
+def stage(name, success, worlds):
+    both = {"sampled": score(success, success - 0.1, success + 0.1), "greedy": score(success + 0.05, 0.0, 1.0, n=10)}
+    return {"name": name, "panels": {"unseen_goals": dict.fromkeys(worlds, both)}}
+
+
+def summary(*worlds):
+    return {
+        "stages": [stage("bc", 0.3, worlds), stage("grpo", 0.6, worlds)],
+        "reference": {
+            "random": {"unseen_goals": dict.fromkeys(worlds, score(0.1, 0.02, 0.31))},
+            "oracle": {"unseen_goals": dict.fromkeys(worlds, score(1.0, 0.84, 1.0))},
+        },
+    }
+
+
+@pytest.mark.parametrize("worlds", [("counter",), tuple(f"world{number}" for number in range(9))])
+def test_a_picture_is_written(tmp_path, worlds):
+    metrics = [{"step": 1, "stage/bc": 1}]
+    metrics += [
+        {"step": step, "run/episodes": 8 * step, **{f"env/{world}/success": 0.1 * step for world in worlds}}
+        for step in range(2, 6)
+    ]
+    path = draw(summary(*worlds), metrics, tmp_path / "curves.png", "a run, seed 0")
+    assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert path.stat().st_size > 10_000
+    assert [file.name for file in tmp_path.iterdir()] == ["curves.png"]
+
+
+def test_a_picture_without_training_episodes(tmp_path):
+    assert draw(summary("counter"), [{"step": 1}], tmp_path / "curves.png", "bc").is_file()
+
+
+def test_the_table_holds_every_policy_with_its_intervals():
+    console = Console(width=160, file=StringIO())
+    console.print(results(summary("counter", "vast")))
+    lines = console.file.getvalue().splitlines()
+    rows = [line for line in lines if "[" in line]
+    assert [row.split()[1] for row in rows] == ["random", "bc", "grpo", "oracle"]
+    assert [row.count("10.0 [2, 31]") for row in rows] == [2, 0, 0, 0]
+    assert [row.count("30.0 [20, 40]") for row in rows] == [0, 2, 0, 0]
+    assert [row.count("65.0 [0, 100]") for row in rows] == [0, 0, 2, 0]
+    assert [row.count("100.0 [84, 100]") for row in rows] == [0, 0, 0, 2]
+    header = "\n".join(lines)
+    assert "unseen goals" in header and "sampled, n=20" in header and "greedy, n=10" in header
+
+
+def test_a_table_without_bounds():
+    table = results({"stages": summary("counter")["stages"]})
+    assert table.row_count == 2
+
+
+def test_percent():
+    assert percent(score(1 / 3, 0.1234, 0.6)) == "33.3 [12, 60]"
