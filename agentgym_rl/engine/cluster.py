@@ -33,6 +33,12 @@ def environment(engine: EngineConfig) -> dict[str, str]:
             "VLLM_TARGET_DEVICE": "cpu",
             "VLLM_CPU_KVCACHE_SPACE": f"{engine.kv_cache_gib:g}",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            # lets vLLM's engine run the model in its own process; otherwise it spins on a core while another computes
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            "RAY_worker_niceness": "0",
+            # keep memory between updates: otherwise every large tensor costs page faults
+            "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+            "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
             "OMP_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
             "TOKENIZERS_PARALLELISM": "false",

@@ -58,14 +58,13 @@ def build(folder: Path, model: ModelConfig, texts: Iterator[str] | list[str], se
     The same recipe, texts and seed give the same files.
     """
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+    from tokenizers import models, pre_tokenizers, trainers
+    from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
     if folder.is_dir():
         return folder
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
+    core = Qwen2Tokenizer().backend_tokenizer  # splits text as it will when loaded by the model's type
+    core.model = models.BPE()
     core.train_from_iterator(
         [*texts, "system user assistant\n" * 100],
         trainers.BpeTrainer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
@@ -10,10 +10,13 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.play import play
 from agentgym_rl.data.settings import RolloutSettings
-from agentgym_rl.envs import Task, make
+from agentgym_rl.envs import Task, env_class
 from agentgym_rl.rollout.tokens import TokenConversation
 
 NAME = "agentgym"
+
+world_class = cache(env_class)
+"""Looked up once a process; entry points are read from disk."""
 
 GREEDY = {"temperature": 0.0, "top_p": 1.0, "top_k": -1}
 SAMPLED = {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
@@ -34,7 +37,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         options = (self.data_config.get("agentgym_worlds") or {}).get(task.env) or {}
         decoding, horizon = row.get("decoding"), row.get("horizon")
         episode, conversation = await play(
-            partial(make, task.env, style=settings.style, **options),
+            partial(world_class(task.env), style=settings.style, **options),
             task,
             partial(
                 TokenConversation,

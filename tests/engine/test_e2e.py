@@ -73,7 +73,7 @@ def test_two_steps_of_each_algorithm_on_one_worker(algorithm: str, tmp_path: Pat
         if algorithm == "ppo":
             assert all(row["critic/vf_loss"] >= 0 and row["critic/grad_norm"] > 0 for row in trained)
         episodes = RunFolder(folder, (folder / "config.yaml").read_text(), True).read_episodes("step000002")
-        assert len(episodes) == (16 if algorithm == "grpo" else 16)
+        assert len(episodes) == 16
         assert all(episode.ending.counts and episode.response_tokens > 0 for episode in episodes)
     if algorithm in ("bc", "agentevol"):
         losses = [row["supervised/loss"] for row in rows if "supervised/loss" in row]
