@@ -77,6 +77,11 @@ class Episode:
     tags: dict[str, Any] = field(default_factory=dict)
     """Where it was played: panel, decoding, split."""
 
+    @property
+    def seconds(self) -> float:
+        """Time its turns took, in model and world, in seconds."""
+        return sum(turn.model_s + turn.world_s for turn in self.turns)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         return {**asdict(self), "ending": self.ending.value}

@@ -11,9 +11,6 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from agentgym_rl.data.episode import Episode
 
-POLL_S = 0.02
-"""Pause between looks at the TransferQueue, in seconds; verl's own is 2 s, most of a small model's step."""
-
 
 class NothingToLearn(RuntimeError):
     """Every episode of a batch failed for reasons outside the agent."""
@@ -25,8 +22,11 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
     So they never reach loss, group statistics or success rates. ``take_episodes`` yields all of them, for counting.
     """
 
+    poll_s = 0.02
+    """Pause between looks at the TransferQueue, in seconds; verl's own is 2 s, most of a small model's step."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, poll_interval=POLL_S, **kwargs)
+        super().__init__(*args, poll_interval=self.poll_s, **kwargs)
         self.progress: Callable[[int, int], None] | None = None
         """Told of the prompts finished and of all prompts while a batch is waited for."""
         self._episodes: list[Episode] = []

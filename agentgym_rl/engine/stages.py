@@ -280,6 +280,7 @@ def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     model_s, world_s = sum(turn.model_s for turn in turns), sum(turn.world_s for turn in turns)
     metrics["curriculum/horizon"] = max(episode.horizon for episode in episodes)
     metrics["curriculum/cut_share"] = sum(e.ending == "turn_limit" for e in episodes) / len(episodes)
+    metrics["rollout/slowest_s"] = max(episode.seconds for episode in episodes)
     if model_s + world_s > 0:
         metrics["rollout/model_wait_frac"] = model_s / (model_s + world_s)
         metrics["rollout/env_wait_frac"] = world_s / (model_s + world_s)
