@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from agentgym_rl.cli import check, collect, envs, play, tasks, train
+from agentgym_rl.cli import check, collect, compare, envs, play, tasks, train
 from agentgym_rl.envs.core import EnvError
 
 
@@ -38,6 +38,7 @@ app.command("play")(play.command)
 app.command("check")(check.command)
 app.command("collect")(collect.command)
 app.command("train")(train.command)
+app.command("compare")(compare.command)
 
 
 def _version(wanted: bool) -> None:

@@ -45,7 +45,8 @@ def command(
     if show:
         typer.echo(to_yaml(config))
         return
-    console = Console(file=sys.stdout)  # the terminal, whatever standard output is redirected to later
+    # bound to the terminal, whatever standard output is redirected to later
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 130)
     try:
         folder = train(config, console)
     except (Interrupted, KeyboardInterrupt) as error:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from agentgym_rl.envs.core import Style
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutSettings:
     """Limits and wording of an episode; the same for training and evaluation unless a row says otherwise."""
 
-    style: str = "agentgym"
+    style: Style = "agentgym"
     """Wording of instruction and observations: ``agentgym`` or ``compact``."""
     max_turns: int | None = None
     """Turn limit; ``None`` takes each world's own."""

@@ -25,6 +25,7 @@ def environment(engine: EngineConfig) -> dict[str, str]:
         "HYDRA_FULL_ERROR": "1",
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VERL_LOGGING_LEVEL": "WARN",
+        "TQ_LOGGING_LEVEL": "ERROR",
     }
     if engine.device == "cpu":
         threads = str(max(1, (os.cpu_count() or 1) // engine.workers))

@@ -212,6 +212,7 @@ class Stages:
         metrics = {**metrics, "run/episodes": self.state.episodes, "run/wall_s": self.state.wall_s}
         if episodes:
             metrics |= self.mixture.metrics() | episode_metrics(episodes)
+            metrics["rollout/episodes_per_s"] = len(episodes) / self.trainer.rollout_s
             self.folder.write_episodes(f"step{self.state.global_step:06d}", episodes)
         self.log.log(self.state.global_step, {f"stage/{name}": self.state.unit + 1, **metrics})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -41,6 +42,8 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         super().__init__(config)
         self.rows: Callable[[int], list[dict[str, Any]]] | None = None
         """Rows of the training step whose number it is given; set by the run's stages."""
+        self.rollout_s = 0.0
+        """How long the last batch of episodes took, in seconds."""
         self.timing_raw: dict[str, float] = {}
         self.curr_step_profile = False
         self._loss: str = "policy"
@@ -80,10 +83,12 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         tags = [{"is_prompt": True, "status": "pending", "global_steps": self.global_steps}] * len(batch)
         tq.kv_batch_put(keys=list(batch["uid"]), partition_id=partition, tags=tags)
         self.replay_buffer.progress = progress
+        begun = time.monotonic()
         self.agent_loop_manager.generate_sequences(batch)
         sampled, _ = self.replay_buffer.sample(
             global_steps=self.global_steps, partition_id=partition, batch_size=len(rows)
         )
+        self.rollout_s = time.monotonic() - begun
         self.replay_buffer.progress = None
         episodes = self.replay_buffer.take_episodes()
         examples: list[Example] = []
@@ -123,6 +128,7 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         with marked_timer("step", self.timing_raw):
             batch = self.step(metrics, self.timing_raw)
             self.publish()
+        self.rollout_s = self.timing_raw["gen"]
         self._compute_metrics(batch, metrics, self.timing_raw, global_steps=self.global_steps, epoch=0)
         tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
         return {key: float(value) for key, value in metrics.items()}, self.replay_buffer.take_episodes()

@@ -18,11 +18,12 @@ def results(summary: dict[str, Any]) -> Table:
     stages = summary["stages"]
     panels = [(label, env) for label, worlds in stages[-1]["panels"].items() for env in worlds]
     table = Table(title="Success in % with 95% interval", title_justify="left")
-    table.add_column("policy")
+    table.add_column("policy", no_wrap=True)
     for label, env in panels:
         n = stages[-1]["panels"][label][env]["sampled"]["n"]
-        table.add_column(f"{env}\n{label.replace('_', ' ')}\nsampled, n={n}", justify="right")
-        table.add_column(f"\n\ngreedy, n={stages[-1]['panels'][label][env]['greedy']['n']}", justify="right")
+        table.add_column(f"{env}\n{label.replace('_', ' ')}\nsampled, n={n}", justify="right", no_wrap=True)
+        n = stages[-1]["panels"][label][env]["greedy"]["n"]
+        table.add_column(f"\n\ngreedy, n={n}", justify="right", no_wrap=True)
     references = summary.get("reference", {})
     rows = [("random", references.get("random"))]
     rows += [(stage["name"], stage["panels"]) for stage in stages]
