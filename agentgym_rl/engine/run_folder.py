@@ -53,6 +53,8 @@ class State:
     """Checkpoint at the end of behaviour cloning, where the control starts."""
     updates: list[int] = field(default_factory=list)
     """Optimiser steps of each unit of the algorithm's stage, which the control repeats."""
+    pool: str | None = None
+    """File with the successes AgentEvol has kept so far."""
     episodes: int = 0
     """Training episodes so far."""
     wall_s: float = 0.0
@@ -111,13 +113,18 @@ class RunFolder:
     def save_state(self, state: State) -> None:
         write_text(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")
 
-    def save_pool(self, rows: list[Any]) -> None:
-        """The algorithm's own training data, saved with the state."""
-        write_jsonl(self.path / "pool.jsonl", rows)
+    def save_pool(self, name: str, rows: list[Any]) -> None:
+        """The algorithm's own training data; the state names the file that belongs to it."""
+        write_jsonl(self.path / name, rows)
 
-    def load_pool(self) -> list[Any]:
-        file = self.path / "pool.jsonl"
-        return list(read_jsonl(file)) if file.is_file() else []
+    def load_pool(self, name: str | None) -> list[Any]:
+        return [] if name is None else list(read_jsonl(self.path / name))
+
+    def drop_pools(self, but: str) -> None:
+        """Remove the pools of earlier states."""
+        for file in self.path.glob("pool_*.jsonl"):
+            if file.name != but:
+                file.unlink()
 
     # results
 

@@ -59,7 +59,7 @@ class Stages:
         self.experts = [with_observations(example, config.bc.observation_weight) for example in experts]
         self.say, self.bar, self.stop = say, bar, stop
         self.pool = Pool(config.algorithm.accumulate)
-        self.pool.load_state_dict(folder.load_pool())
+        self.pool.load_state_dict(folder.load_pool(state.pool))
 
     def run(self) -> None:
         """Run what is left.
@@ -167,7 +167,6 @@ class Stages:
             updates += int(metrics["supervised/updates"])
         self.trainer.publish()
         self.state.updates.append(updates)
-        self.folder.save_pool(list(self.pool.state_dict()))
         return metrics, episodes
 
     def _reinforce(self, number: int) -> tuple[dict[str, float], list[Episode]]:
@@ -260,9 +259,14 @@ class Stages:
         return {"val": first, "panels": panels}
 
     def _save(self) -> None:
-        """Weights, then the state that names them."""
+        """Weights and pool, then the state that names them."""
         self.state.checkpoint = self.trainer.save()
+        if self.pool.examples:
+            self.state.pool = f"pool_{self.state.global_step:06d}.jsonl"
+            self.folder.save_pool(self.state.pool, list(self.pool.state_dict()))
         self.folder.save_state(self.state)
+        if self.state.pool is not None:
+            self.folder.drop_pools(but=self.state.pool)
 
 
 def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:

@@ -23,12 +23,12 @@ STATE = State(stage=1, unit=2, global_step=5, checkpoint="global_step_5", cloned
 
 def test_a_state_comes_back(tmp_path):
     folder = RunFolder(tmp_path / "run", "a: 1\n", resume=True)
-    assert (folder.resumed, folder.load_state(), folder.load_pool()) == (False, State(), [])
+    assert (folder.resumed, folder.load_state(), folder.load_pool(None)) == (False, State(), [])
     folder.save_state(STATE)
-    folder.save_pool([{"input_ids": [1, 2], "loss_weight": [0.0, 1.0]}])
+    folder.save_pool("pool_000001.jsonl", [{"input_ids": [1, 2], "loss_weight": [0.0, 1.0]}])
     again = RunFolder(tmp_path / "run", "a: 1\n", resume=True)
     assert again.resumed and again.load_state() == STATE
-    assert again.load_pool() == [{"input_ids": [1, 2], "loss_weight": [0.0, 1.0]}]
+    assert again.load_pool("pool_000001.jsonl") == [{"input_ids": [1, 2], "loss_weight": [0.0, 1.0]}]
     assert not again.finished
     again.write_summary({"stages": []})
     assert again.finished and RunFolder(tmp_path / "run", "a: 1\n", resume=True).finished
