@@ -116,7 +116,8 @@ def _run(
 
 
 def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, dict[str, Panel]]) -> dict[str, Any]:
-    settings = RolloutSettings(style=config.rollout.style, invalid_limit=config.rollout.invalid_limit)
+    rules = {"style": config.rollout.style, "invalid_limit": config.rollout.invalid_limit}
+    settings = RolloutSettings.from_mapping(rules)
     bounds: dict[str, Any] = {}
     for policy in ("random", "oracle"):
         for env, by_label in panels.items():

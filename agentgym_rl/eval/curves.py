@@ -25,8 +25,16 @@ def draw(summary: dict[str, Any], metrics: Sequence[dict[str, Any]], path: Path,
     """
     stages = summary["stages"]
     labels = [(label, env) for label, worlds in stages[-1]["panels"].items() for env in worlds] if stages else []
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), facecolor=SURFACE, layout="constrained")
+    envs = sorted(
+        {env for _, env in labels} | {key.split("/")[1] for row in metrics for key in row if key[:4] == "env/"}
+    )
+    colours = {env: COLOURS[number % len(COLOURS)] for number, env in enumerate(envs)}
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(11, 4.2), facecolor=SURFACE, layout="constrained", width_ratios=(3, 2)
+    )
     positions = range(len(stages))
+    names = [stage["name"] for stage in stages]
+    drawn: set[str] = set()
     for number, (label, env) in enumerate(labels):
         results = [stage["panels"][label][env]["sampled"] for stage in stages]
         values = [100 * result["success"] for result in results]
@@ -35,22 +43,36 @@ def draw(summary: dict[str, Any], metrics: Sequence[dict[str, Any]], path: Path,
             [100 * result["ci95"][1] - value for value, result in zip(values, results, strict=True)],
         ]
         shifted = [position + 0.06 * (number - (len(labels) - 1) / 2) for position in positions]
-        left.errorbar(
-            shifted, values, yerr=spread, color=COLOURS[number % len(COLOURS)], marker="o", markersize=5,
-            linewidth=1.8, capsize=3, label=f"{env}: {label.replace('_', ' ')}",
+        line = "--" if env in drawn else "-"  # a second panel of the same world
+        drawn.add(env)
+        style = {"color": colours[env], "marker": "o", "markersize": 5}
+        left.errorbar(shifted, values, yerr=spread, linestyle="none", capsize=3, linewidth=1.8, **style)
+        path_of = [place for place in positions if names[place] != "control"]
+        left.plot(
+            [shifted[place] for place in path_of], [values[place] for place in path_of], linestyle=line, linewidth=1.8,
+            label=f"{env}: {label.replace('_', ' ')}", **style,
         )  # fmt: skip
-    left.set_xticks(list(positions), [stage["name"] for stage in stages])
+        if "control" in names and "bc" in names:  # the control goes on from the cloned weights
+            ends = (names.index("bc"), names.index("control"))
+            left.plot(
+                [shifted[end] for end in ends], [values[end] for end in ends], color=colours[env], linestyle=":",
+                linewidth=1.2, alpha=0.7,
+            )  # fmt: skip
+    left.set_xticks(list(positions), names)
     left.set_ylabel("success, %")
-    left.set_title("Validation panels, sampled (95% intervals)", fontsize=10, color=INK, loc="left")
-    envs = sorted({key.split("/")[1] for row in metrics for key in row if key.startswith("env/")})
-    for number, env in enumerate(envs):
+    left.set_title(
+        "Validation panels, sampled, 95% intervals; dotted: control from bc", fontsize=10, color=INK, loc="left"
+    )
+    for env in envs:
         points = [
             (row["run/episodes"], 100 * row[f"env/{env}/success"]) for row in metrics if f"env/{env}/success" in row
         ]
         if points:
-            colour = COLOURS[number % len(COLOURS)]
-            right.plot(*zip(*points, strict=True), color=colour, marker="o", markersize=3, linewidth=1.8, label=env)
+            right.plot(
+                *zip(*points, strict=True), color=colours[env], marker="o", markersize=4, linewidth=1.8, label=env
+            )
     right.set_xlabel("training episodes")
+    right.set_xlim(left=0)
     right.set_title("Training episodes, sampled", fontsize=10, color=INK, loc="left")
     for axes in (left, right):
         axes.set_facecolor(SURFACE)
