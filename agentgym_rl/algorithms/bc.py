@@ -7,7 +7,7 @@ over the tokens the expert wrote (arXiv 2406.04151, section 4.1); the mean runs 
 
 from agentgym_rl.algorithms.core import Algorithm
 
-BC = Algorithm(name="bc", explores=False)
+BC = Algorithm(name="bc")
 
 
 def learning_rate(peak: float, epoch: int, epochs: int) -> float:

@@ -13,5 +13,4 @@ class Algorithm:
     estimator: str | None = None
     """verl's advantage estimator; ``None`` when nothing but supervised steps are taken."""
     critic: bool = False
-    explores: bool = True
-    """Whether it plays episodes at all."""
+    """Whether a value model is learnt beside the policy."""

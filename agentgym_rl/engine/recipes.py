@@ -35,7 +35,8 @@ def experiments() -> list[str]:
 def load(overrides: list[str]) -> Config:
     """Compose a run from Hydra overrides, e.g. ``["experiment=demo", "seed=1"]``.
 
-    Keys of verl (``verl.KEY=VALUE``) need no ``+``; whether verl has them is seen in ``verl_config``.
+    Keys of verl (``verl.KEY=VALUE``) need no ``+``; whether verl has them is seen in ``verl_config``. ``model`` takes a
+    Hugging Face folder or id besides the recipes under ``model/``.
 
     Raises:
         RecipeError: an unknown group, key or value, a wrong type, or a missing mandatory value.
@@ -44,7 +45,7 @@ def load(overrides: list[str]) -> Config:
     ConfigStore.instance().store(name="schema", node=Config)
     try:
         with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
-            composed = compose("config", [f"++{one}" if one.startswith("verl.") else one for one in overrides])
+            composed = compose("config", [part for one in overrides for part in _spelled_out(one)])
         # `run.dir` is built from the name, so that a missing name has to be looked for first
         missing = {"name"} if OmegaConf.is_missing(composed, "name") else OmegaConf.missing_keys(composed)
         if missing:
@@ -55,6 +56,17 @@ def load(overrides: list[str]) -> Config:
         raise RecipeError(f"{error}" if cause is None else f"{error}\n{cause}") from error
     assert isinstance(config, Config)
     return config
+
+
+def _spelled_out(override: str) -> list[str]:
+    """An override as Hydra wants it."""
+    key, _, value = override.partition("=")
+    if key.startswith("verl."):
+        return [f"++{override}"]
+    known = {path.stem for path in (recipes_dir() / "model").glob("*.yaml")}
+    if key == "model" and value not in known and "/" in value:
+        return ["model=hf", f"model.path={value}"]
+    return [override]
 
 
 def to_yaml(config: Config) -> str:

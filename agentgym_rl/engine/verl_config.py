@@ -11,12 +11,11 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from agentgym_rl.algorithms import ALGORITHMS
 from agentgym_rl.engine.config import Config
 from agentgym_rl.engine.recipes import RecipeError
 
 PACKAGE = "agentgym_rl.engine"
-ESTIMATORS = {"grpo": "grpo", "ppo": "gae", "bc": "grpo", "agentevol": "grpo"}
-"""verl's advantage estimator of each algorithm; the supervised ones never reach it."""
 
 
 def defaults() -> DictConfig:
@@ -59,6 +58,7 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
 
 def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
     algorithm, engine, model, rollout = config.algorithm, config.engine, config.model, config.rollout
+    kind = ALGORITHMS[algorithm.name]
     actor, generation = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     context = model.prompt_tokens + model.response_tokens
     return {
@@ -82,7 +82,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         },
         "data.agentgym_worlds": {name: world.options for name, world in config.worlds.items()},
         # algorithm
-        "algorithm.adv_estimator": ESTIMATORS[algorithm.name],
+        "algorithm.adv_estimator": kind.estimator or "grpo",  # the supervised ones never reach it
         "algorithm.gamma": algorithm.gamma,
         "algorithm.lam": algorithm.lam,
         "algorithm.norm_adv_by_std_in_grpo": algorithm.normalise_by_std,
@@ -130,7 +130,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{generation}.agent.num_workers": rollout.workers,
         f"{generation}.multi_turn.enable": True,
         # critic
-        "critic.enable": algorithm.name == "ppo",
+        "critic.enable": kind.critic,
         "critic.strategy": "fsdp2",
         "critic.model.path": model_path,
         "critic.optim.lr": algorithm.critic_lr,

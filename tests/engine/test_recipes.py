@@ -12,7 +12,7 @@ from agentgym_rl.algorithms import ALGORITHMS
 from agentgym_rl.engine import preflight, recipes, tiny
 from agentgym_rl.engine.config import Config, ModelConfig
 from agentgym_rl.engine.recipes import RecipeError, experiments, load
-from agentgym_rl.engine.verl_config import ESTIMATORS, defaults, verl_config
+from agentgym_rl.engine.verl_config import defaults, verl_config
 
 EXPERIMENTS = experiments()
 LARGE = sorted({"textcraft_grpo_3b", "babyai_grpo_3b", *(name for name in EXPERIMENTS if name.endswith("_3b"))})
@@ -129,11 +129,10 @@ def test_verl_accepts_every_algorithm(algorithm, engine, model):
     config = load(["experiment=smoke", f"algorithm={algorithm}", f"engine={engine}", "algorithm.tasks=32",
                    "algorithm.minibatch=32"])  # fmt: skip
     settings = validated(config, model)
-    assert settings.algorithm.adv_estimator == ESTIMATORS[algorithm]
+    assert settings.algorithm.adv_estimator == {"ppo": "gae"}.get(algorithm, "grpo")
     assert settings.critic.enable is ALGORITHMS[algorithm].critic
     assert settings.trainer.device == {"cpu": "cpu", "gpu": "cuda"}[engine]
-    if ALGORITHMS[algorithm].estimator is not None:
-        assert ESTIMATORS[algorithm] == ALGORITHMS[algorithm].estimator
+    assert ALGORITHMS[algorithm].estimator in (None, settings.algorithm.adv_estimator)
 
 
 @pytest.mark.parametrize(
@@ -168,3 +167,11 @@ def test_recipes_for_gpus(name, model):
     assert rollout.tensor_model_parallel_size in (1, 2, 4, 8)
     assert config.rollout.turn_tokens < config.model.response_tokens
     assert rollout.free_cache_engine, "weights and cache take turns on a GPU"
+
+
+def test_model_takes_a_folder_or_an_id_besides_recipes():
+    assert load(["name=x", "model=/models/mine"]).model.path == "/models/mine"
+    assert load(["name=x", "model=Qwen/Qwen2.5-3B-Instruct"]).model.path == "Qwen/Qwen2.5-3B-Instruct"
+    assert load(["name=x", "model=tiny"]).model.path is None
+    with pytest.raises(RecipeError, match="nope"):
+        load(["name=x", "model=nope"])
