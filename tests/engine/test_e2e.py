@@ -180,15 +180,19 @@ def test_verls_own_entry_point_trains_in_our_worlds(tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs" / "verl.md"
     block = page.read_text().split("```bash")[1].split("```")[0]
     script = block.replace("MODEL_FOLDER", str(prepared)).replace("OUTPUT_FOLDER", str(tmp_path / "out"))
-    done = subprocess.run(
+    process = subprocess.Popen(
         ["bash", "-euc", script],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=500,
-        check=False,
+        start_new_session=True,
         env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    out = done.stdout + done.stderr
+    try:
+        out, _ = process.communicate(timeout=500)
+    finally:
+        for pid in processes_of(process.pid):
+            os.kill(pid, signal.SIGKILL)
+    assert process.returncode == 0, out[-6000:]
     assert "val-core/textcraft" in out
     assert "Final validation metrics" in out
