@@ -24,4 +24,4 @@ def command(
         if not file.is_file():
             raise FileNotFoundError(f"{file} does not exist; {run} is not the folder of a finished run")
         summaries.append(json.loads(file.read_text()))
-    Console(width=None if sys.stdout.isatty() else 160).print(across_seeds(summaries))
+    Console(width=None if sys.stdout.isatty() else 200).print(across_seeds(summaries))
