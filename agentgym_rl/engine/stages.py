@@ -17,14 +17,11 @@ from agentgym_rl.engine.metrics_log import MetricsLog
 from agentgym_rl.engine.run_folder import Interrupted, RunFolder, State
 from agentgym_rl.engine.trainer import AgentTrainer
 from agentgym_rl.envs import Task
-from agentgym_rl.eval.score import score
+from agentgym_rl.eval.score import DECODINGS, score
 from agentgym_rl.rollout.supervised import Example, with_observations
 
-Say = Callable[[str], None]
 Bar = Callable[[str, int, int], None]
 """Shows progress: what, how many done, of how many."""
-
-DECODINGS = ("sampled", "greedy")
 
 
 def stage_names(config: Config) -> list[str]:
@@ -50,14 +47,13 @@ class Stages:
         mixture: FixedMixture,
         panels: dict[str, dict[str, Panel]],
         experts: Sequence[Example],
-        say: Say,
         bar: Bar,
         stop: Callable[[], bool],
     ) -> None:
         self.config, self.trainer, self.folder, self.state, self.log = config, trainer, folder, state, log
         self.mixture, self.panels = mixture, panels
         self.experts = [with_observations(example, config.bc.observation_weight) for example in experts]
-        self.say, self.bar, self.stop = say, bar, stop
+        self.bar, self.stop = bar, stop
         self.pool = Pool(config.algorithm.accumulate)
         self.pool.load_state_dict(folder.load_pool(state.pool))
 
@@ -141,8 +137,7 @@ class Stages:
         bc = self.config.bc
         lr = learning_rate(bc.lr, epoch, bc.epochs)
         metrics = self.trainer.imitate(self.experts, batch=bc.batch, lr=lr, seed=f"{self.config.seed}:bc:{epoch}")
-        if epoch + 1 == bc.epochs:
-            self.trainer.publish()
+        self.trainer.publish()  # every epoch: an evaluation may follow any of them
         return metrics, []
 
     def _evolve(self, number: int) -> tuple[dict[str, float], list[Episode]]:

@@ -106,7 +106,7 @@ def _run(
             trainer = launch(settings, config.engine, progress.say)
             stages = Stages(
                 config, trainer, folder, state, log, mixture=mixture, panels=panels, experts=examples,
-                say=progress.say, bar=progress.bar, stop=stop.is_set,
+                bar=progress.bar, stop=stop.is_set,
             )  # fmt: skip
             stages.run()
         summary = _summary(config, folder, state, panels)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-DECODINGS = ("sampled", "greedy")
+from agentgym_rl.eval.score import DECODINGS
 
 
 def across_seeds(summaries: Sequence[dict[str, Any]]) -> Table:

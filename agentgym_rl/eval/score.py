@@ -9,6 +9,9 @@ from typing import Any
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.eval.intervals import wilson
 
+DECODINGS = ("sampled", "greedy")
+"""How a panel is played: at temperature 1, and taking the likeliest token."""
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
