@@ -15,7 +15,7 @@ def test_a_world_of_another_package_is_found(toys):
 
 
 def test_own_worlds_are_listed():
-    assert {"textcraft", "babyai"} <= set(available())
+    assert {"textcraft", "babyai", "maze"} <= set(available())
 
 
 def test_unknown_world_lists_the_installed_ones(toys):
