@@ -1,59 +1,237 @@
 """Tasks of a step: the right shares, and the same tasks wherever a run resumes."""
 
+import json
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.mixture import FixedMixture
+from agentgym_rl.algorithms.mixture import Draw, Mixture, MixtureSettings, build
+from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.envs import Task
 
 POOLS = {"textcraft": range(1000, 1007), "babyai": range(50), "counter": [3]}
 SHARES = st.fixed_dictionaries({env: st.floats(0, 10) for env in POOLS}).filter(lambda shares: sum(shares.values()) > 0)
+SETTINGS = st.builds(
+    MixtureSettings,
+    type=st.sampled_from(["uniform", "proportional", "fixed", "dynamic"]),
+    value=st.sampled_from(["variance", "failure", "progress"]),
+    floor=st.floats(0.01, 1),
+    temperature=st.floats(0.1, 10),
+    decay=st.floats(0, 0.99),
+    smoothing=st.floats(0, 0.99),
+    tasks=st.sampled_from(["off", "task", "difficulty"]),
+    min_samples=st.integers(1, 2),
+    max_samples=st.sampled_from([None, 4, 9]),
+)
 
 
-@given(shares=SHARES, seed=st.integers(), step=st.integers(0, 10**6), n=st.integers(0, 80))
-def test_counts_and_draws(shares, seed, step, n):
-    mixture = FixedMixture(POOLS, shares, seed)
-    counts = mixture.counts(n)
-    assert sum(counts.values()) == n
-    for env, share in mixture.shares.items():
-        assert abs(counts[env] - share * n) < 1 + 1e-9
-        assert share > 0 or counts[env] == 0
-    tasks = mixture.draw(step, n)
+def label(task: Task) -> str:
+    return f"depth {task.index % 3}"
+
+
+EVEN = {"babyai": 1.0, "textcraft": 1.0}
+
+
+def mixture(shares=EVEN, seed=0, pools=POOLS, **settings) -> Mixture:
+    return build(MixtureSettings(**settings), pools, shares, seed, label)
+
+
+def play(draws: list[Draw], rng: Random, rates: dict[str, float] | None = None) -> list[Episode]:
+    """Episodes of a step; one in ten fails for reasons of the world."""
+    episodes = []
+    for draw in draws:
+        for _ in range(draw.samples):
+            success = rng.random() < (rates or {}).get(draw.task.env, 0.5)
+            ending = Ending.ENV_ERROR if rng.random() < 0.1 else Ending.TERMINATED
+            episodes.append(
+                Episode(
+                    env=draw.task.env,
+                    item_id=str(draw.task),
+                    ending=ending,
+                    reward=float(success),
+                    success=success,
+                    horizon=9,
+                )
+            )
+    return episodes
+
+
+@given(
+    settings=SETTINGS,
+    shares=SHARES,
+    seed=st.integers(),
+    step=st.integers(0, 10**6),
+    tasks=st.integers(0, 60),
+    samples=st.integers(2, 4),
+    learnt=st.integers(0, 3),
+)
+def test_a_step(settings, shares, seed, step, tasks, samples, learnt):
+    mixture, rng = build(settings, POOLS, shares, seed, label), Random(seed)
+    for earlier in range(learnt):
+        mixture.learn(play(mixture.draw(earlier, 20, samples), rng))
+    draws = mixture.draw(step, tasks, samples)
+    assert mixture.draw(step, tasks, samples) == draws
+    assert len(draws) == tasks
+    assert sum(draw.samples for draw in draws) == tasks * samples
+    low, high = settings.bounds(samples)
+    assert all(low <= draw.samples <= high for draw in draws)
+    metrics = mixture.metrics()
+    assert sum(metrics.get(f"env/{env}/share", 0) for env in POOLS) == pytest.approx(1)
     for env, pool in POOLS.items():
-        drawn = [task.index for task in tasks if task.env == env]
-        assert len(drawn) == counts[env]
+        own = [draw for draw in draws if draw.task.env == env]
+        share = metrics.get(f"env/{env}/share", 0)
+        assert (share > 0) <= (shares[env] > 0)
+        assert abs(len(own) - share * tasks) < 1 + 1e-9
+        assert sum(draw.samples for draw in own) == samples * len(own)
+        drawn = [draw.task.index for draw in own]
         assert set(drawn) <= set(pool)
         most, least = max(drawn.count(index) for index in pool), min(drawn.count(index) for index in pool)
         assert most - least <= 1  # no task again before all others of the pool had their turn
-    assert FixedMixture(POOLS, shares, seed).draw(step, n) == tasks
+
+
+@given(settings=SETTINGS, seed=st.integers(), steps=st.integers(0, 5))
+def test_a_run_goes_on_from_its_state_as_if_never_stopped(settings, seed, steps):
+    shares = {"babyai": 1.0, "textcraft": 3.0}
+    one, rng = build(settings, POOLS, shares, seed, label), Random(seed)
+    for step in range(steps):
+        one.learn(play(one.draw(step, 8, 3), rng))
+    other = build(settings, POOLS, shares, seed, label)
+    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    for step in range(steps, steps + 3):
+        draws = one.draw(step, 8, 3)
+        assert other.draw(step, 8, 3) == draws
+        episodes = play(draws, rng)
+        one.learn(episodes)
+        other.learn(episodes)
+    assert one.state_dict() == other.state_dict()
+    assert one.metrics() == other.metrics()
+
+
+def test_shares_by_type():
+    shares = {"babyai": 3.0, "textcraft": 1.0, "counter": 0.0}
+    expected = {"uniform": 0.5, "proportional": 50 / 57, "fixed": 0.75, "dynamic": 0.1 / 2 + 0.9 * 0.75}
+    for kind, share in expected.items():
+        metrics = mixture(shares, type=kind).metrics()
+        assert metrics["env/babyai/share"] == pytest.approx(share)
+        assert metrics["env/textcraft/share"] == pytest.approx(1 - share)
+        assert "env/counter/share" not in metrics
 
 
 def test_steps_and_seeds_draw_differently():
-    draws = {tuple(FixedMixture(POOLS, {"babyai": 1}, seed).draw(step, 10)) for seed in range(3) for step in range(3)}
+    draws = {tuple(mixture({"babyai": 1}, seed).draw(step, 10, 1)) for seed in range(3) for step in range(3)}
     assert len(draws) == 9
 
 
 def test_a_world_draws_the_same_tasks_whatever_is_drawn_beside_it():
-    alone = FixedMixture(POOLS, {"babyai": 1}, seed=0).draw(3, 5)
-    beside = FixedMixture(POOLS, {"textcraft": 1, "babyai": 1}, seed=0).draw(3, 10)
-    assert [task for task in beside if task.env == "babyai"] == alone
+    alone = mixture({"babyai": 1}).draw(3, 5, 2)
+    beside = mixture({"textcraft": 1, "babyai": 1}).draw(3, 10, 2)
+    assert [draw for draw in beside if draw.task.env == "babyai"] == alone
 
 
-def test_what_is_left_goes_to_the_largest_remainders():
-    mixture = FixedMixture(POOLS, {"textcraft": 5, "babyai": 3, "counter": 2}, seed=0)
-    assert mixture.counts(4) == {"textcraft": 2, "babyai": 1, "counter": 1}  # exactly 2.0, 1.2 and 0.8
-    assert mixture.metrics() == {"env/textcraft/share": 0.5, "env/babyai/share": 0.3, "env/counter/share": 0.2}
+def test_nothing_but_dynamic_shares_and_weighted_tasks_learns():
+    fixed = mixture()
+    before = fixed.state_dict(), fixed.metrics()
+    fixed.learn(play(fixed.draw(0, 8, 4), Random(0)))
+    assert (fixed.state_dict(), fixed.metrics()) == before == ({"shares": {}, "tasks": {}}, fixed.metrics())
 
 
-@pytest.mark.parametrize("shares", [{"babyai": -1.0, "counter": 2.0}, {"babyai": 0.0, "counter": 0.0}, {}])
+def test_endings_that_do_not_count_teach_nothing():
+    one, other = (mixture(type="dynamic", tasks="task") for _ in range(2))
+    episodes = play(one.draw(0, 8, 4), Random(0))
+    counted = [episode for episode in episodes if episode.ending.counts]
+    assert len(counted) < len(episodes)
+    one.learn(episodes)
+    other.learn(counted)
+    assert one.state_dict() == other.state_dict()
+
+
+def test_an_episode_of_a_stranger_is_refused():
+    with pytest.raises(ValueError, match="episodes of counter, but the mixture has babyai, textcraft"):
+        mixture().learn(play([Draw(Task("counter", 3), 1)], Random(0)))
+
+
+@pytest.mark.parametrize(
+    "shares", [{"babyai": -1.0, "counter": 2.0}, {"babyai": 0.0, "counter": 0.0}, {"babyai": float("nan")}, {}]
+)
 def test_bad_shares(shares):
-    with pytest.raises(ValueError, match="shares must not be negative and not all 0"):
-        FixedMixture(POOLS, shares, seed=0)
+    with pytest.raises(ValueError, match=r"worlds\.<name>\.share must be finite, not negative and not all 0"):
+        mixture(shares)
 
 
 @pytest.mark.parametrize("pools", [{"babyai": []}, {}])
 def test_a_share_without_tasks_is_refused(pools):
+    pools = {"counter": [3], **pools}
     with pytest.raises(ValueError, match="no training tasks for babyai"):
-        FixedMixture({"counter": [3], **pools}, {"babyai": 1.0, "counter": 1.0}, seed=0)
-    idle = FixedMixture({"counter": [3], **pools}, {"babyai": 0.0, "counter": 1.0}, seed=0)
-    assert {task.env for task in idle.draw(0, 5)} == {"counter"}
+        mixture({"babyai": 1.0, "counter": 1.0}, pools=pools)
+    idle = mixture({"babyai": 0.0, "counter": 1.0}, pools=pools)
+    assert {draw.task.env for draw in idle.draw(0, 5, 1)} == {"counter"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("type", "shaken"),
+        ("value", "regret"),
+        ("tasks", "on"),
+        ("floor", 0.0),
+        ("floor", 1.5),
+        ("floor", float("nan")),
+        ("temperature", 0.0),
+        ("temperature", float("inf")),
+        ("decay", 1.0),
+        ("decay", -0.1),
+        ("smoothing", 1.0),
+        ("smoothing", -0.1),
+        ("min_samples", 0),
+        ("max_samples", 0),
+    ],
+)
+def test_a_setting_out_of_range_is_named(key, value):
+    with pytest.raises(ValueError, match=rf"^mixture\.{key}={value!r} "):
+        MixtureSettings(**{key: value})
+
+
+def test_samples_outside_the_limits():
+    mixture(min_samples=4, max_samples=4).draw(0, 4, 2)  # tasks=off: limits do not apply
+    with pytest.raises(ValueError, match=r"mixture\.min_samples=4 is more than algorithm\.samples=2"):
+        mixture(tasks="task", min_samples=4).draw(0, 4, 2)
+    with pytest.raises(ValueError, match=r"mixture\.max_samples=4 is less than algorithm\.samples=8"):
+        mixture(tasks="task", max_samples=4).draw(0, 4, 8)
+    with pytest.raises(ValueError, match=r"algorithm\.samples=0"):
+        mixture().draw(0, 4, 0)
+
+
+WORLD = {"share": 0.5, "fast": [1.0, 2.0], "slow": [1.0, 2.0]}
+WORLDS = {"babyai": WORLD, "textcraft": WORLD}
+TASKS = {"babyai": {}, "textcraft": {"textcraft_1000": [0.5, 2.0]}}
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({}, "keys shares and tasks"),
+        ({"shares": WORLDS, "tasks": TASKS, "step": 3}, "keys shares and tasks"),
+        ({"shares": {"babyai": WORLD}, "tasks": TASKS}, "worlds"),
+        ({"shares": WORLDS | {"counter": WORLD}, "tasks": TASKS}, "worlds"),
+        ({"shares": WORLDS | {"babyai": {"share": 0.5}}, "tasks": TASKS}, "babyai needs share, fast and slow"),
+        ({"shares": WORLDS | {"babyai": WORLD | {"share": 0.9}}, "tasks": TASKS}, "sum 1"),
+        ({"shares": WORLDS | {"babyai": WORLD | {"fast": [1.0]}}, "tasks": TASKS}, "not a count"),
+        ({"shares": WORLDS, "tasks": {"babyai": {}}}, "worlds"),
+        ({"shares": WORLDS, "tasks": TASKS | {"babyai": {"babyai_1": [-1.0, 0.0]}}}, "not a count"),
+    ],
+)
+def test_a_foreign_state_is_refused(state, message):
+    own = mixture(type="dynamic", tasks="task")
+    own.load_state_dict({"shares": WORLDS, "tasks": TASKS})
+    assert own.state_dict() == {"shares": WORLDS, "tasks": TASKS}
+    with pytest.raises(ValueError, match=message):
+        own.load_state_dict(state)
+
+
+def test_a_mixture_that_does_not_learn_refuses_what_was_learnt():
+    with pytest.raises(ValueError, match="these shares do not learn"):
+        mixture().load_state_dict({"shares": WORLDS, "tasks": {}})
+    with pytest.raises(ValueError, match=r"mixture\.tasks=off keeps none"):
+        mixture(type="dynamic").load_state_dict({"shares": WORLDS, "tasks": TASKS})

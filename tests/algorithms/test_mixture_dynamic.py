@@ -1,0 +1,153 @@
+"""Shares follow what there is to learn: simulated learners with known success rates."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym_rl.algorithms.mixture import Mixture, MixtureSettings, build
+from agentgym_rl.algorithms.mixture.posterior import Posterior
+from agentgym_rl.data.episode import Ending, Episode
+
+RATES = {"hard": 0.02, "middle": 0.5, "easy": 0.97}
+
+
+def mixture(worlds=RATES, shares=None, **settings) -> Mixture:
+    pools = {env: range(1000) for env in worlds}
+    return build(MixtureSettings(type="dynamic", **settings), pools, shares or dict.fromkeys(worlds, 1.0), 0, str)
+
+
+def outcomes(env: str, wins: int, losses: int) -> list[Episode]:
+    return [
+        Episode(
+            env=env, item_id=f"{env}_0", ending=Ending.TERMINATED, reward=float(won), success=won, horizon=9, turns=[]
+        )
+        for won in [True] * wins + [False] * losses
+    ]
+
+
+def step(mixture: Mixture, number: int, rates: dict[str, float], rng: Random, tasks=24, samples=4) -> dict[str, float]:
+    """Play and learn a step; the shares after it."""
+    episodes = []
+    for draw in mixture.draw(number, tasks, samples):
+        wins = sum(rng.random() < rates[draw.task.env] for _ in range(draw.samples))
+        episodes += outcomes(draw.task.env, wins, draw.samples - wins)
+    mixture.learn(episodes)
+    return {env: mixture.metrics()[f"env/{env}/share"] for env in rates}
+
+
+def settled(mixture: Mixture, steps: int = 120) -> dict[str, float]:
+    """Mean shares over the second half of a run on fixed success rates."""
+    rng = Random(1)
+    history = [step(mixture, number, RATES, rng) for number in range(steps)][steps // 2 :]
+    return {env: sum(shares[env] for shares in history) / len(history) for env in RATES}
+
+
+@pytest.mark.parametrize(
+    ("value", "worth"), [("variance", lambda p: p * (1 - p)), ("failure", lambda p: 1 - p)], ids=["variance", "failure"]
+)
+@pytest.mark.parametrize(("floor", "temperature"), [(0.1, 1.0), (0.3, 1.0), (0.1, 0.5), (0.1, 3.0)])
+def test_shares_settle_where_the_equation_says(value, worth, floor, temperature):
+    shares = settled(mixture(value=value, floor=floor, temperature=temperature, decay=0.98))
+    weights = {env: worth(rate) ** (1 / temperature) for env, rate in RATES.items()}
+    for env, weight in weights.items():
+        expected = floor / 3 + (1 - floor) * weight / sum(weights.values())
+        assert shares[env] == pytest.approx(expected, abs=0.04)
+        assert shares[env] >= floor / 3
+
+
+def test_estimates_settle_at_the_success_rates():
+    one, rng = mixture(), Random(2)
+    assert one.metrics()["env/hard/estimate"] == 0.5
+    first = one.metrics()["env/hard/uncertainty"]
+    for number in range(60):
+        step(one, number, RATES, rng)
+    metrics = one.metrics()
+    for env, rate in RATES.items():
+        assert abs(metrics[f"env/{env}/estimate"] - rate) < 4 * metrics[f"env/{env}/uncertainty"]
+        assert metrics[f"env/{env}/uncertainty"] < first / 4
+
+
+def test_a_world_being_learnt_gains_and_a_learnt_one_loses():
+    one, rng = mixture(("learnt", "stuck")), Random(3)
+    shares = []
+    for number in range(160):
+        rate = min(0.98, max(0.01, (number - 20) / 80))  # from hopeless at step 20 to solved at step 100
+        shares.append(step(one, number, {"learnt": rate, "stuck": 0.02}, rng)["learnt"])
+    assert shares[20] < 0.65
+    assert max(shares[50:80]) > 0.8
+    assert sum(shares[-20:]) / 20 < 0.65
+
+
+def test_progress_prefers_the_world_that_moves():
+    one, rng = mixture(("moving", "still"), value="progress"), Random(4)
+    shares = []
+    for number in range(260):
+        rate = min(0.9, max(0.1, (number - 40) / 50))
+        shares.append(step(one, number, {"moving": rate, "still": 0.5}, rng)["moving"])
+    assert sum(shares[60:90]) / 30 > 0.75  # moves from step 45 to 85
+    assert sum(shares[-20:]) / 20 < 0.6
+
+
+@pytest.mark.parametrize("value", ["variance", "progress"])
+def test_a_world_nobody_played_keeps_weight(value):
+    one = mixture(("known", "unknown"), value=value)
+    for _ in range(30):
+        one.learn(outcomes("known", 2, 62))
+    assert one.metrics()["env/unknown/share"] > 0.6
+
+
+@given(
+    steps=st.lists(
+        st.fixed_dictionaries({env: st.tuples(st.integers(0, 40), st.integers(0, 40)) for env in RATES}), max_size=8
+    ),
+    given=st.fixed_dictionaries({env: st.floats(1e-6, 10) for env in RATES}),
+    value=st.sampled_from(["variance", "failure", "progress"]),
+    floor=st.floats(0.001, 1),
+    temperature=st.floats(0.001, 100),
+    smoothing=st.floats(0, 0.99),
+    decay=st.floats(0, 0.99),
+)
+def test_floor_sum_and_the_size_of_a_jump(steps, given, value, floor, temperature, smoothing, decay):
+    one = mixture(shares=given, value=value, floor=floor, temperature=temperature, smoothing=smoothing, decay=decay)
+    before = one.shares.shares
+    for played in [{}, *steps]:
+        if played:
+            one.learn([episode for env, result in played.items() for episode in outcomes(env, *result)])
+        shares = one.shares.shares
+        assert sum(shares.values()) == pytest.approx(1)
+        assert min(shares.values()) >= floor / 3 * (1 - 1e-9)
+        assert max(abs(shares[env] - before[env]) for env in shares) <= (1 - smoothing) * (1 - floor) + 1e-9
+        before = shares
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 8])
+def test_the_floor_holds_in_tasks_over_steps(tasks):
+    one, rng, steps = mixture(floor=0.1, temperature=0.1), Random(5), 600
+    got, due = dict.fromkeys(RATES, 0), dict.fromkeys(RATES, 0.0)
+    for number in range(steps):
+        for env, share in one.shares.shares.items():
+            due[env] += share * tasks
+        for draw in one.draw(number, tasks, 1):
+            got[draw.task.env] += 1
+        step(one, number, RATES, rng, tasks=tasks, samples=1)
+    assert min(due.values()) >= steps * tasks * 0.1 / 3
+    assert got == pytest.approx(due, rel=0.1)
+
+
+@given(st.integers(0, 100), st.integers(0, 100))
+def test_posterior(wins, losses):
+    one = Posterior(3.0, 5.0)
+    one.add(wins, losses, 0.5)
+    assert one.state_dict() == [1.5 + wins, 2.5 + losses]
+    assert one.outcome_variance + one.variance == pytest.approx(one.mean * (1 - one.mean))  # E[p(1-p)] + var p
+    few, many = Posterior(3.0, 5.0), Posterior(3.0, 5.0)
+    few.add(2, 0, 1.0)
+    many.add(200, 0, 1.0)
+    assert 4 / 10 < few.mean < 0.6 < 0.95 < many.mean
+    assert many.variance < few.variance
+
+
+def test_what_is_known_before_any_episode():
+    assert (Posterior().mean, Posterior().outcome_variance) == (0.5, pytest.approx(1 / 6))
