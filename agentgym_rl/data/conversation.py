@@ -6,10 +6,11 @@ policies), and :class:`agentgym_rl.rollout.tokens.TokenConversation`, which keep
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from agentgym_rl.envs.actions import Action, parse_react
 from agentgym_rl.envs.core import Message
 
 Policy = Callable[[list[Message]], str]
@@ -33,6 +34,14 @@ class Reply:
     """Span [start, end) in the response tokens."""
     log_prob: float | None = None
     aborted: bool = False
+    calls: int = 1
+    """Replies the model generated to come to this one: 0 where it was replayed."""
+
+
+def repeats(reply: str, avoid: Collection[str]) -> bool:
+    """Whether the command of a reply, or the whole reply where none can be read, is one of ``avoid``."""
+    action = parse_react(reply)
+    return (action.command if isinstance(action, Action) else reply) in avoid
 
 
 class Conversation(Protocol):
@@ -61,22 +70,41 @@ class Conversation(Protocol):
 
 
 class Scripted:
-    """A conversation whose replies come from a policy, a function of the messages so far."""
+    """A conversation whose replies come from a policy, a function of the messages so far.
+
+    Args:
+        prefix: replies that are said first, without asking the policy.
+        avoid: commands that its first own reply should not have.
+        resamples: how often at most it is asked again for another command.
+    """
 
     prompt_tokens = 0
     response_tokens = 0
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(
+        self, policy: Policy, prefix: Sequence[str] = (), avoid: Collection[str] = (), resamples: int = 0
+    ) -> None:
         self.policy = policy
+        self.prefix = prefix
+        self.avoid = avoid
+        self.resamples = resamples
+        self.replies = 0
         self.messages: list[Message] = []
 
     async def start(self, messages: list[Message]) -> None:
         self.messages = list(messages)
 
     async def reply(self) -> Reply | None:
-        text = self.policy(list(self.messages))
+        if self.replies < len(self.prefix):
+            text, calls = self.prefix[self.replies], 0
+        else:
+            again = self.resamples if self.replies == len(self.prefix) else 0
+            text, calls = self.policy(list(self.messages)), 1
+            while calls <= again and repeats(text, self.avoid):
+                text, calls = self.policy(list(self.messages)), calls + 1
+        self.replies += 1
         self.messages.append({"role": "assistant", "content": text})
-        return Reply(text)
+        return Reply(text, calls=calls)
 
     async def observe(self, observation: str) -> bool:
         self.messages.append({"role": "user", "content": observation})

@@ -48,6 +48,8 @@ class Turn:
     """Span [start, end) of the reply in the response tokens."""
     log_prob: float | None = None
     """Sum of the sampled tokens' log-probabilities, in nats."""
+    calls: int = 1
+    """Replies the model generated for this turn: 0 where it was replayed, more than 1 where it was asked again."""
     model_s: float = 0.0
     world_s: float = 0.0
 
@@ -81,6 +83,16 @@ class Episode:
     def seconds(self) -> float:
         """Time its turns took, in model and world, in seconds."""
         return sum(turn.model_s + turn.world_s for turn in self.turns)
+
+    @property
+    def calls(self) -> int:
+        """Replies the model generated for it; replayed ones are not among them."""
+        return sum(turn.calls for turn in self.turns)
+
+    @property
+    def prefix_turns(self) -> int:
+        """Turns that were replayed from an earlier episode."""
+        return sum(turn.calls == 0 for turn in self.turns)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""

@@ -142,6 +142,7 @@ async def attempt(
                 invalid=invalid,
                 tokens=reply.span,
                 log_prob=reply.log_prob,
+                calls=reply.calls,
                 model_s=model_s,
                 world_s=world_s,
             )

@@ -11,7 +11,7 @@ from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.play import play
 from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task, env_class
-from agentgym_rl.rollout.tokens import TokenConversation
+from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
 NAME = "agentgym"
 
@@ -27,15 +27,16 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     """Plays one episode. A dataset row says which:
 
     ``item_id`` (AgentGym's), optional ``horizon`` (turn limit), ``decoding`` (``greedy`` or ``sampled``; verl's
-    sampling parameters without it), ``tags`` (copied into the episode). Rules come from ``data.agentgym``, see
-    :class:`RolloutSettings`; worlds' own options from ``data.agentgym_worlds.<name>``.
+    sampling parameters without it), ``tags`` (copied into the episode), ``branch`` (replies to replay first, and
+    commands to avoid afterwards, see :class:`agentgym_rl.algorithms.search.Branch`). Rules come from ``data.agentgym``,
+    see :class:`RolloutSettings`; worlds' own options from ``data.agentgym_worlds.<name>``.
     """
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
         task = Task.parse(row["item_id"])
         options = (self.data_config.get("agentgym_worlds") or {}).get(task.env) or {}
-        decoding, horizon = row.get("decoding"), row.get("horizon")
+        decoding, horizon, branch = row.get("decoding"), row.get("horizon"), row.get("branch")
         episode, conversation = await play(
             partial(world_class(task.env), style=settings.style, **options),
             task,
@@ -48,6 +49,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
                 prompt_limit=self.rollout_config.prompt_length,
                 response_limit=self.rollout_config.response_length,
                 turn_tokens=settings.turn_tokens,
+                **_replay(branch) if branch else {},
             ),
             settings,
             None if horizon is None else int(horizon),
@@ -85,3 +87,9 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
                 "reward_extra_info": {"acc": float(episode.success)},
             },
         )
+
+
+def _replay(branch: dict[str, Any]) -> dict[str, Any]:
+    """What a conversation is to replay and to avoid, from a row's ``branch``."""
+    prefix = [Forced(reply["ids"], reply["log_prob"], reply["step"]) for reply in branch["prefix"]]
+    return {"prefix": prefix, "avoid": branch["avoid"], "resamples": branch["resamples"]}

@@ -77,3 +77,10 @@ def with_observations(example: Example, weight: float) -> Example:
     weights = [value or weight for value in example.loss_weight]
     weights[0] = 0.0
     return Example(example.input_ids, weights)
+
+
+def weighted(example: Example, reward: float) -> Example:
+    """The example with its loss scaled by a reward."""
+    if reward == 1.0:
+        return example
+    return Example(example.input_ids, [value * reward for value in example.loss_weight])

@@ -9,8 +9,8 @@ import toy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.data.conversation import ContextTooSmall, Reply, Scripted, StopPlaying
-from agentgym_rl.data.episode import Ending
+from agentgym_rl.data.conversation import ContextTooSmall, Reply, Scripted, StopPlaying, repeats
+from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.data.play import attempt, play
 from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.actions import Action
@@ -335,3 +335,40 @@ def test_what_holds_for_every_episode(replies, horizon):
     assert episode.ending in (Ending.TERMINATED, Ending.TURN_LIMIT)
     said = [text for turn in episode.turns for text in (turn.response, turn.observation)]
     assert [message["content"] for message in episode.messages[3:]] == said[:-1]
+
+
+def test_a_prefix_is_replayed_without_asking_the_policy():
+    rest = ["Action: say 2", "Action: say 3"]
+    episode = run(conversation=lambda: Scripted(lambda messages: rest.pop(0), ["Action: say 1"]), world=Recorded)
+    assert Recorded.calls == ["reset", "say 1", "say 2", "say 3", "close"]
+    assert (episode.success, episode.prefix_turns, episode.calls) == (True, 1, 2)
+    assert [turn.calls for turn in episode.turns] == [0, 1, 1]
+    plain = run(*SOLUTION)
+    assert episode.messages == plain.messages
+    assert (plain.prefix_turns, plain.calls) == (0, 3)
+
+
+def test_a_policy_is_asked_again_for_another_command_after_the_prefix_only():
+    def conversation(*replies, prefix=("Action: say 1",), resamples=3):
+        rest = list(replies)
+        return lambda: Scripted(lambda messages: rest.pop(0), prefix, ["say 2", "a\nAction: b"], resamples)
+
+    episode = run(conversation=conversation("Action: say 2", "Action: look", "Action: say 2", "Action: say 3"))
+    assert [turn.action for turn in episode.turns] == ["say 1", "look", "say 2", "say 3"]
+    assert [turn.calls for turn in episode.turns] == [0, 2, 1, 1]
+    episode = run(conversation=conversation("Action: say 2", "Thought: x\nAction: say 2", "Action: say 3", resamples=1))
+    assert [(turn.action, turn.calls) for turn in episode.turns] == [("say 1", 0), ("say 2", 2), ("say 3", 1)]
+
+
+def test_a_reply_that_cannot_be_read_is_avoided_as_a_whole():
+    twice = "Action: a\nAction: b"
+    assert repeats(twice, [twice]) and not repeats(twice, ["a"])
+    assert repeats("Thought: up\nAction: say 1.", ["say 1"]) and not repeats("Action: say 1", [])
+
+
+def test_episodes_from_before_calls_were_counted_can_be_read():
+    data = run(*SOLUTION).to_dict()
+    for turn in data["turns"]:
+        del turn["calls"]
+    again = Episode.from_dict(data)
+    assert (again.calls, again.prefix_turns) == (3, 0)

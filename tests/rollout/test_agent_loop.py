@@ -118,3 +118,24 @@ def test_mistakes_are_raised(tokenizer):
         run(tokenizer, server_for(tokenizer, *SOLUTION), item_id="counter_99")
     with pytest.raises(ValueError, match="unknown rollout settings"):
         run(tokenizer, server_for(tokenizer, *SOLUTION), rules={"turns": 4})
+
+
+def test_a_branch_replays_and_avoids(tokenizer):
+    first = server_for(tokenizer, "Action: say 1", "Action: say 9")
+    failed = run(tokenizer, first, global_steps=2)
+    ids = first.requests[0].output.token_ids
+    branch = {
+        "prefix": [{"ids": ids, "log_prob": -0.5, "step": 2}],
+        "avoid": ["say 9"],
+        "resamples": 1,
+    }
+    server = server_for(tokenizer, "Action: say 9", *SOLUTION[1:], global_steps=3)
+    output = run(tokenizer, server, branch=branch, tags={"branch": 7}, global_steps=3)
+    episode = episode_of(output)
+    assert (episode.success, episode.tags, episode.prefix_turns, episode.calls) == (True, {"branch": 7}, 1, 3)
+    assert episode.turns[0].log_prob == -0.5
+    assert server.requests[0].prompt == first.requests[1].prompt
+    shared = len(first.requests[1].prompt) - len(output.prompt_ids)
+    assert output.response_ids[:shared] == failed.response_ids[:shared]
+    assert output.response_mask[:shared] == failed.response_mask[:shared]
+    assert (output.extra_fields["min_global_steps"], output.extra_fields["max_global_steps"]) == (2, 3)

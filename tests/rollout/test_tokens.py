@@ -3,6 +3,7 @@
 import asyncio
 import copy
 from functools import partial
+from math import isnan
 from unicodedata import normalize
 
 import pytest
@@ -18,7 +19,7 @@ from agentgym_rl.data.play import play
 from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import Observation, Step, Task
 from agentgym_rl.rollout.supervised import encode, end_of_turn, from_rollout
-from agentgym_rl.rollout.tokens import TokenConversation
+from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
 TASK = Task("counter", 2)
 VOCABULARY = 300
@@ -185,3 +186,72 @@ def test_weights_are_the_steps_the_server_names(tokenizer, builder):
     server = FakeServer([[5]], global_steps=7, min_global_steps=6, max_global_steps=None)
     _, kept = run(server, tokenizer, builder, toy.Counter)
     assert kept.weights == {6, 7}
+
+
+def rerun(server, tokenizer, builder, world, **extra):
+    conversation = partial(
+        TokenConversation, server=server, tokenizer=tokenizer, builder=builder, sampling={"temperature": 0.7},
+        **{**AMPLE, **extra},
+    )  # fmt: skip
+    return asyncio.run(play(world, TASK, conversation, RolloutSettings(retries=0), horizon=50))
+
+
+@given(
+    said=OBSERVATIONS,
+    replies=st.lists(SAMPLED, min_size=5, max_size=5),
+    turns=st.integers(0, 4),
+)
+def test_a_replayed_prefix_is_the_tokens_that_were_sampled(tokenizer, builder, said, replies, turns):
+    end = tokenizer.eos_token_id
+    sampled = [[*ids, end] if ends else ids for ids, ends in replies]
+    first, kept = run(FakeServer(sampled), tokenizer, builder, lambda: Talking(said, "compact"))
+    turns = min(turns, len(first.turns) - 1)
+    prefix = [Forced(kept.response_ids[slice(*turn.tokens)], turn.log_prob, 3) for turn in first.turns[:turns]]
+    server = FakeServer(sampled[turns:], global_steps=5)
+    second, again = rerun(server, tokenizer, builder, lambda: Talking(said, "compact"), prefix=prefix)
+
+    assert again.prompt_ids + again.response_ids == kept.prompt_ids + kept.response_ids
+    assert again.response_mask == kept.response_mask
+    assert [turn.tokens for turn in second.turns] == [turn.tokens for turn in first.turns]
+    assert [turn.calls for turn in second.turns] == [0] * turns + [1] * (len(second.turns) - turns)
+    assert (second.prefix_turns, second.calls) == (turns, len(server.requests))
+    assert (first.prefix_turns, first.calls) == (0, len(first.turns))
+    assert second.messages == first.messages == again.messages
+    assert [turn.log_prob for turn in second.turns[:turns]] == [turn.log_prob for turn in first.turns[:turns]]
+    border = first.turns[turns].tokens[0]
+    assert server.requests[0].prompt == kept.prompt_ids + kept.response_ids[:border]
+    for at, (mask, value) in enumerate(zip(again.response_mask, again.log_probs, strict=True)):
+        assert isnan(value) == (mask == 1 and at < border)
+    assert again.weights == ({3, 5} if turns else {5})
+
+
+def test_a_replayed_reply_that_does_not_fit_ends_the_episode(tokenizer, builder):
+    prefix = [Forced([5, 6, 7], -1.0, 0)]
+    server = FakeServer([[5]])
+    episode, _ = rerun(server, tokenizer, builder, toy.Counter, prefix=prefix, turn_tokens=2)
+    assert (episode.ending, episode.turns, server.requests) == (Ending.CONTEXT_LIMIT, [], [])
+
+
+def test_commands_to_avoid_are_sampled_again_at_the_branch_only(tokenizer, builder):
+    def ids(text):
+        return [*tokenizer.encode(text), tokenizer.eos_token_id]
+
+    one, two, hm = ids("Action: say 1"), ids("Action: say 2"), ids("Thought: hm\nAction: say 2")
+    server = FakeServer([two, hm, ids("Action: look"), two, ids("Action: say 3")])
+    extra = {"prefix": [Forced(one, -0.5, 0)], "avoid": ["say 2"], "resamples": 3}
+    episode, kept = rerun(server, tokenizer, builder, toy.Counter, **extra)
+    assert [turn.action for turn in episode.turns] == ["say 1", "look", "say 2", "say 3"]
+    assert [turn.calls for turn in episode.turns] == [0, 3, 1, 1]
+    assert episode.success and episode.calls == len(server.requests) == 5
+    assert kept.response_ids[slice(*episode.turns[1].tokens)] == server.requests[2].output.token_ids
+    assert len({tuple(request.prompt) for request in server.requests[:3]}) == 1
+
+    server = FakeServer([two])
+    episode, _ = rerun(server, tokenizer, builder, toy.Counter, avoid=["say 2"], resamples=2)
+    assert [(turn.action, turn.calls) for turn in episode.turns] == [("say 2", 3)]
+
+
+def test_a_request_dropped_while_sampling_again_aborts_the_episode(tokenizer, builder):
+    server = FakeServer([[*tokenizer.encode("Action: say 2")], []])
+    episode, _ = rerun(server, tokenizer, builder, toy.Counter, avoid=["say 2"], resamples=2)
+    assert (episode.ending, len(server.requests)) == (Ending.ABORTED, 2)

@@ -1,0 +1,284 @@
+"""Tasks solved per 1,000 model calls: tree exploration against independent sampling, on the same failed tasks.
+
+Every task is sampled first. Where all samples failed, both arms get the same number of further model calls (replies
+generated; replayed ones cost nothing) and stop at the first success: *tree* branches from turns of failed episodes,
+*afresh* samples the task from its start again. Both start from the same samples and run through the same code.
+
+    python benchmarks/search.py --policy noisy                  # no engine: the oracle with mistakes; seconds
+    python benchmarks/search.py --run runs/demo-seed0           # a run's newest weights on the engine; minutes
+
+Printed: medians over repeats with [least, most], and the ratio tree/afresh over all repeats with a 95% interval from
+10,000 bootstrap draws of tasks (a task is drawn with all its repeats).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from agentgym_rl.algorithms.search import Branch, Node, Played, Searched, SearchSettings, TreeSearch, search, unsolved
+from agentgym_rl.data.conversation import Scripted
+from agentgym_rl.data.files import write_text
+from agentgym_rl.data.panels import sample
+from agentgym_rl.data.play import play
+from agentgym_rl.data.policies import SIMPLE_COMMANDS, say
+from agentgym_rl.data.settings import RolloutSettings
+from agentgym_rl.envs import Task, TextEnv, make
+from agentgym_rl.envs.core import Message, Step
+
+WORLDS: dict[str, dict[str, Any]] = {
+    "textcraft": {"split": "train", "difficulty": ["depth [234]"]},
+    "babyai": {
+        "split": "train_variants",
+        "difficulty": ["OpenRedBlueDoorsDebug", "OpenDoorsOrderN4Debug", "PutNextLocalS6N4", "UnlockLocalDist"],
+    },
+}
+"""Tasks of the noisy policy: those that take more than two or three commands."""
+
+Players = tuple[Callable[[Sequence[Task], int, int], list[Played]], Callable[[Sequence[Branch], int], list[Played]]]
+"""Samples tasks (so many a task, with a seed), and plays branches (with a seed)."""
+
+
+class Afresh(TreeSearch):
+    """Independent sampling by the same rules: always from the start, avoiding nothing."""
+
+    def _choose(self) -> Node:
+        return self.nodes[0]
+
+    def _avoid(self, node: Node) -> tuple[str, ...]:
+        return ()
+
+
+class Noisy:
+    """The oracle, forgetful: with probability ``epsilon`` it says something else and goes on as if it had not.
+
+    Instead it says an action the world lists, or another command of its plan where the world lists none.
+    """
+
+    def __init__(self, plan: Sequence[str], epsilon: float, seed: str, world: TextEnv) -> None:
+        self.plan, self.epsilon, self.world = plan, epsilon, world
+        self.rng = random.Random(seed)
+        self.possible: Sequence[str] = plan
+        self.head = len(world.spec.conversation_start(world.style)) + 1
+
+    def __call__(self, messages: list[Message]) -> str:
+        turn = (len(messages) - self.head) // 2
+        command = self.plan[turn] if turn < len(self.plan) else self.rng.choice(self.possible)
+        if self.rng.random() < self.epsilon:
+            others = [one for one in self.possible if one != command]
+            command = self.rng.choice(others or SIMPLE_COMMANDS)
+        return say(command, self.world.style)
+
+    def watch(self, action: str | None, step: Step) -> None:
+        self.possible = step.observation.actions or self.plan
+
+
+def noisy(world: TextEnv, settings: RolloutSettings, epsilon: float) -> Players:
+    """Play with noisy oracles."""
+    plans: dict[Task, list[str]] = {}
+
+    async def one(task: Task, seed: str, branch: Branch | None) -> Played:
+        if task not in plans:
+            plans[task] = world.oracle(task)
+        session = make(world.name, style=settings.style)
+        policy = Noisy(plans[task], epsilon, seed, session)
+        extra = (branch.replies, branch.avoid, branch.resamples) if branch else ()
+        conversation = partial(Scripted, policy, *extra)
+        horizon = branch.horizon if branch else None
+        episode, _ = await play(lambda: session, task, conversation, settings, horizon, watch=policy.watch)
+        episode.tags = branch.tags() if branch else {}
+        return episode, None
+
+    async def every(games: Sequence[Any]) -> list[Played]:
+        return list(await asyncio.gather(*games))
+
+    def samples(tasks: Sequence[Task], n: int, seed: int) -> list[Played]:
+        return asyncio.run(every([one(task, f"{seed}:{task}:{k}", None) for task in tasks for k in range(n)]))
+
+    def branches(proposed: Sequence[Branch], seed: int) -> list[Played]:
+        return asyncio.run(
+            every([one(Task.parse(b.item_id), f"{seed}:{b.item_id}:branch{b.number}", b) for b in proposed])
+        )
+
+    return samples, branches
+
+
+@contextmanager
+def engine(run: Path) -> Iterator[tuple[Any, Players]]:
+    """The configuration of a run, and players with its newest weights on a running engine."""
+    from omegaconf import OmegaConf
+
+    from agentgym_rl.engine.cluster import cluster, environment
+    from agentgym_rl.engine.config import Config
+
+    schema = OmegaConf.structured(Config)
+    config: Any = OmegaConf.to_object(OmegaConf.merge(schema, OmegaConf.load(run / "config.yaml")))
+    os.environ.update(environment(config.engine))
+
+    from agentgym_rl.engine.dataset import row
+    from agentgym_rl.engine.launch import launch
+    from agentgym_rl.engine.verl_config import verl_config
+
+    state = json.loads((run / "state.json").read_text())
+    model = config.model.path or str((run / "model").resolve())
+    if config.model.path is None and not Path(model).is_dir():
+        sys.exit(f"{run} holds no model folder; choose a run that built its own (run.cache=null)")
+    settings = verl_config(config, model, run.resolve())
+    OmegaConf.resolve(settings)
+    with cluster(settings, config.engine):
+        trainer = launch(settings, config.engine, print)
+        trainer.restore(run.resolve() / "checkpoints" / state["checkpoint"])
+        trainer.global_steps = state["global_step"]
+
+        def rows(wanted: Sequence[tuple[str, dict[str, Any]]]) -> list[Played]:
+            batch = []
+            for index, (item_id, fields) in enumerate(wanted):
+                task = Task.parse(item_id)
+                fields = {"horizon": config.worlds[task.env].max_turns, "tags": {}, **fields}
+                batch.append(row(index, task, seed=config.seed, __rollout_n__=1, **fields))
+            return trainer.play(batch, validate=False)
+
+        def samples(tasks: Sequence[Task], n: int, seed: int) -> list[Played]:
+            return rows([(str(task), {}) for task in tasks for _ in range(n)])
+
+        def branches(proposed: Sequence[Branch], seed: int) -> list[Played]:
+            return rows([(branch.item_id, branch.row()) for branch in proposed])
+
+        yield config, (samples, branches)
+
+
+def tasks_solved(found: Searched, item_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Whether each task was solved, and the calls spent on it."""
+    solved = {episode.item_id for episode, _ in found.solved}
+    calls = dict.fromkeys(item_ids, 0)
+    for episode, _ in found.played:
+        calls[episode.item_id] += episode.calls
+    return {item_id: (int(item_id in solved), calls[item_id]) for item_id in item_ids}
+
+
+def measure(players: Players, tasks: Sequence[Task], arguments: argparse.Namespace, settings: SearchSettings) -> Any:
+    """One table row a repeat: by arm, what became of every failed task."""
+    samples, branches = players
+    repeats = []
+    for repeat in range(arguments.repeats):
+        played = samples(tasks, arguments.samples, repeat)
+        failed = sorted(unsolved(played, {tasks[0].env}))
+        row: dict[str, Any] = {"failed": failed}
+        for name, kind in (("tree", TreeSearch), ("afresh", Afresh)):
+            found = search(
+                played, lambda proposed, repeat=repeat: branches(proposed, repeat), settings,
+                replayable={tasks[0].env}, seed=repeat, tree=kind,
+            )  # fmt: skip
+            row[name] = tasks_solved(found, failed)
+            row[f"{name}_lost"] = found.dropped + found.failed
+        repeats.append(row)
+        print(f"  repeat {repeat + 1} of {arguments.repeats}: {len(failed)} of {len(tasks)} tasks failed", flush=True)
+    return repeats
+
+
+def rate(results: Sequence[tuple[int, int]]) -> float:
+    """Tasks solved per 1,000 calls."""
+    return 1000 * sum(solved for solved, _ in results) / max(1, sum(calls for _, calls in results))
+
+
+def ratio_interval(repeats: Sequence[Any], draws: int = 10_000) -> tuple[float, float]:
+    """95% interval of the ratio of the arms' rates, by bootstrap over tasks."""
+    own: dict[str, list[tuple[int, int, int, int]]] = {}
+    for row in repeats:
+        for item_id in row["failed"]:
+            own.setdefault(item_id, []).append((*row["tree"][item_id], *row["afresh"][item_id]))
+    sums = [tuple(sum(part) for part in zip(*outcomes, strict=True)) for outcomes in own.values()]
+    rng = random.Random(0)
+    ratios = []
+    for _ in range(draws):
+        tree, tree_calls, fresh, fresh_calls = (sum(part) for part in zip(*rng.choices(sums, k=len(sums)), strict=True))
+        ratios.append(tree * fresh_calls / (tree_calls * fresh) if fresh else float("inf"))
+    ratios.sort()
+    return ratios[int(0.025 * draws)], ratios[int(0.975 * draws)]
+
+
+def report(setting: str, repeats: Sequence[Any]) -> dict[str, Any]:
+    """Print a table and return it."""
+
+    def spread(values: Sequence[float], digits: int = 1) -> str:
+        return f"{median(values):.{digits}f} [{min(values):.{digits}f}, {max(values):.{digits}f}]"
+
+    table: dict[str, Any] = {"setting": setting, "failed": [len(row["failed"]) for row in repeats]}
+    for arm in ("tree", "afresh"):
+        outcomes = [list(row[arm].values()) for row in repeats]
+        table[arm] = {
+            "solved": [sum(solved for solved, _ in one) for one in outcomes],
+            "calls": [sum(calls for _, calls in one) for one in outcomes],
+            "solved_per_1000_calls": [round(rate(one), 3) for one in outcomes],
+            "lost_branches": [row[f"{arm}_lost"] for row in repeats],
+        }
+    rates = {arm: rate([one for row in repeats for one in row[arm].values()]) for arm in ("tree", "afresh")}
+    low, high = ratio_interval(repeats)
+    ratio = rates["tree"] / rates["afresh"] if rates["afresh"] else float("inf")
+    table["ratio"] = {"value": round(ratio, 3), "ci95": [round(low, 3), round(high, 3)]}
+    print(f"\n{setting}\nmedian [least, most] over {len(repeats)} repeats   tree                   afresh")
+    for key, label in (("solved", "failed tasks solved"), ("calls", "model calls spent"),
+                       ("solved_per_1000_calls", "solved per 1,000 calls")):  # fmt: skip
+        print(f"{label:44s} {spread(table['tree'][key]):22s} {spread(table['afresh'][key])}")
+    print(f"tasks that failed their samples: {spread(table['failed'], 0)}")
+    print(f"ratio of solved per 1,000 calls: {ratio:.2f}, 95% interval [{low:.2f}, {high:.2f}]")
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--policy", choices=["noisy"], help="play without a model")
+    where.add_argument("--run", type=Path, help="folder of a trained run")
+    parser.add_argument("--env", nargs="+", help="worlds; the run's own, or textcraft and babyai")
+    parser.add_argument("--tasks", type=int, default=100, help="tasks a world")
+    parser.add_argument("--samples", type=int, default=2, help="samples a task before the search")
+    parser.add_argument("--calls", type=int, default=48, help="model calls a failed task and arm")
+    parser.add_argument("--branches", type=int, default=2, help="branches of a task at a time")
+    parser.add_argument("--resamples", type=int, default=3, help="further tries for another command at a branch")
+    parser.add_argument("--exploration", type=float, default=1.4)
+    parser.add_argument("--epsilon", type=float, default=0.3, help="mistakes of the noisy policy")
+    parser.add_argument("--repeats", type=int, default=5, help="samplings of the same tasks")
+    parser.add_argument("--seed", type=int, default=1, help="of the choice of tasks")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    arguments = parser.parse_args()
+    settings = SearchSettings(
+        calls=arguments.calls, exploration=arguments.exploration, branches=arguments.branches,
+        resamples=arguments.resamples,
+    )  # fmt: skip
+    budget = f"{arguments.tasks} tasks, {arguments.samples} samples, then {arguments.calls} calls"
+    machine = f"{os.cpu_count()} cores, {platform.machine()}"
+    tables = []
+    if arguments.policy:
+        rules = RolloutSettings(style="compact", invalid_limit=2)
+        for env in arguments.env or WORLDS:
+            world = make(env, style="compact")
+            chosen = sample(world, WORLDS[env]["split"], WORLDS[env]["difficulty"], arguments.tasks, arguments.seed)
+            repeats = measure(noisy(world, rules, arguments.epsilon), chosen, arguments, settings)
+            tables.append(report(f"{env}, noisy oracle (epsilon {arguments.epsilon}), {budget}; {machine}", repeats))
+    else:
+        with engine(arguments.run) as (config, players):
+            from agentgym_rl.engine.tasks import open_world
+
+            for env in arguments.env or config.worlds:
+                own = config.worlds[env]
+                chosen = sample(open_world(config, env), own.split, own.difficulty, arguments.tasks, arguments.seed)
+                repeats = measure(players, chosen, arguments, settings)
+                tables.append(report(f"{env} {own.split}, run {arguments.run.name}, {budget}; {machine}", repeats))
+    if arguments.out:
+        write_text(arguments.out, json.dumps({"arguments": vars(arguments), "tables": tables}, default=str) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,354 @@
+"""Tree exploration: what it branches from, what it spends, and that it finds what sampling does not."""
+
+import asyncio
+import random
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import toy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym_rl.algorithms.search import (
+    SearchSettings,
+    TreeSearch,
+    follows,
+    judge,
+    search,
+    unsolved,
+)
+from agentgym_rl.data.conversation import Scripted
+from agentgym_rl.data.episode import Ending
+from agentgym_rl.data.play import play
+from agentgym_rl.data.settings import RolloutSettings
+from agentgym_rl.envs.core import EnvUnavailable, Observation, Step, Task
+from agentgym_rl.rollout.supervised import Example
+
+DOORS = ("red", "green", "blue")
+LENGTH = 6
+WORLD = {"corridor"}
+
+
+class Corridor(toy.Counter):
+    """Doors in a row, one of three right at each; a wrong first door leads to empty rooms, a later one out."""
+
+    name = "corridor"
+
+    async def reset(self, task):
+        self.room, self.lost = 0, False
+        self.right = [random.Random(f"{task}:{room}").choice(DOORS) for room in range(LENGTH)]
+        return Observation("Room 0.")
+
+    async def step(self, action):
+        if action not in DOORS:
+            return Step(Observation("No such door."), 0.0, False, info={"invalid": True})
+        if self.room == 0:
+            self.lost = action != self.right[0]
+        elif not self.lost and action != self.right[self.room]:
+            return Step(Observation("You fall."), 0.0, True)
+        self.room += 1
+        if self.room == LENGTH and not self.lost:
+            return Step(Observation("The garden."), 1.0, True)
+        return Step(Observation(f"{'Empty hall' if self.lost else 'Room'} {self.room}."), 0.0, False)
+
+
+class Clumsy:
+    """Knows the right door half of the time, but prefers the same wrong one at the first."""
+
+    def __init__(self, seed, task):
+        self.rng, self.task = random.Random(seed), task
+
+    def __call__(self, messages):
+        room = sum(message["role"] == "assistant" for message in messages) - 1
+        right = random.Random(f"{self.task}:{room}").choice(DOORS)
+        wrong = [door for door in DOORS if door != right]
+        if room == 0:
+            return "Action: " + (right if self.rng.random() < 0.2 else wrong[0])
+        return "Action: " + (right if self.rng.random() < 0.62 else self.rng.choice(wrong))
+
+
+SETTINGS = RolloutSettings(retries=0, max_turns=8)
+
+
+def played_by(policy, task, branch=None, world=Corridor):
+    extra = (branch.replies, branch.avoid, branch.resamples) if branch else ()
+    horizon = branch.horizon if branch else None
+    episode, _ = asyncio.run(play(world, task, partial(Scripted, policy, *extra), SETTINGS, horizon))
+    if branch:
+        episode.tags = branch.tags()
+    return episode, None
+
+
+def clumsy(seed, tasks=12, samples=2):
+    tasks = [Task("corridor", index) for index in range(tasks)]
+    return [played_by(Clumsy(f"{seed}:{task}:{n}", task), task) for task in tasks for n in range(samples)]
+
+
+def player(seed, world=Corridor, log=None):
+    def one(branch):
+        task = Task.parse(branch.item_id)
+        return played_by(Clumsy(f"{seed}:{task}:{branch.number}", task), task, branch, world)
+
+    def branches(proposed):
+        outcomes = [one(branch) for branch in proposed]
+        if log is not None:
+            log.append((list(proposed), outcomes))
+        return random.Random(seed).sample(outcomes, len(outcomes))  # in any order
+
+    return branches
+
+
+def said(*commands, task=0, world=Corridor):
+    """An episode of these commands."""
+    rest = [f"Action: {command}" for command in commands]
+    return played_by(lambda messages: rest.pop(0), Task("corridor", task), world=world)
+
+
+def right_doors(task=0):
+    return [random.Random(f"corridor_{task}:{room}").choice(DOORS) for room in range(LENGTH)]
+
+
+def wrong_door(room, task=0):
+    return next(door for door in DOORS if door != right_doors(task)[room])
+
+
+def tree_of(*samples, **settings):
+    return TreeSearch(SearchSettings(**{"calls": 100, **settings}), samples, "0")
+
+
+def test_search_solves_what_sampling_does_not():
+    alone = [played_by(Clumsy(f"x{n}", Task("corridor", 1)), Task("corridor", 1))[0].success for n in range(400)]
+    assert 0 < sum(alone) / len(alone) < 0.04
+    samples = clumsy("s", tasks=20)
+    found = search(samples, player(0), SearchSettings(calls=120), replayable=WORLD, seed=0)
+    again, calls = [], 0
+    while calls < found.calls:
+        task = Task("corridor", len(again) % 20)
+        again.append(played_by(Clumsy(f"y{len(again)}", task), task)[0])
+        calls += again[-1].calls
+    assert found.tasks == 20
+    assert len(found.solved) >= 10 > 2 * len({episode.item_id for episode in again if episode.success})
+    for episode, _ in found.solved:
+        assert episode.success
+        assert [turn.action for turn in episode.turns] == right_doors(Task.parse(episode.item_id).index)
+
+
+@given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 3), st.integers(0, 5))
+def test_no_task_takes_more_calls_than_it_may(calls, branches, resamples, seed):
+    log = []
+    settings = SearchSettings(calls=calls, branches=branches, resamples=resamples)
+    samples = clumsy(seed, tasks=3)
+    found = search(samples, player(seed, log=log), settings, replayable=WORLD, seed=seed)
+    spent, solved = {}, set()
+    for proposed, outcomes in log:
+        for branch, (episode, _) in zip(proposed, outcomes, strict=True):
+            assert branch.item_id not in solved  # no round after the one that solved it
+            assert 1 <= episode.calls <= branch.calls
+            assert episode.prefix_turns == branch.turns
+            assert len(episode.turns) <= branch.horizon <= 8
+            spent[branch.item_id] = spent.get(branch.item_id, 0) + episode.calls
+        solved |= {episode.item_id for episode, _ in outcomes if episode.success}
+        assert max(sum(branch.item_id == one for branch in proposed) for one in spent) <= branches
+    assert found.calls == sum(spent.values())
+    assert spent.keys() == unsolved(samples, WORLD).keys()
+    for item_id, used in spent.items():
+        assert used <= calls
+        assert used == calls or item_id in solved
+    assert {episode.item_id for episode, _ in found.solved} == solved
+    assert len(found.played) == sum(len(proposed) for proposed, _ in log)
+
+
+def test_the_outcome_does_not_depend_on_the_order_of_episodes():
+    samples = clumsy("d", tasks=6)
+    runs = []
+    for order in (samples, samples[::-1]):
+        found = search(order, player(3), SearchSettings(calls=40), replayable=WORLD, seed=7)
+        runs.append([(episode.item_id, episode.tags, episode.messages) for episode, _ in found.played])
+    assert runs[0] == runs[1]
+    assert len(runs[0]) > 10
+
+
+def test_it_branches_where_a_reply_went_visibly_wrong_and_avoids_it():
+    doors = right_doors()
+    lost = said(*doors[:3], wrong_door(3))
+    assert lost[0].ending is Ending.TERMINATED
+    (branch,) = tree_of(lost, branches=1).propose(iter([5]))
+    assert (branch.turns, branch.avoid, branch.number) == (3, (wrong_door(3),), 5)
+    assert branch.replies == [f"Action: {door}" for door in doors[:3]]
+    assert branch.horizon == 8
+
+    stuck = said(doors[0], *["knock"] * 7)
+    (branch,) = tree_of(stuck, branches=1).propose(iter([0]))
+    assert (branch.turns, branch.avoid) == (1, ("knock",))
+
+
+def test_what_was_tried_often_gives_way_to_what_was_not():
+    doors = right_doors()
+    tree = tree_of(said(*doors[:2], wrong_door(2)), branches=1, calls=1000)
+    turns = []
+    for number in range(20):
+        (branch,) = tree.propose(iter([number]))
+        turns.append(branch.turns)
+        follow = said(*doors[:2], wrong_door(2)) if branch.turns == 2 else said(*doors[:1], wrong_door(1))
+        episode = replace(
+            follow[0], turns=[replace(turn, calls=int(at >= branch.turns)) for at, turn in enumerate(follow[0].turns)]
+        )
+        assert tree.learn(branch, (episode, None)) or branch.turns == 0
+    assert turns[0] == 2
+    assert len(set(turns)) > 1
+
+
+def test_returns_draw_the_search_where_a_world_pays_in_parts():
+    class Paying(Corridor):
+        async def step(self, action):
+            step = await super().step(action)
+            paid = 0.4 if step.observation.text == "Room 1." else step.reward
+            return Step(step.observation, paid, step.terminated, info=step.info)
+
+    doors = right_doors()
+    rich = said(doors[0], *["knock"] * 7, world=Paying)
+    poor = said(wrong_door(0), *["knock"] * 7, world=Paying)
+    assert (rich[0].reward, poor[0].reward) == (0.4, 0.0)
+    for samples in ((rich, poor), (poor, rich)):
+        (branch,) = tree_of(*samples, branches=1).propose(iter([0]))
+        assert branch.replies == [f"Action: {doors[0]}"]
+
+
+def test_branches_of_a_round_differ_and_fit_together():
+    tree = tree_of(said(*right_doors()[:4], wrong_door(4)), branches=3, calls=20, resamples=2)
+    branches = tree.propose(iter(range(9)))
+    assert [branch.number for branch in branches] == [0, 1, 2]
+    assert branches[0].turns == 4 and len({branch.turns for branch in branches}) > 1
+    assert sum(branch.calls for branch in branches) <= 20
+    last = tree_of(said(*right_doors()[:4], wrong_door(4)), branches=3, calls=1).propose(iter([0]))
+    assert [(branch.horizon - branch.turns, branch.resamples) for branch in last] == [(1, 0)]
+
+
+def test_a_replay_that_goes_another_way_is_dropped_and_not_tried_again():
+    class Drifting(Corridor):
+        async def step(self, action):
+            step = await super().step(action)
+            return Step(Observation(f"{step.observation.text} {random.random()}"), step.reward, step.terminated)
+
+    log = []
+    samples = clumsy("n", tasks=4)
+    found = search(samples, player(0, Drifting, log), SearchSettings(calls=40), replayable=WORLD, seed=0)
+    replayed = [branch for proposed, _ in log for branch in proposed if branch.turns]
+    assert found.dropped == len(replayed) > 0
+    assert len({id(branch.node) for branch in replayed}) == len(replayed)
+    assert all(episode.prefix_turns == 0 for episode, _ in found.solved)
+    assert found.metrics()["search/dropped"] == found.dropped
+
+
+def test_a_replay_is_known_by_its_messages_and_its_tokens():
+    sample = said(*right_doors()[:2], wrong_door(2))
+    (branch,) = tree_of(sample, branches=1).propose(iter([0]))
+    assert branch.turns == 2
+    episode, _ = played_by(lambda messages: f"Action: {wrong_door(2)}", Task("corridor", 0), branch)
+    assert follows(branch, (episode, None))
+    assert not follows(branch, sample)  # nothing of it was replayed
+    assert not follows(branch, (replace(episode, turns=episode.turns[:2]), None))  # it ended in the prefix
+    other = [*episode.messages]
+    other[2] = {"role": "user", "content": "Room 7."}
+    assert not follows(branch, (replace(episode, messages=other), None))
+
+    turns = [replace(turn, tokens=(4 * at, 4 * at + 2)) for at, turn in enumerate(episode.turns)]
+    source = replace(episode, turns=turns, prompt_tokens=3), Example([*range(13)], [0.0] * 13)
+    branch = replace(branch, source=source)
+    assert follows(branch, (source[0], Example([*range(11), 50, 51], [0.0] * 13)))
+    assert not follows(branch, (source[0], Example([*range(10), 49, 50, 51], [0.0] * 13)))
+
+
+def test_the_row_of_a_branch_holds_the_tokens_that_were_sampled():
+    episode, _ = said(*right_doors()[:2], wrong_door(2))
+    turns = [replace(turn, tokens=(5 * at, 5 * at + 3), log_prob=-1.0 - at) for at, turn in enumerate(episode.turns)]
+    ids = [100, 101, *range(13)]
+    mask = [0.0, 0.0] + [float(at % 5 < 2) for at in range(13)]  # the builder closed each reply with a token of its own
+    source = replace(episode, turns=turns, prompt_tokens=2, model_step=4), Example(ids, mask)
+    (branch,) = tree_of(source, branches=1, resamples=1).propose(iter([6]))
+    assert branch.row() == {
+        "horizon": 8,
+        "branch": {
+            "prefix": [{"ids": [0, 1], "log_prob": -1.0, "step": 4}, {"ids": [5, 6], "log_prob": -2.0, "step": 4}],
+            "avoid": [wrong_door(2)],
+            "resamples": 1,
+        },
+        "tags": {"branch": 6, "prefix_turns": 2},
+    }
+    with pytest.raises(ValueError, match="corridor_0 cannot be branched from: its episode has no tokens"):
+        replace(branch, source=(episode, None)).row()
+
+
+def test_infrastructure_that_fails_is_charged_and_ends():
+    class Dead(Corridor):
+        async def reset(self, task):
+            raise EnvUnavailable("gone")
+
+    found = search(clumsy("f", tasks=2), player(0, Dead), SearchSettings(calls=30), replayable=WORLD, seed=0)
+    assert (found.failed, found.solved, found.dropped) == (len(found.played), [], 0)
+    assert found.calls == 30 * found.tasks
+
+
+def test_only_failed_tasks_of_replayable_worlds_are_searched():
+    solved, failed = said(*right_doors(1), task=1), said(*right_doors(1)[:1], wrong_door(1, 1), task=1)
+    other = said(wrong_door(0, 2), *["knock"] * 7, task=2)
+    error = replace(said(*right_doors(3), task=3)[0], ending=Ending.TIMEOUT, success=False), None
+    assert unsolved([solved, failed, other, error], WORLD) == {"corridor_2": [other]}
+    assert unsolved([other], {"textcraft"}) == {}
+
+    def never(branches):
+        raise AssertionError("nothing to play")
+
+    for samples, settings in (([solved, failed, error], SearchSettings(calls=9)), ([other], SearchSettings())):
+        assert search(samples, never, settings, replayable=WORLD, seed=0).played == []
+
+
+def test_outcomes_must_be_of_the_branches():
+    sample = said(wrong_door(0), *["knock"] * 7)
+    with pytest.raises(ValueError, match="branches were played, but outcomes are of"):
+        search([sample], lambda branches: [sample], SearchSettings(calls=9), replayable=WORLD, seed=0)
+
+
+def test_good_turns():
+    doors = right_doors()
+    assert judge(said(doors[0], "knock", doors[1], "knock", wrong_door(2))[0]) == [True, False, True, False, False]
+    assert judge(said(*doors)[0]) == [True] * LENGTH
+
+
+@pytest.mark.parametrize("wrong", [{"calls": -1}, {"branches": 0}, {"resamples": -1}, {"exploration": -0.1}])
+def test_settings_out_of_range(wrong):
+    (name, value), *_ = wrong.items()
+    with pytest.raises(ValueError, match=rf"search\.{name} must be at least \d, got {value}"):
+        SearchSettings(**wrong)
+
+
+def test_a_dropped_success_loses_its_tokens():
+    sample = said(*right_doors()[:2], wrong_door(2))
+    tokens = Example([*range(99)], [0.0] * 99)
+    other = replace(
+        said(*right_doors())[0],
+        turns=[replace(turn, calls=int(at > 1)) for at, turn in enumerate(said(*right_doors())[0].turns)],
+    )
+    other.messages[2] = {"role": "user", "content": "Room 7."}
+    found = search(
+        [(sample[0], tokens)],
+        lambda branches: [(replace(other, tags=branch.tags()), tokens) for branch in branches],
+        SearchSettings(calls=3, branches=1, resamples=0),
+        replayable=WORLD,
+        seed=0,
+    )
+    assert found.dropped == len(found.played) > 0
+    assert found.solved == [] and {example for _, example in found.played} == {None}
+
+
+def test_branches_of_an_interrupted_search_can_be_samples_of_the_next():
+    log = []
+    samples = clumsy("i", tasks=4)
+    search(samples, player(0, log=log), SearchSettings(calls=12), replayable=WORLD, seed=0)
+    earlier = [one for _, outcomes in log for one in outcomes if not one[0].success]
+    found = search([*earlier, *samples], player(1), SearchSettings(calls=30), replayable=WORLD, seed=1)
+    assert found.played and found.dropped == 0
+    assert all(episode.horizon <= 8 for episode, _ in found.played)
+    alone = search(earlier, player(1), SearchSettings(calls=30), replayable=WORLD, seed=1)
+    assert alone.played
