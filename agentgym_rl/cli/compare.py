@@ -2,26 +2,56 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from agentgym_rl.envs.core import MissingExtra
+
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs that differ in their seed.")],
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Folders of finished runs, folders of runs, or globs of them.")
+    ],
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="ARM", help="Compare every arm with this one on the same seeds; left out, with bc."),
+    ] = None,
+    decoding: Annotated[str, typer.Option(help="Which evaluations: sampled or greedy.")] = "sampled",
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all numbers as CSV.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one page with tables and curves.")] = None,
+    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the learning curves as a picture.")] = None,
 ) -> None:
-    """Put runs with different seeds beside each other: mean and each value, and the gain over cloning and control."""
+    """Put runs of any algorithms and seeds beside each other: success, paired differences, cost, curves.
+
+    Runs that differ in nothing but their seed are one arm. Intervals are over seeds.
+    """
     from rich.console import Console
 
-    from agentgym_rl.eval.compare import across_seeds
+    try:
+        from agentgym_rl.eval.compare import compare
+        from agentgym_rl.eval.compare_tables import tables, write_csv
+        from agentgym_rl.eval.runs import find, read
 
-    summaries = []
-    for run in runs:
-        file = run / "summary.json"
-        if not file.is_file():
-            raise FileNotFoundError(f"{file} does not exist; {run} is not the folder of a finished run")
-        summaries.append(json.loads(file.read_text()))
-    Console(width=None if sys.stdout.isatty() else 200).print(across_seeds(summaries))
+        if html or png:
+            from agentgym_rl.eval.compare_curves import write_png
+            from agentgym_rl.eval.compare_page import write_page
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"comparing needs the package {error.name!r}; install it with: pip install 'agentgym-rl[train]'"
+        ) from error
+
+    folders, unfinished = find(runs)
+    comparison = compare([read(folder) for folder in folders], decoding, baseline)
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    for table in tables(comparison):
+        console.print(table)
+    for folder in unfinished:
+        console.print(f"left out, not finished: {folder}", highlight=False, soft_wrap=True, markup=False)
+    written = [write_csv(comparison, csv)] if csv else []
+    written += [write_page(comparison, html)] if html else []
+    written += write_png(comparison, png) if png else []
+    for file in written:
+        console.print(f"written: {file}", highlight=False, soft_wrap=True, markup=False)

@@ -22,8 +22,9 @@ def results(summary: dict[str, Any]) -> Table:
     for label, env in panels:
         n = stages[-1]["panels"][label][env]["sampled"]["n"]
         table.add_column(f"{env}\n{label.replace('_', ' ')}\nsampled, n={n}", justify="right", no_wrap=True)
-        n = stages[-1]["panels"][label][env]["greedy"]["n"]
-        table.add_column(f"\n\ngreedy, n={n}", justify="right", no_wrap=True)
+        if "greedy" in stages[-1]["panels"][label][env]:
+            n = stages[-1]["panels"][label][env]["greedy"]["n"]
+            table.add_column(f"\n\ngreedy, n={n}", justify="right", no_wrap=True)
     references = summary.get("reference", {})
     rows = [("random", references.get("random"))]
     rows += [(stage["name"], stage["panels"]) for stage in stages]
@@ -34,8 +35,8 @@ def results(summary: dict[str, Any]) -> Table:
         cells: list[str] = []
         for label, env in panels:
             found = scores[label][env]
-            cells += (
-                [percent(found["sampled"]), percent(found["greedy"])] if "sampled" in found else [percent(found), ""]
-            )
+            by_decoding = found if "sampled" in found else {"sampled": found}
+            played = stages[-1]["panels"][label][env]
+            cells += [percent(by_decoding[one]) if one in by_decoding else "" for one in played]
         table.add_row(name, *cells)
     return table

@@ -1,0 +1,111 @@
+"""``agentgym-rl train -m``: the jobs of a sweep one after the other, then their comparison."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ray.exceptions import RayError
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentgym_rl.cli.report import picture
+from agentgym_rl.engine.config import Config
+from agentgym_rl.engine.run_folder import Interrupted
+from agentgym_rl.engine.session import Session
+from agentgym_rl.engine.sweep import Job, by_engine, jobs
+from agentgym_rl.engine.train import train
+from agentgym_rl.envs.core import EnvError
+from agentgym_rl.eval.compare import compare
+from agentgym_rl.eval.compare_tables import tables
+from agentgym_rl.eval.runs import read
+
+FAILURES = (EnvError, RuntimeError, ValueError, OSError, RayError)
+"""What ends a job and spares the others; anything else is a mistake in the program."""
+
+
+def run_all(overrides: Sequence[str], console: Console, show: bool) -> int:
+    """Run the jobs of a sweep; returns the exit status: 0, 1 where a job failed, 130 after Ctrl-C.
+
+    Args:
+        show: list the jobs only.
+
+    Raises:
+        RecipeError, RunFolderError: a job is wrong; nothing has been started.
+    """
+    listed = by_engine(jobs(overrides))
+    console.print(_listing(listed))
+    if show:
+        return 0
+    again = f"agentgym-rl train -m {shlex.join(overrides)}"
+    finished: list[Path] = []
+    failed: list[tuple[int, Job, str]] = []
+    left = sum(job.standing != "finished" for job in listed)
+    with Session(several=left > 1) as session:
+        for number, job in enumerate(listed, start=1):
+            title = f"job {number}/{len(listed)}: {job.label}"
+            if job.standing == "finished":
+                _say(console, f"{title}: finished before, {job.config.run.dir}")
+                finished.append(Path(job.config.run.dir))
+                continue
+            _say(console, title)
+            begun = time.monotonic()
+            try:
+                finished.append(run_job(job.config, console, session))
+            except (Interrupted, KeyboardInterrupt) as error:
+                saved = "saved" if isinstance(error, Interrupted) else "stopped at once; the last checkpoint stands"
+                _say(console, f"{saved} in job {number} of {len(listed)}; the same command resumes: {again}")
+                return 130
+            except FAILURES as error:
+                if os.environ.get("AGENTGYM_RL_DEBUG") == "1":
+                    raise
+                session.close()  # what is left of the engine may not be trusted
+                failed.append((number, job, f"{type(error).__name__}: {error}"))
+                _say(console, f"{title}: failed, {type(error).__name__}: {error}")
+                continue
+            _say(console, f"{title}: finished in {(time.monotonic() - begun) / 60:.1f} min, {job.config.run.dir}")
+    _compare(finished, console)
+    for number, job, why in failed:
+        _say(console, f"job {number} failed ({job.label}): {why}; see {job.config.run.dir}/engine.log")
+    if failed:
+        _say(console, f"{len(failed)} of {len(listed)} jobs failed; the same command runs them again: {again}")
+    return 1 if failed else 0
+
+
+def run_job(config: Config, console: Console, session: Session) -> Path:
+    """One run with its picture; returns its folder."""
+    folder = train(config, console, session)
+    picture(folder)
+    return folder
+
+
+def _listing(listed: Sequence[Job]) -> Table:
+    table = Table(title=f"{len(listed)} jobs", title_justify="left")
+    table.add_column("job", justify="right")
+    for head in ("overrides", "folder", "state"):
+        table.add_column(head)
+    for number, job in enumerate(listed, start=1):
+        table.add_row(str(number), Text(job.label), Text(job.config.run.dir), job.standing)
+    return table
+
+
+def _compare(finished: Sequence[Path], console: Console) -> None:
+    if not finished:
+        return
+    try:
+        shown = tables(compare([read(folder) for folder in finished]))
+    except ValueError as error:
+        _say(console, f"not compared: {error}")
+        return
+    for table in shown:
+        console.print(table)
+    folders = shlex.join(map(str, finished))
+    _say(console, f"curves and differences of the settings: agentgym-rl compare {folders} --html compare.html")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -1,0 +1,111 @@
+"""Finished runs, read back from their folders."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agentgym_rl.data.files import read_jsonl
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a finished run says about itself."""
+
+    folder: Path
+    name: str
+    algorithm: str
+    seed: int
+    stages: Mapping[str, dict[str, Any]]
+    """By name, in order, as in ``summary.json``."""
+    digests: Mapping[tuple[str, str], str]
+    """Digest of each panel, by world and panel."""
+    config: Mapping[str, Any]
+    """The whole configuration under dotted keys."""
+
+    def is_validation(self, env: str, panel: str) -> bool:
+        """Whether the run followed its training on a panel, and may have chosen weights by it."""
+        return self.config.get(f"worlds.{env}.panels.{panel}.role") == "validation"
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Rows of ``metrics.jsonl``."""
+        return list(read_jsonl(self.folder / "metrics.jsonl"))
+
+
+def find(places: Sequence[str]) -> tuple[list[Path], list[Path]]:
+    """Folders of finished runs, and of unfinished ones that were met on the way.
+
+    Args:
+        places: each the folder of a run, a folder of runs, or a glob of either.
+
+    Raises:
+        FileNotFoundError: a place does not exist, or is or holds no finished run.
+    """
+    finished: list[Path] = []
+    unfinished: list[Path] = []
+    for place in places:
+        folders = [Path(place)] if Path(place).exists() else [Path(match) for match in sorted(glob.glob(place))]
+        if not folders:
+            raise FileNotFoundError(
+                f"{place} does not exist; it is not the folder of a finished run, nor a glob of some"
+            )
+        for folder in folders:
+            inside = [folder] if is_run(folder) else sorted(path for path in folder.glob("*") if is_run(path))
+            done = [path for path in inside if (path / "summary.json").is_file()]
+            if not done and len(folders) == 1:
+                raise FileNotFoundError(
+                    f"{folder} is not the folder of a finished run and holds none: no summary.json; "
+                    "the command that started a run finishes it"
+                )
+            finished += done
+            unfinished += [path for path in inside if path not in done]
+    unique = {path.resolve(): path for path in finished}
+    return list(unique.values()), unfinished
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a run, finished or not, lives in a folder."""
+    return (folder / "summary.json").is_file() or (folder / "config.yaml").is_file()
+
+
+def read(folder: Path) -> Run:
+    """A finished run.
+
+    Raises:
+        FileNotFoundError: the folder lacks ``summary.json`` or ``config.yaml``.
+        ValueError: one of them is not what a run writes.
+    """
+    for name in ("summary.json", "config.yaml"):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(f"{folder / name} does not exist; {folder} is not the folder of a finished run")
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+        return Run(
+            folder=folder,
+            name=summary["name"],
+            algorithm=summary["algorithm"],
+            seed=summary["seed"],
+            stages={stage["name"]: stage for stage in summary["stages"]},
+            digests={(env, label): digest for env, own in summary["panels"].items() for label, digest in own.items()},
+            config=dict(_flat(config)),
+        )
+    except (json.JSONDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"{folder}: summary.json or config.yaml cannot be read: {error}") from error
+    except KeyError as error:
+        raise ValueError(f"{folder / 'summary.json'} has no {error}; it was not written by this version") from error
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves under dotted keys."""
+    for key, value in config.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

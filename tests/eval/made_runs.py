@@ -1,0 +1,69 @@
+"""Small run folders, as a finished run leaves them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agentgym_rl.eval.intervals import wilson
+
+Success = float | Mapping[str, float]
+"""The same in every panel, or by ``world/panel``."""
+
+
+def result(success: float, n: int = 100) -> dict[str, Any]:
+    return {"success": success, "ci95": list(wilson(round(success * n), n)), "n": n, "reward": success, "turns": 4.0,
+            "error_rate": 0.0}  # fmt: skip
+
+
+def write_run(
+    folder: Path,
+    *,
+    algorithm: str = "grpo",
+    seed: int = 0,
+    stages: Mapping[str, Success],
+    panels: Sequence[str] = ("toy/new",),
+    digests: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
+    episodes: int = 1000,
+    seconds: float = 120.0,
+    metrics: Sequence[Mapping[str, Any]] = (),
+) -> Path:
+    """Write a run; greedy success is 0.1 above the sampled one.
+
+    Args:
+        stages: success of each stage, sampled.
+        panels: ``world/panel`` each.
+        digests: digest of a panel where it is not ``d-<panel>``.
+        config: keys beside name, seed, algorithm and worlds, nested.
+        episodes, seconds: what the algorithm's stage spent.
+    """
+    folder.mkdir(parents=True)
+    rows = []
+    for name, success in stages.items():
+        own: dict[str, Any] = {}
+        for place in panels:
+            env, label = place.split("/")
+            value = success if isinstance(success, float) else success[place]
+            own.setdefault(label, {})[env] = {"sampled": result(value), "greedy": result(min(1.0, value + 0.1))}
+        spent = name == algorithm and algorithm != "bc"
+        rows.append({"name": name, "panels": own, "episodes": episodes if spent else 0, "steps": 4, "wall_s": seconds})
+    found: dict[str, dict[str, str]] = {}
+    for place in panels:
+        env, label = place.split("/")
+        found.setdefault(env, {})[label] = (digests or {}).get(place, f"d-{label}")
+    summary = {"name": folder.name, "algorithm": algorithm, "seed": seed, "stages": rows, "panels": found}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    whole: dict[str, Any] = {
+        "name": folder.name, "seed": seed, "run": {"dir": str(folder)}, "algorithm": {"name": algorithm, "lr": 1e-3},
+        "bc": {"epochs": 2}, "mixture": {"type": "fixed"}, "worlds": {env: {"split": "train"} for env in found},
+    }  # fmt: skip
+    for key, value in (config or {}).items():
+        whole[key] = {**whole.get(key, {}), **value} if isinstance(value, Mapping) else value
+    (folder / "config.yaml").write_text(yaml.safe_dump(whole))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in metrics))
+    return folder

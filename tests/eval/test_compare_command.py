@@ -1,0 +1,64 @@
+"""``agentgym-rl compare``."""
+
+import pytest
+from made_runs import write_run
+from test_learning import metrics
+from typer.testing import CliRunner
+
+from agentgym_rl.cli import app
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two algorithms, two seeds each, and a run that is not finished."""
+    for algorithm, gain in (("grpo", 0.2), ("agentevol", 0.3)):
+        for seed in (0, 1):
+            write_run(
+                tmp_path / "runs" / f"{algorithm}{seed}", algorithm=algorithm, seed=seed, seconds=180.0, episodes=300,
+                stages={"bc": 0.1 + 0.1 * seed, algorithm: 0.1 + 0.1 * seed + gain},
+                metrics=metrics([0.3, 0.4, 0.5]) if algorithm == "grpo" else [],
+            )  # fmt: skip
+    (tmp_path / "runs" / "going").mkdir()
+    (tmp_path / "runs" / "going" / "config.yaml").write_text("seed: 0\n")
+    return tmp_path / "runs"
+
+
+def command(*arguments):
+    result = CliRunner().invoke(app, ["compare", *map(str, arguments)])
+    return result.exit_code, result.output
+
+
+def test_a_folder_of_runs_with_every_output(folder, tmp_path):
+    out = tmp_path / "out"
+    code, output = command(folder, "--csv", out / "a.csv", "--html", out / "a.html", "--png", out / "a.png")
+    assert code == 0, output
+    assert "agentevol" in output and "+30.0" in output and "left out, not finished" in output
+    assert sorted(path.name for path in out.iterdir()) == ["a.csv", "a.html", "a.png"]
+    assert output.count("written: ") == 3
+
+
+def test_globs_baseline_and_decoding(folder):
+    code, output = command(folder / "*", "--baseline", "grpo", "--decoding", "greedy")
+    assert code == 0, output
+    assert "Success in %, greedy" in output and "+10.0" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["going"], "going is not the folder of a finished run and holds none"),
+        (["nothing"], "does not exist"),
+        (["grpo0", "--baseline", "ppo"], "there is no arm 'ppo'; the arms are: bc; grpo"),
+        (["grpo0", "--decoding", "beam"], "choose sampled or greedy"),
+    ],
+)
+def test_mistakes_are_one_line(folder, arguments, says):
+    code, output = command(folder / arguments[0], *arguments[1:])
+    assert code == 2
+    assert says in output and len(output.strip().splitlines()) == 1
+
+
+def test_runs_that_differ_in_their_panels(folder):
+    write_run(folder / "x", seed=5, stages={"grpo": 0.2}, digests={"toy/new": "else"})
+    code, output = command(folder)
+    assert code == 2 and "differ in the tasks of panel new of toy" in output

@@ -1,0 +1,85 @@
+"""Learning curves read from the metrics of runs."""
+
+from made_runs import write_run
+
+from agentgym_rl.eval.compare import compare
+from agentgym_rl.eval.learning import plots, shares
+from agentgym_rl.eval.runs import read
+
+STAGES = {"bc": 0.2, "grpo": 0.6, "control": 0.3}
+
+
+def metrics(values, *, clock=0.0, evaluated=True, share=None):
+    """Cloning until step 5, then a step and an evaluation for each value, 100 episodes and 60 s apart."""
+    rows = [{"step": 5, "stage/bc": 2, "run/episodes": 0, "run/wall_s": clock + 30.0}]
+    if evaluated:
+        rows.append({**rows[0], "val/new/toy/success": 0.2, "val/new/toy/greedy_success": 0.3})
+    for step, value in enumerate(values, start=1):
+        row = {"step": 5 + step, "stage/grpo": step, "run/episodes": 100 * step, "run/wall_s": 30.0 + 60 * step}
+        rows.append(
+            row | {"env/toy/success": value - 0.1} | ({} if share is None else {"env/toy/share": share[step - 1]})
+        )
+        if evaluated:
+            late = {"run/wall_s": row["run/wall_s"] + 7.0}  # how long the evaluation takes is not the weights' time
+            rows.append(row | late | {"val/new/toy/success": value, "val/new/toy/greedy_success": value + 0.1})
+    return rows
+
+
+def made(tmp_path, *curves, **more):
+    return [
+        read(
+            write_run(
+                tmp_path / f"{seed}", seed=seed, stages=STAGES, episodes=100 * len(values),
+                seconds=60.0 * len(values), metrics=metrics(values, **more),
+            )
+        )
+        for seed, values in enumerate(curves)
+    ]  # fmt: skip
+
+
+def test_the_mean_and_range_over_seeds(tmp_path):
+    [plot] = plots(compare(made(tmp_path, [0.3, 0.4, 0.5], [0.5, 0.6, 0.9])))
+    assert (plot.env, plot.panel) == ("toy", "new")
+    [(arm, curve)] = plot.curves
+    assert arm.label == "grpo"
+    assert (curve.steps, curve.episodes, curve.minutes) == ((0, 1, 2, 3), (0, 100, 200, 300), (0, 1, 2, 3))
+    assert curve.mean == (0.2, 0.4, 0.5, 0.7) and curve.low == (0.2, 0.3, 0.4, 0.5) and curve.high[-1] == 0.9
+    assert plot.controls == (("grpo", 3.0, 0.3),)
+
+
+def test_the_clock_of_cached_cloning_does_not_matter(tmp_path):
+    [plot] = plots(compare(made(tmp_path, [0.3, 0.4, 0.5], clock=9999.0)))
+    assert plot.curves[0][1].minutes == (0, 1, 2, 3)
+
+
+def test_greedy_evaluations(tmp_path):
+    [plot] = plots(compare(made(tmp_path, [0.3, 0.4, 0.5]), decoding="greedy"))
+    assert plot.curves[0][1].mean[:2] == (0.3, 0.4)
+
+
+def test_training_episodes_stand_in_for_evaluations(tmp_path):
+    [plot] = plots(compare(made(tmp_path, [0.3, 0.4, 0.5], evaluated=False)))
+    assert plot.panel is None and plot.curves[0][1].steps == (1, 2, 3)
+    assert plot.curves[0][1].mean[0] == 0.3 - 0.1 and plot.controls == ()
+
+
+def test_steps_that_not_every_seed_has_are_left_out(tmp_path):
+    [plot] = plots(compare(made(tmp_path, [0.3, 0.4, 0.5], [0.5, 0.6])))
+    assert plot.curves[0][1].steps == (0, 1, 2)
+
+
+def test_shares_are_drawn_where_they_vary(tmp_path):
+    assert shares(compare(made(tmp_path, [0.3, 0.4], share=[0.5, 0.5]))) == []
+    [(arm, drawn)] = shares(compare(made(tmp_path / "more", [0.3, 0.4], share=[0.5, 0.7])))
+    assert arm.label == "grpo" and drawn["toy"].mean == (0.5, 0.7)
+
+
+def test_runs_without_training_episodes_have_no_curves(tmp_path):
+    assert plots(compare([read(write_run(tmp_path / "a", algorithm="bc", stages={"bc": 0.4}))])) == []
+
+
+def test_two_training_steps_say_less_than_the_ends_of_evaluations(tmp_path):
+    rows = [row for row in metrics([0.3, 0.4]) if row["step"] != 6 or "val/new/toy/success" not in row]
+    run = read(write_run(tmp_path / "a", stages=STAGES, episodes=200, seconds=120.0, metrics=rows))
+    [plot] = plots(compare([run]))
+    assert plot.panel == "new" and plot.curves[0][1].mean == (0.2, 0.4)
