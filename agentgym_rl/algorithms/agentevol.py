@@ -1,57 +1,121 @@
-r"""AgentEvol's learning step in its first form: online rejection sampling (arXiv 2406.04151, section 4.2).
+r"""AgentEvol (arXiv 2406.04151, section 4.2): explore, keep what the world rewarded, learn; M rounds.
 
-A round explores with the present policy, keeps what the world rewarded, and takes supervised steps on expert data and
-what was kept,
+Round m explores the task mixture with the present policy, giving D_m, and maximises
 
-.. math:: \max_\theta E_{D_s \cup D_m} [\log \pi_\theta(\tau | e, u)]
+.. math:: E_{(e,u,\tau) \sim D_s \cup D_m} [ r(e, u, \tau) \log \pi_\theta(\tau | e, u) ]
 
-Departures from the paper: a round goes on from the current weights, not from the base; successes of earlier rounds
-stay in the pool (``accumulate``); at most ``max_per_task`` successes of a task are kept a round.
+over the tokens the agent wrote, starting from the base weights, with expert data D_s (reward 1). For binary rewards
+this is supervised fine-tuning on successes.
+
+Departures, each an option: ``restart_from=current`` goes on from the weights that explored; ``accumulate`` learns from
+D_1 ... D_m; ``max_per_task`` keeps the shortest successes of a task rather than all; ``keep_best`` undoes a round that
+lowers validation success. An episode is kept when its world calls it a success (AgentGym's thresholds), or by a
+threshold of one's own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from agentgym_rl.algorithms.core import Algorithm
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.rollout.supervised import Example
+from agentgym_rl.rollout.supervised import Example, weighted
 
 AGENTEVOL = Algorithm(name="agentevol")
 
 
-def keep_successes(episodes: Sequence[Episode], max_per_task: int) -> list[int]:
-    """Indices of the episodes to learn from.
+@dataclass(frozen=True, slots=True)
+class Success:
+    """An episode worth learning from, with its tokens."""
 
-    Successes only, the shortest first within a task (fewest turns, then order of play), no two with the same actions.
-    """
-    kept: list[int] = []
-    count: Counter[str] = Counter()
-    seen: set[tuple[str, ...]] = set()
-    for index in sorted(range(len(episodes)), key=lambda number: (len(episodes[number].turns), number)):
-        episode = episodes[index]
-        actions = (episode.item_id, *(turn.response for turn in episode.turns))
-        if episode.success and episode.ending.counts and count[episode.item_id] < max_per_task and actions not in seen:
-            kept.append(index)
-            count[episode.item_id] += 1
-            seen.add(actions)
-    return sorted(kept)
+    env: str
+    item_id: str
+    round: int
+    reward: float
+    replies: tuple[str, ...]
+    example: Example
+
+    @property
+    def weighted(self) -> Example:
+        """The example with its loss scaled by the reward; the same where the reward is 1."""
+        return weighted(self.example, self.reward)
 
 
 class Pool:
-    """The successes of the rounds so far, D_m."""
+    """The successes of the rounds so far."""
 
-    def __init__(self, accumulate: bool) -> None:
-        self.accumulate = accumulate
-        self.examples: list[Example] = []
+    def __init__(self, *, accumulate: bool, max_per_task: int, thresholds: Mapping[str, float]) -> None:
+        """
+        Args:
+            accumulate: keep the successes of earlier rounds.
+            max_per_task: successes kept a task and round, the shortest first (fewest turns, then order of play).
+            thresholds: by world, keep episodes whose reward is greater; other worlds keep their own successes.
+        """
+        self.accumulate, self.max_per_task, self.thresholds = accumulate, max_per_task, thresholds
+        self.successes: list[Success] = []
+        self.solved: set[str] = set()
+        """Item ids of the tasks solved in any round."""
 
-    def add(self, examples: Sequence[Example]) -> None:
-        """Take in the successes of one round."""
-        self.examples = [*(self.examples if self.accumulate else []), *examples]
+    def succeeded(self, episode: Episode) -> bool:
+        """Whether an episode is worth learning from."""
+        threshold = self.thresholds.get(episode.env)
+        return episode.ending.counts and (episode.success if threshold is None else episode.reward > threshold)
 
-    def state_dict(self) -> list[dict[str, list[int] | list[float]]]:
-        return [{"input_ids": example.input_ids, "loss_weight": example.loss_weight} for example in self.examples]
+    def add(self, number: int, episodes: Sequence[Episode], examples: Sequence[Example]) -> dict[str, float]:
+        """Filter the episodes of a round; no two of a task with the same replies are kept, whatever their round.
 
-    def load_state_dict(self, state: list[dict[str, list[int] | list[float]]]) -> None:
-        self.examples = [Example(list(map(int, row["input_ids"])), list(row["loss_weight"])) for row in state]
+        Args:
+            number: of the round.
+            episodes: all that counted.
+            examples: their tokens, in the same order.
+
+        Returns:
+            Per world ``agentevol/<env>/{explored,kept,new_tasks,tokens}``, and the size of the pool.
+        """
+        before = self.successes if self.accumulate else []
+        seen = {(success.item_id, success.replies) for success in before}
+        count: Counter[str] = Counter()
+        kept: dict[int, Success] = {}
+        for index in sorted(range(len(episodes)), key=lambda at: (len(episodes[at].turns), at)):
+            episode = episodes[index]
+            replies = tuple(turn.response for turn in episode.turns)
+            if (
+                self.succeeded(episode)
+                and count[episode.item_id] < self.max_per_task
+                and (episode.item_id, replies) not in seen
+            ):
+                seen.add((episode.item_id, replies))
+                count[episode.item_id] += 1
+                kept[index] = Success(episode.env, episode.item_id, number, episode.reward, replies, examples[index])
+        self.successes = [*before, *(kept[index] for index in sorted(kept))]
+        solved = {episode.item_id: episode.env for episode in episodes if self.succeeded(episode)}
+        metrics: dict[str, float] = {"agentevol/kept": len(kept), "agentevol/pool": len(self.successes)}
+        for env in sorted({episode.env for episode in episodes}):
+            own = [episode for episode in episodes if episode.env == env]
+            new = [item for item, world in solved.items() if world == env and item not in self.solved]
+            metrics |= {
+                f"agentevol/{env}/explored": len(own),
+                f"agentevol/{env}/kept": sum(success.env == env for success in kept.values()),
+                f"agentevol/{env}/new_tasks": len(new),
+                f"agentevol/{env}/tokens": sum(episode.response_tokens for episode in own),
+            }
+        self.solved |= set(solved)
+        return metrics
+
+    def of_round(self, number: int) -> list[Success]:
+        """The successes a round brought."""
+        return [success for success in self.successes if success.round == number]
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        """A head with the solved tasks, then one row a success; JSON types."""
+        return [{"solved": sorted(self.solved)}, *(asdict(success) for success in self.successes)]
+
+    def load_state_dict(self, state: Sequence[dict[str, Any]]) -> None:
+        head, *rows = state
+        self.solved = set(head["solved"])
+        self.successes = [
+            Success(**{**row, "replies": tuple(row["replies"]), "example": Example(**row["example"])}) for row in rows
+        ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import transfer_queue as tq
@@ -30,6 +31,17 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
         self.progress: Callable[[int, int], None] | None = None
         """Told of the prompts finished and of all prompts while a batch is waited for."""
         self._episodes: list[Episode] = []
+        self._may_be_empty = False
+
+    @contextmanager
+    def exploring(self) -> Iterator[None]:
+        """Batches taken inside may have no episode that counts; ends with no progress to report to."""
+        self._may_be_empty = True
+        try:
+            yield
+        finally:
+            self._may_be_empty = False
+            self.progress = None
 
     def take_episodes(self) -> list[Episode]:
         """Episodes of the batches sampled since the last call, failed ones included."""
@@ -54,7 +66,7 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
         failed = [key for key, episode in zip(batch.keys, episodes, strict=True) if not episode.ending.counts]
         if not failed:
             return batch
-        if len(failed) == len(batch.keys) and partition_id != "val":
+        if len(failed) == len(batch.keys) and partition_id != "val" and not self._may_be_empty:
             raise NothingToLearn(
                 f"all {len(failed)} episodes of this step failed outside the agent; the last: {episodes[-1].error}"
             )

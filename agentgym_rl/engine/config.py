@@ -25,6 +25,9 @@ class PanelConfig:
     """Seed of the drawing; part of the panel, never of the run."""
     samples: int = 1
     """Sampled episodes a task (temperature 1), beside the greedy one."""
+    role: str = "test"
+    """test: played at the end of stages only. validation: also every ``run.eval_every`` units and after each round of
+    AgentEvol, where ``algorithm.keep_best`` chooses by it; so it is no panel to report."""
 
 
 @dataclass
@@ -42,6 +45,8 @@ class WorldConfig:
     pool_seed: int = 0
     max_turns: int | None = None
     """Turn limit; null takes the world's own."""
+    train_turns: int | None = None
+    """Turn limit of training episodes; null takes ``max_turns``."""
     panels: dict[str, PanelConfig] = field(default_factory=dict)
     """Validation panels by name."""
     experts: int = 0
@@ -102,11 +107,25 @@ class BCConfig:
 
 
 @dataclass
+class SearchConfig:
+    """agentevol: tree search for tasks on which all samples failed; see ``agentgym_rl.algorithms.search``."""
+
+    calls: int = 0
+    """Most replies generated for a task after its first samples; 0 does not search."""
+    exploration: float = 1.4
+    """Weight of the exploration term."""
+    branches: int = 2
+    """Branches of a task that are played side by side."""
+    resamples: int = 3
+    """How often at most a branch is asked again for a command not tried yet; each counts as a call."""
+
+
+@dataclass
 class AlgorithmConfig:
     """What is learnt online, and from what."""
 
     name: str = MISSING
-    """bc | grpo | ppo | agentevol."""
+    """bc | agentevol | grpo | ppo | rloo | reinforce_pp | gigpo | dpo."""
     steps: int = 0
     """Training steps (for agentevol: rounds of explore, filter, learn)."""
     tasks: int = 32
@@ -115,7 +134,7 @@ class AlgorithmConfig:
     """Episodes a task."""
     lr: float = 1e-6
     minibatch: int = 32
-    """Tasks an update (grpo, ppo), or trajectories an update (agentevol)."""
+    """Tasks an update, of ``samples`` episodes each; trajectories an update (agentevol), pairs an update (dpo)."""
     epochs: int = 1
     """Passes over a step's batch."""
     kl_loss: float = 0.0
@@ -130,10 +149,25 @@ class AlgorithmConfig:
     """PPO: steps that train the critic alone."""
     gamma: float = 1.0
     lam: float = 1.0
-    accumulate: bool = True
+    level: str = "token"
+    """ppo: value and advantage a token, or a turn (``turn``)."""
+    step_weight: float = 1.0
+    """gigpo: weight of the step-level advantage."""
+    beta: float = 0.1
+    """dpo: strength of the tie to the policy that played."""
+    pairs_per_task: int = 1
+    """dpo: pairs of a successful and a failed episode a task and step."""
+    restart_from: str = "base"
+    """agentevol: weights a round's learning starts from: base (as loaded, before cloning) | current."""
+    accumulate: bool = False
     """agentevol: successes of earlier rounds stay in the training set."""
     max_per_task: int = 1
     """agentevol: successes kept a task and round."""
+    success_threshold: dict[str, float] = field(default_factory=dict)
+    """agentevol: by world, keep episodes whose reward is greater; a world left out keeps its own successes."""
+    keep_best: bool = False
+    """agentevol: undo a round that lowers success on the validation panels."""
+    search: SearchConfig = field(default_factory=lambda: SearchConfig())
 
 
 @dataclass
@@ -145,9 +179,26 @@ class CurriculumConfig:
 
 @dataclass
 class MixtureConfig:
-    """How training episodes are shared among worlds."""
+    """How training episodes are shared; see ``agentgym_rl.algorithms.mixture.settings.MixtureSettings``."""
 
     type: str = "fixed"
+    """Shares of the worlds: uniform | proportional (to their tasks) | fixed (``worlds.<name>.share``) | dynamic."""
+    value: str = "variance"
+    """dynamic: what a world is worth: variance p(1-p) | failure 1-p | progress (recent change of p)."""
+    floor: float = 0.1
+    """Least share of a world, as a part of the uniform share; least weight of a task, as a part of the greatest."""
+    temperature: float = 1.0
+    """Shares and weights follow value ** (1 / temperature)."""
+    decay: float = 0.9
+    """What is left of a world's evidence after a step, and of a task's after a step that played it."""
+    smoothing: float = 0.5
+    """dynamic: part of the last step's share that is kept."""
+    tasks: str = "off"
+    """Tasks of a world: off (all alike) | task (by the success of each) | difficulty (by that of its difficulty)."""
+    min_samples: int = 1
+    """Fewest episodes of a task in a step where ``tasks`` is not off; at least 2 for group-relative algorithms."""
+    max_samples: int | None = None
+    """Most episodes of a task in a step where ``tasks`` is not off; null sets no limit."""
 
 
 @dataclass
@@ -200,6 +251,11 @@ class RunConfig:
     control: bool = False
     """After training, spend the same number of updates on expert data alone from the same cloned weights."""
     evaluate_untrained: bool = True
+    """Evaluate the weights as loaded."""
+    greedy: bool = True
+    """Play panels greedily too, beside the sampled episodes."""
+    cache: str | None = None
+    """Folder where the tiny model and cloned weights are kept for other runs of the same model, experts and seed."""
     resume: bool = True
     """Continue the run found in ``dir``; false refuses a folder that has one."""
 

@@ -35,14 +35,31 @@ def check_config(config: Config) -> None:
         raise RecipeError(f"rollout.style={config.rollout.style!r} is unknown; choose agentgym or compact")
     if config.logger.wandb not in ("auto", "online", "offline", "disabled"):
         raise RecipeError(f"logger.wandb={config.logger.wandb!r} is unknown; choose auto, online, offline or disabled")
+    if config.algorithm.level not in ("token", "turn"):
+        raise RecipeError(f"algorithm.level={config.algorithm.level!r} is unknown; choose token or turn")
+    if config.algorithm.restart_from not in ("base", "current"):
+        raise RecipeError(
+            f"algorithm.restart_from={config.algorithm.restart_from!r} is unknown; choose base or current"
+        )
+    roles = {panel.role for world in config.worlds.values() for panel in world.panels.values()}
+    if roles - {"test", "validation"}:
+        raise RecipeError(f"a panel's role is test or validation, got {', '.join(sorted(roles))}")
+    if config.algorithm.keep_best and "validation" not in roles:
+        raise RecipeError(
+            "algorithm.keep_best chooses by validation success; give a panel role=validation "
+            "(worlds.<name>.panels.<label>.role)"
+        )
+    unknown = sorted(set(config.algorithm.success_threshold) - set(config.worlds))
+    if unknown:
+        raise RecipeError(f"algorithm.success_threshold names {', '.join(unknown)}, which the run does not have")
     if config.curriculum.type != "fixed":
         raise RecipeError(f"curriculum.type={config.curriculum.type!r} is unknown; choose fixed")
-    if config.mixture.type != "fixed":
-        raise RecipeError(f"mixture.type={config.mixture.type!r} is unknown; choose fixed")
     for key, value in (
         ("tasks", config.algorithm.tasks),
         ("samples", config.algorithm.samples),
         ("minibatch", config.algorithm.minibatch),
+        ("epochs", config.algorithm.epochs),
+        ("max_per_task", config.algorithm.max_per_task),
     ):
         if value < 1:
             raise RecipeError(f"algorithm.{key} must be at least 1, got {value}")

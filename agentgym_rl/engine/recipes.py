@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
@@ -67,6 +68,11 @@ def _spelled_out(override: str) -> list[str]:
     if key == "model" and value not in known and "/" in value:
         return ["model=hf", f"model.path={value}"]
     return [override]
+
+
+def identity(config: Config) -> str:
+    """What a run is, as YAML: not whether it may resume, nor its group in W&B."""
+    return to_yaml(replace(config, run=replace(config.run, resume=True), logger=replace(config.logger, group=None)))
 
 
 def to_yaml(config: Config) -> str:

@@ -51,10 +51,17 @@ class State:
     """Folder under ``checkpoints/`` with the weights of ``global_step``."""
     cloned: str | None = None
     """Checkpoint at the end of behaviour cloning, where the control starts."""
-    updates: list[int] = field(default_factory=list)
-    """Optimiser steps of each unit of the algorithm's stage, which the control repeats."""
+    updates: list[list[float]] = field(default_factory=list)
+    """Number, learning rate and batch of the optimiser steps of each unit of the algorithm's stage, which the control
+    repeats."""
     pool: str | None = None
     """File with the successes AgentEvol has kept so far."""
+    round_start: str | None = None
+    """Checkpoint that AgentEvol's present round explored with."""
+    best: float | None = None
+    """Success on the validation panels of the weights kept last."""
+    mixture: dict[str, Any] | None = None
+    """What the mixture has learnt."""
     episodes: int = 0
     """Training episodes so far."""
     wall_s: float = 0.0
@@ -113,17 +120,26 @@ class RunFolder:
     def save_state(self, state: State) -> None:
         write_text(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")
 
-    def save_pool(self, name: str, rows: list[Any]) -> None:
-        """The algorithm's own training data; the state names the file that belongs to it."""
+    def save_pool(self, step: int, rows: list[Any]) -> str:
+        """Write the algorithm's own training data; the state names the file that belongs to it."""
+        name = f"pool_{step:06d}.jsonl"
         write_jsonl(self.path / name, rows)
+        return name
 
-    def load_pool(self, name: str | None) -> list[Any]:
-        return [] if name is None else list(read_jsonl(self.path / name))
+    def load_pool(self, name: str) -> list[Any]:
+        return list(read_jsonl(self.path / name))
 
-    def drop_pools(self, but: str) -> None:
-        """Remove the pools of earlier states."""
+    def journal(self, step: int) -> Path:
+        """Where the finished episodes of an exploration are kept until the state counts them."""
+        return self.path / "exploring" / f"step{step:06d}.jsonl"
+
+    def drop_leftovers(self, state: State) -> None:
+        """Remove pools of earlier states and journals of explorations that the state has behind it."""
         for file in self.path.glob("pool_*.jsonl"):
-            if file.name != but:
+            if file.name != state.pool:
+                file.unlink()
+        for file in self.path.glob("exploring/step*.jsonl"):
+            if file <= self.journal(state.global_step):
                 file.unlink()
 
     # results
@@ -131,6 +147,19 @@ class RunFolder:
     @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
+
+    def checkpoint(self, name: str | None) -> Path | None:
+        """The folder of a checkpoint of this run, or of a cache; None stands for the weights as loaded.
+
+        Raises:
+            RunFolderError: it is gone.
+        """
+        if name is None:
+            return None
+        folder = self.checkpoints / name  # a cache's is absolute
+        if not folder.is_dir():
+            raise RunFolderError(f"checkpoint {folder} is gone, and the run cannot go on without it; start it afresh")
+        return folder
 
     def write_episodes(self, name: str, episodes: list[Episode]) -> None:
         """One zstandard-compressed JSON-lines file, ``episodes/<name>.jsonl.zst``."""

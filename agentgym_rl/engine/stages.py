@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from agentgym_rl.algorithms.agentevol import Pool, keep_successes
+from agentgym_rl.algorithms import ALGORITHMS
 from agentgym_rl.algorithms.bc import learning_rate
-from agentgym_rl.algorithms.mixture import FixedMixture
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.data.panels import Panel
+from agentgym_rl.engine.cache import ClonedCache
 from agentgym_rl.engine.config import Config
-from agentgym_rl.engine.dataset import row
-from agentgym_rl.engine.metrics_log import MetricsLog
-from agentgym_rl.engine.run_folder import Interrupted, RunFolder, State
-from agentgym_rl.engine.trainer import AgentTrainer
-from agentgym_rl.envs import Task
-from agentgym_rl.eval.score import DECODINGS, score
-from agentgym_rl.rollout.supervised import Example, with_observations
+from agentgym_rl.engine.evaluation import VALIDATION, evaluate, labels, validation_success
+from agentgym_rl.engine.evolution import Evolution
+from agentgym_rl.engine.run_folder import Interrupted
+from agentgym_rl.engine.work import Work
+from agentgym_rl.eval.score import score
 
-Bar = Callable[[str, int, int], None]
-"""Shows progress: what, how many done, of how many."""
+Unit = Callable[[int], tuple[dict[str, float], list[Episode]]]
 
 
 def stage_names(config: Config) -> list[str]:
@@ -36,26 +31,10 @@ def stage_names(config: Config) -> list[str]:
 class Stages:
     """Runs the stages of a run from wherever its state stands."""
 
-    def __init__(
-        self,
-        config: Config,
-        trainer: AgentTrainer,
-        folder: RunFolder,
-        state: State,
-        log: MetricsLog,
-        *,
-        mixture: FixedMixture,
-        panels: dict[str, dict[str, Panel]],
-        experts: Sequence[Example],
-        bar: Bar,
-        stop: Callable[[], bool],
-    ) -> None:
-        self.config, self.trainer, self.folder, self.state, self.log = config, trainer, folder, state, log
-        self.mixture, self.panels = mixture, panels
-        self.experts = [with_observations(example, config.bc.observation_weight) for example in experts]
-        self.bar, self.stop = bar, stop
-        self.pool = Pool(config.algorithm.accumulate)
-        self.pool.load_state_dict(folder.load_pool(state.pool))
+    def __init__(self, work: Work, cache: ClonedCache | None) -> None:
+        self.work, self.cache = work, cache
+        self.config, self.trainer, self.state = work.config, work.trainer, work.state
+        self.evolution = Evolution(work) if work.config.algorithm.name == "agentevol" else None
 
     def run(self) -> None:
         """Run what is left.
@@ -64,57 +43,72 @@ class Stages:
             Interrupted: after saving, when ``stop`` says so.
         """
         names = stage_names(self.config)
-        if self.state.checkpoint is not None:
-            self.trainer.load(str(self.folder.checkpoints / self.state.checkpoint))
+        if self.state.mixture is not None:
+            self.work.mixture.load_state_dict(self.state.mixture)
+        self.trainer.restore(self.work.folder.checkpoint(self.state.checkpoint))
         self.trainer.global_steps = self.state.global_step
         while self.state.stage < len(names):
             self._stage(names[self.state.stage])
 
     def _stage(self, name: str) -> None:
+        state = self.state
+        if name == "bc" and state.unit == 0 and self.cache is not None and self.cache.recall(self.work):
+            return
         units, unit = self._units(name)
-        started = time.monotonic() - self.state.stage_wall_s
-        if self.state.unit == 0:
+        started = time.monotonic() - state.stage_wall_s
+        if state.unit == 0:
             self._enter(name)
-        for number in range(self.state.unit, units):
-            self.bar(name, number, units)
+            if name == "agentevol":
+                self._save(weights=False)  # an exploration resumes from here in its middle
+        every = self.config.run
+        for number in range(state.unit, units):
+            self.work.bar(name, number, units)
             begun = time.monotonic()
-            self.trainer.global_steps = self.state.global_step = self.state.global_step + 1
+            self.trainer.global_steps = state.global_step = state.global_step + 1
             metrics, episodes = unit(number)
             self._count(name, metrics, episodes, time.monotonic() - begun)
-            self.state.unit = number + 1
-            self.state.stage_wall_s = time.monotonic() - started
+            state.unit = number + 1
+            state.stage_wall_s = time.monotonic() - started
             last = number + 1 == units
-            every = self.config.run
             if not last and every.eval_every and (number + 1) % every.eval_every == 0:
-                self._evaluate(name)
-            if self.stop() or (not last and every.save_every and (number + 1) % every.save_every == 0):
-                self._save()
+                evaluate(self.work, name, VALIDATION if labels(self.work, VALIDATION) else None)
+            due = every.save_every and (number + 1) % every.save_every == 0
+            rounds = self.evolution if name == "agentevol" else None
+            if self.stop() or (not last and (due or (rounds is not None and rounds.ends_phase(number)))):
+                self._save(weights=rounds is None or rounds.learns(number))
             if self.stop():
                 raise Interrupted
-        self.bar(name, units, units)
-        result = self._evaluate(name)
-        self.state.results.append(
-            {
-                "name": name,
-                **result,
-                "episodes": self.state.stage_episodes,
-                "steps": units,
-                "wall_s": round(time.monotonic() - started, 1),
-            }
-        )
-        if name == "bc" or self.state.cloned is None:
-            self.state.cloned = f"global_step_{self.state.global_step}"
-        self.state.stage, self.state.unit, self.state.stage_wall_s, self.state.stage_episodes = (
-            self.state.stage + 1,
-            0,
-            0.0,
-            0,
-        )
-        self._save()
-        if self.stop() and self.state.stage < len(stage_names(self.config)):
+        self.work.bar(name, units, units)
+        self._finish(name, units, time.monotonic() - started)
+        if self.stop() and state.stage < len(stage_names(self.config)):
             raise Interrupted
 
-    def _units(self, name: str) -> tuple[int, Callable[[int], tuple[dict[str, float], list[Episode]]]]:
+    def _finish(self, name: str, units: int, seconds: float) -> None:
+        """Evaluate and save what a stage led to."""
+        state = self.state
+        panels = evaluate(self.work, name)
+        if labels(self.work, VALIDATION):
+            state.best = validation_success(self.work, panels)
+        state.results.append(
+            {
+                "name": name,
+                "panels": panels,
+                "episodes": state.stage_episodes,
+                "steps": self.config.algorithm.steps if name == "agentevol" else units,
+                "wall_s": round(seconds, 1),
+            }
+        )
+        if name == "bc" or state.cloned is None:
+            state.cloned = f"global_step_{state.global_step}"
+        state.stage, state.unit, state.stage_wall_s, state.stage_episodes = state.stage + 1, 0, 0.0, 0
+        self._save()
+        if name == "bc" and self.cache is not None:
+            self.cache.keep(self.work)
+
+    def stop(self) -> bool:
+        return self.work.stop()
+
+    def _units(self, name: str) -> tuple[int, Unit]:
         algorithm = self.config.algorithm
         if name == "untrained":
             return 0, self._clone
@@ -122,146 +116,102 @@ class Stages:
             return self.config.bc.epochs, self._clone
         if name == "control":
             return len(self.state.updates), self._control
-        return algorithm.steps, self._evolve if name == "agentevol" else self._reinforce
+        if self.evolution is not None:
+            return self.evolution.units, self.evolution.unit
+        return algorithm.steps, self._prefer if ALGORITHMS[name].preferences else self._reinforce
 
     def _enter(self, name: str) -> None:
         """What a stage starts from."""
+        algorithm = self.config.algorithm
         if name == "control":
-            self.trainer.load(str(self.folder.checkpoints / str(self.state.cloned)))
+            restarted = algorithm.name == "agentevol" and algorithm.restart_from == "base"
+            self.trainer.restore(None if restarted else self.work.folder.checkpoint(self.state.cloned))
         if name not in ("untrained", "bc"):
-            self.trainer.forget_optimizer(self.config.algorithm.lr)
+            self.trainer.forget_optimizer(algorithm.lr)
 
     # units
 
     def _clone(self, epoch: int) -> tuple[dict[str, float], list[Episode]]:
         bc = self.config.bc
         lr = learning_rate(bc.lr, epoch, bc.epochs)
-        metrics = self.trainer.imitate(self.experts, batch=bc.batch, lr=lr, seed=f"{self.config.seed}:bc:{epoch}")
-        self.trainer.publish()  # every epoch: an evaluation may follow any of them
+        metrics = self.trainer.imitate(self.work.experts, batch=bc.batch, lr=lr, seed=f"{self.config.seed}:bc:{epoch}")
+        if epoch + 1 == bc.epochs or self.config.run.eval_every:
+            self.trainer.publish()
         return metrics, []
-
-    def _evolve(self, number: int) -> tuple[dict[str, float], list[Episode]]:
-        algorithm = self.config.algorithm
-        rows = self._training_rows(self.state.global_step)
-        rows = [
-            one | {"index": index} for index, one in enumerate(one for one in rows for _ in range(algorithm.samples))
-        ]
-        episodes, examples = self._explore(rows, f"agentevol round {number + 1}: explore")
-        counted = [episode for episode in episodes if episode.ending.counts]
-        kept = keep_successes(counted, algorithm.max_per_task)
-        weight = self.config.bc.observation_weight
-        self.pool.add([with_observations(examples[index], weight) for index in kept])
-        data = [*self.experts, *self.pool.examples]
-        metrics: dict[str, float] = {"agentevol/kept": len(kept), "agentevol/pool": len(self.pool.examples)}
-        updates = 0
-        for epoch in range(algorithm.epochs):
-            self.bar(f"agentevol round {number + 1}: learn", epoch, algorithm.epochs)
-            lr = learning_rate(algorithm.lr, epoch, algorithm.epochs)
-            seed = f"{self.config.seed}:evolve:{number}:{epoch}"
-            metrics |= self.trainer.imitate(data, batch=algorithm.minibatch, lr=lr, seed=seed)
-            updates += int(metrics["supervised/updates"])
-        self.trainer.publish()
-        self.state.updates.append(updates)
-        return metrics, episodes
 
     def _reinforce(self, number: int) -> tuple[dict[str, float], list[Episode]]:
         algorithm = self.config.algorithm
-        self.trainer.rows = self._training_rows
+        self.trainer.rows = self.work.training_rows
+        # verl counts the critic's warm-up from the first step of all
+        self.trainer.config.trainer.critic_warmup = self.state.global_step - number + algorithm.critic_warmup
         metrics, episodes = self.trainer.reinforce(algorithm.lr)
-        self.state.updates.append(-(-algorithm.tasks // algorithm.minibatch) * algorithm.epochs)
+        self.work.mixture.learn(episodes)
+        updates = -(-algorithm.tasks // algorithm.minibatch) * algorithm.epochs
+        if number < algorithm.critic_warmup:
+            updates = 0
+        self.state.updates.append([updates, algorithm.lr, self.config.bc.batch])
+        return metrics, episodes
+
+    def _prefer(self, number: int) -> tuple[dict[str, float], list[Episode]]:
+        algorithm, step = self.config.algorithm, self.state.global_step
+        played = self.trainer.play(self.work.training_rows(step), validate=False, progress=self._progress("dpo: play"))
+        counted = [(episode, example) for episode, example in played if example is not None]
+        metrics = self.trainer.prefer(
+            [episode for episode, _ in counted],
+            [example for _, example in counted],
+            beta=algorithm.beta,
+            pairs_per_task=algorithm.pairs_per_task,
+            batch=algorithm.minibatch,
+            epochs=algorithm.epochs,
+            lr=algorithm.lr,
+            seed=f"{self.config.seed}:dpo:{step}",
+        )
+        self.trainer.publish()
+        episodes = [episode for episode, _ in played]
+        self.work.mixture.learn(episodes)
+        self.state.updates.append([metrics["dpo/updates"], algorithm.lr, self.config.bc.batch])
         return metrics, episodes
 
     def _control(self, number: int) -> tuple[dict[str, float], list[Episode]]:
-        """As many updates as the algorithm's unit took, on expert data alone."""
-        algorithm, metrics = self.config.algorithm, {}
-        epochs = algorithm.epochs if algorithm.name == "agentevol" else 1
-        for epoch in range(epochs):
-            wanted = self.state.updates[number]
-            share = wanted * (epoch + 1) // epochs - wanted * epoch // epochs
-            seed = f"{self.config.seed}:control:{number}:{epoch}"
-            lr = learning_rate(algorithm.lr, epoch, epochs)
-            batch = algorithm.minibatch if algorithm.name == "agentevol" else self.config.bc.batch
-            metrics = self.trainer.imitate(self.experts, batch=batch, lr=lr, seed=seed, updates=share)
-        self.trainer.publish()
+        """As many updates as the algorithm's unit took, at its learning rate, on expert data alone."""
+        updates, lr, batch = self.state.updates[number]
+        metrics = self.trainer.imitate(
+            self.work.experts,
+            batch=int(batch),
+            lr=lr,
+            seed=f"{self.config.seed}:control:{number}",
+            updates=int(updates),
+        )
+        if number + 1 == len(self.state.updates):
+            self.trainer.publish()
         return metrics, []
 
-    # rows and episodes
+    # records
 
-    def _training_rows(self, step: int) -> list[dict[str, Any]]:
-        tasks = self.mixture.draw(step, self.config.algorithm.tasks)
-        return [self._row(index, task, tags={"split": "train"}) for index, task in enumerate(tasks)]
-
-    def _row(self, index: int, task: Task, **fields: Any) -> dict[str, Any]:
-        return row(index, task, horizon=self.config.worlds[task.env].max_turns, seed=self.config.seed, **fields)
-
-    def _explore(self, rows: list[dict[str, Any]], what: str) -> tuple[list[Episode], list[Example]]:
-        rows = [one | {"__rollout_n__": 1} for one in rows]
-        return self.trainer.play(rows, validate=False, progress=lambda done, total: self.bar(what, done, total))
+    def _progress(self, what: str) -> Callable[[int, int], None]:
+        return lambda done, total: self.work.bar(what, done, total)
 
     def _count(self, name: str, metrics: dict[str, float], episodes: list[Episode], seconds: float) -> None:
         """Log a unit, its episodes and how its time was spent."""
-        self.state.episodes += len(episodes)
-        self.state.stage_episodes += len(episodes)
-        self.state.wall_s += seconds
-        metrics = {**metrics, "run/episodes": self.state.episodes, "run/wall_s": self.state.wall_s}
+        state = self.state
+        state.episodes += len(episodes)
+        state.stage_episodes += len(episodes)
+        state.wall_s += seconds
+        metrics = {**metrics, "run/episodes": state.episodes, "run/wall_s": state.wall_s}
         if episodes:
-            metrics |= self.mixture.metrics() | episode_metrics(episodes)
+            metrics |= self.work.mixture.metrics() | episode_metrics([one for one in episodes if not one.prefix_turns])
             metrics["rollout/episodes_per_s"] = len(episodes) / self.trainer.rollout_s
-            self.folder.write_episodes(f"step{self.state.global_step:06d}", episodes)
-        self.log.log(self.state.global_step, {f"stage/{name}": self.state.unit + 1, **metrics})
+            self.work.folder.write_episodes(f"step{state.global_step:06d}", episodes)
+        self.work.log.log(state.global_step, {f"stage/{name}": state.unit + 1, **metrics})
 
-    def _evaluate(self, name: str) -> dict[str, Any]:
-        """Play every panel, sampled and greedily, with the current weights."""
-        rows: list[dict[str, Any]] = []
-        for env, by_label in self.panels.items():
-            for label, panel in by_label.items():
-                samples = {"sampled": self.config.worlds[env].panels[label].samples, "greedy": 1}
-                for decoding in DECODINGS:
-                    tags = {"panel": label, "decoding": decoding}
-                    for item_id in panel.item_ids:
-                        for _ in range(samples[decoding]):
-                            rows.append(self._row(len(rows), Task.parse(item_id), decoding=decoding, tags=tags))
-        if not rows:
-            return {"val": {}, "panels": {}}
-        begun = time.monotonic()
-        rows = [one | {"__rollout_n__": 1} for one in rows]
-        episodes, _ = self.trainer.play(
-            rows, validate=True, progress=lambda done, total: self.bar(f"{name}: evaluate", done, total)
-        )
-        self.state.wall_s += time.monotonic() - begun
-        self.folder.write_episodes(f"val_{name}_step{self.state.global_step:06d}", episodes)
-        panels: dict[str, Any] = {}
-        metrics: dict[str, float] = {"run/episodes": self.state.episodes, "run/wall_s": self.state.wall_s}
-        for env, by_label in self.panels.items():
-            for label in by_label:
-                for decoding in DECODINGS:
-                    chosen = [
-                        episode
-                        for episode in episodes
-                        if (episode.env, episode.tags["panel"], episode.tags["decoding"]) == (env, label, decoding)
-                    ]
-                    result = score(chosen)
-                    panels.setdefault(label, {}).setdefault(env, {})[decoding] = result.to_dict()
-                    prefix = f"val/{label}/{env}/" + ("" if decoding == "sampled" else "greedy_")
-                    metrics |= {
-                        f"{prefix}success": result.success,
-                        f"{prefix}reward": result.reward,
-                        f"{prefix}turns": result.turns,
-                        f"{prefix}error_rate": result.error_rate,
-                    }
-        self.log.log(self.state.global_step, {f"stage/{name}": self.state.unit, **metrics})
-        first = {env: panels[next(iter(by_label))][env]["sampled"] for env, by_label in self.panels.items() if by_label}
-        return {"val": first, "panels": panels}
-
-    def _save(self) -> None:
-        """Weights and pool, then the state that names them."""
-        self.state.checkpoint = self.trainer.save()
-        if self.pool.examples:
-            self.state.pool = f"pool_{self.state.global_step:06d}.jsonl"
-            self.folder.save_pool(self.state.pool, list(self.pool.state_dict()))
-        self.folder.save_state(self.state)
-        if self.state.pool is not None:
-            self.folder.drop_pools(but=self.state.pool)
+    def _save(self, weights: bool = True) -> None:
+        """Weights where they changed, then the state that names them; last, what no state needs any more goes."""
+        state = self.state
+        if weights:
+            state.checkpoint = self.trainer.save()
+        state.mixture = self.work.mixture.state_dict()
+        self.work.folder.save_state(state)
+        self.work.folder.drop_leftovers(state)
 
 
 def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:

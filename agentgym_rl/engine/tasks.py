@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from random import Random
 
+from agentgym_rl.algorithms import ALGORITHMS
+from agentgym_rl.algorithms.mixture import Mixture, MixtureSettings, build
 from agentgym_rl.data.panels import Panel, sample, select
 from agentgym_rl.engine.config import Config, WorldConfig
 from agentgym_rl.envs import Task, TextEnv, make
@@ -29,6 +32,26 @@ def draw(pool: Sequence[int], env: str, n: int, seed: int) -> list[Task]:
     """At most ``n`` tasks of a pool, in a seeded order."""
     positions = Random(f"{env}:{seed}").sample(range(len(pool)), min(n, len(pool)))
     return [Task(env, pool[position]) for position in positions]
+
+
+def mixture(config: Config) -> Mixture:
+    """How the run's training episodes are shared among worlds and tasks.
+
+    Raises:
+        ValueError: names the key under ``mixture`` or the world that is wrong.
+    """
+    worlds = {name: open_world(config, name) for name in config.worlds}
+    fewest = 2 if ALGORITHMS[config.algorithm.name].grouped else 1
+    keys = asdict(config.mixture)
+    settings = MixtureSettings(**{**keys, "min_samples": max(fewest, config.mixture.min_samples)})
+    settings.bounds(config.algorithm.samples)
+    return build(
+        settings,
+        {name: training_pool(world, config.worlds[name]) for name, world in worlds.items()},
+        {name: world.share for name, world in config.worlds.items()},
+        config.seed,
+        lambda task: worlds[task.env].difficulty(task),
+    )
 
 
 def panels(config: Config) -> dict[str, dict[str, Panel]]:

@@ -66,7 +66,7 @@ def build(folder: Path, model: ModelConfig, texts: Iterator[str] | list[str], se
     core = Qwen2Tokenizer().backend_tokenizer  # splits text as it will when loaded by the model's type
     core.model = models.BPE()
     core.train_from_iterator(
-        [*texts, "system user assistant\n" * 100],
+        [*texts, "system\nuser\nassistant\n" * 100],
         trainers.BpeTrainer(
             vocab_size=model.vocabulary,
             special_tokens=[PAD, IM_START, IM_END],

@@ -7,28 +7,32 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from agentgym_rl.algorithms.mixture import FixedMixture
+from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.data.panels import Panel
 from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.engine import experts, preflight, tasks
-from agentgym_rl.engine.cluster import environment
 from agentgym_rl.engine.config import Config
+from agentgym_rl.engine.digest import digest
+from agentgym_rl.engine.environment import environment
 from agentgym_rl.engine.progress import Progress
-from agentgym_rl.engine.recipes import to_yaml
+from agentgym_rl.engine.recipes import identity
 from agentgym_rl.engine.run_folder import RunFolder, State, versions
+from agentgym_rl.engine.session import Session
 from agentgym_rl.eval.reference import reference
 
 
-def train(config: Config, console: Console) -> Path:
+def train(config: Config, console: Console, session: Session | None = None) -> Path:
     """Run or resume a run; returns its folder.
+
+    Args:
+        session: an engine to share with other runs; without one the run starts and ends its own.
 
     Raises:
         RecipeError, RunFolderError, FileNotFoundError, EnvError, ContextTooSmall, ValueError: found before Ray starts.
@@ -39,10 +43,8 @@ def train(config: Config, console: Console) -> Path:
     preflight.check_model(config)
     os.environ.update(environment(config.engine))
     panels = tasks.panels(config)
-    pools = {name: tasks.training_pool(tasks.open_world(config, name), world) for name, world in config.worlds.items()}
-    mixture = FixedMixture(pools, {name: world.share for name, world in config.worlds.items()}, config.seed)
-    resumable = replace(config, run=replace(config.run, resume=True))  # whether it resumes is no part of what a run is
-    folder = RunFolder(Path(config.run.dir), to_yaml(resumable), config.run.resume)
+    mixture = tasks.mixture(config)
+    folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume)
     state = folder.load_state()
     if folder.finished:
         console.print(f"{config.run.dir} holds this run, finished; choose another name or run.dir to run it again")
@@ -55,7 +57,8 @@ def train(config: Config, console: Console) -> Path:
             config, folder.path, lambda name, done, total: progress.bar(f"experts: {name}", done, total)
         )
         model = _model(config, folder, progress)
-        _run(config, folder, state, model, files, mixture, panels, progress)
+        with nullcontext(session) if session is not None else Session(several=False) as engine:
+            _run(config, folder, state, model, files, mixture, panels, progress, engine)
     return folder.path
 
 
@@ -65,11 +68,15 @@ def _model(config: Config, folder: RunFolder, progress: Progress) -> str:
         return config.model.path
     from agentgym_rl.engine import tiny
 
-    if not (folder.path / "model").is_dir():
+    home = folder.path / "model"
+    if config.run.cache is not None:
+        home = Path(config.run.cache).resolve() / f"model-{digest(config, cloned=False)}"
+    if not home.is_dir():
         progress.say("building the tiny model")
         texts = asyncio.run(tiny.corpus(config))
-        tiny.build(folder.path / "model", config.model, texts, config.seed)
-    return str(folder.path / "model")
+        home.parent.mkdir(parents=True, exist_ok=True)
+        tiny.build(home, config.model, texts, config.seed)
+    return str(home)
 
 
 def _run(
@@ -78,20 +85,22 @@ def _run(
     state: State,
     model: str,
     files: dict[str, Path],
-    mixture: FixedMixture,
+    mixture: Mixture,
     panels: dict[str, dict[str, Panel]],
     progress: Progress,
+    session: Session,
 ) -> None:
     # verl takes seconds to import; what can be wrong with a recipe was found before
     from verl.utils.config import validate_config
     from verl.utils.tokenizer import hf_tokenizer
 
-    from agentgym_rl.engine.cluster import cluster
-    from agentgym_rl.engine.launch import launch
+    from agentgym_rl.engine.cache import ClonedCache
     from agentgym_rl.engine.metrics_log import MetricsLog
     from agentgym_rl.engine.stages import Stages
     from agentgym_rl.engine.verl_config import verl_config
+    from agentgym_rl.engine.work import Work
     from agentgym_rl.rollout.builder import continuous_token_builder
+    from agentgym_rl.rollout.supervised import with_observations
 
     tokenizer = hf_tokenizer(model)
     builder = continuous_token_builder(model, tokenizer)
@@ -102,13 +111,16 @@ def _run(
     OmegaConf.resolve(settings)
     log = MetricsLog(folder.path, config, OmegaConf.to_container(OmegaConf.structured(config)), state.global_step)  # type: ignore[arg-type]
     try:
-        with cluster(settings, config.engine), _stop_on_interrupt(progress) as stop:
-            trainer = launch(settings, config.engine, progress.say)
-            stages = Stages(
-                config, trainer, folder, state, log, mixture=mixture, panels=panels, experts=examples,
-                bar=progress.bar, stop=stop.is_set,
+        with _stop_on_interrupt(progress) as stop:
+            base = config.algorithm.name == "agentevol" and config.algorithm.restart_from == "base"
+            trainer = session.trainer(settings, config.engine, progress, base=base)
+            work = Work(
+                config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=mixture, panels=panels,
+                experts=[with_observations(one, config.bc.observation_weight) for one in examples],
+                bar=progress.bar, say=progress.say, stop=stop.is_set,
             )  # fmt: skip
-            stages.run()
+            cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), config)
+            Stages(work, cache).run()
         summary = _summary(config, folder, state, panels)
         folder.write_summary(summary)
     finally:

@@ -6,10 +6,12 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import ray
+import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
 from verl.trainer.ppo.utils import Role
@@ -22,14 +24,26 @@ from verl.utils.debug import marked_timer
 from verl.utils.metric import reduce_metrics
 from verl.workers.utils.losses import ppo_loss, sft_loss
 
+from agentgym_rl.algorithms import dpo
+from agentgym_rl.algorithms.search import Played
 from agentgym_rl.data.episode import Episode
+from agentgym_rl.engine.advantages import Credit, add_steps, by_turn, value_places, without_lone
 from agentgym_rl.engine.buffer import EpisodeBuffer
+from agentgym_rl.engine.preference import Pair, dpo_loss, episode_log_probs, pair_batch
 from agentgym_rl.engine.supervised import order, to_batch
 from agentgym_rl.engine.worker import AgentWorker
 from agentgym_rl.rollout.supervised import Example, from_rollout
 
 Progress = Callable[[int, int], None]
 """Told of the tasks finished and of all tasks."""
+
+
+LOSSES = {"policy": ppo_loss, "supervised": sft_loss, "preference": dpo_loss}
+"""By the kind of step; the workers import them by name."""
+
+
+def _shifted(progress: Progress, before: int, total: int, done: int, _: int) -> None:
+    progress(before + done, total)
 
 
 @register_trainer("agentgym")
@@ -47,6 +61,7 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.timing_raw: dict[str, float] = {}
         self.curr_step_profile = False
         self._loss: str = "policy"
+        self._pristine = True
 
     # what verl's set-up asks
 
@@ -71,25 +86,50 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.agent_loop_manager = agent_loop_manager
 
     def play(
-        self, rows: Sequence[dict[str, Any]], *, validate: bool, progress: Progress | None = None
-    ) -> tuple[list[Episode], list[Example]]:
+        self,
+        rows: Sequence[dict[str, Any]],
+        *,
+        validate: bool,
+        progress: Progress | None = None,
+        take: Callable[[list[Played]], None] | None = None,
+        chunk: int | None = None,
+    ) -> list[Played]:
         """Play the episodes of the rows with the current weights.
 
+        Args:
+            rows: see :func:`agentgym_rl.engine.dataset.row`.
+            validate: keep them apart from training episodes.
+            progress: told while episodes are played; what it raises ends the play.
+            take: given every ``chunk`` finished rows while others are still played.
+            chunk: None waits for all.
+
         Returns:
-            All episodes, and the tokens of those that count, in the same order with the others left out.
+            All episodes with their tokens, in the order in which they finished.
         """
         batch = self._batch(rows, validate=validate)
         partition = "val" if validate else "train"
         tags = [{"is_prompt": True, "status": "pending", "global_steps": self.global_steps}] * len(batch)
         tq.kv_batch_put(keys=list(batch["uid"]), partition_id=partition, tags=tags)
-        self.replay_buffer.progress = progress
         begun = time.monotonic()
         self.agent_loop_manager.generate_sequences(batch)
-        sampled, _ = self.replay_buffer.sample(
-            global_steps=self.global_steps, partition_id=partition, batch_size=len(rows)
-        )
+        played: list[Played] = []
+        done = 0
+        with self.replay_buffer.exploring():
+            while done < len(rows):
+                if progress is not None:
+                    self.replay_buffer.progress = partial(_shifted, progress, done, len(rows))
+                size = min(chunk or len(rows), len(rows) - done)
+                finished = self._take_finished(partition, size)
+                done += size
+                played += finished
+                if take is not None:
+                    take(finished)
         self.rollout_s = time.monotonic() - begun
-        self.replay_buffer.progress = None
+        return played
+
+    def _take_finished(self, partition: str, size: int) -> list[Played]:
+        """Wait for ``size`` rows to finish and take their episodes and tokens."""
+        sampled, _ = self.replay_buffer.sample(global_steps=self.global_steps, partition_id=partition, batch_size=size)
         episodes = self.replay_buffer.take_episodes()
         examples: list[Example] = []
         if sampled.keys:
@@ -101,7 +141,8 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
                 for ids, mask in zip(data["input_ids"].unbind(), data["response_mask"].unbind(), strict=True)
             ]
             tq.kv_clear(keys=sampled.keys, partition_id=partition)
-        return episodes, examples
+        tokens = iter(examples)
+        return [(episode, next(tokens) if episode.ending.counts else None) for episode in episodes]
 
     def imitate(
         self, examples: Sequence[Example], *, batch: int, lr: float, seed: str, updates: int | None = None
@@ -133,6 +174,59 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
         return {key: float(value) for key, value in metrics.items()}, self.replay_buffer.take_episodes()
 
+    def prefer(
+        self,
+        episodes: Sequence[Episode],
+        examples: Sequence[Example],
+        *,
+        beta: float,
+        pairs_per_task: int,
+        batch: int,
+        epochs: int,
+        lr: float,
+        seed: str,
+    ) -> dict[str, float]:
+        """DPO on episodes that count and their tokens; the reference is the policy as it comes in.
+
+        Args:
+            batch: most pairs an update.
+            epochs: passes over the pairs.
+
+        Returns:
+            Means over all updates; ``dpo/pairs`` is 0 and nothing is learnt when no task was both solved and failed.
+        """
+        chosen = dpo.pairs(episodes, pairs_per_task, seed)
+        if not chosen:
+            return {"dpo/pairs": 0.0, "dpo/updates": 0.0}
+        pairs = [(examples[won], examples[lost]) for won, lost in chosen]
+        workers = self.config.trainer.nnodes * self.config.trainer.n_gpus_per_node
+        size = -(-min(batch, len(pairs)) // workers) * workers  # every worker takes an equal share of an update
+        reference = self._reference(pairs, size)
+        self._set_loss("preference")
+        self.actor_rollout_wg.set_learning_rate(lr)
+        passes: list[dict[str, float]] = []
+        updates = 0
+        for epoch in range(epochs):
+            places = order(len(pairs), size, f"{seed}:{epoch}")
+            data = pair_batch([pairs[place] for place in places], size)
+            data["ref_log_prob"] = reference[places].flatten()
+            tu.assign_non_tensor(data, beta=beta)
+            passes.append(reduce_metrics(dict(self.actor_rollout_wg.update_actor(data)["metrics"])))
+            updates += len(places) // size
+        mean = {
+            name: sum(float(one[name]) for one in passes) / epochs
+            for name in ("loss", "dpo/margin", "dpo/accuracy", "grad_norm")
+        }
+        return {
+            "dpo/pairs": float(len(pairs)),
+            "dpo/updates": float(updates),
+            "dpo/loss": mean["loss"],
+            "dpo/margin": mean["dpo/margin"],
+            "dpo/accuracy": mean["dpo/accuracy"],
+            "actor/grad_norm": mean["grad_norm"],
+            "actor/lr": lr,
+        }
+
     def publish(self) -> None:
         """Send the weights to the vLLM servers."""
         with marked_timer("update_weights", self.timing_raw):
@@ -147,14 +241,74 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         self._save_checkpoint()
         return f"global_step_{self.global_steps}"
 
-    def load(self, folder: str) -> None:
-        """Bring back weights and optimiser of a checkpoint folder in place, and publish them."""
-        self.actor_rollout_wg.load_checkpoint(local_path=f"{folder}/actor")
-        if self.use_critic:
-            self.critic_wg.load_checkpoint(local_path=f"{folder}/{Role.Critic}")
+    def remember_base(self) -> None:
+        """Keep the weights as loaded in the workers' memory, so that :meth:`restore` can bring them back."""
+        self.actor_rollout_wg.remember_base()
+
+    def restore(self, folder: Path | None) -> None:
+        """Bring back weights and optimiser of a checkpoint folder in place, or the weights as loaded; publish them.
+
+        Weights as loaded come without optimiser state; they must be remembered, unless nothing has changed them yet.
+        """
+        if folder is None and self._pristine:
+            return
+        if folder is None:
+            self.actor_rollout_wg.restore_base()
+        else:
+            self._pristine = False
+            self.actor_rollout_wg.load_checkpoint(local_path=str(folder / "actor"))
+            if self.use_critic and (folder / str(Role.Critic)).is_dir():
+                self.critic_wg.load_checkpoint(local_path=str(folder / str(Role.Critic)))
         self.publish()
 
+    def configure(self, config: DictConfig) -> None:
+        """Go on with another run's settings on the same workers; :mod:`agentgym_rl.engine.session` says which may."""
+        self.config = config
+        self._loss = ""
+
     # helpers
+
+    @property
+    def _credit(self) -> Credit:
+        return Credit.from_mapping(self.config.trainer.v1.agentgym)
+
+    def _balance_batch(
+        self, batch: Any, metrics: Any, logging_prefix: str = "global_seqlen", keep_minibatch: bool = False
+    ) -> Any:
+        """The first thing verl does with sampled episodes."""
+        if self._credit.grouped:
+            sampled = len(batch)
+            batch = without_lone(batch)
+            metrics["rollout/lone_episodes"] = sampled - len(batch)
+        return super()._balance_batch(batch, metrics, logging_prefix, keep_minibatch)
+
+    def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        batch, credit, algorithm = super()._compute_advantage(batch, metrics), self._credit, self.config.algorithm
+        if credit.step_weight:
+            metrics |= add_steps(
+                batch,
+                weight=credit.step_weight,
+                gamma=algorithm.gamma,
+                by_std=algorithm.norm_adv_by_std_in_grpo,
+            )
+        if credit.level == "turn":
+            by_turn(batch, gamma=algorithm.gamma, lam=algorithm.lam)
+        return batch
+
+    def _update_critic(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        if self._credit.level == "token":
+            return super()._update_critic(batch, metrics)
+        with value_places(batch):
+            return super()._update_critic(batch, metrics)
+
+    def _reference(self, pairs: Sequence[Pair], size: int) -> torch.Tensor:
+        """[pairs, 2]: the present policy's log-probabilities of pairs; ``size`` is a multiple of the workers."""
+        filled = [pairs[place % len(pairs)] for place in range(-(-len(pairs) // size) * size)]
+        data = pair_batch(filled, size)
+        tu.assign_non_tensor(data, compute_loss=False)
+        output = self.actor_rollout_wg.compute_log_prob(data)
+        sums = episode_log_probs(output["log_probs"], data["loss_mask"])
+        return sums.view(-1, 2)[: len(pairs)]
 
     def _batch(self, rows: Sequence[dict[str, Any]], *, validate: bool) -> Any:
         columns = collate_fn(list(rows))
@@ -167,8 +321,9 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _set_loss(self, kind: str) -> None:
         """The workers keep one loss; change it only when the kind of step changes."""
+        self._pristine = False
         if kind == self._loss:
             return
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-        self.actor_rollout_wg.set_loss_fn(partial(sft_loss if kind == "supervised" else ppo_loss, config=actor))
+        self.actor_rollout_wg.set_loss_fn(partial(LOSSES[kind], config=actor))
         self._loss = kind

@@ -152,6 +152,11 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "trainer.experiment_name": config.name,
         "trainer.logger": [],
         "trainer.v1.trainer_mode": "sync",
+        "trainer.v1.agentgym": {
+            "grouped": kind.grouped,
+            "step_weight": algorithm.step_weight if kind.step_level else 0.0,
+            "level": algorithm.level if kind.critic else "token",
+        },
         "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.buffer",
         "trainer.v1.sampler.custom_sampler.name": "EpisodeBuffer",
         "reward.num_workers": 0,  # episodes bring their reward

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import torch
+from torch.distributed.tensor import DTensor
 from verl.plugin.platform import get_platform
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import ActorRolloutRefWorker
@@ -14,6 +17,7 @@ class AgentWorker(ActorRolloutRefWorker):  # type: ignore[misc]
     """Runs every stage of a run in the same process, on the same weights."""
 
     _starting: Future[None] | None = None
+    _base: dict[str, torch.Tensor] | None = None
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self) -> None:
@@ -41,3 +45,25 @@ class AgentWorker(ActorRolloutRefWorker):  # type: ignore[misc]
         for group in engine.optimizer.param_groups:
             group["lr"] = group["initial_lr"] = lr
         engine.lr_scheduler.base_lrs = [lr] * len(engine.optimizer.param_groups)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def remember_base(self) -> None:
+        """Keep this worker's part of the weights in host memory."""
+        self._base = {name: local(weight).detach().cpu().clone() for name, weight in self._weights()}
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def restore_base(self) -> None:
+        """Put the remembered weights back in place and forget the optimiser's moments."""
+        assert self._base is not None, "the weights as loaded were not remembered"
+        with torch.no_grad():
+            for name, weight in self._weights():
+                local(weight).copy_(self._base[name])
+        self.actor.engine.optimizer.state.clear()
+
+    def _weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        yield from self.actor.engine.module.named_parameters()
+
+
+def local(weight: torch.Tensor) -> torch.Tensor:
+    """This worker's part of a weight."""
+    return weight.to_local() if isinstance(weight, DTensor) else weight

@@ -1,19 +1,35 @@
 """What AgentEvol learns from."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.agentevol import Pool, keep_successes
+from agentgym_rl.algorithms.agentevol import Pool
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.rollout.supervised import Example
 
 
-def episode(item_id, replies, success=True, ending=Ending.TERMINATED):
+def episode(item_id, replies, success=True, ending=Ending.TERMINATED, reward=None, env="counter"):
     turns = [Turn(response=reply, action=reply, observation="", reward=0.0, invalid=False) for reply in replies]
     return Episode(
-        env="counter", item_id=item_id, ending=ending, reward=float(success), success=success, horizon=9, turns=turns
-    )
+        env=env, item_id=item_id, ending=ending, reward=float(success) if reward is None else reward, success=success,
+        horizon=9, turns=turns, response_tokens=3 * len(turns),
+    )  # fmt: skip
+
+
+def examples(episodes):
+    """One for each episode, told apart by its first token."""
+    return [Example([index, 1, 2], [0.0, 1.0, 1.0]) for index in range(len(episodes))]
+
+
+def pool(accumulate=True, max_per_task=1, thresholds=None):
+    return Pool(accumulate=accumulate, max_per_task=max_per_task, thresholds=thresholds or {})
+
+
+def kept(filled):
+    return [success.example.input_ids[0] for success in filled.successes]
 
 
 def test_successes_shortest_first_no_two_alike():
@@ -25,10 +41,11 @@ def test_successes_shortest_first_no_two_alike():
         episode("b", ["x", "y"]),  # the same replies, another task
         episode("b", ["q"], ending=Ending.TIMEOUT),
     ]
-    assert keep_successes(played, max_per_task=1) == [2, 4]
-    assert keep_successes(played, max_per_task=5) == [0, 2, 4]
-    assert keep_successes(played, max_per_task=0) == []
-    assert keep_successes([], max_per_task=1) == []
+    for most, expected in ((1, [2, 4]), (5, [0, 2, 4]), (0, [])):
+        filled = pool(max_per_task=most)
+        filled.add(1, played, examples(played))
+        assert kept(filled) == expected
+    assert pool().add(1, [], []) == {"agentevol/kept": 0, "agentevol/pool": 0}
 
 
 EPISODES = st.lists(
@@ -45,23 +62,84 @@ EPISODES = st.lists(
 
 @given(EPISODES, st.integers(1, 3))
 def test_what_is_kept(played, most):
-    kept = keep_successes(played, most)
-    assert kept == sorted(set(kept))
-    assert all(played[index].success and played[index].ending.counts for index in kept)
+    filled = pool(max_per_task=most)
+    filled.add(1, played, examples(played))
+    indices = kept(filled)
+    assert indices == sorted(set(indices))
+    assert all(played[index].success and played[index].ending.counts for index in indices)
     for item_id in "ab":
         good = [one for one in played if one.item_id == item_id and one.success and one.ending.counts]
         different = {tuple(turn.response for turn in one.turns) for one in good}
-        chosen = [tuple(turn.response for turn in played[index].turns) for index in kept if played[index] in good]
+        chosen = [success.replies for success in filled.successes if success.item_id == item_id]
         assert len(chosen) == len(set(chosen)) == min(most, len(different))
         assert sorted(map(len, chosen)) == sorted(map(len, different))[:most]
 
 
-@pytest.mark.parametrize(("accumulate", "left"), [(True, [1, 2]), (False, [2])])
-def test_the_pool_accumulates_or_forgets(accumulate, left):
-    pool = Pool(accumulate)
-    for token in (1, 2):
-        pool.add([Example([0, token], [0.0, 1.0])])
-    assert [example.input_ids[1] for example in pool.examples] == left
-    again = Pool(accumulate)
-    again.load_state_dict(pool.state_dict())
-    assert again.examples == pool.examples
+def test_a_threshold_of_ones_own_replaces_the_worlds_rule():
+    played = [
+        episode("a", ["x"], success=False, reward=0.4),
+        episode("b", ["x"], success=True, reward=0.6),
+        episode("c", ["x"], success=False, reward=0.4, env="other"),
+    ]
+    filled = pool(thresholds={"counter": 0.3})
+    filled.add(1, played, examples(played))
+    assert kept(filled) == [0, 1]
+    filled = pool(thresholds={"counter": 0.6})
+    filled.add(1, played, examples(played))
+    assert kept(filled) == []
+
+
+def test_rewards_that_are_not_binary_weigh_the_loss():
+    played = [episode("a", ["x"], reward=0.25), episode("b", ["x"], reward=1.0)]
+    filled = pool()
+    filled.add(1, played, examples(played))
+    assert [success.weighted.loss_weight for success in filled.successes] == [[0.0, 0.25, 0.25], [0.0, 1.0, 1.0]]
+    assert [success.example.loss_weight for success in filled.successes] == [[0.0, 1.0, 1.0]] * 2
+
+
+@pytest.mark.parametrize(("accumulate", "rounds"), [(True, [1, 2]), (False, [2])])
+def test_the_pool_accumulates_or_forgets_and_survives_a_file(accumulate, rounds):
+    filled = pool(accumulate)
+    filled.add(1, [episode("a", ["x"])], [Example([7], [0.0])])
+    filled.add(2, [episode("b", ["x"])], [Example([8], [0.0])])
+    assert [success.round for success in filled.successes] == rounds
+    assert filled.solved == {"a", "b"}
+    again = pool(accumulate)
+    again.load_state_dict(json.loads(json.dumps(filled.state_dict())))
+    assert again.successes == filled.successes
+    assert again.solved == filled.solved
+
+
+def test_a_trajectory_found_again_is_learnt_once():
+    filled = pool()
+    for number in (1, 2):
+        filled.add(number, [episode("a", ["x"])], [Example([7], [0.0])])
+    assert len(filled.successes) == 1
+    forgetful = pool(accumulate=False)
+    for number in (1, 2):
+        forgetful.add(number, [episode("a", ["x"])], [Example([7], [0.0])])
+    assert [success.round for success in forgetful.successes] == [2]
+
+
+def test_what_a_round_logs():
+    filled = pool()
+    filled.add(1, [episode("a", ["x"])], [Example([7], [0.0])])
+    played = [
+        episode("a", ["x", "y"]),
+        episode("a", ["x"], success=False),
+        episode("b", ["x"]),
+        episode("c", ["x"], env="other", success=False),
+    ]
+    assert filled.add(2, played, examples(played)) == {
+        "agentevol/kept": 2,
+        "agentevol/pool": 3,
+        "agentevol/counter/explored": 3,
+        "agentevol/counter/kept": 2,
+        "agentevol/counter/new_tasks": 1,
+        "agentevol/counter/tokens": 12,
+        "agentevol/other/explored": 1,
+        "agentevol/other/kept": 0,
+        "agentevol/other/new_tasks": 0,
+        "agentevol/other/tokens": 3,
+    }
+    assert [success.item_id for success in filled.of_round(2)] == ["a", "b"]

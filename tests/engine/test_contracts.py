@@ -171,7 +171,15 @@ def test_overrides_take_what_verl_passes(ours, theirs):
 
 def test_our_methods_are_new_to_verl_or_meant_as_overrides():
     meant = {
-        AgentTrainer: {"__init__", "_init_resource_pool_mgr", "_next_train_batch", "_load_checkpoint"},
+        AgentTrainer: {
+            "__init__",
+            "_init_resource_pool_mgr",
+            "_next_train_batch",
+            "_load_checkpoint",
+            "_balance_batch",
+            "_compute_advantage",
+            "_update_critic",
+        },
         EpisodeBuffer: {"__init__", "_wait_for_next_poll", "_materialize_batch"},
         AgentWorker: {"init_model"},
     }
@@ -367,6 +375,7 @@ def test_failed_episodes_leave_the_batch_and_are_counted(monkeypatch):
 
 ADDITIONS = {
     "data.agentgym": "read by our agent loop",
+    "trainer.v1.agentgym": "read by our trainer",
     "data.agentgym_worlds": "read by our agent loop",
     "actor_rollout_ref.rollout.enable_sleep_mode": "a field of RolloutConfig",
     "actor_rollout_ref.actor.fsdp_config.mixed_precision": "a field of FSDPEngineConfig",

@@ -27,12 +27,15 @@ def refused(*arguments):
         (["experiment=countr"], "experiment/countr"),
         (["experiment=counter", "bc.epoch=3"], "bc.epoch"),
         (["experiment=counter", "bc.epochs=three"], "bc.epochs"),
-        (["experiment=counter", "algorithm.name=dpo"], "algorithm.name='dpo' is unknown"),
+        (["experiment=counter", "algorithm.name=dqn"], "algorithm.name='dqn' is unknown"),
         (["experiment=counter", "worlds.counter.split=trian"], "counter has no split 'trian'; it has: train, test"),
         (["experiment=counter", "worlds.counter.panels.test.split=tset"], "tset"),
         (["experiment=counter", "worlds.counter.panels.test.n=11"], "11"),
         (["experiment=counter", "worlds.counter.experts=41"], "41"),
-        (["experiment=counter", "worlds.counter.share=0"], "shares must not be negative and not all 0"),
+        (["experiment=counter", "worlds.counter.share=0"], "share must be finite, not negative and not all 0"),
+        (["experiment=counter", "mixture.type=shaken"], "mixture.type='shaken' is unknown; choose uniform"),
+        (["experiment=counter", "mixture=dynamic", "mixture.floor=2"], "mixture.floor=2.0 must be above 0"),
+        (["experiment=counter", "mixture.tasks=task", "algorithm.samples=1"], "mixture.min_samples=2 is more than"),
         (["experiment=counter", "worlds.counter.expert_file=/nowhere/experts.json"], "worlds.counter.expert_file"),
         (["experiment=counter", "model.path=/nowhere/model"], "model.path=/nowhere/model does not exist"),
         (["experiment=counter", "model.path=./model"], "model.path=./model does not exist"),
@@ -62,7 +65,7 @@ def test_train_refuses(arguments, says, tmp_path):
     ],
 )
 def test_train_refuses_with_a_model_at_hand(override, says, toy_recipes):
-    extra = ["model.prompt_tokens=40"] if "response" in override else []
+    extra = ["model.prompt_tokens=30"] if "response" in override else []
     assert says in refused("train", "experiment=counter", override, *extra)
     assert not (toy_recipes / "summary.json").exists()
 

@@ -13,25 +13,75 @@ from agentgym_rl.cli import app
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine import launch, recipes
 from agentgym_rl.engine.config import EngineConfig
+from agentgym_rl.engine.journal import Journal
 from agentgym_rl.engine.metrics_log import MetricsLog, read
 from agentgym_rl.engine.run_folder import RunFolder, RunFolderError, State, versions
 from agentgym_rl.engine.train import train
+from agentgym_rl.rollout.supervised import Example
 
-STATE = State(stage=1, unit=2, global_step=5, checkpoint="global_step_5", cloned="global_step_3", updates=[4, 4],
-              episodes=64, wall_s=12.5, results=[{"name": "untrained", "val": {}}])  # fmt: skip
+STATE = State(
+    stage=1,
+    unit=2,
+    global_step=5,
+    checkpoint="global_step_5",
+    cloned="global_step_3",
+    updates=[[4, 1e-3, 2], [4, 1e-4, 2]],
+    pool="pool_000005.jsonl",
+    episodes=64,
+    wall_s=12.5,
+    results=[{"name": "untrained", "panels": {}}],
+)
 
 
 def test_a_state_comes_back(tmp_path):
     folder = RunFolder(tmp_path / "run", "a: 1\n", resume=True)
-    assert (folder.resumed, folder.load_state(), folder.load_pool(None)) == (False, State(), [])
+    assert (folder.resumed, folder.load_state()) == (False, State())
     folder.save_state(STATE)
-    folder.save_pool("pool_000001.jsonl", [{"input_ids": [1, 2], "loss_weight": [0.0, 1.0]}])
     again = RunFolder(tmp_path / "run", "a: 1\n", resume=True)
     assert again.resumed and again.load_state() == STATE
-    assert again.load_pool("pool_000001.jsonl") == [{"input_ids": [1, 2], "loss_weight": [0.0, 1.0]}]
     assert not again.finished
     again.write_summary({"stages": []})
     assert again.finished and RunFolder(tmp_path / "run", "a: 1\n", resume=True).finished
+
+
+def test_pools_and_journals_last_as_long_as_the_state_needs_them(tmp_path):
+    folder = RunFolder(tmp_path, "a: 1\n", resume=True)
+    rows = [{"input_ids": [1, 2], "loss_weight": [0.0, 1.0]}]
+    assert [folder.save_pool(step, rows) for step in (4, 5)] == ["pool_000004.jsonl", "pool_000005.jsonl"]
+    for step in (5, 6):
+        Journal(folder.journal(step)).close()
+    folder.drop_leftovers(STATE)
+    assert folder.load_pool("pool_000005.jsonl") == rows
+    assert not (tmp_path / "pool_000004.jsonl").exists()
+    assert not folder.journal(5).exists() and folder.journal(6).exists()
+
+
+def test_a_journal_outlives_a_kill(tmp_path):
+    def episode(index):
+        return Episode(env="counter", item_id="counter_1", ending=Ending.TERMINATED, reward=1.0, success=True,
+                       horizon=3, tags={"index": index})  # fmt: skip
+
+    path = tmp_path / "exploring" / "step000007.jsonl"
+    journal = Journal(path)
+    journal.add((episode(4), Example([1, 2], [0.0, 1.0])))
+    journal.add((episode(2), None))
+    with path.open("a") as file:
+        file.write('{"episode": {"env"')  # the process died while it wrote
+    again = Journal(path)
+    assert again.played == {4: (episode(4), Example([1, 2], [0.0, 1.0])), 2: (episode(2), None)}
+    again.add((episode(0), None))
+    assert sorted(Journal(path).played) == [0, 2, 4]
+
+
+def test_a_checkpoint_is_found_or_missed(tmp_path):
+    folder = RunFolder(tmp_path / "run", "a: 1\n", resume=True)
+    (folder.checkpoints / "global_step_5").mkdir(parents=True)
+    (tmp_path / "cached").mkdir()
+    assert folder.checkpoint(None) is None
+    assert folder.checkpoint("global_step_5") == folder.checkpoints / "global_step_5"
+    assert folder.checkpoint(str(tmp_path / "cached")) == tmp_path / "cached"
+    with pytest.raises(RunFolderError, match="global_step_6 is gone"):
+        folder.checkpoint("global_step_6")
 
 
 def test_a_folder_of_another_run(tmp_path):
@@ -100,7 +150,7 @@ def test_versions_name_what_a_result_depends_on():
 def started(folder, *overrides):
     """A run of the toy experiment that got as far as its first checkpoint."""
     config = recipes.load(["experiment=counter", *overrides])
-    RunFolder(folder, recipes.to_yaml(config), resume=True).save_state(STATE)
+    RunFolder(folder, recipes.identity(config), resume=True).save_state(STATE)
 
 
 def command(*overrides):

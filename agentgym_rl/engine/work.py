@@ -1,0 +1,58 @@
+"""What every stage of a run works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym_rl.algorithms.mixture import Mixture
+from agentgym_rl.data.panels import Panel
+from agentgym_rl.engine.config import Config
+from agentgym_rl.engine.dataset import row
+from agentgym_rl.engine.metrics_log import MetricsLog
+from agentgym_rl.engine.run_folder import RunFolder, State
+from agentgym_rl.engine.trainer import AgentTrainer
+from agentgym_rl.envs import Task
+from agentgym_rl.rollout.supervised import Example
+
+Bar = Callable[[str, int, int], None]
+"""Shows progress: what, how many done, of how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One run in progress."""
+
+    config: Config
+    trainer: AgentTrainer
+    folder: RunFolder
+    state: State
+    log: MetricsLog
+    mixture: Mixture
+    panels: dict[str, dict[str, Panel]]
+    """By world and label."""
+    experts: Sequence[Example]
+    """Expert data D_s as tokens."""
+    bar: Bar
+    say: Callable[[str], None]
+    stop: Callable[[], bool]
+    """Whether the user asked to stop."""
+
+    def training_rows(self, step: int) -> list[dict[str, Any]]:
+        """The tasks of a training step, each with its number of episodes."""
+        algorithm = self.config.algorithm
+        draws = self.mixture.draw(step, algorithm.tasks, algorithm.samples)
+        return [self.training_row(index, draw.task, __rollout_n__=draw.samples) for index, draw in enumerate(draws)]
+
+    def training_row(self, index: int, task: Task, **fields: Any) -> dict[str, Any]:
+        """One training episode; its tags say which row it was."""
+        world = self.config.worlds[task.env]
+        horizon = world.max_turns if world.train_turns is None else world.train_turns
+        tags = {"split": "train", "index": index, **fields.pop("tags", {})}
+        return row(index, task, horizon=horizon, seed=self.config.seed, tags=tags, **fields)
+
+    def panel_row(self, index: int, task: Task, **fields: Any) -> dict[str, Any]:
+        """One evaluation episode."""
+        horizon = self.config.worlds[task.env].max_turns
+        return row(index, task, horizon=horizon, seed=self.config.seed, __rollout_n__=1, **fields)

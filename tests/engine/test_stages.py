@@ -1,0 +1,257 @@
+"""Stages of a run over a scripted trainer: what is played, learnt, saved, resumed and rolled back.
+
+The trainer plays episodes by rule and keeps its weights as a list of what was done to them; the real one is tested with
+``-m e2e``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from agentgym_rl.data import agenttraj
+from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.data.files import write_text
+from agentgym_rl.engine import recipes, tasks
+from agentgym_rl.engine.cache import ClonedCache
+from agentgym_rl.engine.config import PanelConfig
+from agentgym_rl.engine.digest import digest
+from agentgym_rl.engine.metrics_log import MetricsLog, read
+from agentgym_rl.engine.run_folder import Interrupted, RunFolder
+from agentgym_rl.engine.stages import Stages
+from agentgym_rl.engine.work import Work
+from agentgym_rl.rollout.supervised import Example
+
+PANEL = 4
+"""Tasks of the recipe's panel."""
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class ScriptedTrainer:
+    """Succeeds at tasks with an even index when sampled; ``val_success`` gives the success of later evaluations."""
+
+    def __init__(self, checkpoints: Path, val_success: list[float] | None = None) -> None:
+        self.checkpoints = checkpoints
+        self.weights: list[str] = []
+        self.global_steps = 0
+        self.rollout_s = 1.0
+        self.played: list[list[str]] = []
+        self.val_success = val_success or []
+        self.die_after: int | None = None
+        self.restored: list[str | None] = []
+
+    def play(self, rows, *, validate, progress=None, take=None, chunk=None):
+        self.played.append([row["item_id"] for row in rows])
+        rate = self.val_success.pop(0) if validate and self.val_success else 0.5
+        result = []
+        for number, row in enumerate(rows):
+            won = number % PANEL < rate * PANEL if validate else int(row["item_id"].split("_")[1]) % 2 == 0
+            episode = Episode(
+                env="counter", item_id=row["item_id"], ending=Ending.TERMINATED, reward=float(won), success=won,
+                horizon=row["horizon"] or 5, tags=row["tags"], response_tokens=2,
+                messages=[{"role": "system", "content": "say N"}, {"role": "user", "content": row["item_id"]},
+                          {"role": "assistant", "content": f"say {row['index']}"}],
+                turns=[Turn(response=f"say {row['index']}", action="say", observation="", reward=0.0, invalid=False)],
+            )  # fmt: skip
+            result.append((episode, Example([1, row["index"]], [0.0, 1.0])))
+            if take is not None and (len(result) % chunk == 0 or len(result) == len(rows)):
+                take(result[-(len(result) % chunk or chunk) :])
+            if progress is not None:
+                progress(len(result), len(rows))
+            if self.die_after == len(result) and take is not None:
+                raise Killed
+        return result
+
+    def imitate(self, examples, *, batch, lr, seed, updates=None):
+        updates = -(-len(examples) // batch) if updates is None else updates
+        self.weights.append(f"imitate {len(examples)} x{updates}")
+        return {"supervised/updates": updates, "supervised/loss": 1.0}
+
+    def publish(self):
+        pass
+
+    def forget_optimizer(self, lr):
+        pass
+
+    def restore(self, folder):
+        self.restored.append(None if folder is None else folder.name)
+        self.weights = [] if folder is None else json.loads((folder / "weights.json").read_text())
+
+    def save(self):
+        name = f"global_step_{self.global_steps}"
+        write_text(self.checkpoints / name / "weights.json", json.dumps(self.weights))
+        return name
+
+
+@pytest.fixture
+def run(toy_recipes):
+    """Start or resume the run of some overrides; gives the trainer and the finished stages."""
+
+    def start(*overrides, val_success=None, die_after=None, stop=lambda: False, name="a", panel=None):
+        folder_path = toy_recipes / name
+        config = recipes.load(["experiment=counter", f"run.dir={folder_path}", "bc.epochs=2", *overrides])
+        if panel is not None:
+            config.worlds["counter"].panels["choose"] = panel
+        folder = RunFolder(folder_path, recipes.identity(config), resume=True)
+        state = folder.load_state()
+        trainer = ScriptedTrainer(folder.checkpoints, val_success)
+        trainer.die_after = die_after
+        log = MetricsLog(folder.path, config, OmegaConf.to_container(OmegaConf.structured(config)), state.global_step)
+        said: list[str] = []
+        work = Work(
+            config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=tasks.mixture(config),
+            panels=tasks.panels(config), experts=[Example([1, 2], [0.0, 1.0])] * 8, bar=lambda *_: None,
+            say=said.append, stop=stop,
+        )  # fmt: skip
+        cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), config)
+        trainer.said, trainer.folder, trainer.state = said, folder, state
+        trainer.stages = Stages(work, cache)
+        try:
+            trainer.stages.run()
+        finally:
+            log.close()
+        return trainer
+
+    return start
+
+
+EVOLVE = ("algorithm=agentevol", "algorithm.steps=2", "algorithm.epochs=2", "algorithm.tasks=8", "algorithm.samples=2",
+          "algorithm.minibatch=4")  # fmt: skip
+
+
+def kept(trainer):
+    """How many successes each round kept."""
+    return [row["agentevol/kept"] for row in read(trainer.folder.path) if "agentevol/kept" in row]
+
+
+def test_rounds_restart_from_the_base_and_learn_from_their_own_successes(run):
+    trainer = run(*EVOLVE, "run.control=true")
+    assert [result["name"] for result in trainer.state.results] == ["untrained", "bc", "agentevol", "control"]
+    one, two = kept(trainer)
+    agentevol = json.loads((trainer.folder.checkpoint("global_step_8") / "weights.json").read_text())
+    updates = -(-(8 + two) // 4)
+    assert agentevol == [f"imitate {8 + two} x{updates}"] * 2, "only the last round's learning is in the weights"
+    # the control: from the base too, as many updates, expert data alone
+    assert trainer.weights == [f"imitate 8 x{updates}"] * 2
+    assert trainer.state.results[2]["episodes"] == 2 * 16
+    assert trainer.state.results[2]["steps"] == 2
+    rows = [row for row in read(trainer.folder.path) if "stage/agentevol" in row]
+    explored = [row for row in rows if "agentevol/explore_s" in row]
+    assert [row["agentevol/counter/explored"] for row in explored] == [16, 16]
+    assert explored[0]["agentevol/counter/new_tasks"] == one
+    assert all(row["env/counter/share"] == 1.0 for row in explored)
+
+
+def test_rounds_may_go_on_from_the_present_weights_and_accumulate(run):
+    trainer = run(*EVOLVE, "algorithm.restart_from=current", "algorithm.accumulate=true", "run.control=true")
+    one, two = kept(trainer)
+    agentevol = json.loads((trainer.folder.checkpoint("global_step_8") / "weights.json").read_text())
+    first, both = -(-(8 + one) // 4), -(-(8 + one + two) // 4)
+    learnt = [f"imitate {8 + one} x{first}"] * 2 + [f"imitate {8 + one + two} x{both}"] * 2
+    assert agentevol == ["imitate 8 x2"] * 2 + learnt
+    assert trainer.weights == ["imitate 8 x2"] * 2 + [f"imitate 8 x{n}" for n in (first, first, both, both)]
+
+
+def test_successes_are_files_that_another_run_can_clone(run):
+    trainer = run(*EVOLVE)
+    counts = []
+    for number in (1, 2):
+        trajectories = agenttraj.read(trainer.folder.path / "successes" / f"counter_round{number}.json")
+        counts.append(len(trajectories))
+        assert all(int(one.item_id.split("_")[1]) % 2 == 0 and one.loss == (None, None, True) for one in trajectories)
+    assert counts == kept(trainer)
+
+
+def test_a_killed_exploration_keeps_its_finished_episodes(run):
+    whole = run(*EVOLVE, "algorithm.tasks=40", name="whole")
+    with pytest.raises(Killed):
+        run(*EVOLVE, "algorithm.tasks=40", die_after=70)
+    again = run(*EVOLVE, "algorithm.tasks=40")
+    assert again.said == ["round 1: 64 episodes are kept from before the stop"]
+    explored = [items for items in again.played if len(items) > 8]
+    assert [len(items) for items in explored] == [16, 80]
+    assert kept(again) == kept(whole)
+    assert again.weights == whole.weights
+    assert again.state.episodes == whole.state.episodes
+    assert list((again.folder.path / "exploring").iterdir()) == []
+    assert again.folder.read_episodes("step000003") == whole.folder.read_episodes("step000003")
+
+
+def test_ctrl_c_in_the_middle_of_an_exploration_and_of_learning(run):
+    whole = run(*EVOLVE, "algorithm.tasks=40", name="whole")
+    calls = {"n": 0}
+
+    def stop_after(n):
+        calls["n"] = 0
+
+        def stop():
+            calls["n"] += 1
+            return calls["n"] > n
+
+        return stop
+
+    stops = 0
+    for patience in (7, 60, 100, 3, 3, 3):  # in cloning, exploring and learning
+        try:
+            trainer = run(*EVOLVE, "algorithm.tasks=40", stop=stop_after(patience))
+        except Interrupted:
+            stops += 1
+    assert stops >= 4
+    trainer = run(*EVOLVE, "algorithm.tasks=40")
+    assert trainer.weights == whole.weights
+    assert kept(trainer) == kept(whole)
+
+
+def test_a_round_that_lowers_validation_success_is_undone(run):
+    gate = (*EVOLVE, "algorithm.keep_best=true", "algorithm.restart_from=current", "run.evaluate_untrained=false",
+            "worlds.counter.panels.test.role=validation")  # fmt: skip
+    # after cloning, round 1 better, round 2 worse, the end of the stage
+    trainer = run(*gate, val_success=[0.5, 0.75, 0.25, 0.75])
+    rows = [row for row in read(trainer.folder.path) if "agentevol/validation" in row]
+    assert [(row["agentevol/validation"], row["agentevol/undone"]) for row in rows] == [(0.75, 0.0), (0.25, 1.0)]
+    assert "round 2 lowered validation success" in " ".join(trainer.said)
+    one = kept(trainer)[0]
+    assert trainer.weights == ["imitate 8 x2"] * 2 + [f"imitate {8 + one} x{-(-(8 + one) // 4)}"] * 2
+    assert trainer.restored[-1] == "global_step_5", "where round 2 began"
+    # without the gate a worse round stays
+    trainer = run(*gate, "algorithm.keep_best=false", val_success=[0.5, 0.75, 0.25, 0.75], name="open")
+    assert len(trainer.weights) == 6
+
+
+def test_validation_panels_are_played_each_round_and_test_panels_at_the_end(run):
+    panel = PanelConfig(split="test", n=3, role="validation")
+    trainer = run(*EVOLVE, "run.evaluate_untrained=false", panel=panel)
+    # cloning: both panels, twice (sampled and greedy); each round: validation alone; the end: both
+    assert [len(items) for items in trainer.played] == [14, 16, 6, 16, 6, 14]
+
+
+def test_cloned_weights_are_shared_between_runs_that_differ_in_what_follows(run, tmp_path):
+    cache = f"run.cache={tmp_path}/cache"
+    first = run(*EVOLVE, cache, name="first")
+    second = run("algorithm=agentevol", "algorithm.steps=1", "algorithm.lr=1e-4", cache, name="second")
+    assert [len(trainer.played) for trainer in (first, second)] == [1 + 1 + 2 + 1, 1 + 1 + 1]
+    assert second.state.results[1] == first.state.results[1]
+    assert "cloned weights of counter taken from" in second.said[0]
+    assert second.restored[1] == "checkpoint"
+    assert [row["step"] for row in read(second.folder.path) if "stage/bc" in row] == [1, 2, 2]
+    other = run(*EVOLVE, cache, "bc.lr=1e-3", name="other")
+    assert len(other.played) == 5, "other settings are cloned anew"
+    shutil.rmtree(tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_what_cloned_weights_depend_on(toy_recipes):
+    def of(*overrides, cloned=True):
+        return digest(recipes.load(["experiment=counter", *overrides]), cloned=cloned)
+
+    assert of() == of("algorithm=ppo", "mixture=dynamic", "worlds.counter.share=0.5", "name=other")
+    changes = ("seed=1", "bc.lr=1", "worlds.counter.experts=2", "worlds.counter.panels.test.n=3", "model.width=32")
+    assert len({of(), *map(of, changes)}) == 1 + len(changes)
+    assert of(cloned=False) == of("bc.lr=1", cloned=False) != of("seed=1", cloned=False)
