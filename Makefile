@@ -14,8 +14,8 @@ setup: $(READY)  ## install into .venv, with CPU builds of torch and vLLM (PYTHO
 $(READY): pyproject.toml $(wildcard constraints/*.txt) scripts/setup_cpu.sh scripts/check_cpu.py
 	@PYTHON="$(PYTHON)" scripts/setup_cpu.sh
 
-demo: setup  ## train a tiny model on this machine: cloning, AgentEvol, control; ends with a table and a picture
-	$(BIN)/agentgym-rl train experiment=demo
+demo: setup  ## train a tiny model on this machine: cloning, then AgentEvol with a control, and GRPO; ends with a table
+	$(BIN)/agentgym-rl train -m experiment=demo algorithm=agentevol,grpo
 
 test: setup  ## run the test suite without the engine
 	$(BIN)/python -m pytest

@@ -1,7 +1,7 @@
 """The orderings of the published tables at tiny scale, on the real engine: which arm is better, with intervals.
 
 Every arm starts from the same cloned weights of its seed (``recipes/experiment/ablation.yaml``: three worlds, a tiny
-model) and plays 960 training episodes; panels are 100 tasks a world that no choice of settings has seen. Finished runs
+model) and plays 640 training episodes; panels are 100 tasks a world that no choice of settings has seen. Finished runs
 are kept, an interrupted one goes on, so the command can be stopped and repeated.
 
     python benchmarks/evidence.py                    # all arms, seeds 0-4; hours on two cores
@@ -35,18 +35,21 @@ from agentgym_rl.eval.intervals import sign_flip_p, student
 
 HERE = Path(__file__).resolve().parent
 RAW, PAGE = HERE / "evidence.json", HERE.parent / "docs" / "evidence.md"
-WORLDS = {"textcraft": 96, "babyai": 144, "maze": 48}
+WORLDS = {"textcraft": 64, "babyai": 96, "maze": 32}
 """Expert trajectories of each in the recipe."""
+EXPLORED = 160
+"""Tasks a round of AgentEvol in the recipe."""
 
 
 def alone(world: str) -> list[str]:
     """As many rounds and episodes of a single world as the joint run gives it."""
-    return [f"worlds.{other}.share=0" for other in WORLDS if other != world] + [f"algorithm.tasks={240 // len(WORLDS)}"]
+    idle = [f"worlds.{other}.share=0" for other in WORLDS if other != world]
+    return [*idle, f"algorithm.tasks={EXPLORED // len(WORLDS)}"]
 
 
 ARMS: dict[str, list[str]] = {
     "bc": ["algorithm=bc"],
-    "bc_large": ["algorithm=bc", *(f"worlds.{world}.experts={2 * n}" for world, n in WORLDS.items())],
+    "bc_large": ["algorithm=bc", "bc.epochs=15", *(f"worlds.{world}.experts={2 * n}" for world, n in WORLDS.items())],
     "evol": ["algorithm=agentevol", "run.control=true"],
     "evol_dynamic": ["algorithm=agentevol", "mixture=dynamic"],
     **{f"evol_{world}": ["algorithm=agentevol", *alone(world)] for world in WORLDS},

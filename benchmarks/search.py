@@ -4,8 +4,8 @@ Every task is sampled first. Where all samples failed, both arms get the same nu
 generated; replayed ones cost nothing) and stop at the first success: *tree* branches from turns of failed episodes,
 *afresh* samples the task from its start again. Both start from the same samples and run through the same code.
 
-    python benchmarks/search.py --policy noisy                  # no engine: the oracle with mistakes; seconds
-    python benchmarks/search.py --run runs/demo-seed0           # a run's newest weights on the engine; minutes
+    python benchmarks/search.py --policy noisy                      # no engine: the oracle with mistakes; seconds
+    python benchmarks/search.py --run runs/demo-agentevol-seed0     # a run's newest weights on the engine; minutes
 
 Printed: medians over repeats with [least, most], and the ratio tree/afresh over all repeats with a 95% interval from
 10,000 bootstrap draws of tasks (a task is drawn with all its repeats).
@@ -119,21 +119,23 @@ def engine(run: Path) -> Iterator[tuple[Any, Players]]:
     """The configuration of a run, and players with its newest weights on a running engine."""
     from omegaconf import OmegaConf
 
-    from agentgym_rl.engine.cluster import cluster, environment
+    from agentgym_rl.engine import tiny
     from agentgym_rl.engine.config import Config
+    from agentgym_rl.engine.environment import environment
 
     schema = OmegaConf.structured(Config)
     config: Any = OmegaConf.to_object(OmegaConf.merge(schema, OmegaConf.load(run / "config.yaml")))
     os.environ.update(environment(config.engine))
 
+    from agentgym_rl.engine.cluster import cluster
     from agentgym_rl.engine.dataset import row
     from agentgym_rl.engine.launch import launch
     from agentgym_rl.engine.verl_config import verl_config
 
     state = json.loads((run / "state.json").read_text())
-    model = config.model.path or str((run / "model").resolve())
+    model = config.model.path or str(tiny.home(config, run.resolve()))
     if config.model.path is None and not Path(model).is_dir():
-        sys.exit(f"{run} holds no model folder; choose a run that built its own (run.cache=null)")
+        sys.exit(f"{model}, the tiny model of {run}, is gone")
     settings = verl_config(config, model, run.resolve())
     OmegaConf.resolve(settings)
     with cluster(settings, config.engine):

@@ -29,7 +29,7 @@ from statistics import median
 from typing import Any
 
 from agentgym_rl.engine import recipes, tiny
-from agentgym_rl.engine.cluster import environment
+from agentgym_rl.engine.environment import environment
 
 TASKS, SAMPLES = 16, 4
 RECORD = "STEP_OVERHEAD_RECORD"

@@ -220,6 +220,8 @@ class EngineConfig:
     """Share of a GPU's memory that vLLM takes."""
     kv_cache_gib: float = 1.0
     """CPU: size of vLLM's KV cache."""
+    threads: int | None = None
+    """CPU: threads of a training worker; null shares the cores among the workers of a node."""
     ray_address: str | None = None
     """Address of a running Ray cluster; null starts one on this machine."""
     start_seconds: float = 300.0

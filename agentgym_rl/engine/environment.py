@@ -17,7 +17,7 @@ def environment(engine: EngineConfig) -> dict[str, str]:
         "TQ_LOGGING_LEVEL": "ERROR",
     }
     if engine.device == "cpu":
-        # trainer and vLLM take turns, but threads that wait for each other on busy cores cost more than they bring
+        # vLLM's and the worlds' processes work side by side; training workers get their threads when they are up
         threads = str(max(1, (os.cpu_count() or 1) // (2 * engine.workers)))
         variables |= {
             "VERL_PLATFORM": "cpu",

@@ -37,6 +37,18 @@ def check_config(config: Config) -> None:
         raise RecipeError(f"logger.wandb={config.logger.wandb!r} is unknown; choose auto, online, offline or disabled")
     if config.algorithm.level not in ("token", "turn"):
         raise RecipeError(f"algorithm.level={config.algorithm.level!r} is unknown; choose token or turn")
+    kind, model = ALGORITHMS[config.algorithm.name], config.model
+    if kind.grouped and config.algorithm.samples < 2:
+        raise RecipeError(f"algorithm={kind.name} compares episodes of a task; algorithm.samples must be 2 or more")
+    if config.algorithm.level == "turn" and not kind.critic:
+        raise RecipeError("algorithm.level=turn is for algorithm=ppo")
+    if kind.preferences and config.engine.micro_tokens < 2 * (model.prompt_tokens + model.response_tokens):
+        raise RecipeError(
+            f"a pair must fit into a micro-batch: raise engine.micro_tokens={config.engine.micro_tokens} to twice the "
+            f"context ({2 * (model.prompt_tokens + model.response_tokens)})"
+        )
+    if config.engine.threads is not None and config.engine.threads < 1:
+        raise RecipeError(f"engine.threads must be at least 1 or null, got {config.engine.threads}")
     if config.algorithm.restart_from not in ("base", "current"):
         raise RecipeError(
             f"algorithm.restart_from={config.algorithm.restart_from!r} is unknown; choose base or current"

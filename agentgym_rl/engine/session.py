@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +35,10 @@ READ_EVERY_STEP = (
     f"{ACTOR}.ppo_epochs",
     f"{ACTOR}.ppo_mini_batch_size",
     f"{ACTOR}.rollout_n",
-    "critic",  # an engine with one is not shared
+    "critic.ppo_epochs",
+    "critic.ppo_mini_batch_size",
+    "critic.rollout_n",
+    "trainer.critic_warmup",
     "trainer.default_local_dir",
     "trainer.experiment_name",
     "trainer.project_name",
@@ -53,7 +59,6 @@ class Session:
         self.several = several
         self._running = ExitStack()
         self._built: dict[str, Any] | None = None
-        self._critic = False
         self._trainer: AgentTrainer | None = None
 
     def __enter__(self) -> Session:
@@ -72,8 +77,6 @@ class Session:
     def trainer(self, settings: DictConfig, engine: EngineConfig, progress: Progress, *, base: bool) -> AgentTrainer:
         """A trainer with these settings: the one that runs, if it could have been built from them.
 
-        An engine with a critic serves one run only, whose critic it has learnt.
-
         Args:
             base: the run goes back to the weights as loaded.
 
@@ -84,7 +87,7 @@ class Session:
         from agentgym_rl.engine.launch import launch
 
         built = _built_from(settings)
-        if self._trainer is not None and built == self._built and not settings.critic.enable and not self._critic:
+        if self._trainer is not None and built == self._built:
             progress.say("the engine runs already")
             self._trainer.configure(settings)
             return self._trainer
@@ -93,9 +96,13 @@ class Session:
             self.close()
         self._running.enter_context(cluster(settings, engine))
         self._trainer = launch(settings, engine, progress.say)
-        self._built, self._critic = built, settings.critic.enable
+        if engine.device == "cpu":
+            cores = (os.cpu_count() or 1) // engine.workers
+            self._trainer.actor_rollout_wg.set_threads(max(1, cores if engine.threads is None else engine.threads))
+        self._built = built
         if base or self.several:
-            self._trainer.remember_base()
+            folder = self._running.enter_context(TemporaryDirectory(prefix="agentgym_rl_base_"))
+            self._trainer.remember_base(Path(folder))
         return self._trainer
 
 
@@ -108,4 +115,6 @@ def _built_from(settings: DictConfig) -> dict[str, Any]:
         for part in path:
             node = node[part]
         node.pop(leaf, None)
+    if not settings.critic.enable:
+        built["critic"] = None
     return built

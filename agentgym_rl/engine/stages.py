@@ -175,13 +175,15 @@ class Stages:
     def _control(self, number: int) -> tuple[dict[str, float], list[Episode]]:
         """As many updates as the algorithm's unit took, at its learning rate, on expert data alone."""
         updates, lr, batch = self.state.updates[number]
-        metrics = self.trainer.imitate(
-            self.work.experts,
-            batch=int(batch),
-            lr=lr,
-            seed=f"{self.config.seed}:control:{number}",
-            updates=int(updates),
-        )
+        metrics: dict[str, float] = {}
+        if updates:  # a unit may have found nothing to learn from
+            metrics = self.trainer.imitate(
+                self.work.experts,
+                batch=int(batch),
+                lr=lr,
+                seed=f"{self.config.seed}:control:{number}",
+                updates=int(updates),
+            )
         if number + 1 == len(self.state.updates):
             self.trainer.publish()
         return metrics, []

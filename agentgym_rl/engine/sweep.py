@@ -109,7 +109,7 @@ def jobs(overrides: Sequence[str]) -> list[Job]:
 
 
 def by_engine(listed: Sequence[Job]) -> list[Job]:
-    """Jobs that can run on the same engine one after the other; a critic's job has an engine of its own."""
+    """Jobs in an order in which those that can share an engine follow each other."""
     order: dict[tuple[bool, str], int] = {}
     keys = [(ALGORITHMS[job.config.algorithm.name].critic, digest(job.config, cloned=False)) for job in listed]
     for key in keys:

@@ -15,6 +15,7 @@ from agentgym_rl.data.play import attempt
 from agentgym_rl.data.policies import OraclePolicy
 from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.engine.config import Config, ModelConfig
+from agentgym_rl.engine.digest import digest
 from agentgym_rl.engine.tasks import draw, open_world, training_pool
 from agentgym_rl.envs.core import OracleUnavailable
 
@@ -50,6 +51,13 @@ async def corpus(config: Config) -> list[str]:
                     texts.append(episode.turns[-1].observation)
         await world.close()
     return texts
+
+
+def home(config: Config, run: Path) -> Path:
+    """Where the tiny model of a run is: in its own folder, or in the cache it shares with others."""
+    if config.run.cache is None:
+        return run / "model"
+    return Path(config.run.cache).resolve() / f"model-{digest(config, cloned=False)}"
 
 
 def build(folder: Path, model: ModelConfig, texts: Iterator[str] | list[str], seed: int) -> Path:

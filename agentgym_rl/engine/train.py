@@ -19,7 +19,6 @@ from agentgym_rl.data.panels import Panel
 from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.engine import experts, preflight, tasks
 from agentgym_rl.engine.config import Config
-from agentgym_rl.engine.digest import digest
 from agentgym_rl.engine.environment import environment
 from agentgym_rl.engine.progress import Progress
 from agentgym_rl.engine.recipes import identity
@@ -68,9 +67,7 @@ def _model(config: Config, folder: RunFolder, progress: Progress) -> str:
         return config.model.path
     from agentgym_rl.engine import tiny
 
-    home = folder.path / "model"
-    if config.run.cache is not None:
-        home = Path(config.run.cache).resolve() / f"model-{digest(config, cloned=False)}"
+    home = tiny.home(config, folder.path)
     if not home.is_dir():
         progress.say("building the tiny model")
         texts = asyncio.run(tiny.corpus(config))

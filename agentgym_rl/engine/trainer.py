@@ -62,6 +62,8 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.curr_step_profile = False
         self._loss: str = "policy"
         self._pristine = True
+        self._awake = True
+        self._critic_base: str | None = None
 
     # what verl's set-up asks
 
@@ -106,6 +108,8 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         Returns:
             All episodes with their tokens, in the order in which they finished.
         """
+        if not self._awake:
+            self.publish()
         batch = self._batch(rows, validate=validate)
         partition = "val" if validate else "train"
         tags = [{"is_prompt": True, "status": "pending", "global_steps": self.global_steps}] * len(batch)
@@ -149,6 +153,7 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
     ) -> dict[str, float]:
         """Supervised steps: one shuffled pass over the examples, or ``updates`` mini-batches of them."""
         self._set_loss("supervised")
+        self._rest()
         self.actor_rollout_wg.set_learning_rate(lr)
         chosen = order(len(examples), batch, seed, updates)
         output = self.actor_rollout_wg.update_actor(to_batch([examples[index] for index in chosen], batch))
@@ -201,6 +206,7 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         pairs = [(examples[won], examples[lost]) for won, lost in chosen]
         workers = self.config.trainer.nnodes * self.config.trainer.n_gpus_per_node
         size = -(-min(batch, len(pairs)) // workers) * workers  # every worker takes an equal share of an update
+        self._rest()
         reference = self._reference(pairs, size)
         self._set_loss("preference")
         self.actor_rollout_wg.set_learning_rate(lr)
@@ -231,6 +237,7 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Send the weights to the vLLM servers."""
         with marked_timer("update_weights", self.timing_raw):
             self.checkpoint_manager.update_weights(self.global_steps)
+        self._awake = True
 
     def forget_optimizer(self, lr: float) -> None:
         """Start a stage with fresh optimiser state."""
@@ -241,9 +248,15 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         self._save_checkpoint()
         return f"global_step_{self.global_steps}"
 
-    def remember_base(self) -> None:
-        """Keep the weights as loaded in the workers' memory, so that :meth:`restore` can bring them back."""
+    def remember_base(self, folder: Path) -> None:
+        """Keep the weights as loaded, so that :meth:`restore` can bring them back.
+
+        The policy's stay in the workers' memory; a critic's, which only later runs need, go to a folder.
+        """
         self.actor_rollout_wg.remember_base()
+        if self.use_critic:
+            self._critic_base = str(folder / "critic")
+            self.critic_wg.save_checkpoint(self._critic_base)
 
     def restore(self, folder: Path | None) -> None:
         """Bring back weights and optimiser of a checkpoint folder in place, or the weights as loaded; publish them.
@@ -252,6 +265,7 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         """
         if folder is None and self._pristine:
             return
+        self._rest()
         if folder is None:
             self.actor_rollout_wg.restore_base()
         else:
@@ -265,8 +279,17 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Go on with another run's settings on the same workers; :mod:`agentgym_rl.engine.session` says which may."""
         self.config = config
         self._loss = ""
+        if self.use_critic:
+            assert self._critic_base is not None, "the critic as loaded was not remembered"
+            self.critic_wg.load_checkpoint(local_path=self._critic_base)
 
     # helpers
+
+    def _rest(self) -> None:
+        """Let the vLLM servers give their memory to the workers; :meth:`publish` wakes them."""
+        if self._awake:
+            self.checkpoint_manager.sleep_replicas()
+            self._awake = False
 
     @property
     def _credit(self) -> Credit:

@@ -188,6 +188,7 @@ def _device(config: Config) -> dict[str, Any]:
         "critic.model.override_config.attn_implementation": "sdpa",
         "critic.model.enable_gradient_checkpointing": False,
         "critic.fsdp.model_dtype": "float32",
+        "critic.fsdp.mixed_precision": {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
         f"{generation}.dtype": "float32",
         f"{generation}.enforce_eager": True,
         f"{generation}.free_cache_engine": False,

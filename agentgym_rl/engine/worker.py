@@ -37,6 +37,11 @@ class AgentWorker(ActorRolloutRefWorker):  # type: ignore[misc]
             await asyncio.wrap_future(self._starting)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def set_threads(self, threads: int) -> None:
+        """Compute with this many threads; the environment gives every other process of a CPU run its own number."""
+        torch.set_num_threads(threads)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def set_learning_rate(self, lr: float, fresh_optimizer: bool = False) -> None:
         """Change the policy's learning rate in place; ``fresh_optimizer`` also forgets the optimiser's moments."""
         engine = self.actor.engine

@@ -48,6 +48,13 @@ verl.trainer.ppo.v1.replay_buffer.ReplayBuffer.sample self global_steps partitio
 verl.trainer.ppo.v1.trainer_base.register_trainer name
 verl.trainer.ppo.v1.trainer_base.get_trainer_cls name
 verl.trainer.ppo.v1.trainer_base.PPOTrainer.__init__ self config
+verl.trainer.ppo.v1.trainer_base.PPOTrainer._balance_batch self batch metrics logging_prefix keep_minibatch
+verl.trainer.ppo.v1.trainer_base.PPOTrainer._compute_advantage self batch metrics
+verl.trainer.ppo.v1.trainer_base.PPOTrainer._update_critic self batch metrics
+verl.workers.engine_workers.ActorRolloutRefWorker.compute_log_prob self data
+verl.utils.torch_functional.masked_whiten values mask shift_mean
+verl.workers.utils.padding.response_to_nested tensor response_mask
+transfer_queue.KVBatchMeta.select_keys self keys_to_select
 verl.trainer.ppo.v1.trainer_base.PPOTrainer.init self
 verl.trainer.ppo.v1.trainer_base.PPOTrainer.step self metrics timing_raw
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._next_train_batch self num_prompts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,44 +41,119 @@ def summary(folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("algorithm", ["bc", "grpo", "ppo", "agentevol"])
-def test_two_steps_of_each_algorithm_on_one_worker(algorithm: str, tmp_path: Path) -> None:
-    folder = tmp_path / algorithm
-    control = ["run.control=true"] if algorithm == "agentevol" else []
-    epochs = "bc.epochs=2" if algorithm == "bc" else "bc.epochs=1"
-    out = train(folder, f"algorithm={algorithm}", epochs, *control).stdout
+EASY = ("env=maze", "worlds.maze.difficulty=[steps 1-4]", "worlds.maze.experts=48", "worlds.maze.panels.test.n=8",
+        "worlds.maze.max_turns=8", "worlds.textcraft.share=0", "worlds.textcraft.experts=0", "bc.epochs=10",
+        "bc.batch=2", "bc.lr=4e-3", "algorithm.tasks=8")  # fmt: skip
+"""Short mazes, which a model solves now and then as soon as it knows the words, so that there is something to learn."""
+
+
+def sweep(place: Path, *overrides: str) -> str:
+    """Run the jobs of a sweep with their folders in a place of their own; returns what it printed."""
+    done = subprocess.run(
+        [COMMAND[0], "train", "-m", *COMMAND[2:], *EASY, "run.dir=runs/${name}", *overrides],
+        capture_output=True, text=True, timeout=590, check=False, cwd=place,
+    )  # fmt: skip
+    logs = "".join(log.read_text()[-3000:] for log in place.glob("runs/*/engine.log"))
+    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}\n{logs}"
+    return done.stdout
+
+
+def check_run(folder: Path, stages: list[str]) -> list[dict[str, Any]]:
+    """What every finished run leaves behind; returns its metrics."""
     found = summary(folder)
-    names = [stage["name"] for stage in found["stages"]]
-    expected = {"bc": ["untrained", "bc"], "agentevol": ["untrained", "bc", "agentevol", "control"]}
-    assert names == expected.get(algorithm, ["untrained", "bc", algorithm])
-    steps = {stage["name"]: stage["steps"] for stage in found["stages"]}
-    assert steps[algorithm] == 2
-    for stage in found["stages"]:
-        result = stage["val"]["textcraft"]
-        assert result["n"] == 8
-        assert result["error_rate"] == 0
-        assert 0 <= result["ci95"][0] <= result["success"] <= result["ci95"][1] <= 1
-    assert found["panels"]["textcraft"]["new_variants"]
+    assert [stage["name"] for stage in found["stages"]] == stages
     assert {"verl", "torch", "ray"} <= set(found["versions"])
-    for name in ("curves.png", "config.yaml", "state.json", "engine.log"):
+    for stage in found["stages"]:
+        for decoding in ("sampled", "greedy"):
+            result = stage["panels"]["test"]["maze"][decoding]
+            assert (result["n"], result["error_rate"]) == (8, 0)
+            assert 0 <= result["ci95"][0] <= result["success"] <= result["ci95"][1] <= 1
+    for name in ("curves.png", "config.yaml", "state.json"):
         assert (folder / name).stat().st_size > 0
     assert list((folder / "wandb").glob("offline-run-*/run-*.wandb"))
-    assert "oracle" in out and "textcraft" in out
-    rows = metrics(folder)
-    if algorithm in ("grpo", "ppo"):
-        trained = [row for row in rows if "actor/pg_loss" in row]
-        assert [row["step"] for row in trained] == [2, 3]
-        # sampling and training agree on what was sampled: the same tokens, the same weights
-        assert all(row["training/rollout_probs_diff_max"] < 5e-3 for row in trained)
-        assert all(row["actor/grad_norm"] >= 0 for row in trained)
-        if algorithm == "ppo":
-            assert all(row["critic/vf_loss"] >= 0 and row["critic/grad_norm"] > 0 for row in trained)
-        episodes = RunFolder(folder, (folder / "config.yaml").read_text(), True).read_episodes("step000002")
-        assert len(episodes) == 16
-        assert all(episode.ending.counts and episode.response_tokens > 0 for episode in episodes)
-    if algorithm in ("bc", "agentevol"):
-        losses = [row["supervised/loss"] for row in rows if "supervised/loss" in row]
-        assert losses[-1] < losses[0]
+    return metrics(folder)
+
+
+def check_policy_steps(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Two steps through verl's policy loss; sampling and training agree on what was sampled."""
+    trained = [row for row in rows if "actor/pg_loss" in row]
+    assert len(trained) == 2
+    assert all(row["training/rollout_probs_diff_max"] < 5e-3 for row in trained)
+    assert all(row["actor/grad_norm"] >= 0 for row in trained)
+    return trained
+
+
+def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path) -> None:
+    words = ["agentevol", "bc", "grpo", "rloo", "reinforce_pp", "gigpo", "dpo"]
+    out = sweep(tmp_path, f"algorithm={','.join(words)}", "run.evaluate_untrained=false", "run.control=true",
+                "bc.observation_weight=0.5", "algorithm.epochs=2", "mixture=dynamic")  # fmt: skip
+    assert out.count("engine ready") == 1
+    assert out.count("the engine runs already") == len(words) - 1
+    assert out.count("cloned weights of smoke-agentevol-seed0 taken") == len(words) - 1
+    bc: list[dict[str, Any]] = []
+    for word in words:
+        folder = tmp_path / "runs" / f"smoke-{word}-seed0"
+        rows = check_run(folder, ["bc"] if word == "bc" else ["bc", word, "control"])
+        bc.append(summary(folder)["stages"][0]["panels"])
+        if word in ("grpo", "rloo", "reinforce_pp", "gigpo"):
+            trained = check_policy_steps(rows)
+            assert all(row["env/maze/share"] == 1 for row in trained)
+            assert sum(row["actor/grad_norm"] for row in trained) > 0
+            episodes = RunFolder(folder, (folder / "config.yaml").read_text(), True).read_episodes("step000011")
+            assert len(episodes) == 32
+            assert all(episode.ending.counts and episode.response_tokens > 0 for episode in episodes)
+        if word == "gigpo":
+            assert all(row["gigpo/step_groups"] > 0 for row in trained)
+        if word == "dpo":
+            pairs = [row for row in rows if row.get("dpo/pairs")]
+            assert pairs and all(row["dpo/loss"] < 0.7 and row["dpo/updates"] >= 1 for row in pairs)
+        if word == "agentevol":
+            explored = [row for row in rows if "agentevol/explore_s" in row]
+            assert [row["agentevol/maze/explored"] for row in explored] == [32, 32]
+            assert sum(row["agentevol/kept"] for row in explored) > 0
+            # each round starts from random weights, and its loss is high again
+            losses = [row["supervised/loss"] for row in rows if "stage/agentevol" in row and "supervised/loss" in row]
+            assert losses[1] < losses[0] and losses[1] < losses[2] and losses[3] < losses[2]
+            assert list((folder / "successes").glob("maze_round*.json"))
+    assert all(result == bc[0] for result in bc), "cloned once"
+
+
+def test_ppo_with_a_critic_over_tokens_and_over_turns(tmp_path: Path) -> None:
+    sweep(tmp_path, "algorithm=ppo", "algorithm.level=token,turn", "name=ppo-${algorithm.level}", "algorithm.samples=2",
+          "algorithm.lr=2e-4", "algorithm.critic_warmup=1")  # fmt: skip
+    for level in ("token", "turn"):
+        rows = check_run(tmp_path / "runs" / f"ppo-{level}", ["untrained", "bc", "ppo"])
+        steps = [row for row in rows if "critic/vf_loss" in row]
+        assert len(steps) == 2
+        assert all(row["critic/vf_loss"] >= 0 and row["critic/grad_norm"] > 0 for row in steps)
+        assert ["actor/pg_loss" in row for row in steps] == [False, True], "the critic warms up alone"
+
+
+def test_a_killed_exploration_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "killed"
+    overrides = (*EASY, "algorithm=agentevol", "algorithm.tasks=400", "algorithm.samples=2", "algorithm.steps=1",
+                 "run.evaluate_untrained=false", "algorithm.search.calls=8")  # fmt: skip
+    process = started(folder, *overrides)
+    journal = folder / "exploring" / "step000011.jsonl"
+    deadline = time.monotonic() + 400
+    while not (journal.is_file() and len(journal.read_text().splitlines()) >= 64):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    for pid in processes_of(process.pid):
+        os.kill(pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    kept = len(journal.read_text().splitlines()) - 1  # the last line may be torn
+
+    out = train(folder, *overrides).stdout
+    found = re.search(r"round 1: (\d+) episodes are kept from before the stop", out)
+    assert found and kept <= int(found[1]) < 800
+    row = next(row for row in metrics(folder) if "agentevol/explore_s" in row)
+    searched = row["search/branches"]
+    assert row["search/tasks"] > 0 and searched > 0 and row["search/dropped"] == 0
+    assert row["agentevol/maze/explored"] == 800 + searched
+    episodes = RunFolder(folder, (folder / "config.yaml").read_text(), True).read_episodes("step000011")
+    assert len({episode.tags["index"] for episode in episodes}) == len(episodes) == 800 + searched
+    assert list((folder / "exploring").iterdir()) == []
 
 
 def test_grpo_on_two_workers_with_a_vllm_replica_each(tmp_path: Path) -> None:
