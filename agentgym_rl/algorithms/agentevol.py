@@ -73,7 +73,8 @@ class Pool:
             examples: their tokens, in the same order.
 
         Returns:
-            Per world ``agentevol/<env>/{explored,kept,new_tasks,tokens}``, and the size of the pool.
+            Per world ``agentevol/<env>/{explored,kept,new_tasks,tokens,seconds}`` (seconds: of all episodes one after the
+            other), and the size of the pool.
         """
         before = self.successes if self.accumulate else []
         seen = {(success.item_id, success.replies) for success in before}
@@ -101,6 +102,7 @@ class Pool:
                 f"agentevol/{env}/kept": sum(success.env == env for success in kept.values()),
                 f"agentevol/{env}/new_tasks": len(new),
                 f"agentevol/{env}/tokens": sum(episode.response_tokens for episode in own),
+                f"agentevol/{env}/seconds": sum(episode.seconds for episode in own),
             }
         self.solved |= set(solved)
         return metrics

@@ -12,7 +12,10 @@ from agentgym_rl.rollout.supervised import Example
 
 
 def episode(item_id, replies, success=True, ending=Ending.TERMINATED, reward=None, env="counter"):
-    turns = [Turn(response=reply, action=reply, observation="", reward=0.0, invalid=False) for reply in replies]
+    turns = [
+        Turn(response=reply, action=reply, observation="", reward=0.0, invalid=False, model_s=1.0, world_s=0.5)
+        for reply in replies
+    ]
     return Episode(
         env=env, item_id=item_id, ending=ending, reward=float(success) if reward is None else reward, success=success,
         horizon=9, turns=turns, response_tokens=3 * len(turns),
@@ -137,9 +140,11 @@ def test_what_a_round_logs():
         "agentevol/counter/kept": 2,
         "agentevol/counter/new_tasks": 1,
         "agentevol/counter/tokens": 12,
+        "agentevol/counter/seconds": 6.0,
         "agentevol/other/explored": 1,
         "agentevol/other/kept": 0,
         "agentevol/other/new_tasks": 0,
         "agentevol/other/tokens": 3,
+        "agentevol/other/seconds": 1.5,
     }
     assert [success.item_id for success in filled.of_round(2)] == ["a", "b"]

@@ -1,0 +1,111 @@
+"""Which runs share a running engine."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agentgym_rl.engine import cluster, launch
+from agentgym_rl.engine.recipes import load
+from agentgym_rl.engine.session import Session
+from agentgym_rl.engine.verl_config import verl_config
+
+
+class Engine:
+    """Counts launches and what each trainer was told."""
+
+    def __init__(self, monkeypatch):
+        self.launched, self.open = [], 0
+        monkeypatch.setattr(cluster, "cluster", self.cluster)
+        monkeypatch.setattr(launch, "launch", self.launch)
+
+    @contextmanager
+    def cluster(self, settings, engine):
+        self.open += 1
+        yield
+        self.open -= 1
+
+    def launch(self, settings, engine, say):
+        told = []
+        trainer = SimpleNamespace(
+            told=told,
+            actor_rollout_wg=SimpleNamespace(set_threads=lambda threads: told.append(("threads", threads))),
+            remember_base=lambda folder: told.append(("base", folder.is_dir())),
+            configure=lambda config: told.append(("configure", config.algorithm.adv_estimator)),
+        )
+        self.launched.append(trainer)
+        return trainer
+
+
+@pytest.fixture
+def engine(monkeypatch):
+    return Engine(monkeypatch)
+
+
+@cache
+def composed(model, *overrides):
+    config = load(["experiment=ablation", "engine.threads=3", *overrides])
+    return config, verl_config(config, model, Path("runs") / config.name)
+
+
+def run(session, *overrides, base=False, model="model"):
+    """The trainer a run gets."""
+    config, settings = composed(model, *overrides)
+    return session.trainer(settings, config.engine, SimpleNamespace(say=lambda text: None), base=base)
+
+
+def test_runs_that_differ_in_what_a_step_reads_share_an_engine(engine):
+    with Session(several=True) as session:
+        first = run(session, "algorithm=agentevol")
+        for overrides in (
+            ["algorithm=grpo"], ["algorithm=gigpo"], ["algorithm=dpo"], ["algorithm=reinforce_pp"],
+            ["algorithm=grpo", "algorithm.lr=1e-3", "algorithm.clip=0.1", "algorithm.entropy=0.01"],
+            ["mixture=dynamic", "worlds.maze.share=0", "name=other", "bc.epochs=3", "run.control=true"],
+        ):  # fmt: skip
+            assert run(session, *overrides) is first
+        assert engine.open == 1 and len(engine.launched) == 1
+        assert first.told[:2] == [("threads", 3), ("base", True)]
+        assert [what for what, _ in first.told[2:]] == ["configure"] * 6
+    assert engine.open == 0
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["seed=1"],
+        ["algorithm=ppo"],
+        ["algorithm.kl_loss=0.01"],
+        ["rollout.turn_tokens=12"],
+        ["worlds.textcraft.options.goals=8"],
+        ["engine.workers=2"],
+    ],
+)
+def test_other_runs_get_an_engine_of_their_own(engine, overrides):
+    with Session(several=True) as session:
+        first = run(session, "algorithm=grpo")
+        assert run(session, "algorithm=grpo", *overrides) is not first
+        assert engine.open == 1, "one at a time"
+        assert run(session, "algorithm=grpo") is not first, "the first is gone"
+    assert engine.open == 0 and len(engine.launched) == 3
+
+
+def test_another_model_is_another_engine(engine):
+    with Session(several=True) as session:
+        assert run(session) is not run(session, model="elsewhere")
+
+
+def test_runs_with_a_critic_share_one_where_the_critic_is_the_same(engine):
+    with Session(several=True) as session:
+        first = run(session, "algorithm=ppo")
+        assert run(session, "algorithm=ppo", "algorithm.level=turn", "algorithm.critic_warmup=3") is first
+        assert run(session, "algorithm=ppo", "algorithm.critic_lr=1e-4") is not first
+
+
+@pytest.mark.parametrize(("base", "told"), [(False, []), (True, [("base", True)])])
+def test_a_single_run_remembers_its_base_only_if_it_goes_back(engine, base, told):
+    with Session(several=False) as session:
+        assert run(session, base=base).told[1:] == told
