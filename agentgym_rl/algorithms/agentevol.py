@@ -73,8 +73,8 @@ class Pool:
             examples: their tokens, in the same order.
 
         Returns:
-            Per world ``agentevol/<env>/{explored,kept,new_tasks,tokens,seconds}`` (seconds: of all episodes one after the
-            other), and the size of the pool.
+            Per world ``agentevol/<env>/{explored,kept,new_tasks,tokens,seconds}``, the last over all episodes one after
+            the other, and the size of the pool.
         """
         before = self.successes if self.accumulate else []
         seen = {(success.item_id, success.replies) for success in before}

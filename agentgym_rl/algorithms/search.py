@@ -33,7 +33,7 @@ Played = tuple[Episode, Example | None]
 """An episode and its tokens; ``None`` where it does not count, or was played without tokens."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class SearchSettings:
     """How far tree exploration goes."""
 

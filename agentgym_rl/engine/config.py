@@ -10,6 +10,9 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from agentgym_rl.algorithms.mixture import MixtureSettings
+from agentgym_rl.algorithms.search import SearchSettings
+
 
 @dataclass
 class PanelConfig:
@@ -107,20 +110,6 @@ class BCConfig:
 
 
 @dataclass
-class SearchConfig:
-    """agentevol: tree search for tasks on which all samples failed; see ``agentgym_rl.algorithms.search``."""
-
-    calls: int = 0
-    """Most replies generated for a task after its first samples; 0 does not search."""
-    exploration: float = 1.4
-    """Weight of the exploration term."""
-    branches: int = 2
-    """Branches of a task that are played side by side."""
-    resamples: int = 3
-    """How often at most a branch is asked again for a command not tried yet; each counts as a call."""
-
-
-@dataclass
 class AlgorithmConfig:
     """What is learnt online, and from what."""
 
@@ -167,7 +156,8 @@ class AlgorithmConfig:
     """agentevol: by world, keep episodes whose reward is greater; a world left out keeps its own successes."""
     keep_best: bool = False
     """agentevol: undo a round that lowers success on the validation panels."""
-    search: SearchConfig = field(default_factory=lambda: SearchConfig())
+    search: SearchSettings = field(default_factory=SearchSettings)
+    """agentevol: tree search for tasks on which all samples failed."""
 
 
 @dataclass
@@ -175,30 +165,6 @@ class CurriculumConfig:
     """The turn limit of training episodes."""
 
     type: str = "fixed"
-
-
-@dataclass
-class MixtureConfig:
-    """How training episodes are shared; see ``agentgym_rl.algorithms.mixture.settings.MixtureSettings``."""
-
-    type: str = "fixed"
-    """Shares of the worlds: uniform | proportional (to their tasks) | fixed (``worlds.<name>.share``) | dynamic."""
-    value: str = "variance"
-    """dynamic: what a world is worth: variance p(1-p) | failure 1-p | progress (recent change of p)."""
-    floor: float = 0.1
-    """Least share of a world, as a part of the uniform share; least weight of a task, as a part of the greatest."""
-    temperature: float = 1.0
-    """Shares and weights follow value ** (1 / temperature)."""
-    decay: float = 0.9
-    """What is left of a world's evidence after a step, and of a task's after a step that played it."""
-    smoothing: float = 0.5
-    """dynamic: part of the last step's share that is kept."""
-    tasks: str = "off"
-    """Tasks of a world: off (all alike) | task (by the success of each) | difficulty (by that of its difficulty)."""
-    min_samples: int = 1
-    """Fewest episodes of a task in a step where ``tasks`` is not off; at least 2 for group-relative algorithms."""
-    max_samples: int | None = None
-    """Most episodes of a task in a step where ``tasks`` is not off; null sets no limit."""
 
 
 @dataclass
@@ -276,7 +242,7 @@ class Config:
     bc: BCConfig = field(default_factory=BCConfig)
     algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
-    mixture: MixtureConfig = field(default_factory=MixtureConfig)
+    mixture: MixtureSettings = field(default_factory=MixtureSettings)
     engine: EngineConfig = field(default_factory=EngineConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     run: RunConfig = field(default_factory=RunConfig)

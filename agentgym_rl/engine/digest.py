@@ -10,16 +10,18 @@ from pathlib import Path
 from agentgym_rl.engine.config import Config
 from agentgym_rl.engine.run_folder import versions
 
+MODEL = {"split", "difficulty", "pool", "pool_seed", "options"}
+"""Keys of a world that say from which text a tokenizer is trained."""
 NOT_CLONED = {"share", "train_turns"}
 """Keys of a world that cloning and its evaluation do not see."""
 
 
 def digest(config: Config, *, cloned: bool) -> str:
     """First 12 hex digits over everything that a tiny model, or weights cloned from it, depend on."""
-    worlds = {
-        name: {key: value for key, value in asdict(world).items() if key not in NOT_CLONED}
-        for name, world in config.worlds.items()
-    }
+    worlds = {}
+    for name, world in config.worlds.items():
+        facts = asdict(world)
+        worlds[name] = {key: facts[key] for key in facts if (key not in NOT_CLONED if cloned else key in MODEL)}
     parts: dict[str, object] = {"seed": config.seed, "model": asdict(config.model), "style": config.rollout.style}
     if cloned:
         files = [world.expert_file for world in config.worlds.values() if world.expert_file is not None]

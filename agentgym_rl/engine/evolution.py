@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from agentgym_rl.algorithms.agentevol import Pool
 from agentgym_rl.algorithms.bc import learning_rate
-from agentgym_rl.algorithms.search import Branch, Played, SearchSettings, search
+from agentgym_rl.algorithms.search import Branch, Played, search
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
@@ -65,7 +64,7 @@ class Evolution:
     def _explore(self, number: int) -> tuple[dict[str, float], list[Episode]]:
         work, state = self.work, self.work.state
         begun = time.monotonic()
-        state.round_start = state.checkpoint
+        state.round_start, state.round_updates = state.checkpoint, list(state.updates)
         journal = Journal(work.folder.journal(state.global_step))
         if journal.played:
             work.say(f"round {number + 1}: {len(journal.played)} episodes are kept from before the stop")
@@ -125,7 +124,7 @@ class Evolution:
         found = search(
             list(journal.played.values()),
             play,
-            SearchSettings(**asdict(work.config.algorithm.search)),
+            work.config.algorithm.search,
             replayable=[name for name, spec in worlds.items() if spec.replayable],
             seed=f"{work.config.seed}:{number}",
         )
@@ -186,6 +185,7 @@ class Evolution:
             if worse:
                 work.say(f"round {number + 1} lowered validation success to {success:.3f}; undone")
                 work.trainer.restore(work.folder.checkpoint(state.round_start))
+                state.updates = state.round_updates
         return metrics
 
     # files

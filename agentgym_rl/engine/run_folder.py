@@ -58,6 +58,8 @@ class State:
     """File with the successes AgentEvol has kept so far."""
     round_start: str | None = None
     """Checkpoint that AgentEvol's present round explored with."""
+    round_updates: list[list[float]] = field(default_factory=list)
+    """``updates`` at that time."""
     best: float | None = None
     """Success on the validation panels of the weights kept last."""
     mixture: dict[str, Any] | None = None

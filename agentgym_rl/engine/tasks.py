@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from random import Random
 
 from agentgym_rl.algorithms import ALGORITHMS
-from agentgym_rl.algorithms.mixture import Mixture, MixtureSettings, build
+from agentgym_rl.algorithms.mixture import Mixture, build
 from agentgym_rl.data.panels import Panel, sample, select
 from agentgym_rl.engine.config import Config, WorldConfig
 from agentgym_rl.envs import Task, TextEnv, make
@@ -42,8 +42,7 @@ def mixture(config: Config) -> Mixture:
     """
     worlds = {name: open_world(config, name) for name in config.worlds}
     fewest = 2 if ALGORITHMS[config.algorithm.name].grouped else 1
-    keys = asdict(config.mixture)
-    settings = MixtureSettings(**{**keys, "min_samples": max(fewest, config.mixture.min_samples)})
+    settings = replace(config.mixture, min_samples=max(fewest, config.mixture.min_samples))
     settings.bounds(config.algorithm.samples)
     return build(
         settings,

@@ -220,6 +220,7 @@ def test_a_round_that_lowers_validation_success_is_undone(run):
     one = kept(trainer)[0]
     assert trainer.weights == ["imitate 8 x2"] * 2 + [f"imitate {8 + one} x{-(-(8 + one) // 4)}"] * 2
     assert trainer.restored[-1] == "global_step_5", "where round 2 began"
+    assert len(trainer.state.updates) == 2, "the control repeats what is left in the weights"
     # without the gate a worse round stays
     trainer = run(*gate, "algorithm.keep_best=false", val_success=[0.5, 0.75, 0.25, 0.75], name="open")
     assert len(trainer.weights) == 6
@@ -254,4 +255,6 @@ def test_what_cloned_weights_depend_on(toy_recipes):
     assert of() == of("algorithm=ppo", "mixture=dynamic", "worlds.counter.share=0.5", "name=other")
     changes = ("seed=1", "bc.lr=1", "worlds.counter.experts=2", "worlds.counter.panels.test.n=3", "model.width=32")
     assert len({of(), *map(of, changes)}) == 1 + len(changes)
-    assert of(cloned=False) == of("bc.lr=1", cloned=False) != of("seed=1", cloned=False)
+    model = of(cloned=False)
+    assert model == of("bc.lr=1", "worlds.counter.experts=2", cloned=False)
+    assert len({model, of("seed=1", cloned=False), of("worlds.counter.split=test", cloned=False)}) == 3

@@ -11,7 +11,7 @@ VALUES = ("variance", "failure", "progress")
 LEVELS = ("off", "task", "difficulty")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class MixtureSettings:
     """Raises ValueError when made with a value out of range; the message names the key."""
 
