@@ -58,7 +58,7 @@ def test_the_page_keeps_what_stands_around_its_tables():
     text = (ROOT / "docs" / "evidence.md").read_text().replace("## Orderings", "## Orderings\n\nReasons.")
     renewed = evidence.page(text, ROWS)
     assert "Reasons." in renewed
-    assert "| evol | 35.0 [-28.5, 98.5] | 50.0 [50.0, 50.0] |" in renewed
+    assert "| evol | 2 | 35.0 [-28.5, 98.5] | 50.0 [50.0, 50.0] |" in renewed
     # +20, +10, 0 on both seeds
     assert "| AgentEvol > BC | +20.0 [+20.0, +20.0] | +10.0 [+10.0, +10.0] | +0.0 [+0.0, +0.0] |" in renewed
     assert "| 2 of 2 | 0.500 | holds |" in renewed
@@ -78,8 +78,16 @@ def test_every_arm_composes_with_the_same_number_of_episodes(arm):
         for step in range(algorithm.steps)
         for draw in tasks.mixture(config).draw(step, algorithm.tasks, algorithm.samples)
     )
-    assert episodes == (2 * 2 * (evidence.EXPLORED // 3) if arm in evidence.SINGLE.values() else 640)
+    assert episodes == (2 * 2 * (evidence.EXPLORED // 3) if arm in evidence.SINGLE.values() else 960)
     assert config.run.cache == "runs/cloned"
+
+
+def test_results_belong_to_their_settings_wherever_they_were_run():
+    def of(arm, folder="a", seed=0):
+        return evidence.settings(evidence.composed(arm, seed, Path(folder)))
+
+    assert of("grpo") == of("grpo", folder="b")
+    assert len({of("grpo"), of("rloo"), of("grpo", seed=1)}) == 3
 
 
 def test_the_page_in_the_repository_is_that_of_the_raw_results():
