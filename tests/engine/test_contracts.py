@@ -386,6 +386,7 @@ ADDITIONS = {
     "data.agentgym_worlds": "read by our agent loop",
     "actor_rollout_ref.rollout.enable_sleep_mode": "a field of RolloutConfig",
     "actor_rollout_ref.actor.fsdp_config.mixed_precision": "a field of FSDPEngineConfig",
+    "critic.fsdp.mixed_precision": "a field of FSDPEngineConfig",
     "ray_kwargs.ray_init.num_gpus": "an argument of ray.init",
     "actor_rollout_ref.model.override_config.attn_implementation": "an attribute of the Hugging Face configuration",
     "critic.model.override_config.attn_implementation": "an attribute of the Hugging Face configuration",

@@ -162,7 +162,10 @@ def trainer(monkeypatch):
         actor_rollout_ref=SimpleNamespace(actor=None),
     )
     one.actor_rollout_wg = Workers()
-    one._loss = "policy"
+    one._loss, one._awake, one.asleep = "policy", True, []
+    one.checkpoint_manager = SimpleNamespace(
+        sleep_replicas=lambda: one.asleep.append(len(one.actor_rollout_wg.log_probs))
+    )
     return one
 
 
@@ -174,6 +177,7 @@ def test_a_step(trainer):
     examples = [Example([9, place], [0.0, 1.0]) for place in range(5)]
     metrics = trainer.prefer(played, examples, **SETTINGS)
     workers = trainer.actor_rollout_wg
+    assert trainer.asleep == [0], "vLLM gives its memory back before the workers compute"
     assert (metrics["dpo/pairs"], metrics["dpo/updates"], metrics["dpo/loss"]) == (3.0, 2.0, 0.5)
     assert (workers.rates, workers.losses) == ([1e-3], [dpo_loss])
     assert len(workers.log_probs) == 1 and len(workers.updates) == 2
