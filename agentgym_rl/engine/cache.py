@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from agentgym_rl.data.files import read_jsonl, write_text
+from agentgym_rl.data.files import read_jsonl, write_jsonl, write_text
 from agentgym_rl.engine.config import Config
 from agentgym_rl.engine.digest import digest
 from agentgym_rl.engine.work import Work
@@ -48,7 +48,7 @@ class ClonedCache:
         part = self.folder.with_name(f".{self.folder.name}.{os.getpid()}")
         shutil.copytree(work.folder.checkpoints / str(state.cloned), part / "checkpoint")
         rows = [row for row in read_jsonl(work.log.path) if "stage/bc" in row]
-        write_text(part / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        write_jsonl(part / "metrics.jsonl", rows)
         facts = {
             "run": work.config.name,
             "global_step": state.global_step,

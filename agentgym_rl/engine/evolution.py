@@ -37,10 +37,9 @@ class Evolution:
         )
         if work.state.pool is not None:
             self.pool.load_state_dict(work.folder.load_pool(work.state.pool))
-        self._starts = {
-            name: len(open_world(work.config, name).spec.conversation_start(work.config.rollout.style))  # type: ignore[arg-type]
-            for name in work.config.worlds
-        }
+        worlds = {name: open_world(work.config, name) for name in work.config.worlds}
+        self._starts = {name: len(world.spec.conversation_start(world.style)) for name, world in worlds.items()}
+        self._replayable = [name for name, world in worlds.items() if world.spec.replayable]
 
     @property
     def units(self) -> int:
@@ -107,7 +106,6 @@ class Evolution:
     def _search(self, number: int, journal: Journal) -> dict[str, float]:
         """Search the tasks that all samples failed; what an interrupted search played is in the journal already."""
         work = self.work
-        worlds = {name: open_world(work.config, name).spec for name in work.config.worlds}
 
         def play(branches: Sequence[Branch]) -> list[Played]:
             rows: list[dict[str, Any]] = []
@@ -125,7 +123,7 @@ class Evolution:
             list(journal.played.values()),
             play,
             work.config.algorithm.search,
-            replayable=[name for name, spec in worlds.items() if spec.replayable],
+            replayable=self._replayable,
             seed=f"{work.config.seed}:{number}",
         )
         for episode, example in found.played:
@@ -177,7 +175,7 @@ class Evolution:
         success = validation_success(work, evaluate(work, f"agentevol_round{number + 1}", VALIDATION))
         before = state.best
         worse = before is not None and success < before
-        if before is None or not worse:
+        if not worse:
             state.best = success
         metrics = {"agentevol/validation": success}
         if work.config.algorithm.keep_best:

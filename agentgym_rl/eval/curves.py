@@ -11,7 +11,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-SURFACE, GRID, INK, MUTED = "#ffffff", "#e4e4e0", "#1f1f1d", "#6b6b66"
+from agentgym_rl.eval.palette import GRID, INK, MUTED, SURFACE
+
 COLOURS = ("#2a6fbb", "#d9730d", "#0f8b6d", "#8a4fbf", "#b3261e", "#5b6470")
 
 
