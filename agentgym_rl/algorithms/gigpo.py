@@ -32,8 +32,7 @@ Anchor = tuple[str, str]
 
 def answered(episode: Episode) -> list[str]:
     """The observation each turn answered, the first of the task included. Length: turns."""
-    replies = [index for index, message in enumerate(episode.messages) if message["role"] == "assistant"]
-    return [episode.messages[index - 1]["content"] for index in replies[len(replies) - len(episode.turns) :]]
+    return [episode.messages[episode.start + 2 * turn - 1]["content"] for turn in range(len(episode.turns))]
 
 
 def anchors(episodes: Sequence[Episode], groups: Sequence[str]) -> list[list[Anchor]]:

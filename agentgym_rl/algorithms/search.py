@@ -248,7 +248,7 @@ def command(turn: Turn) -> str:
 
 def judge(episode: Episode) -> list[bool]:
     """Whether each turn was good: valid, its observation new to the episode, and not the end of a lost one."""
-    seen = {message["content"] for message in episode.messages[: start(episode)]}
+    seen = {message["content"] for message in episode.messages[: episode.start]}
     good: list[bool] = []
     for turn in episode.turns:
         good.append(not turn.invalid and turn.observation not in seen)
@@ -258,18 +258,12 @@ def judge(episode: Episode) -> list[bool]:
     return good
 
 
-def start(episode: Episode) -> int:
-    """Number of messages before the first turn's reply."""
-    replies = [at for at, message in enumerate(episode.messages) if message["role"] == "assistant"]
-    return replies[-len(episode.turns)] if episode.turns else len(episode.messages)
-
-
 def follows(branch: Branch, played: Played) -> bool:
     """Whether an episode really went through its branch: the same messages, and the same tokens where there are any."""
     (source, tokens), (episode, own) = branch.source, played
     if len(episode.turns) <= branch.turns or episode.prefix_turns != branch.turns:
         return False
-    messages = start(source) + 2 * branch.turns
+    messages = source.start + 2 * branch.turns
     if episode.messages[:messages] != source.messages[:messages]:
         return False
     if tokens is None or own is None:

@@ -85,6 +85,12 @@ class Episode:
         return sum(turn.model_s + turn.world_s for turn in self.turns)
 
     @property
+    def start(self) -> int:
+        """Number of messages before the first turn's reply; what a conversation opens with may hold replies too."""
+        replies = [at for at, message in enumerate(self.messages) if message["role"] == "assistant"]
+        return replies[-len(self.turns)] if self.turns else len(self.messages)
+
+    @property
     def calls(self) -> int:
         """Replies the model generated for it; replayed ones are not among them."""
         return sum(turn.calls for turn in self.turns)
