@@ -20,7 +20,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -29,7 +29,7 @@ from rich.console import Console
 
 from agentgym_rl.data.files import write_text
 from agentgym_rl.engine.config import Config
-from agentgym_rl.engine.recipes import identity, load
+from agentgym_rl.engine.recipes import load
 from agentgym_rl.engine.run_folder import Interrupted
 from agentgym_rl.engine.session import Session
 from agentgym_rl.engine.train import train
@@ -129,9 +129,21 @@ def composed(arm: str, seed: int, folder: Path) -> Config:
 
 
 def settings(config: Config) -> str:
-    """First 12 hex digits over everything but where a run is kept."""
+    """First 12 hex digits over every value that is not its field's default, but for where a run is kept."""
     bare = replace(config, run=replace(config.run, dir="", cache=None))
-    return hashlib.sha256(identity(bare).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(chosen(bare), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def chosen(value: Any) -> Any:
+    """A configuration without its defaults, so that a field added later does not make these results another's."""
+    if is_dataclass(value):
+        return {
+            field.name: chosen(own)
+            for field in fields(value)
+            if (own := getattr(value, field.name)) != field.default
+            and (field.default_factory is MISSING or own != field.default_factory())
+        }
+    return {key: chosen(own) for key, own in value.items()} if isinstance(value, dict) else value
 
 
 def record(arm: str, seed: int, digest: str, summary: dict[str, Any]) -> None:

@@ -78,7 +78,7 @@ class Noisy:
         if self.rng.random() < self.epsilon:
             others = [one for one in self.possible if one != command]
             command = self.rng.choice(others or SIMPLE_COMMANDS)
-        return say(command, self.world.style)
+        return say(command, self.world)
 
     def watch(self, action: str | None, step: Step) -> None:
         self.possible = step.observation.actions or self.plan

@@ -73,7 +73,7 @@ async def main() -> None:
     world = Guess("compact")
     for index in world.spec.splits["test"]:
         task = Task("guess", index)
-        oracle = Scripted(OraclePolicy(world.oracle(task), world.style))
+        oracle = Scripted(OraclePolicy(world.oracle(task), world))
         episode, _ = await play(lambda: Guess("compact"), task, lambda oracle=oracle: oracle, RolloutSettings())
         assert episode.success, f"the oracle does not solve {task}"
         assert 0.0 <= episode.reward <= 1.0

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from agentgym_rl.cli.common import Difficulty, EnvName, MaxTurns, Options, StyleOption, world_options
+from agentgym_rl.cli.common import Difficulty, EnvName, FormatOption, MaxTurns, Options, StyleOption, world_options
+from agentgym_rl.envs.actions import ActionFormat
 
 
 def command(
@@ -22,6 +23,7 @@ def command(
     max_turns: MaxTurns = None,
     difficulty: Difficulty = None,
     keep: Annotated[str, typer.Option("--keep", help="Which trajectories to write: success or all.")] = "success",
+    action_format: FormatOption = ActionFormat.REACT,
     option: Options = None,
 ) -> None:
     """Play the tasks of a split and write the trajectories. Interrupted, the same command goes on."""
@@ -31,7 +33,7 @@ def command(
     from agentgym_rl.data.collect import collect
 
     options = world_options(env, option)
-    arguments: Any = {"policy": policy, "style": style, "keep": keep}
+    arguments: Any = {"policy": policy, "style": style, "keep": keep, "action_format": action_format}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:

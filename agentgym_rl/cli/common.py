@@ -9,9 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from agentgym_rl.envs import env_class
+from agentgym_rl.envs.actions import ActionFormat
 
 EnvName = Annotated[str, typer.Argument(help="Name of a world; `agentgym-rl envs` lists them.")]
 StyleOption = Annotated[str, typer.Option("--style", help="Wording of the world: agentgym or compact.")]
+FormatOption = Annotated[ActionFormat, typer.Option("--action-format", help="How a reply carries its action.")]
 MaxTurns = Annotated[
     int | None, typer.Option("--max-turns", help="Turn limit of an episode; the world's own where left out.")
 ]

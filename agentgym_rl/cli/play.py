@@ -21,13 +21,15 @@ class Reading(str, Enum):
 
     raw = "raw"
     react = "react"
+    function_calling = "function_calling"
+    code_as_action = "code_as_action"
 
 
 def command(
     item_id: Annotated[str, typer.Argument(help="Task to play, such as textcraft_12.")],
     style: StyleOption = "agentgym",
     action_format: Annotated[
-        Reading, typer.Option("--action-format", help="A line is the action itself, or a reply with 'Action:'.")
+        Reading, typer.Option("--action-format", help="A line is the action itself, or a reply in this format.")
     ] = Reading.raw,
     max_turns: MaxTurns = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a step; turn 0 is the start.")] = False,
@@ -38,7 +40,7 @@ def command(
     from agentgym_rl.data.play import attempt
     from agentgym_rl.data.settings import RolloutSettings
     from agentgym_rl.envs import Task, make
-    from agentgym_rl.envs.actions import Action, parse_react
+    from agentgym_rl.envs.actions import Action, ActionFormat
 
     task = Task.parse(item_id)
     env = make(task.env, **world_options(task.env, option, style))
@@ -52,9 +54,11 @@ def command(
 
     async def session() -> bool:
         """Whether it was played to its end."""
-        parse = parse_react if action_format is Reading.react else lambda line: Action(line.strip())
+        raw = action_format is Reading.raw
+        settings = RolloutSettings(action_format=ActionFormat.REACT if raw else ActionFormat(action_format.value))
+        parse = (lambda line: Action(line.strip())) if raw else None
         try:
-            await attempt(env, task, Scripted(player.reply), RolloutSettings(), max_turns, parse, watch)
+            await attempt(env, task, Scripted(player.reply), settings, max_turns, parse, watch)
         except StopPlaying:
             return False
         finally:

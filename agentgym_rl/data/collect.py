@@ -17,6 +17,7 @@ from agentgym_rl.data.play import attempt
 from agentgym_rl.data.policies import OraclePolicy, RandomPolicy
 from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task, TextEnv, make
+from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import OracleUnavailable, Style
 
 PolicyName = Literal["oracle", "random"]
@@ -49,6 +50,7 @@ async def collect(
     max_turns: int | None = None,
     difficulty: Sequence[str] | None = None,
     keep: Keep = "success",
+    action_format: ActionFormat = ActionFormat.REACT,
     options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Summary:
@@ -79,9 +81,15 @@ async def collect(
     try:
         tasks = list(dict.fromkeys(sample(world, split, difficulty, n, seed)))
         settings = {
-            "env": env, "style": style, "options": dict(options or {}), "policy": policy, "seed": seed,
-            "max_turns": world.spec.max_turns if max_turns is None else max_turns, "panel": digest(world, tasks),
-        }  # fmt: skip
+            "env": env,
+            "style": style,
+            "action_format": action_format.value,
+            "options": dict(options or {}),
+            "policy": policy,
+            "seed": seed,
+            "max_turns": world.spec.max_turns if max_turns is None else max_turns,
+            "panel": digest(world, tasks),
+        }
         journal = out.with_name(out.name + ".partial.jsonl")
         played = _resume(journal, settings)
         with journal.open("a", encoding="utf-8", newline="\n") as file:
@@ -91,7 +99,7 @@ async def collect(
                 if progress:
                     progress(done, len(tasks))
                 if str(task) not in played:
-                    record = await _play(world, task, policy, seed, max_turns)
+                    record = await _play(world, task, policy, seed, max_turns, action_format)
                     append_jsonl(file, record)
                     played[str(task)] = record
         if progress:
@@ -111,12 +119,14 @@ async def collect(
     )
 
 
-async def _play(world: TextEnv, task: Task, policy: PolicyName, seed: int, max_turns: int | None) -> dict[str, Any]:
+async def _play(
+    world: TextEnv, task: Task, policy: PolicyName, seed: int, max_turns: int | None, action_format: ActionFormat
+) -> dict[str, Any]:
     """One line of the journal. A task no oracle is known for counts as tried, without a trajectory."""
     player: OraclePolicy | RandomPolicy
     horizon = world.spec.max_turns if max_turns is None else max_turns
     if policy == "random":
-        player = RandomPolicy(f"{seed} {task}", world.style)
+        player = RandomPolicy(f"{seed} {task}", world, action_format)
     else:
         try:
             commands = world.oracle(task)
@@ -124,9 +134,11 @@ async def _play(world: TextEnv, task: Task, policy: PolicyName, seed: int, max_t
             commands = []
         if not commands:
             return {"item_id": str(task), "success": False, "turns": 0, "trajectory": None}
-        player = OraclePolicy(commands, world.style)
+        player = OraclePolicy(commands, world, action_format)
         horizon = min(horizon, len(commands))
-    episode = await attempt(world, task, Scripted(player), RolloutSettings(), horizon, watch=player.watch)
+    episode = await attempt(
+        world, task, Scripted(player), RolloutSettings(action_format=action_format), horizon, watch=player.watch
+    )
     start = len(world.spec.conversation_start(world.style))
     return {
         "item_id": str(task),

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agentgym_rl.envs.actions import Action, parse_react
+from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.core import Message
+from agentgym_rl.envs.formats import Parse
 
 Policy = Callable[[list[Message]], str]
 """From the conversation so far to the assistant's reply. May raise :class:`StopPlaying`."""
@@ -38,9 +39,9 @@ class Reply:
     """Replies the model generated to come to this one: 0 where it was replayed."""
 
 
-def repeats(reply: str, avoid: Collection[str]) -> bool:
+def repeats(reply: str, avoid: Collection[str], parse: Parse) -> bool:
     """Whether the command of a reply, or the whole reply where none can be read, is one of ``avoid``."""
-    action = parse_react(reply)
+    action = parse(reply)
     return (action.command if isinstance(action, Action) else reply) in avoid
 
 
@@ -55,8 +56,8 @@ class Conversation(Protocol):
     def response_tokens(self) -> int:
         """Tokens from the first reply on; 0 where tokens are not counted."""
 
-    async def start(self, messages: list[Message]) -> None:
-        """Begin with the instruction and the first observation.
+    async def start(self, messages: list[Message], parse: Parse) -> None:
+        """Begin with the instruction and the first observation; ``parse`` is how the world reads replies.
 
         Raises:
             ContextTooSmall: they do not fit into the prompt.
@@ -91,8 +92,9 @@ class Scripted:
         self.replies = 0
         self.messages: list[Message] = []
 
-    async def start(self, messages: list[Message]) -> None:
+    async def start(self, messages: list[Message], parse: Parse) -> None:
         self.messages = list(messages)
+        self.parse = parse
 
     async def reply(self) -> Reply | None:
         if self.replies < len(self.prefix):
@@ -100,7 +102,7 @@ class Scripted:
         else:
             again = self.resamples if self.replies == len(self.prefix) else 0
             text, calls = self.policy(list(self.messages)), 1
-            while calls <= again and repeats(text, self.avoid):
+            while calls <= again and repeats(text, self.avoid, self.parse):
                 text, calls = self.policy(list(self.messages)), calls + 1
         self.replies += 1
         self.messages.append({"role": "assistant", "content": text})

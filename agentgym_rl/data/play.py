@@ -11,16 +11,14 @@ from typing import TypeVar
 from agentgym_rl.data.conversation import Conversation
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.data.settings import RolloutSettings
-from agentgym_rl.envs.actions import Action, InvalidAction, parse_react
-from agentgym_rl.envs.core import EnvError, EnvTimeout, Message, Observation, Step, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.actions import Action
+from agentgym_rl.envs.core import EnvError, EnvTimeout, Observation, Step, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.formats import Parse, opening, reader
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Conversation)
-
-Parse = Callable[[str], Action | InvalidAction]
-"""From a reply to an action."""
 
 Watch = Callable[[str | None, Step], None]
 """Told of the first observation (as a step without action) and of every action and what it led to."""
@@ -36,7 +34,7 @@ async def play(
     make_conversation: Callable[[], C],
     settings: RolloutSettings,
     horizon: int | None = None,
-    parse: Parse = parse_react,
+    parse: Parse | None = None,
     watch: Watch | None = None,
 ) -> tuple[Episode, C]:
     """Play one episode, again from the start in a fresh session when the infrastructure fails.
@@ -83,7 +81,7 @@ async def attempt(
     conversation: Conversation,
     settings: RolloutSettings,
     horizon: int | None = None,
-    parse: Parse = parse_react,
+    parse: Parse | None = None,
     watch: Watch | None = None,
 ) -> Episode:
     """Play one episode once in an open session, which stays open.
@@ -92,20 +90,22 @@ async def attempt(
 
     Args:
         horizon: turn limit of this episode; without it ``settings.max_turns``, then the world's own.
+        parse: how replies are read; without it as the world and ``settings.action_format`` say.
 
     Raises:
         EnvError: the infrastructure failed; what was played says nothing about the agent.
         ContextTooSmall: the prompt does not fit.
         StopPlaying: the policy left.
-        ValueError: the turn limit is less than 1.
+        ValueError: the turn limit is less than 1, or the world has no such action format.
     """
     limit = turn_limit(world, settings, horizon)
-    messages: list[Message] = world.spec.conversation_start(world.style)
+    messages = opening(world.spec, world.style, settings.action_format)
+    parse = parse or reader(world.spec, settings.action_format)
     first, _ = await _timed(world.reset(task), settings.step_seconds, f"reset of {task}")
     if watch:
         watch(None, Step(first, 0.0, terminated=False))
     messages.append({"role": "user", "content": first.text})
-    await conversation.start(messages)
+    await conversation.start(messages, parse)
 
     turns: list[Turn] = []
     ending = Ending.TURN_LIMIT

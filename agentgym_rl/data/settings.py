@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import Style
 
 
@@ -14,6 +15,8 @@ class RolloutSettings:
 
     style: Style = "agentgym"
     """Wording of instruction and observations: ``agentgym`` or ``compact``."""
+    action_format: ActionFormat = ActionFormat.REACT
+    """How a reply carries its action: ``react``, ``function_calling`` or ``code_as_action``."""
     max_turns: int | None = None
     """Turn limit; ``None`` takes each world's own."""
     turn_tokens: int = 512
@@ -49,4 +52,7 @@ class RolloutSettings:
         unknown = set(values) - known
         if unknown:
             raise ValueError(f"unknown rollout settings {sorted(unknown)}; known: {sorted(known)}")
-        return cls(**dict(values))
+        values = dict(values)
+        if "action_format" in values:
+            values["action_format"] = ActionFormat(values["action_format"])
+        return cls(**values)

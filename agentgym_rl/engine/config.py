@@ -65,6 +65,7 @@ class RolloutConfig:
     """The rules of an episode; see ``agentgym_rl.data.settings.RolloutSettings``."""
 
     style: str = "agentgym"
+    action_format: str = "react"
     turn_tokens: int = 512
     invalid_limit: int | None = None
     step_seconds: float = 60.0

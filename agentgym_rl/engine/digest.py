@@ -22,7 +22,12 @@ def digest(config: Config, *, cloned: bool) -> str:
     for name, world in config.worlds.items():
         facts = asdict(world)
         worlds[name] = {key: facts[key] for key in facts if (key not in NOT_CLONED if cloned else key in MODEL)}
-    parts: dict[str, object] = {"seed": config.seed, "model": asdict(config.model), "style": config.rollout.style}
+    parts: dict[str, object] = {
+        "seed": config.seed,
+        "model": asdict(config.model),
+        "style": config.rollout.style,
+        "action_format": config.rollout.action_format,
+    }
     if cloned:
         files = [world.expert_file for world in config.worlds.values() if world.expert_file is not None]
         parts |= {

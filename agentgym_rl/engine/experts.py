@@ -10,6 +10,7 @@ from typing import Any
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.collect import collect
 from agentgym_rl.engine.config import Config
+from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.rollout.supervised import Example, encode
 
 
@@ -41,6 +42,7 @@ def files(config: Config, folder: Path, progress: Callable[[str, int, int], None
                     style=config.rollout.style,  # type: ignore[arg-type]
                     max_turns=world.max_turns,
                     difficulty=world.difficulty,
+                    action_format=ActionFormat(config.rollout.action_format),
                     options=world.options,
                     progress=report,
                 )

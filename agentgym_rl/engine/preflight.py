@@ -12,6 +12,8 @@ from agentgym_rl.engine.config import Config
 from agentgym_rl.engine.recipes import RecipeError
 from agentgym_rl.engine.tasks import draw, open_world, training_pool
 from agentgym_rl.envs import Task
+from agentgym_rl.envs.actions import ActionFormat
+from agentgym_rl.envs.formats import opening
 
 SAMPLE = 32
 """Tasks of each world whose first observation is measured against the context."""
@@ -33,6 +35,10 @@ def check_config(config: Config) -> None:
         raise RecipeError(f"engine.device={config.engine.device!r} is unknown; choose cpu or cuda")
     if config.rollout.style not in ("agentgym", "compact"):
         raise RecipeError(f"rollout.style={config.rollout.style!r} is unknown; choose agentgym or compact")
+    if config.rollout.action_format not in (formats := [one.value for one in ActionFormat]):
+        raise RecipeError(
+            f"rollout.action_format={config.rollout.action_format!r} is unknown; choose {', '.join(formats)}"
+        )
     if config.logger.wandb not in ("auto", "online", "offline", "disabled"):
         raise RecipeError(f"logger.wandb={config.logger.wandb!r} is unknown; choose auto, online, offline or disabled")
     if config.algorithm.level not in ("token", "turn"):
@@ -131,7 +137,7 @@ def check_context(config: Config, builder: Any) -> None:
     for name, world_config in config.worlds.items():
         world = open_world(config, name)
         tasks: list[Task] = draw(training_pool(world, world_config), name, SAMPLE, config.seed)
-        longest = asyncio.run(_longest(world, tasks, builder))
+        longest = asyncio.run(_longest(world, tasks, builder, ActionFormat(config.rollout.action_format)))
         if longest > config.model.prompt_tokens:
             raise ContextTooSmall(
                 f"{name}: instruction and first observation take up to {longest} tokens, more than "
@@ -139,11 +145,11 @@ def check_context(config: Config, builder: Any) -> None:
             )
 
 
-async def _longest(world: Any, tasks: list[Task], builder: Any) -> int:
+async def _longest(world: Any, tasks: list[Task], builder: Any, action_format: ActionFormat) -> int:
     longest = 0
     for task in tasks:
         first = await world.reset(task)
-        messages = [*world.spec.conversation_start(world.style), {"role": "user", "content": first.text}]
+        messages = [*opening(world.spec, world.style, action_format), {"role": "user", "content": first.text}]
         longest = max(longest, len(builder.build_initial_tokens(messages)))
     await world.close()
     return longest

@@ -17,6 +17,7 @@ from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.engine.config import Config, ModelConfig
 from agentgym_rl.engine.digest import digest
 from agentgym_rl.engine.tasks import draw, open_world, training_pool
+from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import OracleUnavailable
 
 IM_START, IM_END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
@@ -36,6 +37,7 @@ FIRST_OBSERVATIONS, CONVERSATIONS = 400, 100
 async def corpus(config: Config) -> list[str]:
     """Texts of the run's worlds: first observations of training tasks, and whole conversations of the oracle."""
     texts: list[str] = []
+    settings = RolloutSettings(action_format=ActionFormat(config.rollout.action_format))
     for name, world_config in config.worlds.items():
         world = open_world(config, name)
         tasks = draw(training_pool(world, world_config), name, FIRST_OBSERVATIONS, seed=0)
@@ -44,9 +46,9 @@ async def corpus(config: Config) -> list[str]:
             if number % (FIRST_OBSERVATIONS // CONVERSATIONS) == 0:
                 with suppress(OracleUnavailable):
                     commands = world.oracle(task)
-                    oracle = Scripted(OraclePolicy(commands, world.style))
+                    oracle = Scripted(OraclePolicy(commands, world, settings.action_format))
                     horizon = min(len(commands), world.spec.max_turns)
-                    episode = await attempt(world, task, oracle, RolloutSettings(), horizon)
+                    episode = await attempt(world, task, oracle, settings, horizon)
                     texts += [message["content"] for message in episode.messages]
                     texts.append(episode.turns[-1].observation)
         await world.close()

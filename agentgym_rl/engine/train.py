@@ -125,7 +125,7 @@ def _run(
 
 
 def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, dict[str, Panel]]) -> dict[str, Any]:
-    rules = {"style": config.rollout.style, "invalid_limit": config.rollout.invalid_limit}
+    rules = {key: getattr(config.rollout, key) for key in ("style", "action_format", "invalid_limit")}
     settings = RolloutSettings.from_mapping(rules)
     bounds: dict[str, Any] = {}
     for policy in ("random", "oracle"):

@@ -74,6 +74,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "data.seed": config.seed,
         "data.agentgym": {
             "style": rollout.style,
+            "action_format": rollout.action_format,
             "turn_tokens": rollout.turn_tokens,
             "invalid_limit": rollout.invalid_limit,
             "step_seconds": rollout.step_seconds,

@@ -42,12 +42,29 @@ def parse_react(reply: str) -> Action | InvalidAction:
     of everything but letters, digits, commas and single spaces. Two actions are an error the agent is told about. A
     reply without an action becomes the empty command, which every world answers in its own words.
     """
+    action = parse_line(reply)
+    if isinstance(action, InvalidAction):
+        return action
+    return Action(" ".join(_NOT_COMMAND.sub("", action.command).split()), action.thought)
+
+
+def parse_line(reply: str) -> Action | InvalidAction:
+    """Read ``Thought: ... Action: ...``; the command is the first line after the only ``Action:``, as it stands."""
     commands = _ACTION.findall(reply)
     if len(commands) > 1:
         return InvalidAction(f"Error: expected one 'Action:' per reply, found {len(commands)}. Please give just one.")
+    return Action(" ".join(commands[0].split()) if commands else "", _thought(reply))
+
+
+def parse_rest(reply: str) -> Action | InvalidAction:
+    """Read ``Thought: ... Action: ...``; the command is all that follows the last ``Action:``, over several lines."""
+    _, found, command = reply.rpartition("Action:")
+    return Action(command.strip() if found else "", _thought(reply))
+
+
+def _thought(reply: str) -> str:
     thought = _THOUGHT.search(reply)
-    command = " ".join(_NOT_COMMAND.sub("", commands[0]).split()) if commands else ""
-    return Action(command, thought[1].strip() if thought else "")
+    return thought[1].strip() if thought else ""
 
 
 def format_react(command: str, thought: str = "") -> str:

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.core import (
     EnvSpec,
     EnvTimeout,
@@ -26,6 +27,7 @@ from agentgym_rl.envs.core import (
     TaskNotFound,
     TextEnv,
 )
+from agentgym_rl.envs.formats import reader, write
 from agentgym_rl.envs.probe import GARBAGE, Walk, act, digest, follow, solution, walk, wander
 from agentgym_rl.envs.registry import make
 
@@ -141,6 +143,8 @@ async def oracle_solves(subject: Subject) -> AsyncIterator[str]:
         if actions is None:
             continue
         lengths.append(len(actions))
+        for fault in format_faults(subject.spec, actions):
+            yield f"{task}: {fault}"
         trail = await walk(subject.env, task, follow(actions))
         for fault in reward_faults(trail):
             yield f"{task}: under the oracle, {fault}"
@@ -248,6 +252,22 @@ CHECKS: dict[str, Callable[[Subject], AsyncIterator[str]]] = {
     "session can be reused": session_is_reusable,
     "sessions are independent": sessions_are_independent,
 }
+
+
+def format_faults(spec: EnvSpec, commands: list[str]) -> list[str]:
+    """What is wrong with the world's action formats: a command written in one must be read back as it was."""
+    faults = []
+    for action_format in spec.action_formats:
+        parse = reader(spec, action_format)
+        for command in commands:
+            try:
+                read = parse(write(spec, action_format, command, "because"))
+            except ValueError as error:
+                faults.append(f"{command!r} cannot be written as {action_format.value}: {error}")
+                continue
+            if not isinstance(read, Action) or read.command != command:
+                faults.append(f"{command!r} written as {action_format.value} is read as {read}")
+    return faults
 
 
 def reward_faults(trail: Walk) -> list[str]:

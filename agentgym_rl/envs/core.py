@@ -16,11 +16,12 @@ from __future__ import annotations
 import asyncio
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from agentgym_rl.envs.actions import ActionFormat
+from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, format_react, parse_react
+from agentgym_rl.envs.tools import Tool
 
 Style = Literal["agentgym", "compact"]
 """How a world words its instruction and observations: as AgentGym does, or briefly for small models."""
@@ -121,7 +122,12 @@ class EnvSpec:
     """Default turn limit of an episode; enforced by the rollout, never by the world."""
     success_above: float
     """An episode is a success when its summed reward is greater than this (AgentGym's thresholds)."""
-    action_formats: tuple[ActionFormat, ...] = (ActionFormat.REACT,)
+    tools: tuple[Tool, ...] = ()
+    """The actions as functions, for function calling and code as action."""
+    read: Callable[[str], Action | InvalidAction] = parse_react
+    """How a ReAct reply is read."""
+    write: Callable[[str, str], str] = format_react
+    """From a command and a thought to the ReAct reply that carries it."""
     raw_reward_range: tuple[float, float] = (0.0, 1.0)
     deterministic: bool = True
     """The same task and actions give the same observations and rewards."""
@@ -131,6 +137,11 @@ class EnvSpec:
     """The pip extra that brings the world's packages."""
     licence: str = ""
     """Licence and origin of the world's data."""
+
+    @property
+    def action_formats(self) -> tuple[ActionFormat, ...]:
+        """The formats a reply may have."""
+        return tuple(ActionFormat) if self.tools else (ActionFormat.REACT,)
 
     def success(self, episode_reward: float) -> bool:
         return episode_reward > self.success_above

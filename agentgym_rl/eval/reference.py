@@ -29,7 +29,7 @@ async def reference(
         task = Task.parse(item_id)
         world = make(panel.env, **{**options, "style": settings.style})
         turns = horizon or settings.max_turns or world.spec.max_turns
-        player: OraclePolicy | RandomPolicy = RandomPolicy(item_id, world.style)
+        player: OraclePolicy | RandomPolicy = RandomPolicy(item_id, world, settings.action_format)
         if policy == "oracle":
             try:
                 commands = world.oracle(task)
@@ -39,7 +39,7 @@ async def reference(
                 )
                 episodes.append(lost)
                 continue
-            player, turns = OraclePolicy(commands, world.style), min(turns, len(commands))
+            player, turns = OraclePolicy(commands, world, settings.action_format), min(turns, len(commands))
         episode, _ = await play(_always(world), task, partial(Scripted, player), settings, turns, watch=player.watch)
         episodes.append(episode)
     return score(episodes)

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from agentgym_rl.data.conversation import ContextTooSmall, Reply, repeats
 from agentgym_rl.envs.core import Message
+from agentgym_rl.envs.formats import Parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,9 @@ class TokenConversation:
     def response_tokens(self) -> int:
         return len(self.response_ids)
 
-    async def start(self, messages: list[Message]) -> None:
+    async def start(self, messages: list[Message], parse: Parse) -> None:
         self.messages = list(messages)
+        self.parse = parse
         self.prompt_ids = list(await asyncio.to_thread(self.builder.build_initial_tokens, self.messages))
         if len(self.prompt_ids) > self.prompt_limit:
             raise ContextTooSmall(
@@ -122,7 +124,7 @@ class TokenConversation:
             if output.stop_reason in ("aborted", "abort") or not output.token_ids:
                 return Reply("", aborted=True)
             calls += 1
-            if calls > again or not repeats(self._text(output.token_ids), self.avoid):
+            if calls > again or not repeats(self._text(output.token_ids), self.avoid, self.parse):
                 break
         log_probs = [float(value) for value in output.log_probs]
         steps = (output.extra_fields.get(key) for key in ("min_global_steps", "global_steps", "max_global_steps"))

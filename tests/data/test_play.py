@@ -13,7 +13,7 @@ from agentgym_rl.data.conversation import ContextTooSmall, Reply, Scripted, Stop
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.data.play import attempt, play
 from agentgym_rl.data.settings import RolloutSettings
-from agentgym_rl.envs.actions import Action
+from agentgym_rl.envs.actions import Action, parse_react
 from agentgym_rl.envs.core import (
     ACKNOWLEDGEMENT,
     BlockingEnv,
@@ -242,7 +242,7 @@ def test_errors_of_configuration_are_raised_at_once():
     assert Recorded.calls == ["reset", "close"]
 
     class Cramped(Scripted):
-        async def start(self, messages):
+        async def start(self, messages, parse):
             raise ContextTooSmall("no room")
 
     Recorded.calls.clear()
@@ -362,8 +362,9 @@ def test_a_policy_is_asked_again_for_another_command_after_the_prefix_only():
 
 def test_a_reply_that_cannot_be_read_is_avoided_as_a_whole():
     twice = "Action: a\nAction: b"
-    assert repeats(twice, [twice]) and not repeats(twice, ["a"])
-    assert repeats("Thought: up\nAction: say 1.", ["say 1"]) and not repeats("Action: say 1", [])
+    assert repeats(twice, [twice], parse_react) and not repeats(twice, ["a"], parse_react)
+    assert repeats("Thought: up\nAction: say 1.", ["say 1"], parse_react)
+    assert not repeats("Action: say 1", [], parse_react)
 
 
 def test_episodes_from_before_calls_were_counted_can_be_read():

@@ -5,7 +5,14 @@ from __future__ import annotations
 from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step, Style, Task, TaskNotFound, TextEnv
 from agentgym_rl.envs.maze import tasks, wording
 from agentgym_rl.envs.maze.layout import MOVES, Cell
+from agentgym_rl.envs.tools import Tool
 
+MOVE = Tool(
+    "move",
+    "Walk one cell.",
+    {"direction": {"type": "string", "enum": ["up", "down", "left", "right"], "description": "where to"}},
+    commands=("move {direction}",),
+)
 MAX_STEPS = 50
 """Actions the world carries out in an episode, AgentGym's limit; one more is answered with failure."""
 
@@ -36,6 +43,7 @@ class Maze(TextEnv):
             splits=tasks.SPLITS if family is None else tasks.of_family(family),
             max_turns=15,
             success_above=0.99,
+            tools=(MOVE,),
             raw_reward_range=(-1.0, 1.0),
             licence="Apache-2.0; rules and first maze are facts of LMRL-Gym and AgentGym (both MIT)",
         )

@@ -8,6 +8,7 @@ from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step, Sty
 from agentgym_rl.envs.textcraft import wording
 from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, variants
 from agentgym_rl.envs.textcraft.command import Craft, Get, ShowInventory, Unreadable, parse_command
+from agentgym_rl.envs.textcraft.functions import TOOLS
 from agentgym_rl.envs.textcraft.plan import make_plan
 from agentgym_rl.envs.textcraft.puzzle import find_goal, make_puzzle
 from agentgym_rl.envs.textcraft.workshop import Workshop
@@ -46,6 +47,7 @@ class TextCraft(TextEnv):
             splits=splits,
             max_turns=MAX_TURNS,
             success_above=0.99,
+            tools=TOOLS,
             licence=(
                 "Apache-2.0; recipes are facts of the game Minecraft, written for this package"
                 if recipes is None

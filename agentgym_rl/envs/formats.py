@@ -1,0 +1,118 @@
+"""Replies in each action format, for every world: how they are read, written and explained to the model.
+
+ReAct is the world's own (:attr:`EnvSpec.read`, :attr:`EnvSpec.write`). Function calling and code as action carry the
+same commands as calls of the world's tools; their wire forms are AgentGym's.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tokenize
+from collections.abc import Callable
+from functools import partial
+
+from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction
+from agentgym_rl.envs.core import EnvSpec, Message, Style
+from agentgym_rl.envs.tools import BadCall, read_code, to_call, to_command, write_code
+
+Parse = Callable[[str], Action | InvalidAction]
+"""From a reply to an action."""
+
+
+def reader(spec: EnvSpec, action_format: ActionFormat) -> Parse:
+    """How replies in a format are read.
+
+    Raises:
+        ValueError: the world has no tools to call.
+    """
+    _has(spec, action_format)
+    if action_format is ActionFormat.REACT:
+        return spec.read
+    return partial(_read_call if action_format is ActionFormat.FUNCTION_CALLING else _read_code, spec)
+
+
+def write(spec: EnvSpec, action_format: ActionFormat, command: str, thought: str = "") -> str:
+    """A command as the reply that carries it.
+
+    Raises:
+        ValueError: the world has no tools to call, or none that gives the command.
+    """
+    _has(spec, action_format)
+    if action_format is ActionFormat.REACT:
+        return spec.write(command, thought)
+    if action_format is ActionFormat.FUNCTION_CALLING:
+        name, arguments = to_call(spec.tools, command)
+        return json.dumps({"thought": thought, "function_name": name, "arguments": arguments}, ensure_ascii=False)
+    comment = "".join(f"# {line}\n" for line in thought.splitlines())
+    return f"```python\n{comment}{write_code(spec.tools, command)}\n```"
+
+
+def opening(spec: EnvSpec, style: Style, action_format: ActionFormat) -> list[Message]:
+    """The messages that precede the first observation, with the format explained.
+
+    Raises:
+        ValueError: the world has no tools to call.
+    """
+    _has(spec, action_format)
+    start = spec.conversation_start(style)
+    if action_format is not ActionFormat.REACT:
+        start[0] = {**start[0], "content": f"{start[0]['content']}\n\n{_explain(spec, action_format)}"}
+    return start
+
+
+def _has(spec: EnvSpec, action_format: ActionFormat) -> None:
+    if action_format is not ActionFormat.REACT and not spec.tools:
+        raise ValueError(f"world {spec.name!r} describes no tools, so action_format can only be react")
+
+
+def _explain(spec: EnvSpec, action_format: ActionFormat) -> str:
+    if action_format is ActionFormat.FUNCTION_CALLING:
+        listed = "\n".join(json.dumps(tool.schema, ensure_ascii=False) for tool in spec.tools)
+        return (
+            f"Instead of writing actions as text, call these functions:\n{listed}\n"
+            'Answer with one JSON object: {"thought": "...", "function_name": "...", "arguments": {...}}'
+        )
+    listed = "\n\n".join(tool.signature for tool in spec.tools)
+    return (
+        f"Instead of writing actions as text, call these functions:\n```python\n{listed}\n```\n"
+        "Answer with one block of Python code: your thought as a comment, then one call with literal arguments."
+    )
+
+
+_NO_JSON = 'Error: expected one JSON object with "function_name" and "arguments".'
+
+
+def _read_call(spec: EnvSpec, reply: str) -> Action | InvalidAction:
+    start, end = reply.find("{"), reply.rfind("}")
+    try:
+        call = json.loads(reply[start : end + 1], strict=False) if start >= 0 else None
+    except (json.JSONDecodeError, RecursionError) as error:
+        return InvalidAction(f"{_NO_JSON} {error}")
+    if not isinstance(call, dict) or not isinstance(call.get("arguments", {}), dict):
+        return InvalidAction(_NO_JSON)
+    try:
+        command = to_command(spec.tools, str(call.get("function_name")), call.get("arguments", {}))
+    except BadCall as error:
+        return InvalidAction(f"Error: {error}")
+    return Action(command, str(call.get("thought", "")))
+
+
+_BLOCK = re.compile(r"```(?:python)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+
+
+def _read_code(spec: EnvSpec, reply: str) -> Action | InvalidAction:
+    blocks = _BLOCK.findall(reply)
+    if len(blocks) > 1:
+        return InvalidAction(f"Error: expected one block of code per reply, found {len(blocks)}.")
+    code = blocks[0] if blocks else reply
+    try:
+        return Action(read_code(spec.tools, code), _comments(code))
+    except BadCall as error:
+        return InvalidAction(f"Error: {error}")
+
+
+def _comments(code: str) -> str:
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    return "\n".join(token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT)

@@ -1,0 +1,202 @@
+"""A world's actions as functions: their JSON schemas, and the way from a call to a command and back."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from string import Formatter
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+Schema = Mapping[str, Any]
+"""A JSON schema of one argument, with ``type`` and ``description``."""
+
+
+class BadCall(ValueError):
+    """A call the world has no command for; the message is for the agent."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One action of a world as a function.
+
+    ``commands`` are the world's own commands with the arguments in braces, such as ``give {object} to {person}``; of
+    several the first whose arguments are just those given is taken, so optional arguments need one each. Without any,
+    the command is AgentGym's ``<name> with Action Input: <arguments as JSON>``.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Schema] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
+    """Parameters a call may leave out."""
+    commands: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for template in self.commands:
+            if unknown := set(_fields(template)) - set(self.parameters):
+                raise ValueError(f"command {template!r} of tool {self.name} names no parameter {sorted(unknown)}")
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """The function as OpenAI's API describes one."""
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": self._arguments},
+        }
+
+    @cached_property
+    def signature(self) -> str:
+        """The function as Python stub, with its description as docstring."""
+        listed = ", ".join(f"{name}=None" if name in self.optional else name for name in self._order)
+        lines = [f"def {self.name}({listed}):", f'    """{self.description}']
+        lines += [
+            f"    {name} ({schema.get('type', 'any')}): {schema.get('description', name)}"
+            for name, schema in self.parameters.items()
+        ]
+        return "\n".join(lines) + ('"""' if len(lines) == 2 else '\n    """')
+
+    @property
+    def _order(self) -> list[str]:
+        """Parameters as a call gives them by position: required ones first."""
+        return sorted(self.parameters, key=lambda name: name in self.optional)
+
+    @cached_property
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": {name: dict(schema) for name, schema in self.parameters.items()},
+            "required": [name for name in self.parameters if name not in self.optional],
+            "additionalProperties": False,
+        }
+
+    def command(self, arguments: Mapping[str, Any]) -> str:
+        """The world's command for a call.
+
+        Raises:
+            BadCall: an argument is missing, unknown or of the wrong kind.
+        """
+        fault = next(iter(Draft202012Validator(self._arguments).iter_errors(dict(arguments))), None)
+        if fault is not None:
+            where = f"argument {fault.path[0]!r}: " if fault.path else ""
+            raise BadCall(f"{self.name}: {where}{fault.message}")
+        if not self.commands:
+            return f"{self.name} with Action Input: {json.dumps(dict(arguments), ensure_ascii=False)}"
+        for template in self.commands:
+            if set(_fields(template)) == set(arguments):
+                return template.format(**arguments)
+        raise BadCall(f"{self.name}: no such combination of arguments: {', '.join(arguments) or 'none'}")
+
+    def arguments(self, command: str) -> dict[str, Any] | None:
+        """The arguments of a call that gives the command, or None where no call of this tool does."""
+        if not self.commands:
+            name, separator, arguments = command.partition(" with Action Input:")
+            if not separator or name.strip() != self.name:
+                return None
+            try:
+                return self._checked(json.loads(arguments, strict=False))
+            except json.JSONDecodeError:
+                return None
+        for template in self.commands:
+            if match := self._pattern(template).fullmatch(command):
+                found = {name: self._value(name, text) for name, text in match.groupdict().items()}
+                if (checked := self._checked(found)) is not None:
+                    return checked
+        return None
+
+    def _checked(self, arguments: Any) -> dict[str, Any] | None:
+        return arguments if Draft202012Validator(self._arguments).is_valid(arguments) else None
+
+    def _pattern(self, template: str) -> re.Pattern[str]:
+        parts = []
+        for text, name, _, _ in Formatter().parse(template):
+            parts.append(re.escape(text))
+            if name is not None:
+                choices = self.parameters[name].get("enum")
+                inner = "|".join(re.escape(str(choice)) for choice in choices) if choices else ".+?"
+                parts.append(f"(?P<{name}>{inner})")
+        return re.compile("".join(parts), re.DOTALL)
+
+    def _value(self, name: str, text: str) -> Any:
+        if self.parameters[name].get("type") in ("integer", "number", "boolean"):
+            try:
+                return json.loads(text.lower())
+            except json.JSONDecodeError:
+                return text
+        return text
+
+
+def _fields(template: str) -> list[str]:
+    return [name for _, name, _, _ in Formatter().parse(template) if name is not None]
+
+
+def to_command(tools: tuple[Tool, ...], name: str, arguments: Mapping[str, Any]) -> str:
+    """The command of a call.
+
+    Raises:
+        BadCall: there is no such tool, or the arguments do not fit it.
+    """
+    tool = next((tool for tool in tools if tool.name == name), None)
+    if tool is None:
+        raise BadCall(f"there is no function {name!r}; there are {', '.join(tool.name for tool in tools)}")
+    return tool.command(arguments)
+
+
+def to_call(tools: tuple[Tool, ...], command: str) -> tuple[str, dict[str, Any]]:
+    """Name and arguments of a call that gives the command.
+
+    Raises:
+        BadCall: no tool gives it.
+    """
+    for tool in tools:
+        arguments = tool.arguments(command)
+        if arguments is not None:
+            return tool.name, arguments
+    raise BadCall(f"no function stands for the command {command!r}")
+
+
+def read_code(tools: tuple[Tool, ...], code: str) -> str:
+    """The command of Python code that is one call of a tool with literal arguments. Nothing is evaluated.
+
+    Raises:
+        BadCall: it is anything else.
+    """
+    try:
+        body = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise BadCall(f"the code cannot be parsed: {getattr(error, 'msg', None) or error}") from error
+    if len(body) != 1 or not isinstance(body[0], ast.Expr) or not isinstance(body[0].value, ast.Call):
+        raise BadCall("the code must be exactly one call of one of the functions")
+    call = body[0].value
+    if not isinstance(call.func, ast.Name):
+        raise BadCall("the code must call one of the functions by its name")
+    tool = next((tool for tool in tools if tool.name == call.func.id), None)
+    if tool is None:
+        raise BadCall(f"there is no function {call.func.id!r}; there are {', '.join(tool.name for tool in tools)}")
+    if len(call.args) > len(tool.parameters):
+        raise BadCall(f"{tool.name} takes {len(tool.parameters)} arguments, got {len(call.args)}")
+    arguments: dict[str, Any] = {}
+    given = [*zip(tool._order, call.args, strict=False), *((word.arg, word.value) for word in call.keywords)]
+    for name, node in given:
+        if name is None or name in arguments:
+            raise BadCall(f"{tool.name}: each argument must be given once, by position or name")
+        try:
+            arguments[name] = ast.literal_eval(node)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+            raise BadCall(f"{tool.name}: argument {name!r} must be a literal, such as 'text' or 3") from error
+    return tool.command(arguments)
+
+
+def write_code(tools: tuple[Tool, ...], command: str) -> str:
+    """The call of a tool that gives the command, as Python code.
+
+    Raises:
+        BadCall: no tool gives it.
+    """
+    name, arguments = to_call(tools, command)
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"

@@ -1,0 +1,146 @@
+"""Replies in every action format."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym_rl.envs import Task, make
+from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, parse_line, parse_rest
+from agentgym_rl.envs.core import EnvSpec
+from agentgym_rl.envs.formats import opening, reader, write
+from agentgym_rl.envs.tools import BadCall, Tool, to_call
+
+PLACE = {"type": "string", "description": "where"}
+TOOLS = (
+    Tool("look", "Look.", {"place": PLACE}, ("place",), ("look", "look at {place}")),
+    Tool("put", "Put.", {"thing": {"type": "string"}, "place": PLACE}, commands=("put {thing} in {place}",)),
+    Tool("wait", "Wait.", {"turns": {"type": "integer"}}, commands=("wait {turns}",)),
+    Tool("search", "Search.", {"query": {"type": "string"}, "n": {"type": "integer"}}, ("n",)),
+)
+SPEC = EnvSpec(
+    name="household",
+    instructions={"agentgym": "Do it.", "compact": "Do."},
+    splits={"train": range(2), "test": range(2, 4)},
+    max_turns=3,
+    success_above=0.5,
+    tools=TOOLS,
+)
+CALLS, CODE = ActionFormat.FUNCTION_CALLING, ActionFormat.CODE_AS_ACTION
+COMMANDS = [
+    "look",
+    "look at a red box",
+    "put cup in sink",
+    "wait 3",
+    'search with Action Input: {"query": "x", "n": 2}',
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("action_format", [CALLS, CODE])
+def test_a_command_survives_its_way_through_a_call(command, action_format):
+    reply = write(SPEC, action_format, command, "I think\nso")
+    assert reader(SPEC, action_format)(reply) == Action(command, "I think\nso")
+
+
+def test_calls_are_agentgyms_json():
+    reply = json.loads(write(SPEC, CALLS, "put cup in sink", "tidy"))
+    assert reply == {"thought": "tidy", "function_name": "put", "arguments": {"thing": "cup", "place": "sink"}}
+    fenced = f"Sure:\n```json\n{json.dumps(reply)}\n```"
+    assert reader(SPEC, CALLS)(fenced) == Action("put cup in sink", "tidy")
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("no call at all", "JSON object"),
+        ('{"function_name": "put", "arguments": "cup"}', "JSON object"),
+        ('{"function_name": "fly", "arguments": {}}', "no function 'fly'; there are look, put"),
+        ('{"function_name": "put", "arguments": {"thing": "cup"}}', "'place' is a required property"),
+        ('{"function_name": "wait", "arguments": {"turns": "three"}}', "argument 'turns': 'three' is not of type"),
+        ('{"function_name": "look", "arguments": {"at": "x"}}', "at"),
+        ('{"function_name"', "JSON object"),
+    ],
+)
+def test_a_bad_call_is_told_to_the_agent(reply, said):
+    answer = reader(SPEC, CALLS)(reply)
+    assert isinstance(answer, InvalidAction) and said in answer.observation
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("look(); look()", "exactly one call"),
+        ("x = look()", "exactly one call"),
+        ("__import__('os').system('true')", "by its name"),
+        ("look(place=open('/etc/passwd').read())", "must be a literal"),
+        ("look(*['a'])", "must be a literal"),
+        ("look(**{'place': 'a'})", "given once"),
+        ("look('a', place='b')", "given once"),
+        ("look('a', 'b')", "takes 1 arguments, got 2"),
+        ("exec('1')", "no function 'exec'"),
+        ("look(", "cannot be parsed"),
+        ("```python\nlook()\n```\n```python\nlook()\n```", "one block of code"),
+    ],
+)
+def test_code_is_never_evaluated(code, said):
+    answer = reader(SPEC, CODE)(code)
+    assert isinstance(answer, InvalidAction) and said in answer.observation
+
+
+def test_code_takes_arguments_by_position_and_comments_as_thought():
+    reply = "```python\n# the sink is\n# near\nput('cup', place='sink')\n```"
+    assert reader(SPEC, CODE)(reply) == Action("put cup in sink", "the sink is\nnear")
+    assert reader(SPEC, CODE)("look()") == Action("look", "")
+
+
+@given(st.text(max_size=200))
+def test_no_text_breaks_a_reader(text):
+    for action_format in ActionFormat:
+        assert isinstance(reader(SPEC, action_format)(text), Action | InvalidAction)
+
+
+@given(thing=st.from_regex(r"[a-z]{1,8}", fullmatch=True), place=st.from_regex(r"[a-z]{1,8}( [0-9])?", fullmatch=True))
+def test_every_call_has_a_command_and_comes_back(thing, place):
+    command = TOOLS[1].command({"thing": thing, "place": place})
+    assert to_call(TOOLS, command) == ("put", {"thing": thing, "place": place})
+
+
+def test_the_instruction_shows_the_functions():
+    for action_format, shown in ((CALLS, '"name": "put"'), (CODE, "def put(thing, place):")):
+        for style in ("agentgym", "compact"):
+            first, *_ = opening(SPEC, style, action_format)
+            assert first["content"].startswith(SPEC.instructions[style]) and shown in first["content"]
+    assert opening(SPEC, "compact", ActionFormat.REACT) == SPEC.conversation_start("compact")
+
+
+def test_a_world_without_tools_says_so():
+    bare = EnvSpec(name="bare", instructions={}, splits={}, max_turns=1, success_above=0)
+    assert bare.action_formats == (ActionFormat.REACT,)
+    with pytest.raises(ValueError, match=r"bare.*describes no tools"):
+        reader(bare, CALLS)
+    with pytest.raises(BadCall, match="fly"):
+        write(SPEC, CODE, "fly away")
+    with pytest.raises(ValueError, match=r"names no parameter \['thing'\]"):
+        Tool("put", "Put.", commands=("put {thing}",))
+
+
+def test_lines_and_rests_keep_what_words_would_lose():
+    assert parse_line("Thought: a\nAction: guess [3]; ok?\nmore") == Action("guess [3]; ok?", "a")
+    assert isinstance(parse_line("Action: a\nAction: b"), InvalidAction)
+    assert parse_rest("Thought: a\n\nAction: put Action: {\n 1}\n") == Action("{\n 1}", "a")
+    assert parse_rest("nothing") == Action("", "")
+
+
+@pytest.mark.parametrize(
+    ("item_id", "reply", "command"),
+    [
+        ("textcraft_12", '{"function_name": "get", "arguments": {"items": "1 oak log"}}', "get 1 oak log"),
+        ("babyai_3", '{"function_name": "pickup", "arguments": {}}', "pickup"),
+        ("maze_3", '{"function_name": "move", "arguments": {"direction": "left"}}', "move left"),
+    ],
+)
+def test_worlds_take_calls(item_id, reply, command):
+    spec = make(Task.parse(item_id).env).spec
+    assert reader(spec, CALLS)(reply) == Action(command, "")
