@@ -39,7 +39,7 @@ HERE = Path(__file__).resolve().parent
 RAW, PAGE = HERE / "evidence.json", HERE.parent / "docs" / "evidence.md"
 WORLDS = {"textcraft": 48, "babyai": 48, "maze": 16}
 """Expert trajectories of each in the recipe."""
-EXPLORED = 240
+EXPLORED = 480
 """Tasks a round of AgentEvol in the recipe."""
 
 
