@@ -78,7 +78,7 @@ def test_every_arm_composes_with_the_same_number_of_episodes(arm):
         for step in range(algorithm.steps)
         for draw in tasks.mixture(config).draw(step, algorithm.tasks, algorithm.samples)
     )
-    assert episodes == (2 * 2 * (evidence.EXPLORED // 3) if arm in evidence.SINGLE.values() else 960)
+    assert episodes == (960 // 3 if arm in evidence.SINGLE.values() else 960)
     assert config.run.cache == "runs/cloned"
 
 
