@@ -138,7 +138,7 @@ def test_collect_writes_and_sums_up(tmp_path):
     out = tmp_path / "train.json"
     result = run("collect", "counter", "--out", out, "--n", 5, "--option", "hurry=true")
     assert result.exit_code == 0, result.output
-    assert "5 trajectories from 5 tasks (5 solved)" in result.stdout
+    assert "5 trajectories from 5 episodes (5 solved)" in result.stdout
     assert len(agenttraj.read(out)) == 5
 
 

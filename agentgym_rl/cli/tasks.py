@@ -15,7 +15,7 @@ MANY = 2000
 
 def command(
     env: EnvName,
-    split: Annotated[str, typer.Option("--split", help="Split to list.")] = "test",
+    split: Annotated[str, typer.Option("--split", help="Split, or file of item ids, to list.")] = "test",
     n: Annotated[int | None, typer.Option("--n", help="Draw this many at random; all where left out.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the draw.")] = 0,
     difficulty: Difficulty = None,
@@ -26,12 +26,12 @@ def command(
     option: Options = None,
 ) -> None:
     """List the tasks of a split, and the digest that identifies them."""
-    from agentgym_rl.data.panels import digest, label, sample
+    from agentgym_rl.data.panels import digest, indices_of, label, sample
     from agentgym_rl.envs import make
 
     world = make(env, **world_options(env, option))
     tasks = sample(world, split, difficulty or None, n, seed)
-    size = len(world.spec.splits[split])
+    size = len(indices_of(world, split))
     with_goals = goals or len(tasks) <= MANY
     found = digest(world, tasks) if with_goals else None
     rows = [

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.files import write_text
+from agentgym_rl.data.source import rows
 from agentgym_rl.envs.core import Message
 
 ROLES = {"human": "user", "gpt": "assistant", "system": "system"}
@@ -71,19 +72,16 @@ class Trajectory:
 
 
 def read(path: str | Path) -> list[Trajectory]:
-    """The trajectories of a file. Keys of an entry that the format does not know are passed over.
+    """The trajectories of a file, here or on the hub (:func:`agentgym_rl.data.source.rows`).
+
+    Keys of an entry that the format does not know are passed over.
 
     Raises:
+        FileNotFoundError: there is no such file.
         ValueError: the file is not AgentTraj JSON; names file, entry (from 1) and fault.
     """
-    try:
-        entries = json.loads(Path(path).read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: not JSON (line {error.lineno}: {error.msg})") from error
-    if not isinstance(entries, list):
-        raise ValueError(f"{path}: expected a list of trajectories, found {_kind(entries)}")
     trajectories = []
-    for number, entry in enumerate(entries, start=1):
+    for number, entry in enumerate(rows(path), start=1):
         try:
             trajectories.append(decode(entry))
         except ValueError as error:

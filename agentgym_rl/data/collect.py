@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from agentgym_rl.data import agenttraj
+from agentgym_rl.data import agenttraj, convert
 from agentgym_rl.data.agenttraj import Trajectory
-from agentgym_rl.data.conversation import Scripted
+from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import append_jsonl, read_jsonl
 from agentgym_rl.data.panels import digest, sample
-from agentgym_rl.data.play import attempt
-from agentgym_rl.data.policies import OraclePolicy, RandomPolicy
+from agentgym_rl.data.players import Player, chance, oracle
 from agentgym_rl.data.settings import RolloutSettings
-from agentgym_rl.envs import Task, TextEnv, make
+from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.actions import ActionFormat
-from agentgym_rl.envs.core import OracleUnavailable, Style
+from agentgym_rl.envs.core import EnvUnavailable, Style
+from agentgym_rl.envs.hosts import Local, Opener
 
 PolicyName = Literal["oracle", "random"]
 Keep = Literal["success", "all"]
 Progress = Callable[[int, int], None]
-"""Called with the number of tasks played and of all tasks."""
+"""Called with the number of episodes played and of all episodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Summary:
     """What came of a collection."""
 
     attempted: int
+    """Episodes, of which each task has as many as samples were asked for."""
     succeeded: int
     kept: int
     mean_turns: float
@@ -43,7 +45,7 @@ async def collect(
     env: str,
     split: str,
     out: str | Path,
-    policy: PolicyName = "oracle",
+    policy: PolicyName | Player = "oracle",
     n: int | None = None,
     seed: int = 0,
     style: Style = "agentgym",
@@ -53,31 +55,47 @@ async def collect(
     action_format: ActionFormat = ActionFormat.REACT,
     options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    samples: int = 1,
+    per_task: int | None = None,
+    concurrency: int = 1,
+    place: Opener | None = None,
 ) -> Summary:
-    """Play each task once and write the kept trajectories to ``out`` as AgentTraj JSON.
+    """Play each task and write the kept trajectories to ``out`` as AgentTraj JSON.
 
-    ``out`` appears when everything has been played. Until then finished tasks are kept beside it in
+    ``out`` appears when everything has been played. Until then finished episodes are kept beside it in
     ``<out>.partial.jsonl``; the same call goes on from there, and reaches the same file as a call that was never
     interrupted.
 
     Args:
+        policy: ``oracle``, ``random``, or a player made with the same style, action format and turn limit.
         n, seed, difficulty: see :func:`agentgym_rl.data.panels.sample`.
         keep: successful trajectories only, or all of them.
+        samples: episodes of each task.
+        per_task: keep at most this many distinct trajectories of a task, the shortest first; None keeps every one.
+        concurrency: episodes played at the same time, each in a session of its own.
+        place: where the world runs; None is this process.
 
     Raises:
         ValueError: an argument is out of range, or the journal beside ``out`` belongs to other settings.
-        EnvError: the world failed; what was played so far stays in the journal.
+        EnvError: the world or the policy's server failed; what was played so far stays in the journal.
     """
-    if policy not in ("oracle", "random"):
+    if not isinstance(policy, Player) and policy not in ("oracle", "random"):
         raise ValueError(f"policy {policy!r} is unknown; choose oracle or random")
     if keep not in ("success", "all"):
         raise ValueError(f"keep {keep!r} is unknown; choose success or all")
-    if max_turns is not None and max_turns < 1:
-        raise ValueError(f"max_turns is {max_turns}; give at least 1")
+    at_least_1 = {"max_turns": max_turns, "samples": samples, "per_task": per_task, "concurrency": concurrency}
+    for name, value in at_least_1.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{name} is {value}; give at least 1")
     out = Path(out)
     if out.is_dir():
         raise ValueError(f"{out} is a folder; give the name of a file, such as {out / f'{env}_{split}.json'}")
-    world = make(env, **{**(options or {}), "style": style})
+    rules = RolloutSettings(style=style, action_format=action_format, max_turns=max_turns)
+    scripted = {"oracle": oracle(rules), "random": chance(rules, seed)}
+    player = policy if isinstance(policy, Player) else scripted[policy]
+    place = place or Local()
+    sessions = [place.open(env, {**(options or {}), "style": style}) for _ in range(concurrency)]
+    world = sessions[0]
     try:
         tasks = list(dict.fromkeys(sample(world, split, difficulty, n, seed)))
         settings = {
@@ -85,71 +103,91 @@ async def collect(
             "style": style,
             "action_format": action_format.value,
             "options": dict(options or {}),
-            "policy": policy,
+            "policy": player.name,
             "seed": seed,
+            "samples": samples,
             "max_turns": world.spec.max_turns if max_turns is None else max_turns,
             "panel": digest(world, tasks),
         }
         journal = out.with_name(out.name + ".partial.jsonl")
         played = _resume(journal, settings)
+        jobs = [(task, number) for task in tasks for number in range(samples)]
         with journal.open("a", encoding="utf-8", newline="\n") as file:
             if not played and file.tell() == 0:
                 append_jsonl(file, settings)
-            for done, task in enumerate(tasks):
-                if progress:
-                    progress(done, len(tasks))
-                if str(task) not in played:
-                    record = await _play(world, task, policy, seed, max_turns, action_format)
+            waiting = iter([job for job in jobs if _key(*job) not in played])
+
+            async def work(session: TextEnv, waiting: Iterator[tuple[Task, int]]) -> None:
+                for task, number in waiting:
+                    if progress:
+                        progress(len(played), len(jobs))
+                    record = _record(task, number, await player.play(session, task, number))
                     append_jsonl(file, record)
-                    played[str(task)] = record
+                    played[_key(task, number)] = record
+
+            await _all(work(session, waiting) for session in sessions)
         if progress:
-            progress(len(tasks), len(tasks))
+            progress(len(jobs), len(jobs))
     finally:
-        await world.close()
-    records = [played[str(task)] for task in tasks]
-    kept = [record for record in records if record["trajectory"] and (keep == "all" or record["success"])]
-    agenttraj.write(out, [agenttraj.decode(record["trajectory"]) for record in kept])
+        for session in sessions:
+            await session.close()
+        await place.close()
+    records = [played[_key(*job)] for job in jobs]
+    found = [
+        convert.Record(agenttraj.decode(record["trajectory"]), record["reward"], record["success"])
+        for record in records
+        if record["trajectory"]
+    ]
+    kept = convert.keep(found, successes=keep == "success", per_task=per_task)
+    convert.agenttraj_file(out, kept)
     journal.unlink()
+    turns = [sum(loss is True for loss in record.trajectory.loss) for record in kept]
     return Summary(
         attempted=len(records),
         succeeded=sum(record["success"] for record in records),
         kept=len(kept),
-        mean_turns=sum(record["turns"] for record in kept) / len(kept) if kept else 0.0,
+        mean_turns=sum(turns) / len(kept) if kept else 0.0,
         digest=str(settings["panel"]),
     )
 
 
-async def _play(
-    world: TextEnv, task: Task, policy: PolicyName, seed: int, max_turns: int | None, action_format: ActionFormat
-) -> dict[str, Any]:
-    """One line of the journal. A task no oracle is known for counts as tried, without a trajectory."""
-    player: OraclePolicy | RandomPolicy
-    horizon = world.spec.max_turns if max_turns is None else max_turns
-    if policy == "random":
-        player = RandomPolicy(f"{seed} {task}", world, action_format)
-    else:
-        try:
-            commands = world.oracle(task)
-        except OracleUnavailable:
-            commands = []
-        if not commands:
-            return {"item_id": str(task), "success": False, "turns": 0, "trajectory": None}
-        player = OraclePolicy(commands, world, action_format)
-        horizon = min(horizon, len(commands))
-    episode = await attempt(
-        world, task, Scripted(player), RolloutSettings(action_format=action_format), horizon, watch=player.watch
-    )
-    start = len(world.spec.conversation_start(world.style))
+async def _all(jobs: Iterator[Any]) -> None:
+    """Run coroutines side by side; the first fault ends the others."""
+    running = [asyncio.create_task(job) for job in jobs]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        for one in running:
+            one.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+def _key(task: Task | str, number: int) -> str:
+    return f"{task} {number}"
+
+
+def _record(task: Task, number: int, episode: Episode | None) -> dict[str, Any]:
+    """One line of the journal. A task the policy has nothing to say to counts as tried, without a trajectory.
+
+    Raises:
+        EnvUnavailable: the infrastructure ended the episode.
+    """
+    entry = {"item_id": str(task), "sample": number, "success": False, "reward": 0.0, "trajectory": None}
+    if episode is None:
+        return entry
+    if not episode.ending.counts:
+        raise EnvUnavailable(f"{task} could not be played: {episode.error}")
+    trajectory = Trajectory.of(str(task), episode.messages, episode.start)
     return {
-        "item_id": str(task),
+        **entry,
         "success": episode.success,
-        "turns": len(episode.turns),
-        "trajectory": agenttraj.encode(Trajectory.of(str(task), episode.messages, start)),
+        "reward": episode.reward,
+        "trajectory": agenttraj.encode(trajectory),
     }
 
 
 def _resume(journal: Path, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Tasks that an interrupted call finished, by item id; leaves a journal that can be appended to."""
+    """Episodes that an interrupted call finished, by task and sample; leaves a journal that can be appended to."""
     journal.parent.mkdir(parents=True, exist_ok=True)
     if not journal.exists():
         return {}
@@ -162,7 +200,7 @@ def _resume(journal: Path, settings: dict[str, Any]) -> dict[str, dict[str, Any]
             "repeat its command to finish it, delete it, or choose another file"
         )
     _drop_torn_end(journal)
-    return {row["item_id"]: row for row in rows[1:]}
+    return {_key(row["item_id"], row["sample"]): row for row in rows[1:]}
 
 
 def _drop_torn_end(journal: Path) -> None:

@@ -8,8 +8,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
+from agentgym_rl.data import item_ids
+from agentgym_rl.data.source import is_source
 from agentgym_rl.envs import Task, TextEnv, make
 
 
@@ -43,7 +46,7 @@ def select(
 def sample(
     env: TextEnv, split: str, difficulty: Sequence[str] | None = None, n: int | None = None, seed: int = 0
 ) -> list[Task]:
-    """Tasks of a split, in order of their index.
+    """Tasks of a split or of a file of item ids (:func:`indices_of`), in order of their index.
 
     A smaller ``n`` with the same seed draws a subset of a larger one. Goals are not computed.
 
@@ -54,12 +57,9 @@ def sample(
     Raises:
         ValueError: the split is unknown, no task matches, or fewer than ``n`` do.
     """
-    splits = env.spec.splits
-    if split not in splits:
-        raise ValueError(f"{env.spec.name} has no split {split!r}; its splits: {', '.join(splits)}")
     if n is not None and n < 1:
         raise ValueError(f"n is {n}; draw at least 1 task, or leave n out for the whole split")
-    indices = splits[split]
+    indices = indices_of(env, split)
     seen: set[str] = set()
     chosen: list[Task] = []
     for position in range(len(indices)) if n is None else _shuffled(len(indices), random.Random(seed)):
@@ -83,6 +83,25 @@ def sample(
     return sorted(chosen, key=lambda task: task.index)
 
 
+def indices_of(env: TextEnv, split: str) -> Sequence[int]:
+    """Task indices of a split, or of a file of item ids (AgentEval, AgentGym-RL-Data-ID): each of the world's once.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the split is unknown, or the file cannot be read or names no task of the world.
+    """
+    name, splits = env.spec.name, env.spec.splits
+    if not is_source(split):
+        if split not in splits:
+            raise ValueError(f"{name} has no split {split!r}; its splits: {', '.join(splits)}")
+        return splits[split]
+    listed = item_ids.read(split)
+    own = list(dict.fromkeys(task.index for task in listed if task.env == name))
+    if not own:
+        raise ValueError(f"{split} lists no task of {name}, only of {', '.join(sorted({task.env for task in listed}))}")
+    return own
+
+
 def digest(env: TextEnv, tasks: Sequence[Task]) -> str:
     """First 12 hex digits of the sha256 over one line ``item id, tab, goal, tab, difficulty`` a task."""
     lines = (f"{task}\t{env.goal(task)}\t{env.difficulty(task)}\n" for task in tasks)
@@ -91,7 +110,7 @@ def digest(env: TextEnv, tasks: Sequence[Task]) -> str:
 
 def label(split: str, difficulty: Sequence[str] | None = None, n: int | None = None, seed: int = 0) -> str:
     """A name for a selection that metric keys and file names can carry, e.g. ``test-depth_1-n20-seed0``."""
-    parts = [split, *(difficulty or ())]
+    parts = [Path(split).stem if is_source(split) else split, *(difficulty or ())]
     if n is not None:
         parts += [f"n{n}", f"seed{seed}"]
     return "-".join(re.sub(r"[^A-Za-z0-9.]+", "_", part).strip("_") or "any" for part in parts)

@@ -27,10 +27,11 @@ def row(index: int, task: Task, **fields: Any) -> dict[str, Any]:
 class TaskDataset(Dataset):  # type: ignore[type-arg]
     """Tasks of splits, named like ``textcraft:train`` or ``babyai:test:64`` (a seeded draw of 64), or single item ids.
 
-    ``data.agentgym`` holds the rules of an episode (:class:`agentgym_rl.data.settings.RolloutSettings`).
+    A file of item ids may stand for a split. ``data.agentgym`` holds the rules of an episode
+    (:class:`agentgym_rl.data.settings.RolloutSettings`).
 
     Raises:
-        ValueError: a name cannot be read, or the split has fewer tasks than asked for.
+        ValueError: the split is unknown or has fewer tasks than asked for.
         UnknownEnv, MissingExtra, TaskNotFound: see :mod:`agentgym_rl.envs`.
     """
 
@@ -48,15 +49,14 @@ class TaskDataset(Dataset):  # type: ignore[type-arg]
 
     @staticmethod
     def _tasks(name: str) -> list[Task]:
-        env, *rest = name.split(":")
-        if not rest:
+        env, named, split = name.partition(":")
+        if not named:
             task = Task.parse(name)
             if not any(task.index in split for split in make(task.env).spec.splits.values()):
                 raise TaskNotFound(f"{name} is in none of the splits of {task.env}")
             return [task]
-        if len(rest) > 2 or (len(rest) == 2 and not rest[1].isdigit()):
-            raise ValueError(f"{name!r} names no tasks; expected <env>:<split>, <env>:<split>:<n> or an item id")
-        return sample(make(env), rest[0], n=int(rest[1]) if len(rest) == 2 else None)
+        rest, _, number = split.rpartition(":")
+        return sample(make(env), rest, n=int(number)) if rest and number.isdigit() else sample(make(env), split)
 
     def __len__(self) -> int:
         return len(self.tasks)

@@ -74,12 +74,12 @@ class Task:
 
     @classmethod
     def parse(cls, item_id: str) -> Task:
-        """Read an item id.
+        """Read an item id. AgentGym's prefixes ``lmrlgym_`` and ``tool_`` are dropped.
 
         Raises:
             TaskNotFound: the id is not of the form ``<env>_<integer>``.
         """
-        match = re.fullmatch(r"([a-z][a-z0-9_]*)_(\d+)", item_id)
+        match = re.fullmatch(r"(?:(?:lmrlgym|tool)_)?([a-z][a-z0-9_]*)_(\d+)", item_id)
         if match is None:
             raise TaskNotFound(f"{item_id!r} is not an item id; expected <env>_<integer>, such as textcraft_12")
         return cls(match[1], int(match[2]))

@@ -87,7 +87,7 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"a\.json: not JSON \(line 2"):
         read(path)
     path.write_text('{"a": 1}')
-    with pytest.raises(ValueError, match="expected a list of trajectories, found an object"):
+    with pytest.raises(ValueError, match="expected a list, found dict"):
         read(path)
 
 

@@ -1,7 +1,6 @@
 """Panels are the same everywhere, and say so by their digest."""
 
 import hashlib
-import time
 from collections import Counter as Tally
 from random import Random
 
@@ -55,12 +54,10 @@ def test_difficulty_is_matched_by_glob(globs, targets):
 
 
 def test_a_vast_split_is_drawn_from_without_being_walked():
-    started = time.perf_counter()
     toy.Vast.goals = 0
     panel = select("vast", "train", ["length 2"], n=20)
     assert len(panel.item_ids) == 20
     assert toy.Vast.goals == 20
-    assert time.perf_counter() - started < 0.2
 
 
 @pytest.mark.parametrize(

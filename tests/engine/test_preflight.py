@@ -28,7 +28,7 @@ def refused(*arguments):
         (["experiment=counter", "bc.epoch=3"], "bc.epoch"),
         (["experiment=counter", "bc.epochs=three"], "bc.epochs"),
         (["experiment=counter", "algorithm.name=dqn"], "algorithm.name='dqn' is unknown"),
-        (["experiment=counter", "worlds.counter.split=trian"], "counter has no split 'trian'; it has: train, test"),
+        (["experiment=counter", "worlds.counter.split=trian"], "counter has no split 'trian'; its splits: train, test"),
         (["experiment=counter", "worlds.counter.panels.test.split=tset"], "tset"),
         (["experiment=counter", "worlds.counter.panels.test.n=11"], "11"),
         (["experiment=counter", "worlds.counter.experts=41"], "41"),

@@ -1,0 +1,51 @@
+"""``agentgym-rl convert``."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(str, Enum):
+    """What can be written."""
+
+    agenttraj = "agenttraj"
+    inference = "inference"
+    verl = "verl"
+    trl = "trl"
+    preference = "preference"
+
+
+def command(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="AgentTraj JSON, AgentGym's inference output or a run's episodes (.jsonl.zst); on the hub "
+            "<owner>/<data set>:<file>."
+        ),
+    ],
+    out: Annotated[Path, typer.Argument(help="File to write.")],
+    to: Annotated[
+        Format,
+        typer.Option(
+            "--to",
+            help="agenttraj, inference (AgentGym's jsonl), verl or trl (SFT parquet), preference (AgentGym's DPO).",
+        ),
+    ],
+    successes: Annotated[bool, typer.Option("--successes", help="Leave out what is known to have failed.")] = False,
+    per_task: Annotated[
+        int | None, typer.Option("--per-task", min=1, help="Keep at most this many of a task, the shortest first.")
+    ] = None,
+) -> None:
+    """Convert trajectories from one published format to another."""
+    from agentgym_rl.data.convert import FORMATS, keep, read
+
+    records = read(source)
+    kept = keep(records, successes=successes, per_task=per_task)
+    if not kept:
+        raise ValueError(f"{source}: none of {len(records)} trajectories is kept")
+    FORMATS[to.value](out, kept)
+    typer.echo(f"{out}: {len(kept)} of {len(records)} trajectories, as {to.value}")

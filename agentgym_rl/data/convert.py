@@ -1,0 +1,193 @@
+"""Trajectories from one published format to another."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym_rl.data import agenttraj
+from agentgym_rl.data.agenttraj import Trajectory
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.files import write_jsonl, write_text
+from agentgym_rl.data.source import rows
+from agentgym_rl.envs.core import MissingExtra
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A trajectory and what came of it; unknown (None) for expert files, which say nothing of it."""
+
+    trajectory: Trajectory
+    reward: float | None = None
+    success: bool | None = None
+
+
+def read(source: str | Path) -> list[Record]:
+    """AgentTraj files, AgentGym's inference output, or episodes as runs of this package keep them.
+
+    An episode that its infrastructure ended (:attr:`agentgym_rl.data.episode.Ending.counts`) is passed over.
+
+    Raises:
+        FileNotFoundError: there is no such file, see :func:`agentgym_rl.data.source.rows`.
+        ValueError: an entry follows none of the formats; names file, entry (from 1) and fault.
+    """
+    records = []
+    for number, entry in enumerate(rows(source), start=1):
+        try:
+            if isinstance(entry, dict) and "turns" in entry:
+                episode = Episode.from_dict(entry)
+                if episode.ending.counts:
+                    trajectory = Trajectory.of(episode.item_id, episode.messages, episode.start)
+                    records.append(Record(trajectory, episode.reward, episode.success))
+            else:
+                reward, success = entry.get("reward"), entry.get("success")
+                records.append(Record(agenttraj.decode(entry), reward, None if success is None else bool(success)))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{source}, entry {number}: {error or type(error).__name__}") from error
+    return records
+
+
+def keep(records: Iterable[Record], *, successes: bool = False, per_task: int | None = None) -> list[Record]:
+    """The records worth keeping, in their order.
+
+    Args:
+        successes: only those that succeeded; what is not known counts as a success.
+        per_task: at most this many of a task, the shortest first; equal conversations count once.
+    """
+    found = [record for record in records if not successes or record.success is not False]
+    if per_task is None:
+        return found
+    by_task: dict[str, dict[str, Record]] = defaultdict(dict)
+    for record in found:
+        by_task[record.trajectory.item_id].setdefault(json.dumps(record.trajectory.messages), record)
+    return [
+        record
+        for distinct in by_task.values()
+        for record in sorted(distinct.values(), key=lambda one: len(one.trajectory.messages))[:per_task]
+    ]
+
+
+def agenttraj_file(path: Path, records: Sequence[Record]) -> None:
+    """AgentTraj JSON."""
+    agenttraj.write(path, [record.trajectory for record in records])
+
+
+def inference_file(path: Path, records: Sequence[Record]) -> None:
+    """AgentGym's inference output: JSON lines with ``conversations``, ``item_id``, ``reward`` and ``success``.
+
+    Raises:
+        ValueError: a reward is not known.
+    """
+    lines = []
+    for record in records:
+        if record.reward is None:
+            raise ValueError(f"{record.trajectory.item_id} has no reward; inference output needs one")
+        entry = agenttraj.encode(record.trajectory)
+        lines.append({**entry, "reward": record.reward, "success": int(record.reward == 1)})
+    write_jsonl(path, lines)
+
+
+def verl_file(path: Path, records: Sequence[Record]) -> None:
+    """Parquet for verl's ``MultiTurnSFTDataset`` (column ``messages``), which learns every reply.
+
+    To keep an acknowledgement that is not learnt from out of the loss, the messages before the first reply to learn
+    become one user message; ``item_id`` and ``reward`` stand beside.
+
+    Raises:
+        ValueError: a later reply is not to be learnt from, which the format cannot say.
+    """
+    _parquet(path, [{"messages": _all_learnt(record.trajectory), **_facts(record)} for record in records])
+
+
+def trl_file(path: Path, records: Sequence[Record]) -> None:
+    """Parquet for TRL's ``SFTTrainer``: ``prompt`` is everything before the first reply to learn, ``completion`` the
+    rest; with ``assistant_only_loss=True`` the world's messages stay out of the loss."""
+    table = []
+    for record in records:
+        messages, start = list(record.trajectory.messages), _first(record.trajectory)
+        table.append({"prompt": messages[:start], "completion": messages[start:], **_facts(record)})
+    _parquet(path, table)
+
+
+def preference_file(path: Path, records: Sequence[Record]) -> None:
+    """AgentGym's DPO JSON: ``id``, ``prompt``, ``chosen``, ``rejected``; a pair a task, best against worst reward.
+
+    Tasks whose rewards are all equal, or whose conversations open differently, give none.
+
+    Raises:
+        ValueError: a reward is not known, or there is no pair.
+    """
+    by_task: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        if record.reward is None:
+            raise ValueError(f"{record.trajectory.item_id} has no reward; pairs need one")
+        by_task[record.trajectory.item_id].append(record)
+    pairs = []
+    for item_id, own in by_task.items():
+        worst, *_, best = sorted(own, key=_reward) if len(own) > 1 else [own[0], own[0]]
+        start = _first(best.trajectory)
+        good, bad = (agenttraj.encode(one.trajectory)["conversations"] for one in (best, worst))
+        if _reward(best) > _reward(worst) and good[:start] == bad[:start]:
+            number = int(item_id.rsplit("_", 1)[-1])
+            pairs.append({"id": number, "prompt": good[:start], "chosen": good[start:], "rejected": bad[start:]})
+    if not pairs:
+        raise ValueError("no task has both a better and a worse episode")
+    write_text(path, json.dumps(pairs, ensure_ascii=False, indent=2) + "\n")
+
+
+FORMATS: Mapping[str, Callable[[Path, Sequence[Record]], None]] = {
+    "agenttraj": agenttraj_file,
+    "inference": inference_file,
+    "verl": verl_file,
+    "trl": trl_file,
+    "preference": preference_file,
+}
+
+
+def _reward(record: Record) -> float:
+    return record.reward or 0.0
+
+
+def _first(trajectory: Trajectory) -> int:
+    """Position of the first reply to learn.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if True not in trajectory.loss:
+        raise ValueError(f"trajectory {trajectory.item_id} has no reply to learn from")
+    return trajectory.loss.index(True)
+
+
+def _all_learnt(trajectory: Trajectory) -> list[dict[str, str]]:
+    start = _first(trajectory)
+    if False in trajectory.loss[start:]:
+        raise ValueError(f"trajectory {trajectory.item_id} has a later reply that is not learnt from")
+    messages = list(trajectory.messages)
+    system = messages[:1] if messages[0]["role"] == "system" else []
+    opening = "\n\n".join(one["content"] for one in messages[len(system) : start] if one["role"] == "user")
+    return [*system, {"role": "user", "content": opening}, *messages[start:]]
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    return {"item_id": record.trajectory.item_id, "reward": record.reward}
+
+
+def _parquet(path: Path, table: list[dict[str, Any]]) -> None:
+    try:
+        from pyarrow import Table
+        from pyarrow.parquet import write_table
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{path} needs pyarrow; install it with: pip install 'agentgym-rl[data]'") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write_table(Table.from_pylist(table), beside)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,182 @@
+"""Files of item ids and trajectories, from one published format to another."""
+
+import json
+
+import pytest
+import zstandard
+from pyarrow.parquet import read_table
+
+from agentgym_rl.data import agenttraj, item_ids
+from agentgym_rl.data.convert import FORMATS, Record, keep, read
+from agentgym_rl.data.panels import label, sample
+from agentgym_rl.data.source import rows
+from agentgym_rl.envs import make
+from agentgym_rl.envs.core import TaskNotFound
+
+
+def conversation(*replies, item_id="textcraft_1"):
+    turns = [{"from": "human", "loss": None, "value": "Rules."}, {"from": "gpt", "loss": False, "value": "OK."}]
+    for number, reply in enumerate(replies):
+        turns.append({"from": "human", "loss": None, "value": f"seen {number}"})
+        turns.append({"from": "gpt", "loss": True, "value": reply})
+    return {"item_id": item_id, "conversations": turns}
+
+
+def put(path, entries):
+    path.write_text(json.dumps(entries))
+    return path
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A data set as the hub has it, found under ``owner/name`` beside the working folder."""
+    folder = tmp_path / "AgentGym" / "AgentTraj-L"
+    folder.mkdir(parents=True)
+    put(folder / "textcraft_train.json", [conversation("a", "b"), conversation("c", item_id="textcraft_2")])
+    monkeypatch.chdir(tmp_path)
+    return "AgentGym/AgentTraj-L:textcraft_train.json"
+
+
+def test_the_hub_and_the_disk_give_the_same(hub, tmp_path):
+    here = tmp_path / "AgentGym" / "AgentTraj-L" / "textcraft_train.json"
+    assert agenttraj.read(hub) == agenttraj.read(here)
+    with pytest.raises(FileNotFoundError, match=r"AgentTraj-L:other\.json cannot be loaded"):
+        rows("AgentGym/AgentTraj-L:other.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.txt", "x", "of what kind"),
+        ("a.jsonl", "{\n", "line 1: not JSON"),
+        ("a.jsonl.zst", "x", "not compressed JSON lines"),
+        ("a.parquet", "x", "not a parquet file"),
+    ],
+)
+def test_files_that_cannot_be_read_are_named(tmp_path, name, content, says):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=says) as caught:
+        rows(tmp_path / name)
+    assert name in str(caught.value)
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.json does not exist"):
+        rows(tmp_path / "nowhere.json")
+
+
+def test_agentevals_ids_name_tasks(tmp_path):
+    ids = ["textcraft_12", "lmrlgym_maze_3", "lmrlgym_wordle_7", "tool_sheet_4", "weather_9"]
+    tasks = item_ids.read(put(tmp_path / "a.json", [{"item_id": one} for one in ids]))
+    assert [str(task) for task in tasks] == ["textcraft_12", "maze_3", "wordle_7", "sheet_4", "weather_9"]
+    item_ids.write(tmp_path / "b.json", tasks)
+    assert item_ids.read(tmp_path / "b.json") == tasks
+    with pytest.raises(ValueError, match="entry 2: has no 'item_id'"):
+        item_ids.read(put(tmp_path / "c.json", [{"item_id": "maze_1"}, {"id": 3}]))
+    with pytest.raises(ValueError, match="entry 1: 'maze' is not an item id"):
+        item_ids.read(put(tmp_path / "d.json", [{"item_id": "maze"}]))
+
+
+def test_a_file_of_ids_stands_for_a_split(tmp_path):
+    path = put(
+        tmp_path / "maze_test.json", [{"item_id": f"maze_{n}"} for n in (30, 7, 30, 8)] + [{"item_id": "todo_1"}]
+    )
+    maze = make("maze")
+    assert [task.index for task in sample(maze, str(path))] == [7, 8, 30]
+    hard = [task.index for task in sample(maze, str(path)) if maze.difficulty(task) == "steps 9-12"]
+    assert 0 < len(hard) < 3
+    assert [task.index for task in sample(maze, str(path), difficulty=["steps 9*"])] == hard
+    assert label(str(path), n=2) == "maze_test-n2-seed0"
+    with pytest.raises(ValueError, match="lists no task of textcraft, only of maze, todo"):
+        sample(make("textcraft"), str(path))
+    beyond = put(tmp_path / "b.json", [{"item_id": "maze_25"}])
+    with pytest.raises(TaskNotFound, match="maze has no task 25"):
+        [maze.goal(task) for task in sample(maze, str(beyond))]
+
+
+def episode(reward, item_id="textcraft_1", ending="turn_limit", reply="a"):
+    message = {"role": "assistant", "content": reply}
+    return {
+        "env": "textcraft", "item_id": item_id, "ending": ending, "reward": reward, "success": reward == 1,
+        "horizon": 3, "messages": [{"role": "system", "content": "r"}, {"role": "user", "content": "o"}, message],
+        "turns": [{"response": reply, "action": reply, "observation": "x", "reward": reward, "invalid": False,
+                   "tokens": [0, 1]}],
+    }  # fmt: skip
+
+
+def test_a_runs_episodes_become_trajectories(tmp_path):
+    path = tmp_path / "step.jsonl.zst"
+    lines = [episode(1.0), episode(0.0), episode(0.0, ending="env_error")]
+    path.write_bytes(zstandard.ZstdCompressor().compress("\n".join(json.dumps(line) for line in lines).encode()))
+    records = read(path)
+    assert [(record.reward, record.success) for record in records] == [(1.0, True), (0.0, False)]
+    assert records[0].trajectory.loss == (None, None, True)
+    assert [record.reward for record in keep(records, successes=True)] == [1.0]
+
+
+def test_a_bad_entry_is_named(tmp_path):
+    path = put(tmp_path / "a.json", [conversation("a"), {"item_id": "x"}])
+    with pytest.raises(ValueError, match=r"a\.json, entry 2: .*'conversations'"):
+        read(path)
+    with pytest.raises(ValueError, match="entry 1"):
+        read(put(tmp_path / "b.json", ["text"]))
+
+
+def test_equal_conversations_count_once_and_short_ones_come_first():
+    texts = [("a", "b"), ("a", "b"), ("c",), ("d", "e", "f")]
+    records = [Record(agenttraj.decode(conversation(*text)), 1.0, True) for text in texts]
+    assert [len(record.trajectory.messages) for record in keep(records, per_task=2)] == [4, 6]
+    assert len(keep(records)) == 4
+
+
+def test_inference_output_is_agentgyms_and_comes_back(tmp_path):
+    records = [Record(agenttraj.decode(conversation("a")), 0.5, False)]
+    FORMATS["inference"](tmp_path / "a.jsonl", records)
+    (line,) = (tmp_path / "a.jsonl").read_text().splitlines()
+    assert json.loads(line) == {**conversation("a"), "reward": 0.5, "success": 0}
+    assert read(tmp_path / "a.jsonl") == records
+    with pytest.raises(ValueError, match="textcraft_1 has no reward"):
+        FORMATS["inference"](tmp_path / "b.jsonl", [Record(records[0].trajectory)])
+    assert not (tmp_path / "b.jsonl").exists()
+
+
+def test_verl_learns_just_what_is_flagged(tmp_path, monkeypatch):
+    """verl's own data set reads the file, and its loss mask covers the replies and nothing else."""
+    from omegaconf import OmegaConf
+    from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
+
+    from agentgym_rl.engine import tiny
+    from agentgym_rl.engine.config import ModelConfig
+
+    path = tmp_path / "new" / "a.parquet"
+    FORMATS["verl"](path, [Record(agenttraj.decode(conversation("first reply", "second")))])
+    model = tiny.build(tmp_path / "model", ModelConfig(vocabulary=300, prompt_tokens=64, response_tokens=64), ["x"], 0)
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    config = OmegaConf.create({"max_length": 128, "truncation": "error", "pad_mode": "no_padding"})
+    row = MultiTurnSFTDataset(str(path), tokenizer, config)[0]
+    learnt = tokenizer.decode([token for token, mask in zip(row["input_ids"], row["loss_mask"], strict=True) if mask])
+    assert learnt == "first reply<|im_end|>\nsecond<|im_end|>\n"
+    (entry,) = read_table(path).to_pylist()
+    assert entry["messages"][0] == {"role": "user", "content": "Rules.\n\nseen 0"}
+    late = conversation("a", "b")
+    late["conversations"][5]["loss"] = False
+    with pytest.raises(ValueError, match="later reply that is not learnt"):
+        FORMATS["verl"](tmp_path / "b.parquet", [Record(agenttraj.decode(late))])
+
+
+def test_trl_gets_prompt_and_completion(tmp_path):
+    FORMATS["trl"](tmp_path / "a.parquet", [Record(agenttraj.decode(conversation("a", "b")), 1.0, True)])
+    (entry,) = rows(tmp_path / "a.parquet")
+    assert [one["role"] for one in entry["prompt"]] == ["user", "assistant", "user"]
+    assert [one["content"] for one in entry["completion"]] == ["a", "seen 1", "b"]
+    assert (entry["item_id"], entry["reward"]) == ("textcraft_1", 1.0)
+
+
+def test_pairs_are_best_against_worst(tmp_path):
+    made = [("a", 1.0, "textcraft_1"), ("b", 0.0, "textcraft_1"), ("c", 0.5, "textcraft_1"), ("d", 1.0, "textcraft_2")]
+    records = [Record(agenttraj.decode(conversation(text, item_id=task)), reward) for text, reward, task in made]
+    FORMATS["preference"](tmp_path / "a.json", records)
+    (pair,) = json.loads((tmp_path / "a.json").read_text())
+    assert (pair["id"], len(pair["prompt"])) == (1, 3)
+    assert (pair["chosen"][0]["value"], pair["rejected"][0]["value"]) == ("a", "b")
+    with pytest.raises(ValueError, match="no task has both"):
+        FORMATS["preference"](tmp_path / "b.json", records[3:])

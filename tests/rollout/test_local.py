@@ -1,0 +1,53 @@
+"""A model in this process plays with the exact tokens it sampled."""
+
+import asyncio
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from agentgym_rl.data.settings import RolloutSettings  # noqa: E402
+from agentgym_rl.envs import Task, make  # noqa: E402
+from agentgym_rl.rollout.local import LocalModel, local  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+
+@pytest.fixture
+def folder(tokenizer):
+    return tokenizer.name_or_path
+
+
+def test_greedy_tokens_and_their_log_probabilities_are_the_models(folder):
+    model = LocalModel(folder, temperature=0, seed=0)
+    prompt = model.tokenizer.encode("Count to 3.")
+    made = asyncio.run(model.generate(request_id="a", prompt_ids=prompt, sampling_params={"max_tokens": 5}))
+    with torch.inference_mode():
+        logits = model.model(torch.tensor([prompt + made.token_ids])).logits[0].log_softmax(-1)
+    expected = logits[len(prompt) - 1 : -1]
+    assert made.token_ids == expected.argmax(-1).tolist()
+    assert made.log_probs == pytest.approx(expected.max(-1).values.tolist(), abs=1e-4)
+    assert (model.usage.calls, model.usage.completion_tokens) == (1, 5)
+
+
+def test_the_same_seed_samples_the_same(folder):
+    def sampled(seed):
+        model = LocalModel(folder, temperature=1, seed=seed)
+        return asyncio.run(model.generate(request_id="a", prompt_ids=[5, 6], sampling_params={"max_tokens": 8}))
+
+    assert sampled(1) == sampled(1)
+    assert sampled(1) != sampled(2)
+
+
+def test_an_episode_is_played(folder):
+    settings = RolloutSettings(style="compact", max_turns=2, turn_tokens=4)
+    player = local(LocalModel(folder, temperature=1, seed=0), settings)
+    episode = asyncio.run(player.play(make("counter", style="compact"), Task("counter", 2), 0))
+    assert len(episode.turns) == 2 and episode.ending.counts
+    assert player.usage.calls == 2 and episode.response_tokens > 0
+
+
+def test_what_is_no_model_is_named(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="empty cannot be loaded as a model"):
+        LocalModel(str(tmp_path / "empty"), temperature=1, seed=0)
