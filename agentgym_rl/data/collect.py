@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any, Literal
 from agentgym_rl.data import agenttraj, convert
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.data.files import append_jsonl, read_jsonl
 from agentgym_rl.data.panels import digest, sample
+from agentgym_rl.data.partial import Partial
 from agentgym_rl.data.players import Player, chance, oracle
 from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task, TextEnv
@@ -88,8 +87,6 @@ async def collect(
         if value is not None and value < 1:
             raise ValueError(f"{name} is {value}; give at least 1")
     out = Path(out)
-    if out.is_dir():
-        raise ValueError(f"{out} is a folder; give the name of a file, such as {out / f'{env}_{split}.json'}")
     rules = RolloutSettings(style=style, action_format=action_format, max_turns=max_turns)
     scripted = {"oracle": oracle(rules), "random": chance(rules, seed)}
     player = policy if isinstance(policy, Player) else scripted[policy]
@@ -109,30 +106,24 @@ async def collect(
             "max_turns": world.spec.max_turns if max_turns is None else max_turns,
             "panel": digest(world, tasks),
         }
-        journal = out.with_name(out.name + ".partial.jsonl")
-        played = _resume(journal, settings)
         jobs = [(task, number) for task in tasks for number in range(samples)]
-        with journal.open("a", encoding="utf-8", newline="\n") as file:
-            if not played and file.tell() == 0:
-                append_jsonl(file, settings)
-            waiting = iter([job for job in jobs if _key(*job) not in played])
+        with Partial(out, settings) as played:
+            waiting = iter([job for job in jobs if _key(*job) not in played.rows])
 
-            async def work(session: TextEnv, waiting: Iterator[tuple[Task, int]]) -> None:
+            async def work(session: TextEnv) -> None:
                 for task, number in waiting:
                     if progress:
-                        progress(len(played), len(jobs))
-                    record = _record(task, number, await player.play(session, task, number))
-                    append_jsonl(file, record)
-                    played[_key(task, number)] = record
+                        progress(len(played.rows), len(jobs))
+                    played.add(_key(task, number), _record(task, await player.play(session, task, number)))
 
-            await _all(work(session, waiting) for session in sessions)
+            await _all(work(session) for session in sessions)
         if progress:
             progress(len(jobs), len(jobs))
     finally:
         for session in sessions:
             await session.close()
         await place.close()
-    records = [played[_key(*job)] for job in jobs]
+    records = [played.rows[_key(*job)] for job in jobs]
     found = [
         convert.Record(agenttraj.decode(record["trajectory"]), record["reward"], record["success"])
         for record in records
@@ -140,7 +131,7 @@ async def collect(
     ]
     kept = convert.keep(found, successes=keep == "success", per_task=per_task)
     convert.agenttraj_file(out, kept)
-    journal.unlink()
+    played.finish()
     turns = [sum(loss is True for loss in record.trajectory.loss) for record in kept]
     return Summary(
         attempted=len(records),
@@ -162,17 +153,17 @@ async def _all(jobs: Iterator[Any]) -> None:
         await asyncio.gather(*running, return_exceptions=True)
 
 
-def _key(task: Task | str, number: int) -> str:
+def _key(task: Task, number: int) -> str:
     return f"{task} {number}"
 
 
-def _record(task: Task, number: int, episode: Episode | None) -> dict[str, Any]:
+def _record(task: Task, episode: Episode | None) -> dict[str, Any]:
     """One line of the journal. A task the policy has nothing to say to counts as tried, without a trajectory.
 
     Raises:
         EnvUnavailable: the infrastructure ended the episode.
     """
-    entry = {"item_id": str(task), "sample": number, "success": False, "reward": 0.0, "trajectory": None}
+    entry = {"success": False, "reward": 0.0, "trajectory": None}
     if episode is None:
         return entry
     if not episode.ending.counts:
@@ -184,28 +175,3 @@ def _record(task: Task, number: int, episode: Episode | None) -> dict[str, Any]:
         "reward": episode.reward,
         "trajectory": agenttraj.encode(trajectory),
     }
-
-
-def _resume(journal: Path, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Episodes that an interrupted call finished, by task and sample; leaves a journal that can be appended to."""
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    if not journal.exists():
-        return {}
-    rows = list(read_jsonl(journal, torn_end=True))
-    settings = json.loads(json.dumps(settings))
-    if rows and rows[0] != settings:
-        other = [key for key in settings if rows[0].get(key) != settings[key]]
-        raise ValueError(
-            f"{journal} holds an interrupted collection with another {' and '.join(other)}; "
-            "repeat its command to finish it, delete it, or choose another file"
-        )
-    _drop_torn_end(journal)
-    return {_key(row["item_id"], row["sample"]): row for row in rows[1:]}
-
-
-def _drop_torn_end(journal: Path) -> None:
-    content = journal.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        with journal.open("r+b") as file:
-            file.truncate(whole)

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from aiohttp import web
+from chat_server import ChatServer
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.api import ChatModel, ModelRefused, api
@@ -15,49 +15,10 @@ from agentgym_rl.envs.core import EnvUnavailable
 pytestmark = pytest.mark.usefixtures("toys")
 
 
-class Server:
-    """Counts up as the counter world wants it; ``faults`` are answered first, one a request."""
-
-    def __init__(self, *faults):
-        self.faults = list(faults)
-        self.requests = []
-        self.most = self.running = 0
-        self.dies_after = None
-
-    async def answer(self, request):
-        body = await request.json()
-        self.requests.append(body)
-        self.running += 1
-        self.most = max(self.most, self.running)
-        await asyncio.sleep(0.01)
-        self.running -= 1
-        if self.dies_after is not None and len(self.requests) > self.dies_after:
-            return web.json_response({"error": {"message": "gone"}}, status=500)
-        if self.faults:
-            status, message = self.faults.pop(0)
-            return web.json_response({"error": {"message": message}}, status=status, headers={"retry-after-ms": "1"})
-        said = sum(message["role"] == "assistant" for message in body["messages"])
-        start = 1 if body["messages"][0]["role"] == "user" else 0
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": None}}
-        choice["message"]["content"] = f"Action: say {said - start + 1}"
-        usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
-        return web.json_response(
-            {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
-        )
-
-
-async def served(server, work):
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", server.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = site._server.sockets[0].getsockname()[1]
-    try:
-        return await work(f"openai:some/model@http://127.0.0.1:{port}/v1")
-    finally:
-        await runner.cleanup()
+def count(messages):
+    """Counts up as the counter world wants it."""
+    said = sum(message["role"] == "assistant" for message in messages)
+    return f"Action: say {said + (messages[0]['role'] != 'user')}"
 
 
 def run(server, out, retries=6, **arguments):
@@ -66,11 +27,11 @@ def run(server, out, retries=6, **arguments):
         player = api(model, RolloutSettings(retries=1), seed=3)
         return await collect("counter", "test", out, policy=player, **arguments), model.usage
 
-    return asyncio.run(served(server, work))
+    return asyncio.run(server.during(work))
 
 
 def test_a_model_plays_and_is_counted(tmp_path):
-    server = Server()
+    server = ChatServer(count)
     summary, usage = run(server, tmp_path / "a.json", n=6, concurrency=3)
     assert (summary.attempted, summary.succeeded, summary.kept) == (6, 6, 6)
     assert usage.calls == len(server.requests) and usage.prompt_tokens == 10 * usage.calls
@@ -82,22 +43,22 @@ def test_a_model_plays_and_is_counted(tmp_path):
 
 
 def test_samples_are_asked_with_other_seeds_and_equal_ones_count_once(tmp_path):
-    server = Server()
+    server = ChatServer(count)
     summary, _ = run(server, tmp_path / "a.json", n=2, samples=3, per_task=2)
     assert {request["seed"] for request in server.requests} == {3, 4, 5}
     assert (summary.attempted, summary.kept) == (6, 2)
 
 
 def test_rate_limits_and_faults_are_waited_out(tmp_path):
-    server = Server((429, "slow down"), (500, "oops"), (503, "busy"))
+    server = ChatServer(count, (429, "slow down"), (500, "oops"), (503, "busy"))
     summary, _ = run(server, tmp_path / "a.json", n=2)
     assert summary.succeeded == 2
 
 
 def test_a_server_that_stays_down_leaves_the_journal_and_is_gone_on_with(tmp_path):
-    run(Server(), tmp_path / "whole.json")
+    run(ChatServer(count), tmp_path / "whole.json")
     out = tmp_path / "a.json"
-    server = Server()
+    server = ChatServer(count)
     server.dies_after = 4
 
     async def work(name):
@@ -111,20 +72,20 @@ def test_a_server_that_stays_down_leaves_the_journal_and_is_gone_on_with(tmp_pat
         server.dies_after = None
         await collect("counter", "test", out, policy=player)
 
-    asyncio.run(served(server, work))
+    asyncio.run(server.during(work))
     assert out.read_bytes() == (tmp_path / "whole.json").read_bytes()
 
 
 @pytest.mark.parametrize(("status", "message"), [(401, "no such key"), (404, "no such model"), (400, "bad field")])
 def test_what_asking_again_would_not_mend_is_told_at_once(tmp_path, status, message):
-    server = Server(*[(status, message)] * 9)
+    server = ChatServer(count, *[(status, message)] * 9)
     with pytest.raises(ModelRefused, match=message):
         run(server, tmp_path / "a.json", n=1)
     assert len(server.requests) == 1
 
 
 def test_a_conversation_too_long_for_the_model_ends_the_episode(tmp_path):
-    server = Server((400, "maximum context length is 8192 tokens"))
+    server = ChatServer(count, (400, "maximum context length is 8192 tokens"))
     summary, _ = run(server, tmp_path / "a.json", n=1, keep="all")
     assert (summary.attempted, summary.succeeded) == (1, 0)
 
@@ -135,7 +96,7 @@ def test_a_policy_name_that_cannot_be_read(tmp_path):
 
 
 def test_collect_tells_tokens_and_cost(tmp_path):
-    server = Server()
+    server = ChatServer(count)
 
     async def work(name):
         out = tmp_path / "a.json"
@@ -147,6 +108,6 @@ def test_collect_tells_tokens_and_cost(tmp_path):
         said, _ = await process.communicate()
         return said.decode(), json.loads(out.read_text())
 
-    said, kept = asyncio.run(served(server, work))
+    said, kept = asyncio.run(server.during(work))
     assert len(kept) == 1
     assert "2 calls, 20 + 4 tokens, cost 0.06" in said

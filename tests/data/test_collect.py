@@ -156,5 +156,5 @@ def test_bad_arguments_leave_no_files(tmp_path, arguments, says):
 
 
 def test_a_folder_is_no_output_file(tmp_path):
-    with pytest.raises(ValueError, match=r"is a folder; .*counter_test\.json"):
+    with pytest.raises(ValueError, match="is a folder"):
         run(tmp_path)

@@ -1,0 +1,49 @@
+"""An OpenAI-compatible server on loopback whose answers a test chooses."""
+
+import asyncio
+
+from aiohttp import web
+
+
+class ChatServer:
+    """``say`` makes the answer from the messages; ``faults`` are answered first, one a request."""
+
+    def __init__(self, say, *faults):
+        self.say = say
+        self.faults = list(faults)
+        self.requests = []
+        self.most = self.running = 0
+        self.dies_after = None
+
+    async def answer(self, request):
+        body = await request.json()
+        self.requests.append(body)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0.01)
+        self.running -= 1
+        if self.dies_after is not None and len(self.requests) > self.dies_after:
+            return web.json_response({"error": {"message": "gone"}}, status=500)
+        if self.faults:
+            status, message = self.faults.pop(0)
+            return web.json_response({"error": {"message": message}}, status=status, headers={"retry-after-ms": "1"})
+        message = {"role": "assistant", "content": self.say(body["messages"])}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+        return web.json_response(
+            {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
+        )
+
+    async def during(self, work):
+        """``work`` is given the policy's name while the server is up."""
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", self.answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = site._server.sockets[0].getsockname()[1]
+        try:
+            return await work(f"openai:some/model@http://127.0.0.1:{port}/v1")
+        finally:
+            await runner.cleanup()
