@@ -1,0 +1,54 @@
+"""The invented world as a corpus: one article a thing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from agentgym_rl.envs.searchqa.bm25 import BM25, Index
+from agentgym_rl.envs.searchqa.kinds import Relation
+from agentgym_rl.envs.searchqa.knowledge import SEED, Thing, regions
+
+
+def article(thing: Thing) -> str:
+    """Title in quotes, then two to five sentences: the first relation, the others in an order of chance."""
+    rng = Random(f"{SEED}:{thing.title}")
+    first, *others = (relation for relation in thing.kind.relations if relation.name in thing.facts)
+    rng.shuffle(others)
+    text = " ".join(_sentence(thing, relation, rng) for relation in (first, *others))
+    return f'"{thing.title}"\n{text}'
+
+
+def _sentence(thing: Thing, relation: Relation, rng: Random) -> str:
+    value = thing.facts[relation.name]
+    said = value if isinstance(value, str) else value.title
+    sentence = rng.choice(relation.sentences).format(x=thing.title, y=said, s=thing.name.split()[-1])
+    return sentence[0].upper() + sentence[1:]
+
+
+def articles() -> Iterator[str]:
+    """All articles, in an order of chance."""
+    things = [thing for region in regions().values() for kind in region.values() for thing in kind]
+    Random(f"{SEED}:order").shuffle(things)
+    return map(article, things)
+
+
+def write(path: str | Path) -> int:
+    """Write the corpus in Search-R1's form, for an engine of your own; returns the number of passages."""
+    lines = [json.dumps({"id": str(number), "contents": each}) + "\n" for number, each in enumerate(articles())]
+    Path(path).write_text("".join(lines), encoding="utf-8")
+    return len(lines)
+
+
+@cache
+def builtin() -> BM25:
+    """Search the articles; sessions of a process share the index."""
+    return BM25(_load)
+
+
+def _load() -> tuple[Index, list[str]]:
+    contents = list(articles())
+    return Index.over(contents), contents

@@ -1,0 +1,105 @@
+"""BM25 over passages, by bm25s (Lù 2024, arXiv:2407.03618)."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
+from threading import Lock
+from typing import Any
+
+from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.envs.searchqa.retriever import Passage
+from agentgym_rl.envs.searchqa.tokens import tokens
+
+MAX_WORDS = 64
+"""Different words of a query that are searched for; the rest is passed over."""
+
+
+class Index:
+    """Which passages fit a query best. Ties go to the passage that comes first, on every machine.
+
+    Args:
+        engine: a ``bm25s.BM25`` that holds an index.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+
+    @classmethod
+    def over(cls, texts: Iterable[str]) -> Index:
+        """Index the texts.
+
+        Raises:
+            ValueError: there is no text with a word in it.
+        """
+        return cls.build(*numbered(texts))
+
+    @classmethod
+    def build(cls, documents: list[array[int]], numbers: dict[str, int], show_progress: bool = False) -> Index:
+        """Index what :func:`numbered` gave."""
+        import bm25s
+
+        engine = bm25s.BM25()
+        engine.index((documents, numbers), show_progress=show_progress)
+        return cls(engine)
+
+    def best(self, query: str, topk: int) -> list[int]:
+        """Numbers of at most ``topk`` passages that share a word with the query, best first."""
+        words = list(dict.fromkeys(tokens(query)))[:MAX_WORDS]
+        known = self.engine.get_tokens_ids(words)
+        if not known:
+            return []
+        scores = self.engine.get_scores_from_ids(known)
+        found = scores.nonzero()[0]
+        fit = scores[found]
+        if topk < len(found):
+            chosen = fit >= fit[fit.argpartition(-topk)[-topk:]].min()
+            found, fit = found[chosen], fit[chosen]
+        return [int(number) for number in found[(-fit).argsort(kind="stable")[:topk]]]
+
+
+def numbered(texts: Iterable[str]) -> tuple[list[array[int]], dict[str, int]]:
+    """The words of each text as numbers of 4 bytes, and the number of each word. The texts are read once.
+
+    Raises:
+        ValueError: there is no text with a word in it.
+    """
+    numbers: dict[str, int] = {}
+    documents = [array("i", [numbers.setdefault(word, len(numbers)) for word in tokens(text)]) for text in texts]
+    if not numbers:
+        raise ValueError("there is nothing to index: no text has a word in it")
+    return documents, numbers
+
+
+class BM25:
+    """A search engine over passages.
+
+    Args:
+        load: gives the index and the ``contents`` of its passages; called once, in a thread, at the first search.
+        threaded: search in threads, for an index so large that a search would hold up other episodes.
+
+    Raises:
+        MissingExtra: bm25s is not installed.
+    """
+
+    def __init__(self, load: Callable[[], tuple[Index, Sequence[str]]], threaded: bool = False) -> None:
+        if find_spec("bm25s") is None:
+            raise MissingExtra("BM25 search needs bm25s; install it with: pip install 'agentgym-rl[searchqa]'")
+        self._load = load
+        self._threaded = threaded
+        self._lock = Lock()
+        self._loaded: tuple[Index, Sequence[str]] | None = None
+
+    async def search(self, query: str, topk: int) -> list[Passage]:
+        if self._threaded or self._loaded is None:
+            return await asyncio.to_thread(self._search, query, topk)
+        return self._search(query, topk)
+
+    def _search(self, query: str, topk: int) -> list[Passage]:
+        if self._loaded is None:
+            with self._lock:
+                self._loaded = self._loaded or self._load()
+        index, contents = self._loaded
+        return [Passage.of(contents[number]) for number in index.best(query, topk)]

@@ -1,0 +1,127 @@
+"""A corpus in Search-R1's form with its index: ``{"id": ..., "contents": "\\"Title\\"\\ntext"}``, one line a passage.
+
+``python -m agentgym_rl.envs.searchqa wiki-18.jsonl wiki-18.bm25`` builds the index.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from array import array
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import overload
+
+from rich.progress import Progress
+
+from agentgym_rl.envs.searchqa.bm25 import BM25, Index, numbered
+from agentgym_rl.envs.searchqa.tokens import SCHEME
+
+OFFSETS, ABOUT = "offsets.bin", "corpus.json"
+"""Files we add to bm25s's: where each line starts (64 bits each), and what the index belongs to."""
+
+_HOW = "build it with: python -m agentgym_rl.envs.searchqa {} {}"
+
+
+class Contents(Sequence[str]):
+    """The ``contents`` of passages, read from the file when asked for.
+
+    Args:
+        offsets: where each line starts, and where the last one ends.
+    """
+
+    def __init__(self, path: Path, offsets: Sequence[int]) -> None:
+        with path.open("rb") as file:
+            self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, number: int) -> str: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[str]: ...
+    def __getitem__(self, number: int | slice) -> str | list[str]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        if not 0 <= number < len(self):
+            raise IndexError(f"passage {number} is outside {len(self)}")
+        line = self._bytes[self._offsets[number] : self._offsets[number + 1]]
+        contents: str = json.loads(line)["contents"]
+        return contents
+
+
+def build(corpus: str | Path, index: str | Path, show_progress: bool = False) -> int:
+    """Index a corpus into a folder and return the number of passages.
+
+    The corpus is read line by line. In memory are the words of its passages (4 bytes each) and the index (12 bytes for
+    each passage and different word in it, and as much again while they are sorted). Searching maps the index from disk.
+
+    Raises:
+        ValueError: there is no such file, or a line is not a passage; names the line.
+    """
+    corpus, index = Path(corpus), Path(index)
+    if not corpus.is_file():
+        raise ValueError(f"no corpus at {corpus}; give a JSONL file, unpacked")
+    (index / ABOUT).unlink(missing_ok=True)  # written last: its presence says that the index is whole
+    offsets = array("q", [0])
+    with Progress(disable=not show_progress) as progress:
+        reading = progress.add_task("read", total=corpus.stat().st_size)
+
+        def texts() -> Iterator[str]:
+            with corpus.open("rb") as lines:
+                for number, line in enumerate(lines, start=1):
+                    offsets.append(offsets[-1] + len(line))
+                    yield _contents(corpus, number, line)
+                    if number % 1000 == 0:
+                        progress.update(reading, completed=offsets[-1])
+
+        documents, numbers = numbered(texts())
+        progress.update(reading, completed=offsets[-1])
+    Index.build(documents, numbers, show_progress).engine.save(index, show_progress=False)
+    with (index / OFFSETS).open("wb") as file:
+        offsets.tofile(file)
+    about = {"bytes": offsets[-1], "passages": len(offsets) - 1, "tokens": SCHEME}
+    (index / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+    return len(offsets) - 1
+
+
+def _contents(corpus: Path, number: int, line: bytes) -> str:
+    try:
+        entry = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{corpus}, line {number}: not JSON ({error})") from error
+    contents = entry.get("contents") if isinstance(entry, dict) else None
+    if not isinstance(contents, str):
+        raise ValueError(f"{corpus}, line {number}: has no 'contents' with text")
+    return contents
+
+
+@lru_cache(maxsize=4)
+def open_corpus(corpus: str, index: str) -> BM25:
+    """Search a corpus; sessions of a process share it.
+
+    Raises:
+        ValueError: corpus or index is missing, or they do not belong together; says how to build.
+    """
+    about = Path(index) / ABOUT
+    if not Path(corpus).is_file():
+        raise ValueError(f"no corpus at {corpus}; give a JSONL file, unpacked")
+    if not about.is_file():
+        raise ValueError(f"no index in {index}; {_HOW.format(corpus, index)}")
+    told = json.loads(about.read_text(encoding="utf-8"))
+    if told["bytes"] != Path(corpus).stat().st_size:
+        raise ValueError(f"the index in {index} is of another corpus than {corpus}; {_HOW.format(corpus, index)}")
+    if told["tokens"] != SCHEME:
+        raise ValueError(f"the index in {index} cuts words as {told['tokens']!r}; {_HOW.format(corpus, index)}")
+    return BM25(lambda: _load(Path(corpus), Path(index)), threaded=True)
+
+
+def _load(corpus: Path, index: Path) -> tuple[Index, Contents]:
+    import bm25s
+
+    with (index / OFFSETS).open("rb") as file:
+        offsets = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)).cast("q")
+    return Index(bm25s.BM25.load(index, mmap=True, show_progress=False)), Contents(corpus, offsets)

@@ -1,0 +1,151 @@
+"""SearchQA's built-in questions: solvable by search, unambiguous, frozen, about different things in each split."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from agentgym_rl.data import panels
+from agentgym_rl.envs import Task
+from agentgym_rl.envs.check import check
+from agentgym_rl.envs.core import Style
+from agentgym_rl.envs.searchqa import SearchQA
+from agentgym_rl.envs.searchqa.articles import article, articles
+from agentgym_rl.envs.searchqa.bm25 import Index
+from agentgym_rl.envs.searchqa.chains import LEVELS
+from agentgym_rl.envs.searchqa.kinds import KINDS, LITERALS
+from agentgym_rl.envs.searchqa.knowledge import Thing, regions
+from agentgym_rl.envs.searchqa.scoring import normalise
+from agentgym_rl.envs.searchqa.tasks import FIRST, SPLITS, puzzle
+
+FROZEN = {
+    "train": "1bb0b7acb8d0",
+    "test": "cc994a61d2e0",
+    "train_variants": "0584bd538f1c",
+    "val_variants": "792785c23df9",
+    "test_variants": "71d04fecddfe",
+}
+"""Digest of all tasks, or of every 23rd variant."""
+
+SIZES = {"train": 480, "test": 120, "train_variants": 12_000, "val_variants": 1_200, "test_variants": 1_200}
+
+
+def few(split: str) -> range:
+    return SPLITS[split][:: 23 if split.endswith("variants") else 1]
+
+
+def things(split: str) -> list[Thing]:
+    return [thing for kind in regions()[split].values() for thing in kind]
+
+
+@pytest.mark.parametrize("split", FROZEN)
+def test_tasks_are_frozen(split: str) -> None:
+    tasks = [Task("searchqa", index) for index in few(split)]
+    assert panels.digest(SearchQA(), tasks) == FROZEN[split]
+
+
+@pytest.mark.parametrize("style", ["agentgym", "compact"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_each_search_finds_its_article_and_tells_what_comes_next(split: str, style: Style) -> None:
+    async def solve() -> None:
+        env = SearchQA(style)
+        for index in few(split):
+            task, wanted = Task("searchqa", index), puzzle(index)
+            await env.reset(task)
+            *searches, answer = env.oracle(task)
+            assert len(searches) == len(wanted.needed) <= 3
+            told = [(await env.step(search)).observation.text for search in searches]
+            for place, title in enumerate(wanted.needed):
+                assert title in told[place], (index, place)
+                if place and env.difficulty(task) != "compare":
+                    assert title in told[place - 1], (index, place)
+            assert wanted.answers[-1] in told[-1] or wanted.answers[0] in told[-1], index
+            step = await env.step(answer)
+            assert step.terminated and step.reward == 1.0
+
+    asyncio.run(solve())
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_question_does_not_contain_its_answer(split: str) -> None:
+    for index in few(split):
+        asked = f" {normalise(puzzle(index).question)} "
+        assert not any(f" {normalise(answer)} " in asked for answer in puzzle(index).answers), index
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_no_question_occurs_twice(split: str) -> None:
+    assert len({puzzle(index).question for index in SPLITS[split]}) == SIZES[split]
+
+
+def test_levels_take_turns() -> None:
+    env = SearchQA()
+    for split in SPLITS:
+        found = Counter(env.difficulty(Task("searchqa", index)) for index in SPLITS[split])
+        assert found == dict.fromkeys(LEVELS, SIZES[split] // len(LEVELS))
+    searches = {"hops 1": 1, "hops 2": 2, "hops 3": 3, "compare": 3}
+    for index in few("test"):
+        assert len(puzzle(index).queries) == searches[env.difficulty(Task("searchqa", index))]
+
+
+def test_splits_share_no_index_and_nothing_to_ask_about() -> None:
+    assert {split: len(SPLITS[split]) for split in SPLITS} == SIZES
+    assert min(map(min, SPLITS.values())) == FIRST
+    assert len({index for indices in SPLITS.values() for index in indices}) == sum(SIZES.values())
+    owners = [{thing.title for thing in things(split)} for split in SPLITS]
+    assert sum(map(len, owners)) == len(set().union(*owners)) == len(list(articles()))
+    for split in SPLITS:
+        own = {thing.title for thing in things(split)}
+        for thing in things(split):
+            assert all(isinstance(value, str) or value.title in own for value in thing.facts.values())
+
+
+def test_every_article_says_its_facts_in_sentences_with_the_word_to_search_for() -> None:
+    for thing in things("test"):
+        text = article(thing)
+        sentences = text.split("\n")[1].split(". ")
+        assert text.startswith(f'"{thing.title}"\n') and thing.title in sentences[0]
+        assert len(sentences) == len(thing.facts) <= 5 and len(text) < 300
+        for name, value in thing.facts.items():
+            said = value if isinstance(value, str) else value.title
+            word = thing.kind.relation(name).word
+            assert any(said in each and word in each.casefold() for each in sentences), (thing.title, name)
+
+
+def test_the_world_makes_sense() -> None:
+    for split in SPLITS:
+        for thing in things(split):
+            facts = thing.facts
+            if isinstance(facts.get("teacher"), Thing):
+                assert 18 <= thing.number("born") - facts["teacher"].number("born") <= 50
+            if isinstance(facts.get("author"), Thing):
+                assert thing.number("published") > facts["author"].number("born")
+            if isinstance(facts.get("novel"), Thing):
+                assert thing.number("performed") > facts["novel"].number("published")
+            if thing.kind.name == "country":
+                assert facts["capital"].facts["country"] is thing
+                assert facts["mountain"].facts["country"] is thing
+
+
+def test_kinds_are_whole() -> None:
+    for kind in KINDS.values():
+        assert bool(kind.comparisons) == bool(kind.pair)
+        assert all(kind.relation(each.relation).target in LITERALS for each in kind.comparisons)
+        for relation in kind.relations:
+            assert (relation.target in KINDS) != (relation.target in LITERALS)
+            assert bool(relation.phrase) == (relation.target in KINDS)
+
+
+def test_ties_go_to_the_passage_that_comes_first() -> None:
+    index = Index.over(["red stone", "blue stone", "red stone", "green", "red stone", "stone red"])
+    assert index.best("red stone", 2) == [0, 2]
+    assert index.best("red stone", 10) == [0, 2, 4, 5, 1]
+    assert index.best("stone stone", 3) == index.best("Stone", 3) == [0, 1, 2]
+    assert index.best("yellow", 3) == index.best("", 3) == []
+    with pytest.raises(ValueError, match="nothing to index"):
+        Index.over(["", "the"])
+
+
+def test_checker_is_green() -> None:
+    report = check("searchqa", split="test", n=4)
+    assert [finding for finding in report.findings if finding.passed is False] == []
