@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, format_react, parse_react
+from agentgym_rl.envs.alfworld_ids import index_of
 from agentgym_rl.envs.tools import Tool
 
 Style = Literal["agentgym", "compact"]
@@ -74,13 +75,15 @@ class Task:
 
     @classmethod
     def parse(cls, item_id: str) -> Task:
-        """Read an item id. AgentGym's prefixes ``lmrlgym_`` and ``tool_`` are dropped.
+        """Read an item id. AgentGym's prefixes ``lmrlgym_`` and ``tool_`` are dropped; ALFWorld's games may be named.
 
         Raises:
-            TaskNotFound: the id is not of the form ``<env>_<integer>``.
+            TaskNotFound: the id is neither ``<env>_<integer>`` nor the name of a game of ALFWorld's.
         """
         match = re.fullmatch(r"(?:(?:lmrlgym|tool)_)?([a-z][a-z0-9_]*)_(\d+)", item_id)
         if match is None:
+            if (game := index_of(item_id)) is not None:
+                return cls("alfworld", game)
             raise TaskNotFound(f"{item_id!r} is not an item id; expected <env>_<integer>, such as textcraft_12")
         return cls(match[1], int(match[2]))
 

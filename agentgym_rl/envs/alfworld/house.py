@@ -1,0 +1,159 @@
+"""The rules: what can be done in a game, and what it changes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agentgym_rl.envs.alfworld.catalogue import APPLIANCES, HANDLED, LAMP
+from agentgym_rl.envs.alfworld.game import Game, Name, openable, treatment
+
+_PUT = re.compile(r"(?:put (.+) (?:in/on|into|in|on)|move (.+) to) (.+)")
+
+NOTHING = "nothing"
+"""The verb of what could not be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What an action did: the verb of its command, the object and the receptacle it was about."""
+
+    verb: str
+    thing: Name | None = None
+    receptacle: Name | None = None
+
+
+def canonical(action: str) -> str:
+    """An action in the words :meth:`House.possible` uses.
+
+    Case and spaces do not matter; ``move X to Y`` and ``put X in Y`` are ``put X in/on Y``; ``toggle X`` is ``use X``.
+    """
+    command = " ".join(action.lower().split())
+    if command.startswith("toggle "):
+        return f"use {command.removeprefix('toggle ')}"
+    if match := _PUT.fullmatch(command):
+        return f"put {match[1] or match[2]} in/on {match[3]}"
+    return command
+
+
+class House:
+    """A game under way. The agent starts in the middle of the room with empty hands; all doors are closed."""
+
+    def __init__(self, game: Game) -> None:
+        self.game = game
+        self.at: Name | None = None
+        """The receptacle the agent stands at."""
+        self.held: Name | None = None
+        self.opened: set[Name] = set()
+        self.lit: set[Name] = set()
+        self.done: dict[Name, set[str]] = {}
+        """By object: ``clean``, and one of ``heat`` and ``cool``."""
+        self._inside: dict[Name, set[Name]] = {receptacle: set() for receptacle in game.receptacles}
+        for thing, receptacle in game.places:
+            self._inside[receptacle].add(thing)
+
+    def contents(self, receptacle: Name) -> list[Name]:
+        """What is in a receptacle, open or not: by type, of one type the highest number first, as ALFWorld lists."""
+        return sorted(self._inside[receptacle], key=lambda name: (name.type, -name.number))
+
+    def accessible(self, receptacle: Name) -> bool:
+        """Whether hands and eyes reach into a receptacle."""
+        return not openable(receptacle) or receptacle in self.opened
+
+    def possible(self) -> tuple[str, ...]:
+        """The commands that would do something now, sorted."""
+        return tuple(sorted(self._possible()))
+
+    def act(self, action: str) -> Event:
+        """Carry out an action; what is not :meth:`possible` changes nothing and is an event :data:`NOTHING`."""
+        command = canonical(action)
+        if command not in self._possible():
+            return Event(NOTHING)
+        match command.split():
+            case ["go", "to", kind, number]:
+                self.at = Name(kind, int(number))
+                return Event("go", receptacle=self.at)
+            case ["open", *_]:
+                self.opened.add(self._here())
+                return Event("open", receptacle=self.at)
+            case ["close", *_]:
+                self.opened.discard(self._here())
+                return Event("close", receptacle=self.at)
+            case ["take", kind, number, "from", *_]:
+                self.held = Name(kind, int(number))
+                self._inside[self._here()].discard(self.held)
+                return Event("take", self.held, self.at)
+            case ["put", *_]:
+                thing, self.held = self._hand(), None
+                self._inside[self._here()].add(thing)
+                return Event("put", thing, self.at)
+            case ["use", kind, number]:
+                lamp = Name(kind, int(number))
+                self.lit.add(lamp)
+                return Event("use", lamp)
+            case [("clean" | "heat" | "cool") as verb, *_]:
+                marks = self.done.setdefault(self._hand(), set())
+                if verb != "clean":
+                    marks -= {"heat", "cool"}
+                marks.add(verb)
+                return Event(verb, self.held, self.at)
+            case ["examine", kind, number]:
+                name = Name(kind, int(number))
+                return Event("examine", receptacle=name) if name == self.at else Event("examine", name)
+            case [verb]:
+                return Event(verb)
+        raise AssertionError(f"{command!r} is listed as possible and has no rule")
+
+    def solved(self) -> bool:
+        """Whether the goal holds now."""
+        goal = self.game.goal
+        if goal.type == "look_at_obj_in_light":
+            holding = self.held is not None and self.held.type == goal.object
+            return holding and self.at is not None and bool(self.lit & self._inside[self.at])
+        needed = treatment(goal.type)
+        return any(
+            goal.count
+            <= sum(
+                thing.type == goal.object and (needed is None or needed in self.done.get(thing, ())) for thing in things
+            )
+            for receptacle, things in self._inside.items()
+            if receptacle.type == goal.receptacle
+        )
+
+    def _possible(self) -> Iterator[str]:
+        yield from ("inventory", "look")
+        yield from (f"go to {receptacle}" for receptacle in self.game.receptacles if receptacle != self.at)
+        if self.held is not None:
+            yield f"examine {self.held}"
+        if self.at is None:
+            return
+        at = self.at
+        yield f"examine {at}"
+        yield from (f"use {thing}" for thing in self._inside[at] if thing.type == LAMP)
+        if openable(at):
+            yield f"{'close' if at in self.opened else 'open'} {at}"
+        if self.held is not None:
+            for verb, appliance in APPLIANCES.items():
+                if at.type == appliance and self.held.type in HANDLED[verb]:
+                    yield f"{verb} {self.held} with {at}"
+        if not self.accessible(at):
+            return
+        if self.held is None:
+            yield from (f"take {thing} from {at}" for thing in self._inside[at] if thing.type != LAMP)
+        elif self.game.fits(self.held, at):
+            yield f"put {self.held} in/on {at}"
+
+    def _here(self) -> Name:
+        assert self.at is not None, "the agent stands nowhere"
+        return self.at
+
+    def _hand(self) -> Name:
+        assert self.held is not None, "the agent holds nothing"
+        return self.held
+
+
+def counted(types: list[str]) -> tuple[Name, ...]:
+    """Names for a list of types: each type numbered from 1, in order of type and number."""
+    return tuple(Name(kind, number) for kind, count in sorted(Counter(types).items()) for number in range(1, count + 1))

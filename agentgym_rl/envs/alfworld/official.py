@@ -1,0 +1,162 @@
+"""ALFWorld's own games, from the folder that ``alfworld-download`` fills, played by TextWorld."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from agentgym_rl.envs.alfworld.house import canonical
+from agentgym_rl.envs.alfworld.session import Turn
+from agentgym_rl.envs.alfworld.tasks import OFFICIAL
+from agentgym_rl.envs.alfworld.wording import with_actions
+from agentgym_rl.envs.alfworld_ids import games
+from agentgym_rl.envs.core import MissingExtra, OracleUnavailable, Style, TaskNotFound
+
+FOLDERS = {"train": "json_2.1.1/train", "test": "json_2.1.1/valid_train"}
+"""Where the games of each split are, as AgentGym's server has it."""
+
+LIMIT = 4000
+"""Longest observation, in characters."""
+
+_ONE_AT_A_TIME = Lock()
+"""TextWorld's parser keeps state of its own: two games of a process must not be in it at once."""
+
+_TASK = re.compile(r'Your task is to: ([^"]*?)\.?"')
+_ARRIVAL = re.compile(r"You arrive at [^.]*\. ")
+_MOVED = re.compile(r"You move the (.*) to the (.*)\.")
+
+
+def check_folder(folder: Path) -> Path:
+    """The folder, if it looks like ALFWorld's data.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if not any((folder / name).is_dir() for name in FOLDERS.values()):
+        raise ValueError(
+            f"no ALFWorld data at {folder}: it has none of {', '.join(FOLDERS.values())}; "
+            "give the folder that alfworld-download fills (ALFWORLD_DATA)"
+        )
+    return folder
+
+
+def kind(index: int) -> str:
+    """The type of a game's task."""
+    return games()[index].partition("-")[0]
+
+
+def path(folder: Path, index: int) -> Path:
+    """The file of a game."""
+    split = next(split for split, indices in OFFICIAL.items() if index in indices)
+    return folder / FOLDERS[split] / games()[index] / "game.tw-pddl"
+
+
+def read(folder: Path, index: int) -> dict[str, Any]:
+    """What a game's file says.
+
+    Raises:
+        TaskNotFound: there is no such file.
+        ValueError: it is not a game.
+    """
+    file = path(folder, index)
+    if not file.is_file():
+        raise TaskNotFound(f"alfworld_{index} needs the file {file}, which is not there; run alfworld-download")
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise ValueError(f"{file} is not a game: expected a JSON object, found {type(data).__name__}")
+    for key in ("pddl_domain", "grammar", "pddl_problem"):
+        if not isinstance(data.get(key), str):
+            raise ValueError(f"{file} is not a game: {key!r} is missing or no text")
+    return data
+
+
+def goal(folder: Path, index: int) -> str:
+    """The task's sentence and the name of the game.
+
+    Raises:
+        TaskNotFound, ValueError: see :func:`read`; also where the grammar has no sentence.
+    """
+    found = _TASK.search(read(folder, index)["grammar"])
+    if found is None:
+        raise ValueError(f"{path(folder, index)} is not a game: its grammar has no 'Your task is to: '")
+    return f"{' '.join(found[1].split())} in {games()[index]}"
+
+
+def walkthrough(folder: Path, index: int, limit: int) -> list[str]:
+    """The solution a game's file records.
+
+    Raises:
+        OracleUnavailable: it records none of at most ``limit`` commands.
+        TaskNotFound, ValueError: see :func:`read`.
+    """
+    commands = read(folder, index).get("walkthrough")
+    if not isinstance(commands, list) or not commands:
+        raise OracleUnavailable(f"{path(folder, index)} records no walkthrough")
+    if len(commands) > limit:
+        raise OracleUnavailable(f"the walkthrough of {path(folder, index)} takes {len(commands)} of {limit} actions")
+    return [canonical(str(command)) for command in commands]
+
+
+class Official:
+    """A game played by TextWorld, in the wording AgentGym's server gives it.
+
+    Games of ALFWorld's later releases say ``move X to Y``; here they are ``put X in/on Y``, as in the release AgentGym
+    pins. Where the agent arrives is left out, so is the command ``help``. Calls block, those of other games too.
+    """
+
+    def __init__(self, folder: Path, index: int, style: Style) -> None:
+        """Load a game.
+
+        Raises:
+            MissingExtra: TextWorld or ALFWorld is not installed.
+            TaskNotFound, ValueError: see :func:`read`.
+        """
+        read(folder, index)
+        try:
+            import textworld
+            from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
+        except ModuleNotFoundError as error:
+            raise MissingExtra(
+                f"ALFWorld's own games need the package {error.name!r}; "
+                "install it with: pip install 'agentgym-rl[alfworld]'"
+            ) from error
+        infos = textworld.EnvInfos(feedback=True, won=True, admissible_commands=True)
+        wrappers = [AlfredDemangler(shuffle=False)]
+        with _ONE_AT_A_TIME:
+            self._game = textworld.start(str(path(folder, index)), infos, wrappers=wrappers)
+        self._style = style
+        self._commands: dict[str, str] = {}
+
+    def first(self) -> Turn:
+        with _ONE_AT_A_TIME:
+            state = self._game.reset()
+        text = "\n".join(state.feedback.split("\n\n")[1:])  # without the greeting
+        actions = self._list(state)
+        return Turn(_cut(text if self._style == "compact" else with_actions(text, actions)), actions)
+
+    def act(self, action: str) -> Turn:
+        command = self._commands.get(canonical(action))
+        if command is None:
+            return Turn("Nothing happens.", tuple(self._commands), invalid=True)
+        with _ONE_AT_A_TIME:
+            state, _, _ = self._game.step(command)
+        text = _MOVED.sub(r"You put the \1 in/on the \2.", _ARRIVAL.sub("", state.feedback, count=1))
+        return Turn(_cut(text), self._list(state), bool(state.won))
+
+    def close(self) -> None:
+        self._game.close()
+
+    def _list(self, state: Any) -> tuple[str, ...]:
+        own = [command for command in state.admissible_commands if command != "help"]
+        self._commands = dict(sorted((canonical(command), command) for command in own))
+        return tuple(self._commands)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LIMIT else f"{text[: LIMIT - 6]} [...]"

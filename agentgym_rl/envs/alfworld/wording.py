@@ -1,0 +1,169 @@
+"""Everything the agent reads in a built-in game, in each style."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from agentgym_rl.envs.alfworld.game import Goal, Name, openable
+from agentgym_rl.envs.alfworld.house import NOTHING, Event, House
+from agentgym_rl.envs.core import Style
+
+INSTRUCTIONS: Mapping[Style, str] = {
+    "agentgym": (
+        "You are in a room of a household and have a task to do there. The first message describes the room, names the "
+        "task and lists the actions that are possible at that moment. Choose one action a turn and read what comes of "
+        'it. "Nothing happens." means that the action was not possible: try another one.\n\n'
+        "The actions, with a thing or receptacle and its number in place of X and Y:\n"
+        "go to X\nopen X\nclose X\ntake X from Y\nput X in/on Y\nuse X\nclean X with Y\nheat X with Y\ncool X with Y\n"
+        "examine X\ninventory\nlook\n\n"
+        "You can carry one thing. Sinks clean, microwaves heat, fridges cool what you carry. Name only things and "
+        "receptacles you were told of.\n\n"
+        "Answer with your reasoning and an action, in exactly this format:\n"
+        "Thought:\nyour reasoning\n\nAction:\nyour next action\n"
+        "or, where nothing has to be weighed, with the action alone:\nAction:\nyour next action"
+    ),
+    "compact": (
+        "Do the task. Reply `Action: go to X`, or open X, take X from Y, put X in/on Y, clean X with Y, "
+        "heat X with Y, cool X with Y, use X."
+    ),
+}
+
+_SENTENCES: Mapping[str, tuple[str, str]] = {
+    "pick_and_place_simple": ("put a {object} in {receptacle}", "put some {object} on {receptacle}"),
+    "look_at_obj_in_light": ("look at {object} under the {receptacle}", "examine the {object} with the {receptacle}"),
+    "pick_clean_then_place_in_recep": (
+        "put a clean {object} in {receptacle}",
+        "clean some {object} and put it in {receptacle}",
+    ),
+    "pick_heat_then_place_in_recep": (
+        "put a hot {object} in {receptacle}",
+        "heat some {object} and put it in {receptacle}",
+    ),
+    "pick_cool_then_place_in_recep": (
+        "put a cool {object} in {receptacle}",
+        "cool some {object} and put it in {receptacle}",
+    ),
+    "pick_two_obj_and_place": (
+        "put two {object} in {receptacle}",
+        "find two {object} and put them in {receptacle}",
+    ),
+}
+"""ALFWorld's sentences for its types of tasks."""
+
+_MIDDLE = "You are in the middle of a room. Looking quickly around you, you see"
+"""Followed by all receptacles at the start, and by nothing ever after: so it is in ALFWorld."""
+
+
+def sentence(goal: Goal, style: Style = "agentgym") -> str:
+    """The goal in words; ``compact`` has one sentence a type."""
+    words = _SENTENCES[goal.type][goal.wording if style == "agentgym" else 0]
+    return words.format(object=goal.object, receptacle=goal.receptacle)
+
+
+def first(house: House, style: Style) -> str:
+    """What is read before the first action."""
+    goal = sentence(house.game.goal, style)
+    if style == "compact":
+        return f"{goal}: {_receptacles(house, style)}"
+    return with_actions(f"{_receptacles(house, style)}\nYour task is to: {goal}.", house.possible())
+
+
+def with_actions(text: str, actions: Iterable[str]) -> str:
+    """An observation and what can be done, as AgentGym's client writes it."""
+    return f"{text}\nAVAILABLE ACTIONS: {','.join(actions)}"
+
+
+def tell(event: Event, house: House, style: Style) -> str:
+    """What is read after an action."""
+    return _compact(event, house) if style == "compact" else _agentgym(event, house)
+
+
+def _agentgym(event: Event, house: House) -> str:
+    thing, receptacle = event.thing, event.receptacle
+    match event.verb:
+        case "go":
+            return _view(house, receptacle)
+        case "open":
+            return f"You open the {receptacle}. {_view(house, receptacle)}"
+        case "close":
+            return f"You close the {receptacle}."
+        case "take":
+            return f"You pick up the {thing} from the {receptacle}."
+        case "put":
+            return f"You put the {thing} in/on the {receptacle}."
+        case "use":
+            return f"You turn on the {thing}."
+        case "clean" | "heat" | "cool":
+            return f"You {event.verb} the {thing} using the {receptacle}."
+        case "inventory":
+            return "You are not carrying anything." if house.held is None else f"You are carrying: a {house.held}."
+        case "look" if house.at is None:
+            return f"{_MIDDLE} nothing."
+        case "look":
+            return f"You are facing the {house.at}. Next to it, you see nothing."
+        case "examine" if thing is not None:
+            return _examined(house, thing)
+        case "examine":
+            return _view(house, receptacle)
+    return "Nothing happens."
+
+
+def _compact(event: Event, house: House) -> str:
+    thing, receptacle = event.thing, event.receptacle
+    match event.verb:
+        case "go" | "open" | "close" | "examine" if receptacle is not None:
+            return _brief_view(house, receptacle)
+        case "take" | "inventory":
+            return f"you have {house.held or 'nothing'}"
+        case "put":
+            return f"{thing} in {receptacle}"
+        case "clean" | "heat" | "cool" | "use" | "examine" if thing is not None:
+            return " ".join([str(thing), *_marks(house, thing)])
+        case "look":
+            return "nothing" if house.at is None else _brief_view(house, house.at)
+    return f"{NOTHING} happens"
+
+
+def _receptacles(house: House, style: Style) -> str:
+    if style == "compact":
+        return ", ".join(map(str, house.game.receptacles))
+    ordered = sorted(house.game.receptacles, key=lambda name: (name.type, -name.number))
+    return f"{_MIDDLE} {_listed(ordered)}."
+
+
+def _view(house: House, receptacle: Name | None) -> str:
+    assert receptacle is not None, "only a receptacle is looked into"
+    if not house.accessible(receptacle):
+        return f"The {receptacle} is closed."
+    inside = _listed(house.contents(receptacle))
+    if openable(receptacle):
+        return f"The {receptacle} is open. In it, you see {inside}."
+    return f"On the {receptacle}, you see {inside}."
+
+
+def _brief_view(house: House, receptacle: Name) -> str:
+    if not house.accessible(receptacle):
+        return f"{receptacle} closed"
+    return f"{receptacle}: {', '.join(map(str, house.contents(receptacle))) or 'nothing'}"
+
+
+def _listed(names: list[Name]) -> str:
+    words = [f"a {name}" for name in names]
+    if len(words) < 2:
+        return "".join(words) or "nothing"
+    return f"{', '.join(words[:-1])}, and {words[-1]}"
+
+
+def _marks(house: House, thing: Name) -> list[str]:
+    """What was done to a thing, in words."""
+    if thing in house.lit:
+        return ["on"]
+    done = house.done.get(thing, set())
+    return [word for verb, word in (("heat", "hot"), ("cool", "cool"), ("clean", "clean")) if verb in done]
+
+
+def _examined(house: House, thing: Name) -> str:
+    marks = _marks(house, thing)
+    if not marks:
+        return f"There's nothing special about {thing}."
+    return f"This is a {'cold' if marks == ['cool'] else ' and '.join(marks)} {thing}."
