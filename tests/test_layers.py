@@ -11,13 +11,14 @@ PACKAGE = Path(__file__).parents[1] / "agentgym_rl"
 BELOW = {
     "envs": set(),
     "data": {"envs"},
+    "compat": {"envs"},
     "rollout": {"envs", "data"},
     "algorithms": {"envs", "data", "rollout"},
     "eval": {"envs", "data", "rollout"},
     "engine": {"envs", "data", "rollout", "algorithms", "eval"},
     "cli": {"envs", "data", "rollout", "algorithms", "engine", "eval"},
 }
-LIGHT = ("envs", "data", "eval")
+LIGHT = ("envs", "data", "eval", "compat")
 HEAVY = {"torch", "verl", "vllm", "ray", "transformers", "numpy", "minigrid", "gymnasium"}
 ALLOWED = {"agentgym_rl.envs.babyai": {"numpy", "minigrid", "gymnasium"}}
 
