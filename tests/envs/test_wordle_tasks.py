@@ -1,0 +1,135 @@
+"""Wordle's tasks: frozen, solvable in six guesses, hidden words in one split each."""
+
+import asyncio
+import hashlib
+from collections import Counter
+
+import pytest
+
+from agentgym_rl.envs import Task
+from agentgym_rl.envs.check import check
+from agentgym_rl.envs.core import Style
+from agentgym_rl.envs.wordle import Wordle, vocabulary
+from agentgym_rl.envs.wordle.game import GUESSES, Game, marks
+from agentgym_rl.envs.wordle.player import solve
+from agentgym_rl.envs.wordle.tasks import FIRST, SIZES, SPLITS, puzzle
+
+FROZEN = {
+    "train": "237e620477976c29",
+    "test": "827ee7e84c0010c4",
+    "train_variants": "333b5aed64906d1d",
+    "val_variants": "0f663121d4cc6df5",
+    "test_variants": "7965117dbf83256b",
+}
+"""Start of the SHA-256 over goals and difficulties: of all tasks, or of every 23rd variant."""
+
+
+def few(split: str) -> range:
+    return SPLITS[split][:: 23 if split.endswith("variants") else 1]
+
+
+@pytest.mark.parametrize("split", FROZEN)
+def test_tasks_are_frozen(split: str) -> None:
+    env = Wordle()
+    found = hashlib.sha256()
+    for index in few(split):
+        task = Task("wordle", index)
+        found.update(f"{env.goal(task)} {env.difficulty(task)}\n".encode())
+    assert found.hexdigest()[:16] == FROZEN[split]
+
+
+@pytest.mark.parametrize(("split", "style"), [("train", "compact"), ("test", "agentgym")])
+def test_oracle_solves_every_task(split: str, style: Style) -> None:
+    async def solve_all() -> None:
+        env = Wordle(style)
+        for index in SPLITS[split]:
+            task = Task("wordle", index)
+            await env.reset(task)
+            actions = env.oracle(task)
+            assert 1 <= len(actions) <= GUESSES
+            for place, action in enumerate(actions):
+                step = await env.step(action)
+                assert not step.info["invalid"], (index, place)
+                assert step.terminated == (place == len(actions) - 1), (index, place)
+            assert env.spec.success(step.reward)
+
+    asyncio.run(solve_all())
+
+
+def test_every_fifteenth_word_is_found_in_the_whole_vocabulary() -> None:
+    words = vocabulary.words()
+    assert all(len(solve(Game(word, words, 0), words)) <= GUESSES for word in words[::15])
+
+
+def test_oracle_sees_nothing_but_the_marks() -> None:
+    words = vocabulary.words()
+    trails = {hidden: solve(Game(hidden, words, 0), words) for hidden in words[:25]}
+    for one in trails:
+        for other in trails:
+            for mine, its in zip(trails[one], trails[other], strict=False):
+                assert mine == its
+                if marks(mine, one) != marks(its, other):
+                    break
+
+
+def test_vocabulary() -> None:
+    words = vocabulary.words()
+    assert len(words) == 1726
+    assert list(words) == sorted(set(words))
+    assert all(len(word) == 5 and word.isascii() and word.isalpha() and word.islower() for word in words)
+    assert sorted(digit for digits in vocabulary.SHARES.values() for digit in digits) == list("0123456789")
+    pools = [vocabulary.pool(split) for split in SPLITS]
+    assert sorted(word for pool in pools for word in pool) == list(words)
+
+
+def test_splits_do_not_share_an_index_or_a_hidden_or_listed_word() -> None:
+    assert {split: len(SPLITS[split]) for split in SPLITS} == {
+        "train": 400,
+        "test": 100,
+        "train_variants": 8000,
+        "val_variants": 800,
+        "test_variants": 800,
+    }
+    assert len({index for indices in SPLITS.values() for index in indices}) == sum(map(len, SPLITS.values()))
+    assert min(SPLITS["train"]) == FIRST
+    for split in SPLITS:
+        pool = set(vocabulary.pool(split))
+        for index in few(split):
+            task = puzzle(index)
+            assert task.hidden in pool
+            assert not task.listed or pool.issuperset(task.words)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_lists_have_their_size_and_the_hidden_word(split: str) -> None:
+    env = Wordle()
+    for index in few(split):
+        task = puzzle(index)
+        size = env.difficulty(Task("wordle", index)).removeprefix("words ")
+        assert len(task.words) == (len(vocabulary.words()) if size == "all" else int(size))
+        assert task.listed == (size != "all")
+        assert task.hidden in task.words
+
+
+def test_sizes_are_balanced_and_no_task_occurs_twice() -> None:
+    env = Wordle()
+    for split in ("train", "test"):
+        counts = Counter(env.difficulty(Task("wordle", index)) for index in SPLITS[split])
+        assert set(counts.values()) == {len(SPLITS[split]) // len(SIZES)}
+        assert len({env.goal(Task("wordle", index)) for index in SPLITS[split]}) == len(SPLITS[split])
+
+
+def test_difficulty_is_graded_by_the_oracle() -> None:
+    env = Wordle()
+    guesses: dict[str, list[int]] = {}
+    for index in SPLITS["train"]:
+        task = Task("wordle", index)
+        guesses.setdefault(env.difficulty(task), []).append(len(env.oracle(task)))
+    means = {label: sum(counts) / len(counts) for label, counts in guesses.items()}
+    assert means == pytest.approx({"words 10": 1.9, "words 40": 2.3, "words 160": 2.6, "words all": 3.4}, abs=0.1)
+
+
+@pytest.mark.parametrize("style", ["agentgym", "compact"])
+def test_keeps_the_contract(style: str) -> None:
+    report = check("wordle", n=4, options={"style": style})
+    assert [finding for finding in report.findings if finding.passed is False] == []
