@@ -1,0 +1,159 @@
+"""ScienceWorld: experiments in a simulated house, each game scored by what was achieved of it."""
+
+from __future__ import annotations
+
+import threading
+
+from agentgym_rl.envs.actions import parse_rest
+from agentgym_rl.envs.core import BlockingEnv, EnvSpec, Observation, ProtocolError, Step, Style, Task, TaskNotFound
+from agentgym_rl.envs.sciworld import expert, games
+from agentgym_rl.envs.sciworld.engine import Simulation
+from agentgym_rl.envs.sciworld.functions import TELEPORT, TOOLS
+from agentgym_rl.envs.sciworld.pool import POOL
+from agentgym_rl.envs.sciworld.wording import instructions, observe
+
+SIMPLIFICATIONS = (
+    "easy",
+    "teleportAction",
+    "selfWateringFlowerPots",
+    "openContainers",
+    "openDoors",
+    "noElectricalAction",
+)
+"""The library's; ``easy`` stands for several."""
+
+STEP_LIMIT = 100
+"""Moves of a game's clock after which AgentGym ends it."""
+
+LONGEST_ACTION = 1_000
+"""Characters of an action that the simulator is given; it knows none as long."""
+
+
+class SciWorld(BlockingEnv):
+    """ScienceWorld (Wang et al. 2022, arXiv:2203.07540) with AgentGym's games, numbering and commands.
+
+    A step earns what the score, over 100, exceeds the best score before it, so an episode earns its best score; what a
+    game scores from the start (for being where it begins) comes with the first step, as at AgentGym's. A score
+    of 100 ends the game, and so does a mistake that loses it, such as a focus on the wrong object: the score is then
+    negative and earns nothing. The game's own limit of moves truncates. ``info`` holds ``invalid``, ``moves`` and
+    ``raw_reward``, which is AgentGym's: the score as it is, -100 to 100.
+
+    A session has a game of the process's :data:`.pool.POOL` from its first reset until it is closed. Java starts with
+    the first reset or oracle; goals, labels and splits need none.
+
+    Args:
+        style: wording of instruction and observations.
+        simplifications: names out of :data:`SIMPLIFICATIONS`, separated by commas; AgentGym uses none.
+        step_limit: moves of the game's clock.
+
+    Raises:
+        ValueError: an option is out of range.
+    """
+
+    name = "sciworld"
+
+    def __init__(self, style: Style = "agentgym", simplifications: str = "", step_limit: int = STEP_LIMIT) -> None:
+        super().__init__(style)
+        names = [name.strip() for name in simplifications.split(",") if name.strip()]
+        if unknown := sorted(set(names) - set(SIMPLIFICATIONS)):
+            raise ValueError(
+                f"simplifications {', '.join(unknown)} are unknown; choose of {', '.join(SIMPLIFICATIONS)}"
+            )
+        if step_limit < 1:
+            raise ValueError(f"step_limit is {step_limit}; give at least 1 move")
+        self._simplifications = ",".join(names)
+        self._step_limit = step_limit
+        self._electrical = "noElectricalAction" not in names
+        teleport = not {"easy", "teleportAction"}.isdisjoint(names)
+        self._spec = EnvSpec(
+            name=self.name,
+            instructions=instructions(teleport),
+            splits=games.splits(self._electrical),
+            max_turns=30,
+            success_above=0.99,
+            tools=(*TOOLS, TELEPORT) if teleport else TOOLS,
+            read=parse_rest,
+            raw_reward_range=(-100.0, 100.0),
+            extra="sciworld",
+            licence="Games and texts of the package scienceworld (Apache-2.0, AI2); task numbering of AgentGym (MIT)",
+        )
+        self._busy = threading.RLock()
+        """Held by each call, so that a game is not given back while a call that was given up still moves in it."""
+        self._simulation: Simulation | None = None
+        self._playing = False
+        self._best = 0
+        """Highest score so far, in percent."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self._spec
+
+    def reset_blocking(self, task: Task) -> Observation:
+        """Load the game of ``task``.
+
+        Raises:
+            TaskNotFound: there is no such task.
+            JavaMissing: there is no ``java``.
+            EnvUnavailable: Java does not start or has died, or too many games are open.
+        """
+        played = self._find(task)
+        with self._busy:
+            self._playing = False
+            if self._simulation is None or self._simulation.engine.dead:
+                self.close_blocking()
+                self._simulation = POOL.lease()
+            goal, seen = self._simulation.load(played.family.name, played.variation, self._simplifications)
+            self._playing, self._best = True, 0
+        return Observation(observe(seen, self.style, goal))
+
+    def step_blocking(self, action: str) -> Step:
+        """Carry out one action.
+
+        Raises:
+            ProtocolError: no task was reset, or the episode is over.
+            EnvUnavailable: the simulator failed or has died.
+        """
+        with self._busy:
+            if not self._playing or self._simulation is None:
+                raise ProtocolError("sciworld: step before reset or after the end of the episode; reset first")
+            self._playing = False  # until the simulator has answered
+            turn = self._simulation.step(action[:LONGEST_ACTION])
+            truncated = turn.moves > self._step_limit and not turn.over
+            self._playing = not (turn.over or truncated)
+            earned = max(turn.score - self._best, 0) / 100
+            self._best = max(turn.score, self._best)
+        info = {"invalid": turn.invalid, "moves": turn.moves, "raw_reward": float(turn.score)}
+        return Step(Observation(observe(turn.text, self.style)), earned, turn.over, truncated, info)
+
+    def close_blocking(self) -> None:
+        """Give the game back."""
+        with self._busy:
+            self._playing = False
+            if self._simulation is not None:
+                POOL.give_back(self._simulation)
+                self._simulation = None
+
+    def goal(self, task: Task) -> str:
+        """Name and variation, such as ``boil, variation 3``; the description in words would take Java."""
+        return str(self._find(task))
+
+    def difficulty(self, task: Task) -> str:
+        """The task's name in ScienceWorld, such as ``boil``."""
+        return self._find(task).family.name
+
+    def oracle(self, task: Task) -> list[str]:
+        """The library's solution; takes up to seconds and may be longer than the turn limit.
+
+        Raises:
+            OracleUnavailable: it takes more moves than ``step_limit``.
+        """
+        self._find(task)
+        return list(expert.solve(task.index, self._simplifications, self._step_limit))
+
+    def _find(self, task: Task) -> games.Game:
+        if task.env != self.name:
+            raise TaskNotFound(f"{task} is not a task of {self.name}")
+        played = games.game(task.index)
+        if played.family.electrical and not self._electrical:
+            raise TaskNotFound(f"{task} ({played}) cannot be played with simplifications={self._simplifications}")
+        return played
