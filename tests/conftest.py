@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,12 @@ sys.path.insert(0, str(HERE / "envs"))
 
 import toy  # noqa: E402
 
+from agentgym_rl.envs import registry  # noqa: E402
+
 
 @pytest.fixture
-def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Install the toy worlds, for this process and its children, and return the folder of their metadata."""
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Install the toy worlds, for this process and its children, and give the folder of their metadata."""
     folder = tmp_path / "site"
     info = folder / "toy_worlds-1.0.dist-info"
     info.mkdir(parents=True)
@@ -37,4 +40,6 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(folder)
     inherited = os.environ.get("PYTHONPATH", "")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(folder), str(HERE / "envs"), inherited])))
-    return folder
+    registry.read_points.cache_clear()
+    yield folder
+    registry.read_points.cache_clear()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from agentgym_rl.cli import check, collect, compare, envs, play, tasks, train
+from agentgym_rl.cli import check, collect, compare, convert, envs, expand, play, serve, tasks, train
 from agentgym_rl.envs.core import EnvError
 
 
@@ -37,8 +37,11 @@ app.command("tasks")(tasks.command)
 app.command("play")(play.command)
 app.command("check")(check.command)
 app.command("collect")(collect.command)
+app.command("expand")(expand.command)
+app.command("convert")(convert.command)
 app.command("train")(train.command)
 app.command("compare")(compare.command)
+app.command("serve")(serve.command)
 
 
 def _version(wanted: bool) -> None:

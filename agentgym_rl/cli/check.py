@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import EnvName, Options, StyleOption, world_options
+from agentgym_rl.cli.common import (
+    AddressOption,
+    EnvName,
+    HostOption,
+    Options,
+    StyleOption,
+    TokenOption,
+    place,
+    world_options,
+)
 
 if TYPE_CHECKING:
     from agentgym_rl.envs.check import Finding
@@ -21,6 +30,9 @@ def command(
     n: Annotated[int, typer.Option("--n", help="Tasks to try in each split.")] = 20,
     everything: Annotated[bool, typer.Option("--all", help="Try every task.")] = False,
     style: StyleOption = "agentgym",
+    host: HostOption = None,
+    address: AddressOption = None,
+    token_env: TokenOption = None,
     option: Options = None,
 ) -> None:
     """Check that a world keeps the contract; exit status 1 when it does not."""
@@ -39,6 +51,7 @@ def command(
             None if everything else n,
             world_options(env, option, style),
             progress=lambda title, share: bar.update(running, description=title, completed=share),
+            place=place(host, address, token_env),
         )
     console = Console()
     table = Table(title=f"{env}: {report.tasks} tasks of {', '.join(report.splits)}, {report.style} style")

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from agentgym_rl.envs import env_class
+from agentgym_rl.envs import env_class, hosts
 from agentgym_rl.envs.actions import ActionFormat
+from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.envs.hosts import Host, Opener
 
 EnvName = Annotated[str, typer.Argument(help="Name of a world; `agentgym-rl envs` lists them.")]
 StyleOption = Annotated[str, typer.Option("--style", help="Wording of the world: agentgym or compact.")]
@@ -25,6 +27,34 @@ Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the world; may be repeated."),
 ]
+
+HostOption = Annotated[
+    str | None, typer.Option("--host", metavar="KIND", help="Where the world runs: local, process, ray or remote.")
+]
+AddressOption = Annotated[
+    str | None, typer.Option("--address", metavar="URL", help="Play on this server; several are separated by commas.")
+]
+TokenOption = Annotated[
+    str | None, typer.Option("--token-env", metavar="NAME", help="Environment variable with the server's token.")
+]
+
+
+def place(kind: str | None, address: str | None, token_env: str | None) -> Opener:
+    """What opens sessions where the options of a command say.
+
+    Raises:
+        ValueError: an option is out of range.
+        MissingExtra: Ray is asked for and not installed.
+    """
+    given = {"kind": kind, "address": address, "token_env": token_env}
+    host = Host.of({key: value for key, value in given.items() if value is not None})
+    if host.kind != "ray":
+        return hosts.opener(host)
+    try:
+        from agentgym_rl.rollout.hosts import opener
+    except ModuleNotFoundError as error:
+        raise MissingExtra("--host ray needs Ray, which comes with the engine; see docs/engine.md") from error
+    return opener(host)
 
 
 def world_options(env: str, pairs: list[str] | None, style: str | None = None) -> dict[str, Any]:

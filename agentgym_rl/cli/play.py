@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentgym_rl.cli.common import MaxTurns, Options, StyleOption, world_options
+from agentgym_rl.cli.common import (
+    AddressOption,
+    HostOption,
+    MaxTurns,
+    Options,
+    StyleOption,
+    TokenOption,
+    place,
+    world_options,
+)
 
 if TYPE_CHECKING:
     from agentgym_rl.envs.core import Step
@@ -33,17 +42,21 @@ def command(
     ] = Reading.raw,
     max_turns: MaxTurns = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a step; turn 0 is the start.")] = False,
+    host: HostOption = None,
+    address: AddressOption = None,
+    token_env: TokenOption = None,
     option: Options = None,
 ) -> None:
     """Play a task yourself, or pipe in actions, one a line. Exit status 0 when the task is solved, 1 when not."""
     from agentgym_rl.data.conversation import Scripted, StopPlaying
     from agentgym_rl.data.play import attempt
     from agentgym_rl.data.settings import RolloutSettings
-    from agentgym_rl.envs import Task, make
+    from agentgym_rl.envs import Task
     from agentgym_rl.envs.actions import Action, ActionFormat
 
     task = Task.parse(item_id)
-    env = make(task.env, **world_options(task.env, option, style))
+    at = place(host, address, token_env)
+    env = at.open(task.env, world_options(task.env, option, style))
     player: Script | Person = Script(item_id) if as_json else Person(env, task)
     steps: list[Step] = []
 
@@ -58,11 +71,13 @@ def command(
         settings = RolloutSettings(action_format=ActionFormat.REACT if raw else ActionFormat(action_format.value))
         parse = (lambda line: Action(line.strip())) if raw else None
         try:
+            await at.check(task.env)
             await attempt(env, task, Scripted(player.reply), settings, max_turns, parse, watch)
         except StopPlaying:
             return False
         finally:
             await env.close()
+            await at.close()
         return True
 
     ended = asyncio.run(session())

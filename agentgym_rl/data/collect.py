@@ -91,6 +91,7 @@ async def collect(
     scripted = {"oracle": oracle(rules), "random": chance(rules, seed)}
     player = policy if isinstance(policy, Player) else scripted[policy]
     place = place or Local()
+    await place.check(env)
     sessions = [place.open(env, {**(options or {}), "style": style}) for _ in range(concurrency)]
     world = sessions[0]
     try:

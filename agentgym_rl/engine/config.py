@@ -11,6 +11,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from agentgym_rl.algorithms.mixture import MixtureSettings
+from agentgym_rl.algorithms.scaling_inter import CurriculumSettings, RoundsControl
 from agentgym_rl.algorithms.search import SearchSettings
 
 
@@ -19,7 +20,7 @@ class PanelConfig:
     """A frozen list of tasks to be evaluated on."""
 
     split: str = MISSING
-    """Split of the world the tasks are drawn from."""
+    """Split of the world, or file of item ids, the tasks are drawn from."""
     n: int | None = None
     """Number of tasks, drawn without replacement by ``seed``; null takes the whole split."""
     difficulty: list[str] | None = None
@@ -40,7 +41,7 @@ class WorldConfig:
     share: float = 1.0
     """Relative share of training episodes."""
     split: str = "train"
-    """Split the training tasks are drawn from."""
+    """Split, or file of item ids, the training tasks are drawn from."""
     difficulty: list[str] | None = None
     """Globs over difficulty labels of training tasks; null takes all."""
     pool: int | None = None
@@ -48,8 +49,8 @@ class WorldConfig:
     pool_seed: int = 0
     max_turns: int | None = None
     """Turn limit; null takes the world's own."""
-    train_turns: int | None = None
-    """Turn limit of training episodes; null takes ``max_turns``."""
+    curriculum: dict[str, Any] = field(default_factory=dict)
+    """Keys in which the turn limit of its training episodes departs from the run's ``curriculum``."""
     panels: dict[str, PanelConfig] = field(default_factory=dict)
     """Validation panels by name."""
     experts: int = 0
@@ -58,6 +59,8 @@ class WorldConfig:
     """AgentTraj JSON to clone instead of oracle trajectories."""
     options: dict[str, Any] = field(default_factory=dict)
     """Options of the world's own class."""
+    host: dict[str, Any] = field(default_factory=dict)
+    """Where its episodes run; see ``agentgym_rl.envs.hosts.Host``."""
 
 
 @dataclass
@@ -157,15 +160,10 @@ class AlgorithmConfig:
     """agentevol: by world, keep episodes whose reward is greater; a world left out keeps its own successes."""
     keep_best: bool = False
     """agentevol: undo a round that lowers success on the validation panels."""
+    rounds_ctrl: RoundsControl = field(default_factory=RoundsControl)
+    """AgentGym-RL's keys of a curriculum."""
     search: SearchSettings = field(default_factory=SearchSettings)
     """agentevol: tree search for tasks on which all samples failed."""
-
-
-@dataclass
-class CurriculumConfig:
-    """The turn limit of training episodes."""
-
-    type: str = "fixed"
 
 
 @dataclass
@@ -242,7 +240,7 @@ class Config:
     model: ModelConfig = field(default_factory=ModelConfig)
     bc: BCConfig = field(default_factory=BCConfig)
     algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
-    curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
+    curriculum: CurriculumSettings = field(default_factory=CurriculumSettings)
     mixture: MixtureSettings = field(default_factory=MixtureSettings)
     engine: EngineConfig = field(default_factory=EngineConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)

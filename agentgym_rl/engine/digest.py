@@ -12,7 +12,7 @@ from agentgym_rl.engine.run_folder import versions
 
 MODEL = {"split", "difficulty", "pool", "pool_seed", "options"}
 """Keys of a world that say from which text a tokenizer is trained."""
-NOT_CLONED = {"share", "train_turns"}
+NOT_CLONED = {"share", "curriculum", "host"}
 """Keys of a world that cloning and its evaluation do not see."""
 
 

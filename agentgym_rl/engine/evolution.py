@@ -69,7 +69,7 @@ class Evolution:
             work.say(f"round {number + 1}: {len(journal.played)} episodes are kept from before the stop")
         try:
             self._play_out(number, journal)
-            work.mixture.learn([one for one, _ in journal.played.values() if not one.prefix_turns])
+            work.learn([one for one, _ in journal.played.values() if not one.prefix_turns])
             searched = self._search(number, journal) if work.config.algorithm.search.calls else {}
             played = [journal.played[index] for index in sorted(journal.played)]
         finally:
@@ -88,7 +88,7 @@ class Evolution:
         """Play what the journal does not have yet."""
         work = self.work
         rows: list[dict[str, Any]] = []
-        for one in work.training_rows(work.state.global_step):
+        for one in work.training_rows(number):
             for _ in range(one["__rollout_n__"]):
                 tags = {**one["tags"], "index": len(rows), "round": number + 1}
                 rows.append({**one, "index": len(rows), "tags": tags, "__rollout_n__": 1})
@@ -112,7 +112,7 @@ class Evolution:
             for branch in branches:
                 index, fields = len(journal.played) + len(rows), branch.row()
                 tags = {**fields.pop("tags"), "index": index, "round": number + 1}
-                one = work.training_row(index, Task.parse(branch.item_id), __rollout_n__=1, tags=tags)
+                one = work.training_row(index, number, Task.parse(branch.item_id), __rollout_n__=1, tags=tags)
                 rows.append({**one, **fields})
             played = work.trainer.play(rows, validate=False, progress=self._progress(number, "search", 0))
             for one_played in played:

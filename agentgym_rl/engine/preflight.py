@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.algorithms import ALGORITHMS
+from agentgym_rl.algorithms.scaling_inter import CurriculumSettings
 from agentgym_rl.data.conversation import ContextTooSmall
 from agentgym_rl.engine.config import Config
 from agentgym_rl.engine.recipes import RecipeError
-from agentgym_rl.engine.tasks import draw, open_world, training_pool
-from agentgym_rl.envs import Task
+from agentgym_rl.engine.tasks import draw, host_of, open_world, training_pool
+from agentgym_rl.envs import Task, hosts
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.formats import opening
 
@@ -33,6 +34,8 @@ def check_config(config: Config) -> None:
         raise RecipeError("no worlds; choose env=textcraft, env=babyai or env=both")
     if config.engine.device not in ("cpu", "cuda"):
         raise RecipeError(f"engine.device={config.engine.device!r} is unknown; choose cpu or cuda")
+    if config.algorithm.rounds_ctrl.settings() and config.curriculum != CurriculumSettings():
+        raise RecipeError("algorithm.rounds_ctrl and curriculum are both set; they mean the same, give one")
     if config.rollout.style not in ("agentgym", "compact"):
         raise RecipeError(f"rollout.style={config.rollout.style!r} is unknown; choose agentgym or compact")
     if config.rollout.action_format not in (formats := [one.value for one in ActionFormat]):
@@ -70,8 +73,6 @@ def check_config(config: Config) -> None:
     unknown = sorted(set(config.algorithm.success_threshold) - set(config.worlds))
     if unknown:
         raise RecipeError(f"algorithm.success_threshold names {', '.join(unknown)}, which the run does not have")
-    if config.curriculum.type != "fixed":
-        raise RecipeError(f"curriculum.type={config.curriculum.type!r} is unknown; choose fixed")
     for key, value in (
         ("tasks", config.algorithm.tasks),
         ("samples", config.algorithm.samples),
@@ -128,6 +129,18 @@ def check_model(config: Config) -> None:
         )
 
 
+def check_hosts(config: Config) -> None:
+    """Every server that a world is to run on must be there and have the world.
+
+    Raises:
+        ValueError: ``worlds.<name>.host`` is wrong.
+        EnvError: a server does not answer, or does not have the world; names it.
+    """
+    for name in config.worlds:
+        place = hosts.opener(host) if (host := host_of(config, name)).kind == "remote" else hosts.Local()
+        asyncio.run(place.check(name))
+
+
 def check_context(config: Config, builder: Any) -> None:
     """Instruction and first observation of some training and validation tasks must fit into the prompt.
 
@@ -137,6 +150,8 @@ def check_context(config: Config, builder: Any) -> None:
     for name, world_config in config.worlds.items():
         world = open_world(config, name)
         tasks: list[Task] = draw(training_pool(world, world_config), name, SAMPLE, config.seed)
+        if (host := host_of(config, name)).kind == "remote":  # its servers may word things in their own way
+            world = hosts.opener(host).open(name, {**world_config.options, "style": config.rollout.style})
         longest = asyncio.run(_longest(world, tasks, builder, ActionFormat(config.rollout.action_format)))
         if longest > config.model.prompt_tokens:
             raise ContextTooSmall(

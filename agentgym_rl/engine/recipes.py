@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from omegaconf import MissingMandatoryValue, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from agentgym_rl.engine.config import Config
+
+_OPEN = re.compile(r"worlds\.\w+\.(curriculum|host|options)\b")
+"""Keys below which a recipe need not have what the command line sets."""
 
 
 class RecipeError(ValueError):
@@ -36,7 +40,8 @@ def experiments() -> list[str]:
 def load(overrides: list[str]) -> Config:
     """Compose a run from Hydra overrides, e.g. ``["experiment=demo", "seed=1"]``.
 
-    Keys of verl (``verl.KEY=VALUE``) need no ``+``; whether verl has them is seen in ``verl_config``. ``model`` takes a
+    Keys of verl (``verl.KEY=VALUE``) and open ones of a world need no ``+``; whether verl has them is seen in
+    ``verl_config``. ``model`` takes a
     Hugging Face folder or id besides the recipes under ``model/``.
 
     Raises:
@@ -62,7 +67,7 @@ def load(overrides: list[str]) -> Config:
 def _spelled_out(override: str) -> list[str]:
     """An override as Hydra wants it."""
     key, _, value = override.partition("=")
-    if key.startswith("verl."):
+    if key.startswith("verl.") or _OPEN.match(key):
         return [f"++{override}"]
     known = {path.stem for path in (recipes_dir() / "model").glob("*.yaml")}
     if key == "model" and value not in known and "/" in value:
@@ -71,8 +76,10 @@ def _spelled_out(override: str) -> list[str]:
 
 
 def identity(config: Config) -> str:
-    """What a run is, as YAML: not whether it may resume, nor its group in W&B."""
-    return to_yaml(replace(config, run=replace(config.run, resume=True), logger=replace(config.logger, group=None)))
+    """What a run is, as YAML: not whether it may resume, its group in W&B, or where its worlds run."""
+    worlds = {name: replace(world, host={}) for name, world in config.worlds.items()}
+    run, logger = replace(config.run, resume=True), replace(config.logger, group=None)
+    return to_yaml(replace(config, run=run, logger=logger, worlds=worlds))
 
 
 def to_yaml(config: Config) -> str:

@@ -64,6 +64,8 @@ class State:
     """Success on the validation panels of the weights kept last."""
     mixture: dict[str, Any] | None = None
     """What the mixture has learnt."""
+    curriculum: dict[str, Any] | None = None
+    """Where gated horizons stand."""
     episodes: int = 0
     """Training episodes so far."""
     wall_s: float = 0.0

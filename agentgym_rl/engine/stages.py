@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from agentgym_rl.algorithms import ALGORITHMS
 from agentgym_rl.algorithms.bc import learning_rate
-from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.cache import ClonedCache
 from agentgym_rl.engine.config import Config
 from agentgym_rl.engine.evaluation import VALIDATION, evaluate, labels, validation_success
@@ -45,6 +45,8 @@ class Stages:
         names = stage_names(self.config)
         if self.state.mixture is not None:
             self.work.mixture.load_state_dict(self.state.mixture)
+        if self.state.curriculum is not None:
+            self.work.curriculum.load_state_dict(self.state.curriculum)
         self.trainer.restore(self.work.folder.checkpoint(self.state.checkpoint))
         self.trainer.global_steps = self.state.global_step
         while self.state.stage < len(names):
@@ -141,11 +143,11 @@ class Stages:
 
     def _reinforce(self, number: int) -> tuple[dict[str, float], list[Episode]]:
         algorithm = self.config.algorithm
-        self.trainer.rows = self.work.training_rows
+        self.trainer.rows = lambda step: self.work.training_rows(number)
         # verl counts the critic's warm-up from the first step of all
         self.trainer.config.trainer.critic_warmup = self.state.global_step - number + algorithm.critic_warmup
         metrics, episodes = self.trainer.reinforce(algorithm.lr)
-        self.work.mixture.learn(episodes)
+        self.work.learn(episodes)
         updates = -(-algorithm.tasks // algorithm.minibatch) * algorithm.epochs
         if number < algorithm.critic_warmup:
             updates = 0
@@ -154,7 +156,8 @@ class Stages:
 
     def _prefer(self, number: int) -> tuple[dict[str, float], list[Episode]]:
         algorithm, step = self.config.algorithm, self.state.global_step
-        played = self.trainer.play(self.work.training_rows(step), validate=False, progress=self._progress("dpo: play"))
+        rows = self.work.training_rows(number)
+        played = self.trainer.play(rows, validate=False, progress=self._progress("dpo: play"))
         counted = [(episode, example) for episode, example in played if example is not None]
         metrics = self.trainer.prefer(
             [episode for episode, _ in counted],
@@ -168,7 +171,7 @@ class Stages:
         )
         self.trainer.publish()
         episodes = [episode for episode, _ in played]
-        self.work.mixture.learn(episodes)
+        self.work.learn(episodes)
         self.state.updates.append([metrics["dpo/updates"], algorithm.lr, self.config.bc.batch])
         return metrics, episodes
 
@@ -212,6 +215,7 @@ class Stages:
         if weights:
             state.checkpoint = self.trainer.save()
         state.mixture = self.work.mixture.state_dict()
+        state.curriculum = self.work.curriculum.state_dict()
         self.work.folder.save_state(state)
         self.work.folder.drop_leftovers(state)
 
@@ -227,13 +231,20 @@ def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
             f"env/{env}/reward": result.reward,
             f"env/{env}/turns": result.turns,
             f"env/{env}/error_rate": result.error_rate,
+            f"env/{env}/horizon": max(episode.horizon for episode in own),
+            f"env/{env}/cut_share": cut_share(own),
         }
     turns = [turn for episode in episodes for turn in episode.turns]
     model_s, world_s = sum(turn.model_s for turn in turns), sum(turn.world_s for turn in turns)
     metrics["curriculum/horizon"] = max(episode.horizon for episode in episodes)
-    metrics["curriculum/cut_share"] = sum(e.ending == "turn_limit" for e in episodes) / len(episodes)
+    metrics["curriculum/cut_share"] = cut_share(episodes)
     metrics["rollout/slowest_s"] = max(episode.seconds for episode in episodes)
     if model_s + world_s > 0:
         metrics["rollout/model_wait_frac"] = model_s / (model_s + world_s)
         metrics["rollout/env_wait_frac"] = world_s / (model_s + world_s)
     return metrics
+
+
+def cut_share(episodes: Sequence[Episode]) -> float:
+    """Share of episodes that the turn limit ended; where it is high, the horizon binds."""
+    return sum(episode.ending is Ending.TURN_LIMIT for episode in episodes) / len(episodes)

@@ -8,22 +8,34 @@ from random import Random
 
 from agentgym_rl.algorithms import ALGORITHMS
 from agentgym_rl.algorithms.mixture import Mixture, build
-from agentgym_rl.data.panels import Panel, sample, select
+from agentgym_rl.algorithms.scaling_inter import Curriculum, CurriculumSettings, ScalingInter
+from agentgym_rl.data.panels import Panel, indices_of, sample, select
 from agentgym_rl.engine.config import Config, WorldConfig
 from agentgym_rl.envs import Task, TextEnv, make
+from agentgym_rl.envs.hosts import Host
 
 
 def open_world(config: Config, name: str) -> TextEnv:
-    """A session of a world of the run, with its options and the run's wording."""
+    """A world of the run in this process, whatever its host, with its options and the run's wording."""
     return make(name, **{**config.worlds[name].options, "style": config.rollout.style})
+
+
+def host_of(config: Config, name: str) -> Host:
+    """Where the episodes of a world run.
+
+    Raises:
+        ValueError: ``worlds.<name>.host`` has an unknown key or a value out of range.
+    """
+    try:
+        return Host.of(config.worlds[name].host)
+    except ValueError as error:
+        raise ValueError(f"worlds.{name}.{error}") from error
 
 
 def training_pool(world: TextEnv, config: WorldConfig) -> Sequence[int]:
     """Task indices that training draws from: a split, or the part of it that ``difficulty`` and ``pool`` leave."""
     if config.difficulty is None and config.pool is None:
-        if config.split not in world.spec.splits:
-            raise ValueError(f"{world.spec.name} has no split {config.split!r}; it has: {', '.join(world.spec.splits)}")
-        return world.spec.splits[config.split]
+        return indices_of(world, config.split)
     tasks = sample(world, config.split, config.difficulty, config.pool, config.pool_seed)
     return [task.index for task in tasks]
 
@@ -51,6 +63,23 @@ def mixture(config: Config) -> Mixture:
         config.seed,
         lambda task: worlds[task.env].difficulty(task),
     )
+
+
+def curriculum(config: Config) -> Curriculum:
+    """The turn limits of training episodes; a world's own keys go before those of the run.
+
+    Raises:
+        ValueError: a world's key is unknown or a value out of range.
+    """
+    run = config.algorithm.rounds_ctrl.settings() or config.curriculum
+    return Curriculum({name: ScalingInter.of(_departing(run, name, world)) for name, world in config.worlds.items()})
+
+
+def _departing(run: CurriculumSettings, name: str, world: WorldConfig) -> CurriculumSettings:
+    try:
+        return replace(run, **world.curriculum)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"worlds.{name}.curriculum: {error}") from error
 
 
 def panels(config: Config) -> dict[str, dict[str, Panel]]:

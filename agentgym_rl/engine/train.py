@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from agentgym_rl.algorithms.mixture import Mixture
+from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data.panels import Panel
 from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.engine import experts, preflight, tasks
@@ -40,9 +41,10 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
     """
     preflight.check_config(config)
     preflight.check_model(config)
+    preflight.check_hosts(config)
     os.environ.update(environment(config.engine))
     panels = tasks.panels(config)
-    mixture = tasks.mixture(config)
+    mixture, curriculum = tasks.mixture(config), tasks.curriculum(config)
     folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume)
     state = folder.load_state()
     if folder.finished:
@@ -57,7 +59,7 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
         )
         model = _model(config, folder, progress)
         with nullcontext(session) if session is not None else Session(several=False) as engine:
-            _run(config, folder, state, model, files, mixture, panels, progress, engine)
+            _run(config, folder, state, model, files, mixture, curriculum, panels, progress, engine)
     return folder.path
 
 
@@ -83,6 +85,7 @@ def _run(
     model: str,
     files: dict[str, Path],
     mixture: Mixture,
+    curriculum: Curriculum,
     panels: dict[str, dict[str, Panel]],
     progress: Progress,
     session: Session,
@@ -112,7 +115,8 @@ def _run(
             base = config.algorithm.name == "agentevol" and config.algorithm.restart_from == "base"
             trainer = session.trainer(settings, config.engine, progress, base=base)
             work = Work(
-                config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=mixture, panels=panels,
+                config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=mixture,
+                curriculum=curriculum, panels=panels,
                 experts=[with_observations(one, config.bc.observation_weight) for one in examples],
                 bar=progress.bar, say=progress.say, stop=stop.is_set,
             )  # fmt: skip

@@ -81,7 +81,10 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
             "episode_seconds": rollout.episode_seconds,
             "retries": rollout.retries,
         },
-        "data.agentgym_worlds": {name: world.options for name, world in config.worlds.items()},
+        "data.agentgym_worlds": {
+            name: {**world.options, "host": world.host} if world.host else world.options
+            for name, world in config.worlds.items()
+        },
         # algorithm
         "algorithm.adv_estimator": kind.estimator or "grpo",  # the supervised ones never reach it
         "algorithm.gamma": algorithm.gamma,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym_rl.algorithms.mixture import Mixture
+from agentgym_rl.algorithms.scaling_inter import Curriculum
+from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.config import Config
 from agentgym_rl.engine.dataset import row
@@ -30,6 +32,7 @@ class Work:
     state: State
     log: MetricsLog
     mixture: Mixture
+    curriculum: Curriculum
     panels: dict[str, dict[str, Panel]]
     """By world and label."""
     experts: Sequence[Example]
@@ -39,18 +42,24 @@ class Work:
     stop: Callable[[], bool]
     """Whether the user asked to stop."""
 
-    def training_rows(self, step: int) -> list[dict[str, Any]]:
-        """The tasks of a training step, each with its number of episodes."""
+    def training_rows(self, number: int) -> list[dict[str, Any]]:
+        """The tasks of the algorithm's step (from 0), each with its number of episodes."""
         algorithm = self.config.algorithm
-        draws = self.mixture.draw(step, algorithm.tasks, algorithm.samples)
-        return [self.training_row(index, draw.task, __rollout_n__=draw.samples) for index, draw in enumerate(draws)]
+        draws = self.mixture.draw(self.state.global_step, algorithm.tasks, algorithm.samples)
+        return [
+            self.training_row(index, number, draw.task, __rollout_n__=draw.samples) for index, draw in enumerate(draws)
+        ]
 
-    def training_row(self, index: int, task: Task, **fields: Any) -> dict[str, Any]:
-        """One training episode; its tags say which row it was."""
-        world = self.config.worlds[task.env]
-        horizon = world.max_turns if world.train_turns is None else world.train_turns
+    def training_row(self, index: int, number: int, task: Task, **fields: Any) -> dict[str, Any]:
+        """One training episode of the algorithm's step (from 0); its tags say which row it was."""
+        horizon = self.curriculum.horizon(task.env, number + 1) or self.config.worlds[task.env].max_turns
         tags = {"split": "train", "index": index, **fields.pop("tags", {})}
         return row(index, task, horizon=horizon, seed=self.config.seed, tags=tags, **fields)
+
+    def learn(self, episodes: Sequence[Episode]) -> None:
+        """Let mixture and curriculum take in a step's episodes."""
+        self.mixture.learn(episodes)
+        self.curriculum.learn(episodes)
 
     def panel_row(self, index: int, task: Task, **fields: Any) -> dict[str, Any]:
         """One evaluation episode."""

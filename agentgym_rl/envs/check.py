@@ -11,7 +11,7 @@ from typing import Any
 
 from agentgym_rl.envs.checks import CHECKS, Skipped, Subject, spec_sane
 from agentgym_rl.envs.core import Task
-from agentgym_rl.envs.registry import make
+from agentgym_rl.envs.hosts import Local, Opener
 
 Progress = Callable[[str, float], None]
 """Called with the name of the check under way and the share of all work that is done."""
@@ -52,31 +52,40 @@ def check(
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    place: Opener | None = None,
 ) -> Report:
     """Check a world on ``n`` tasks of each split (all of them where ``n`` is None).
 
     Args:
         split: check the tasks of this split only.
         options: constructor options of the world, such as ``style``.
+        place: where the world runs; None is this process.
 
     Raises:
         UnknownEnv, MissingExtra: the world cannot be opened.
         ValueError: the world has no such split.
     """
-    return asyncio.run(_check(name, split, n, dict(options or {}), seed, progress))
+    return asyncio.run(_check(name, split, n, dict(options or {}), seed, progress, place or Local()))
 
 
 async def _check(
-    name: str, split: str | None, n: int | None, options: dict[str, Any], seed: int, progress: Progress | None
+    name: str,
+    split: str | None,
+    n: int | None,
+    options: dict[str, Any],
+    seed: int,
+    progress: Progress | None,
+    place: Opener,
 ) -> Report:
-    env = make(name, **options)
+    await place.check(name)
+    env = place.open(name, options)
     splits = tuple(env.spec.splits) if split is None else (split,)
     if split is not None and split not in env.spec.splits:
         raise ValueError(f"{name} has no split {split!r}; its splits: {', '.join(env.spec.splits)}")
     if n is not None and n < 1:
         raise ValueError(f"n is {n}; check at least 1 task of a split")
     tasks = [Task(name, index) for index in sorted({i for s in splits for i in _sample(env.spec.splits[s], n, seed)})]
-    subject = Subject(name, options, env, tasks, splits)
+    subject = Subject(name, options, env, tasks, splits, place)
     findings = []
     try:
         for position, (title, faults) in enumerate(CHECKS.items()):
@@ -86,6 +95,7 @@ async def _check(
             findings.append(await _run(title, faults, subject))
     finally:
         await env.close()
+        await place.close()
     if progress:
         progress("done", 1)
     return Report(name, env.style, splits, len(tasks), tuple(findings))

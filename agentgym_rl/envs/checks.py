@@ -28,8 +28,8 @@ from agentgym_rl.envs.core import (
     TextEnv,
 )
 from agentgym_rl.envs.formats import reader, write
+from agentgym_rl.envs.hosts import Local, Opener
 from agentgym_rl.envs.probe import GARBAGE, Walk, act, digest, follow, solution, walk, wander
-from agentgym_rl.envs.registry import make
 
 HASH_SEEDS = ("1", "2")
 SLACK = 1e-6
@@ -49,6 +49,7 @@ class Subject:
     env: TextEnv
     tasks: list[Task]
     splits: tuple[str, ...]
+    place: Opener
     tick: Callable[[float], None] = lambda share: None
     """Told the share of the present check that is done."""
     note: str = ""
@@ -66,7 +67,7 @@ class Subject:
 
     def another(self) -> TextEnv:
         """A second session of the same world."""
-        return make(self.name, **self.options)
+        return self.place.open(self.name, self.options)
 
 
 async def spec_sane(subject: Subject) -> AsyncIterator[str]:
@@ -113,6 +114,8 @@ async def same_in_process(subject: Subject) -> AsyncIterator[str]:
 
 async def same_across_processes(subject: Subject) -> AsyncIterator[str]:
     _needs_determinism(subject)
+    if not isinstance(subject.place, Local):
+        raise Skipped("the world does not run in this process")
     here = subject.digests  # left by the check before
     if not here:
         raise Skipped("no transcript could be made in this process")

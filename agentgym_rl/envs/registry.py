@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from agentgym_rl.envs.core import EnvError, MissingExtra, TextEnv, UnknownEnv
@@ -10,9 +11,15 @@ from agentgym_rl.envs.core import EnvError, MissingExtra, TextEnv, UnknownEnv
 GROUP = "agentgym_rl.envs"
 
 
+@cache
+def read_points() -> dict[str, EntryPoint]:
+    """By name; read from disk once a process."""
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
 def available() -> list[str]:
     """Names of the installed worlds, sorted."""
-    return sorted(point.name for point in entry_points(group=GROUP))
+    return sorted(read_points())
 
 
 def env_class(name: str) -> type[TextEnv]:
@@ -23,7 +30,7 @@ def env_class(name: str) -> type[TextEnv]:
         MissingExtra: the world is known but a package it needs is not installed.
         EnvError: the entry point names something that is not there.
     """
-    points = {point.name: point for point in entry_points(group=GROUP)}
+    points = read_points()
     if name not in points:
         raise UnknownEnv(f"unknown world {name!r}; installed worlds: {', '.join(sorted(points)) or 'none'}")
     point = points[name]

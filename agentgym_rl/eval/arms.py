@@ -16,7 +16,7 @@ BOOKKEEPING = (
 )  # fmt: skip
 """Keys that say where and how a run is kept and evaluated, not what it learns; panels are compared by digest."""
 
-ONLINE = ("algorithm.*", "curriculum.*", "mixture.*", "worlds.*.share")
+ONLINE = ("algorithm.*", "curriculum.*", "mixture.*", "worlds.*.share", "worlds.*.curriculum*")
 NOT_YET = {"untrained": (*ONLINE, "bc.*"), "bc": ONLINE}
 """Keys that have done nothing yet when a stage ends."""
 

@@ -10,13 +10,15 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.play import play
 from agentgym_rl.data.settings import RolloutSettings
-from agentgym_rl.envs import Task, env_class
+from agentgym_rl.envs import Task
+from agentgym_rl.envs.hosts import Host
+from agentgym_rl.rollout import hosts
 from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
 NAME = "agentgym"
 
-world_class = cache(env_class)
-"""Looked up once a process; entry points are read from disk."""
+opener = cache(hosts.opener)
+"""One a host and process: its workers and connections are shared by all episodes."""
 
 GREEDY = {"temperature": 0.0, "top_p": 1.0, "top_k": -1}
 SAMPLED = {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
@@ -29,16 +31,18 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     ``item_id`` (AgentGym's), optional ``horizon`` (turn limit), ``decoding`` (``greedy`` or ``sampled``; verl's
     sampling parameters without it), ``tags`` (copied into the episode), ``branch`` (replies to replay first, and
     commands to avoid afterwards, see :class:`agentgym_rl.algorithms.search.Branch`). Rules come from ``data.agentgym``,
-    see :class:`RolloutSettings`; worlds' own options from ``data.agentgym_worlds.<name>``.
+    see :class:`RolloutSettings`; worlds' own options from ``data.agentgym_worlds.<name>``, and where they run from
+    ``host`` in there, see :class:`Host`.
     """
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
         task = Task.parse(row["item_id"])
-        options = (self.data_config.get("agentgym_worlds") or {}).get(task.env) or {}
+        options = {"style": settings.style, **((self.data_config.get("agentgym_worlds") or {}).get(task.env) or {})}
+        host = Host.of(options.pop("host", {}))
         decoding, horizon, branch = row.get("decoding"), row.get("horizon"), row.get("branch")
         episode, conversation = await play(
-            partial(world_class(task.env), style=settings.style, **options),
+            partial(opener(host).open, task.env, options),
             task,
             partial(
                 TokenConversation,

@@ -9,13 +9,13 @@ pytest.importorskip("verl")
 from omegaconf import OmegaConf
 
 from agentgym_rl.algorithms import ALGORITHMS
-from agentgym_rl.engine import preflight, recipes, tiny
+from agentgym_rl.engine import preflight, recipes, tasks, tiny
 from agentgym_rl.engine.config import Config, ModelConfig
 from agentgym_rl.engine.recipes import RecipeError, experiments, load
 from agentgym_rl.engine.verl_config import defaults, verl_config
 
 EXPERIMENTS = experiments()
-LARGE = sorted({"textcraft_grpo_3b", "babyai_grpo_3b", *(name for name in EXPERIMENTS if name.endswith("_3b"))})
+LARGE = sorted(name for name in EXPERIMENTS if load([f"experiment={name}"]).engine.device == "cuda")
 """Recipes for GPUs."""
 
 
@@ -87,7 +87,6 @@ def test_a_name_is_asked_for():
         ("engine.device=tpu", r"engine\.device='tpu'"),
         ("rollout.style=loud", r"rollout\.style='loud'"),
         ("logger.wandb=yes please", r"logger\.wandb='yes please'"),
-        ("curriculum.type=steep", r"curriculum\.type='steep'"),
         ("algorithm.minibatch=0", r"algorithm\.minibatch must be at least 1, got 0"),
         ("worlds.textcraft.experts=0", r"worlds\.<name>\.experts or worlds\.<name>\.expert_file"),
     ],
@@ -95,6 +94,35 @@ def test_a_name_is_asked_for():
 def test_values_that_no_type_rules_out(override, says):
     with pytest.raises(RecipeError, match=says):
         preflight.check_config(load(["experiment=smoke", override]))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (["curriculum.type=steep"], "curriculum.type='steep' is unknown; choose fixed, stepwise"),
+        (["curriculum=stepwise", "curriculum.rounds=[3]"], "two or more"),
+        (["worlds.textcraft.curriculum.round=[3]"], r"worlds\.textcraft\.curriculum: .*unexpected .*'round'"),
+        (["worlds.textcraft.curriculum.rounds=[0]"], r"worlds\.textcraft\.curriculum: .*at least 1"),
+        (["algorithm.rounds_ctrl.type=linear"], "rounds_ctrl.type='linear' is unknown"),
+        (["algorithm.rounds_ctrl.type=fixed", "algorithm.rounds_ctrl.rounds=4", "curriculum=stepwise"], "both"),
+    ],
+)
+def test_curricula_out_of_range(overrides, says):
+    with pytest.raises(ValueError, match=says):
+        config = load(["experiment=smoke", *overrides])
+        preflight.check_config(config)
+        tasks.curriculum(config)
+
+
+def test_a_worlds_own_curriculum_goes_before_that_of_the_run_and_agentgym_rls_keys_are_taken():
+    agentgym_rl = ["type=scaling_inter_stepwise", "rounds=[4,6]", "steps_scaling_inter=10"]
+    config = load(["experiment=smoke", *(f"algorithm.rounds_ctrl.{one}" for one in agentgym_rl)])
+    (name,) = config.worlds
+    assert [tasks.curriculum(config).horizon(name, step) for step in (1, 10, 11)] == [4, 4, 6]
+    own = [f"worlds.{name}.curriculum.{one}" for one in ("type=linear", "rounds=[1,3]", "steps=2")]
+    config = load(["experiment=smoke", "curriculum=stepwise", *own])
+    assert [tasks.curriculum(config).horizon(name, step) for step in (1, 2, 3)] == [1, 2, 3]
+    assert config.curriculum.rounds == [10, 20, 30]
 
 
 def test_a_run_needs_a_world():

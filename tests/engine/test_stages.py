@@ -107,6 +107,7 @@ def run(toy_recipes):
         said: list[str] = []
         work = Work(
             config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=tasks.mixture(config),
+            curriculum=tasks.curriculum(config),
             panels=tasks.panels(config), experts=[Example([1, 2], [0.0, 1.0])] * 8, bar=lambda *_: None,
             say=said.append, stop=stop,
         )  # fmt: skip

@@ -1,0 +1,104 @@
+"""``agentgym-rl serve``."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agentgym_rl.cli.common import StyleOption, world_options
+from agentgym_rl.envs.core import MissingExtra
+
+
+def command(
+    envs: Annotated[list[str], typer.Argument(metavar="ENV...", help="Names of the worlds to serve.")],
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="Port to listen on; 0 takes a free one.")] = 8000,
+    workers: Annotated[int, typer.Option("--workers", help="Processes behind the port.")] = 1,
+    session_ttl: Annotated[float, typer.Option("--session-ttl", help="Seconds until an unused session closes.")] = 1800,
+    max_sessions: Annotated[int, typer.Option("--max-sessions", help="Open sessions, over all workers.")] = 4096,
+    body_limit: Annotated[int, typer.Option("--body-limit", help="Bytes a request's body may have.")] = 1 << 20,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", help="File with the token that requests must carry.")
+    ] = None,
+    token_env: Annotated[
+        str | None, typer.Option("--token-env", metavar="NAME", help="Environment variable with the token.")
+    ] = None,
+    style: StyleOption = "agentgym",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", "-o", metavar="KEY=VALUE", help="An option of the world; ENV.KEY=VALUE where there are several."
+        ),
+    ] = None,
+) -> None:
+    """Serve worlds over HTTP in AgentGym's protocol, until Ctrl-C."""
+    try:
+        from agentgym_rl.envs.server import Settings, serve
+        from agentgym_rl.envs.server.run import listen
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "agentgym_rl":
+            raise
+        raise MissingExtra(
+            f"serve needs the package {error.name!r}; install it with: pip install 'agentgym-rl[serve]'"
+        ) from error
+    settings = Settings(
+        worlds=_worlds(envs, option or [], style),
+        session_ttl=session_ttl,
+        max_sessions=max_sessions,
+        body_limit=body_limit,
+        token=_token(token_file, token_env),
+        workers=workers,
+    )
+    listening = listen(host, port)
+    if settings.token is None and not _loopback(host):
+        typer.secho(f"Warning: whoever reaches {host} may use this server; set --token-file.", fg="yellow", err=True)
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    typer.secho(f"Serving {', '.join(envs)} at {address} (its pages: {address}/docs); Ctrl-C stops.", err=True)
+    serve(settings, listening)
+
+
+def _worlds(envs: list[str], pairs: list[str], style: str) -> dict[str, dict[str, Any]]:
+    """Constructor options of each world.
+
+    Raises:
+        ValueError: a world is named twice, or an option says not whose it is.
+    """
+    if len(set(envs)) < len(envs):
+        raise ValueError(f"a world is named twice: {', '.join(envs)}")
+    if len(envs) == 1:
+        return {envs[0]: world_options(envs[0], pairs, style)}
+    own: dict[str, list[str]] = {env: [] for env in envs}
+    for pair in pairs:
+        env, dot, rest = pair.partition(".")
+        if not dot or env not in own:
+            raise ValueError(f"--option {pair!r} is not ENV.KEY=VALUE with one of {', '.join(envs)}")
+        own[env].append(rest)
+    return {env: world_options(env, some, style) for env, some in own.items()}
+
+
+def _token(file: Path | None, variable: str | None) -> str | None:
+    """The token.
+
+    Raises:
+        ValueError: both sources are given, or there is nothing in the one that is.
+    """
+    if file is not None and variable is not None:
+        raise ValueError("give --token-file or --token-env, not both")
+    if file is not None:
+        return file.read_text(encoding="utf-8").strip()
+    if variable is not None:
+        if variable not in os.environ:
+            raise ValueError(f"--token-env: the variable {variable} is not set")
+        return os.environ[variable].strip()
+    return None
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,94 @@
+"""Where a world runs, as a recipe or a command says it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+Kind = Literal["local", "process", "ray", "remote"]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """Settings of a host. Raises ValueError when made with a value out of range; the message names the key."""
+
+    kind: Kind = "local"
+    """local (in this process) | process (processes on this machine) | ray (actors in a cluster) | remote (servers)."""
+    address: str | tuple[str, ...] | None = None
+    """remote: one or several ``http://host:port``, separated by commas or as a list; ray: address of the cluster."""
+    workers: int = 1
+    """process, ray: number of processes or actors; each holds many sessions."""
+    sessions: int | None = None
+    """Most sessions a worker or server has at once; further ones wait. null sets no limit."""
+    timeout: float = 60.0
+    """Most seconds for one call; a process or actor that takes longer is replaced."""
+    patience: float = 30.0
+    """Most seconds to look for a server or worker when none works."""
+    token_env: str | None = None
+    """remote: environment variable with the token of the servers; a token in a recipe would be logged with it."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"host.kind={self.kind!r} is unknown; choose {', '.join(KINDS)}")
+        for key, number in (("workers", self.workers), ("sessions", self.sessions)):
+            if number is not None and number < 1:
+                raise ValueError(f"host.{key} must be at least 1, got {number}")
+        for key, seconds in (("timeout", self.timeout), ("patience", self.patience)):
+            if seconds <= 0:
+                raise ValueError(f"host.{key} must be greater than 0, got {seconds}")
+        if self.kind == "remote" and not self.addresses:
+            raise ValueError("host.kind=remote needs host.address, such as http://127.0.0.1:8000")
+        if self.kind in ("local", "process") and self.addresses:
+            raise ValueError(f"host.address={self.address!r} is for remote and ray, not for host.kind={self.kind}")
+        if self.kind == "remote":
+            check_addresses(self.addresses)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses one by one."""
+        if self.address is None:
+            return ()
+        given = self.address.split(",") if isinstance(self.address, str) else self.address
+        return tuple(address.strip() for address in given if address.strip())
+
+    @property
+    def token(self) -> str | None:
+        """What is sent as ``Authorization: Bearer``, if anything.
+
+        Raises:
+            ValueError: the variable is not set.
+        """
+        if self.token_env is None:
+            return None
+        if self.token_env not in os.environ:
+            raise ValueError(f"host.token_env={self.token_env}: there is no such environment variable")
+        return os.environ[self.token_env].strip()
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Host:
+        """Read a mapping. An address alone means ``remote``.
+
+        Raises:
+            ValueError: a key is unknown or a value out of range.
+        """
+        known = [field.name for field in fields(cls)]
+        if unknown := sorted(set(settings) - set(known)):
+            raise ValueError(f"host has no setting {', '.join(unknown)}; its settings: {', '.join(known)}")
+        values = dict(settings)
+        address = values.get("address")
+        if address is not None and not isinstance(address, str):
+            values["address"] = tuple(address)
+        if "kind" not in values and values.get("address"):
+            values["kind"] = "remote"
+        return cls(**values)
+
+
+def check_addresses(addresses: tuple[str, ...]) -> None:
+    """Raises ValueError: an address is no HTTP URL."""
+    for address in addresses:
+        scheme, separator, rest = address.partition("://")
+        if scheme not in ("http", "https") or not separator or not rest.strip("/"):
+            raise ValueError(f"address {address!r} is no URL; give one such as http://127.0.0.1:8000")

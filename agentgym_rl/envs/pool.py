@@ -1,0 +1,160 @@
+"""Who takes the next session: servers, processes or actors, the least loaded of those that work."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable
+
+T = TypeVar("T")
+
+FIRST_BACKOFF = 0.5
+"""Seconds a member is left alone after its first failure; doubled with each further one."""
+LONGEST_BACKOFF = 30.0
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """One that sessions can be leased from."""
+
+    name: str
+    """An address, or what messages call it."""
+    leases: int = 0
+    """Sessions it has open."""
+    failures: int = 0
+    """Failures in a row."""
+    back_at: float = 0.0
+    """Time (:func:`time.monotonic`) from which a failed one may be tried again."""
+    fault: str = ""
+    """What the last failure was."""
+
+
+class Pool:
+    """Members that sessions are leased from, in one event loop.
+
+    A lease goes to the member with the fewest. One that failed is left alone for a time that doubles with each failure
+    in a row (from :data:`FIRST_BACKOFF` to :data:`LONGEST_BACKOFF` seconds); then one caller tries it, and when that
+    succeeds it takes leases again.
+
+    Args:
+        names: what the members are called.
+        sessions: most leases of a member; without it there is no limit.
+        probe: raises EnvUnavailable or EnvTimeout where the named member does not work; asked of members that failed.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        sessions: int | None = None,
+        probe: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        self.members = tuple(Member(name) for name in names)
+        self._sessions = sessions
+        self._probe = probe
+        self._changed = asyncio.Event()
+        self._asking = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody has a lease or waits for one."""
+        return not self._asking and not any(member.leases for member in self.members)
+
+    async def lease(
+        self, open_at: Callable[[str], Awaitable[T]], patience: float, avoid: Member | None = None
+    ) -> tuple[Member, T]:
+        """Open something at a member; :meth:`release` must follow.
+
+        Where opening raises EnvUnavailable or EnvTimeout, another member is tried. Waits as long as all that work are
+        full, and at most ``patience`` seconds for one that works.
+
+        Args:
+            avoid: is taken only where no other can be had at once.
+
+        Raises:
+            EnvUnavailable: none works.
+        """
+        self._asking += 1
+        try:
+            given_up_at = time.monotonic() + patience
+            while True:
+                member = self._choose(avoid)
+                if member is None:
+                    await self._wait(given_up_at, patience)
+                    continue
+                member.leases += 1
+                try:
+                    return member, await self._open(open_at, member)
+                except (EnvUnavailable, EnvTimeout) as error:
+                    self._out(member, error)
+                    self.release(member)
+                except BaseException:
+                    self.release(member)
+                    raise
+        finally:
+            self._asking -= 1
+
+    def release(self, member: Member) -> None:
+        """End a lease."""
+        member.leases -= 1
+        self._changed.set()
+
+    def failed(self, member: Member, error: Exception) -> None:
+        """Leave a member alone for a while. Of failures reported together only the first counts."""
+        if not member.failures or member.back_at <= time.monotonic():
+            self._out(member, error)
+
+    def _out(self, member: Member, error: Exception) -> None:
+        member.failures += 1
+        member.fault = str(error)
+        # the exponent's bound keeps the number finite
+        wait = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(member.failures - 1, 20))
+        member.back_at = time.monotonic() + wait
+        self._changed.set()
+
+    async def _open(self, open_at: Callable[[str], Awaitable[T]], member: Member) -> T:
+        if not member.failures:
+            return await open_at(member.name)
+        member.back_at = time.monotonic() + LONGEST_BACKOFF  # others keep away while it is tried
+        try:
+            if self._probe is not None:
+                await self._probe(member.name)
+            opened = await open_at(member.name)
+        except (EnvUnavailable, EnvTimeout):
+            raise
+        except BaseException:  # that it answered wrongly, or the caller was cancelled, says nothing about its health
+            member.back_at = 0.0
+            raise
+        member.failures = 0
+        self._changed.set()
+        return opened
+
+    def _has_room(self, member: Member) -> bool:
+        return self._sessions is None or member.leases < self._sessions
+
+    def _choose(self, avoid: Member | None) -> Member | None:
+        now = time.monotonic()
+        free = [one for one in self.members if self._has_room(one) and (not one.failures or one.back_at <= now)]
+        return min(free, key=lambda member: (member is avoid, member.leases), default=None)
+
+    async def _wait(self, given_up_at: float, patience: float) -> None:
+        """Until something may have changed.
+
+        Raises:
+            EnvUnavailable: no member works and patience is at its end.
+        """
+        now = time.monotonic()
+        moments = [member.back_at for member in self.members if member.failures and self._has_room(member)]
+        if all(member.failures for member in self.members):
+            if now >= given_up_at:
+                faults = "; ".join(f"{member.name}: {member.fault}" for member in self.members)
+                raise EnvUnavailable(f"nothing answered within {patience:g} s ({faults})")
+            moments.append(given_up_at)
+        self._changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(moments) - now if moments else None):
+                await self._changed.wait()

@@ -1,0 +1,141 @@
+"""The tools of the world: AgentGym's names, arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym_rl.envs.tools import Schema, Tool
+from agentgym_rl.envs.tooluse.academia.graphs import Graphs, Paper, graphs
+from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused
+
+PAPER_NET = "PaperNet"
+AUTHOR_NET = "AuthorNet"
+
+
+@dataclass(slots=True)
+class Library:
+    """The graphs, and which of them are loaded."""
+
+    graphs: Graphs = field(default_factory=graphs)
+    loaded: set[str] = field(default_factory=set)
+
+    def paper(self, node: str) -> Paper:
+        self._need(PAPER_NET)
+        if node not in self.graphs.papers:
+            raise Refused(f"no node of PaperNet is named {node[:ECHO]!r}")
+        return self.graphs.papers[node]
+
+    def author(self, node: str) -> str:
+        self._need(AUTHOR_NET)
+        if node not in self.graphs.organizations:
+            raise Refused(f"no node of AuthorNet is named {node[:ECHO]!r}")
+        return node
+
+    def _need(self, net: str) -> None:
+        if net not in self.loaded:
+            raise Refused(f"{net} is not loaded yet; call load{net} first")
+
+
+def _load_papers(library: Library) -> str:
+    library.loaded.add(PAPER_NET)
+    return "PaperNet is loaded."
+
+
+def _load_authors(library: Library) -> str:
+    library.loaded.add(AUTHOR_NET)
+    return "AuthorNet is loaded."
+
+
+def _neighbours(library: Library, graph: str, node: str) -> list[str]:
+    if graph == PAPER_NET:
+        return list(library.paper(node).references)
+    return list(library.graphs.together[library.author(node)])
+
+
+def _paper_node(library: Library, node: str) -> dict[str, Any]:
+    paper = library.paper(node)
+    return {
+        "authors": list(paper.authors),
+        "year": paper.year,
+        "venue": paper.venue,
+        "n_citation": paper.n_citation,
+        "keywords": list(paper.keywords),
+        "doc_type": paper.doc_type,
+    }
+
+
+def _author_node(library: Library, node: str) -> dict[str, Any]:
+    return {"name": library.author(node), "org": library.graphs.organizations[node]}
+
+
+def _author_edge(library: Library, node1: str, node2: str) -> dict[str, Any]:
+    common = library.graphs.together[library.author(node1)].get(library.author(node2))
+    if common is None:
+        raise Refused(f"there is no edge between {node1} and {node2}")
+    return {"collaborative_papers": list(common)}
+
+
+def _paper_edge(library: Library, node1: str, node2: str) -> dict[str, Any]:
+    if library.paper(node2).title not in library.paper(node1).references:
+        raise Refused(f"there is no edge from {node1} to {node2}")
+    return {"citing": node1, "cited": node2}
+
+
+def _brief(found: Any) -> str:
+    """A result without the names of its fields."""
+    if isinstance(found, Mapping):
+        return " | ".join(_brief(value) for value in found.values())
+    return "; ".join(found) if isinstance(found, list) else str(found)
+
+
+_PAPER: Schema = {"type": "string", "description": "title of the paper"}
+_AUTHOR: Schema = {"type": "string", "description": "name of the author"}
+
+FUNCTIONS: tuple[Function[Library], ...] = (
+    Function(
+        Tool("loadPaperNet", "Load PaperNet: its nodes are papers, its edges lead from a paper to those it cites."),
+        "that it is loaded",
+        _load_papers,
+    ),
+    Function(
+        Tool("loadAuthorNet", "Load AuthorNet: its nodes are authors, its edges join those who wrote together."),
+        "that it is loaded",
+        _load_authors,
+    ),
+    Function(
+        Tool(
+            "neighbourCheck",
+            "List the neighbours of a node: the papers a paper cites, or an author's collaborators.",
+            {
+                "graph": {"type": "string", "enum": [PAPER_NET, AUTHOR_NET], "description": "PaperNet or AuthorNet"},
+                "node": {"type": "string", "description": "title of a paper or name of an author"},
+            },
+        ),
+        "list of titles or names",
+        _neighbours,
+        _brief,
+    ),
+    Function(
+        Tool("paperNodeCheck", "Look up a paper.", {"node": _PAPER}),
+        "authors, year, venue, n_citation (times cited), keywords and doc_type (Conference or Journal)",
+        _paper_node,
+        _brief,
+    ),
+    Function(Tool("authorNodeCheck", "Look up an author.", {"node": _AUTHOR}), "name and org", _author_node, _brief),
+    Function(
+        Tool("authorEdgeCheck", "Look up what two authors wrote together.", {"node1": _AUTHOR, "node2": _AUTHOR}),
+        "collaborative_papers, the titles",
+        _author_edge,
+        _brief,
+    ),
+    Function(
+        Tool("paperEdgeCheck", "Look up whether the first paper cites the second.", {"node1": _PAPER, "node2": _PAPER}),
+        "the edge, or that there is none",
+        _paper_edge,
+        _brief,
+    ),
+)
+
+BY_TOOL: Mapping[str, Function[Library]] = {function.tool.name: function for function in FUNCTIONS}

@@ -1,0 +1,120 @@
+"""Papers that cite one another and authors who write together. The graphs are the same everywhere, never changed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from random import Random
+
+from agentgym_rl.envs.tooluse.academia.words import (
+    JOURNALS,
+    METHODS,
+    ORGANIZATIONS,
+    PATTERNS,
+    QUALITIES,
+    TASKS,
+    VENUES,
+)
+from agentgym_rl.envs.tooluse.names import FAMILY, GIVEN
+
+PAPERS = 2_400
+RECENT = 300
+"""A paper cites some of so many before it."""
+
+GROUPS = 240
+"""Circles of five or six authors who write most of their papers together."""
+
+TOPICS = (*METHODS, *TASKS)
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A node of PaperNet; ``references`` are the titles of the papers it cites, which are older.
+
+    ``n_citation`` counts the papers of the graph that cite it, and others.
+    """
+
+    title: str
+    authors: tuple[str, ...]
+    year: int
+    venue: str
+    n_citation: int
+    keywords: tuple[str, ...]
+    references: tuple[str, ...]
+
+    @property
+    def doc_type(self) -> str:
+        return "Journal" if self.venue in JOURNALS else "Conference"
+
+
+@dataclass(frozen=True, eq=False)
+class Graphs:
+    papers: Mapping[str, Paper]
+    """By title."""
+    organizations: Mapping[str, str]
+    """By name of the author."""
+    together: Mapping[str, Mapping[str, Sequence[str]]]
+    """For each author, the collaborators and the titles of the papers both wrote."""
+
+
+@lru_cache(maxsize=1)
+def graphs() -> Graphs:
+    """Both graphs."""
+    rng = Random("academia 0")
+    groups, organizations = _authors(rng)
+    everyone = list(organizations)
+    papers: dict[str, Paper] = {}
+    recent: deque[Paper] = deque(maxlen=RECENT)
+    together: dict[str, dict[str, list[str]]] = {name: defaultdict(list) for name in everyone}
+    for title, year in zip(_titles(rng), sorted(rng.choices(range(1998, 2024), k=PAPERS)), strict=True):
+        authors = rng.sample(rng.choice(groups), rng.choice((1, 2, 2, 3, 3, 4)))
+        guest = rng.choice(everyone)
+        if rng.random() < 0.2 and guest not in authors:
+            authors.append(guest)
+        papers[title] = paper = _paper(rng, title, year, authors, recent)
+        recent.append(paper)
+        for author in authors:
+            for other in authors:
+                if other != author:
+                    together[author][other].append(title)
+    cited = Counter(title for paper in papers.values() for title in paper.references)
+    counted = {title: replace(paper, n_citation=paper.n_citation + cited[title]) for title, paper in papers.items()}
+    return Graphs(counted, organizations, {name: dict(others) for name, others in together.items()})
+
+
+def _authors(rng: Random) -> tuple[list[list[str]], dict[str, str]]:
+    names = [f"{given} {family}" for given in GIVEN for family in FAMILY]
+    rng.shuffle(names)
+    groups = []
+    organizations: dict[str, str] = {}
+    for _ in range(GROUPS):
+        homes = rng.sample(ORGANIZATIONS, rng.choice((1, 2, 3)))
+        groups.append([names.pop() for _ in range(rng.choice((5, 6)))])
+        organizations |= {name: rng.choice(homes) for name in groups[-1]}
+    return groups, organizations
+
+
+def _titles(rng: Random) -> list[str]:
+    found: dict[str, None] = {}
+    while len(found) < PAPERS:
+        parts = {"quality": QUALITIES, "method": METHODS, "task": TASKS}
+        title = rng.choice(PATTERNS).format(**{name: rng.choice(words) for name, words in parts.items()})
+        found[title] = None
+    return list(found)
+
+
+def _paper(rng: Random, title: str, year: int, authors: list[str], recent: Iterable[Paper]) -> Paper:
+    older = [paper.title for paper in recent if paper.year < year]
+    topic = [words for words in TOPICS if words in title]
+    more = [words for words in rng.sample(TOPICS, 3) if words not in topic]
+    return Paper(
+        title=title,
+        authors=tuple(authors),
+        year=year,
+        venue=rng.choice(VENUES),
+        n_citation=int(rng.paretovariate(0.7) - 1) % 400,  # by papers outside the graph
+        keywords=tuple([*topic, *more[: rng.randint(0, 3)]]),
+        references=tuple(rng.sample(older, min(len(older), rng.randint(1, 7)))),
+    )

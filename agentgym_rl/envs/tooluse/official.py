@@ -1,0 +1,43 @@
+"""Reads AgentGym's files of tool tasks: JSON lines with goal, subgoals and expected answer or state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialTask:
+    """One line. Its number is the item id AgentGym's server takes; the ``id`` field is not used there either."""
+
+    goal: str
+    subgoals: Any
+    answer: Any
+    """Expected answer, or the expected state where the goal is one."""
+    init_config: Mapping[str, Any]
+    """What the session starts with, such as ``current_date``; empty where nothing is set."""
+
+
+def read_official(path: str | Path) -> list[OfficialTask]:
+    """The tasks of a file, in order.
+
+    Raises:
+        ValueError: there is no such file, it is empty, or a line is no task; the message names file and line.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"no file of tool tasks at {path}; give AgentGym's agentenv-tool/Toolusage/data/<tool>.jsonl")
+    tasks = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            data = json.loads(line)
+            more = data["additional_info"]
+            tasks.append(OfficialTask(data["goal"], data["subgoals"], more["answer"], more.get("init_config") or {}))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"{path}:{number} is no tool task of AgentGym: {error!r}") from error
+    if not tasks:
+        raise ValueError(f"{path} holds no task")
+    return tasks

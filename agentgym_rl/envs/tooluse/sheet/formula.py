@@ -1,0 +1,289 @@
+"""Formulas such as ``=SUM(B2:B9)*1.1``: a small grammar, evaluated without Python's ``eval``.
+
+::
+
+    comparison = sum [("=" | "<>" | "<=" | ">=" | "<" | ">") sum]
+    sum        = product {("+" | "-") product}
+    product    = signed {("*" | "/") signed}
+    signed     = {"-" | "+"} atom
+    atom       = number | "text" | cell [":" cell] | NAME "(" [comparison {"," comparison}] ")" | "(" comparison ")"
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+Value = str | float
+"""What a cell shows; an empty cell is the empty text."""
+
+Place = tuple[int, int]
+"""Row and column, both counted from 1."""
+
+Read = Callable[[int, int], Value]
+"""The value of the cell in a row and column."""
+
+ROWS, COLUMNS = 100, 26
+"""Size of a sheet: rows, and columns A to Z."""
+LONGEST = 120
+"""Characters of a formula."""
+DEEPEST = 5
+"""Brackets within brackets."""
+MOST = 3_000
+"""Cells in all ranges of a formula."""
+
+
+class FormulaError(ValueError):
+    """A formula that cannot be read or has no value; the message is for the agent."""
+
+
+OPERATORS = ("SUM", "AVERAGE", "COUNT", "MAX", "MIN", "MINUS", "PRODUCT")
+"""Functions the tools take as ``operator``."""
+
+
+def _two(numbers: list[float]) -> float:
+    if len(numbers) != 2:
+        raise FormulaError(f"MINUS takes two numbers, got {len(numbers)}")
+    return numbers[0] - numbers[1]
+
+
+def _average(numbers: list[float]) -> float:
+    if not numbers:
+        raise FormulaError("AVERAGE of no numbers: division by zero")
+    return sum(numbers) / len(numbers)
+
+
+FUNCTIONS: Mapping[str, Callable[[list[float]], float]] = {
+    "SUM": lambda numbers: sum(numbers, 0.0),
+    "AVERAGE": _average,
+    "COUNT": lambda numbers: float(len(numbers)),
+    "MAX": lambda numbers: max(numbers, default=0.0),
+    "MIN": lambda numbers: min(numbers, default=0.0),
+    "MINUS": _two,
+    "PRODUCT": lambda numbers: math.prod(numbers) if numbers else 0.0,
+}
+"""Functions of all numbers in their arguments; text is passed over. ``ROUND`` and ``IF`` are handled apart."""
+
+_TOKEN = re.compile(
+    r'\s*(?:(?P<number>\d+\.?\d*|\.\d+)|(?P<text>"[^"]*")|(?P<cell>[A-Z][1-9]\d{0,3})(?![A-Za-z0-9(])'
+    r"|(?P<name>[A-Za-z]+)(?=\s*\()|(?P<sign><>|<=|>=|[-+*/=<>(),:]))"
+)
+_CELL = re.compile(r"([A-Z])([1-9]\d{0,3})")
+_CELLS = re.compile(r"(?<![A-Za-z0-9])([A-Z][1-9]\d{0,3})(?::([A-Z][1-9]\d{0,3}))?(?![A-Za-z0-9(])")
+
+
+def position(cell: str) -> Place | None:
+    """Row and column of a cell such as ``B12``, both from 1; None where the text is no cell of a sheet."""
+    match = _CELL.fullmatch(cell)
+    return (int(match[2]), ord(match[1]) - 64) if match and int(match[2]) <= ROWS else None
+
+
+def name(row: int, column: int) -> str:
+    """The cell in A1 notation."""
+    return f"{chr(64 + column)}{row}"
+
+
+def evaluate(formula: str, read: Read) -> Value:
+    """The value of a formula, ``=`` at its start included.
+
+    Raises:
+        FormulaError: it cannot be read, or has no value.
+    """
+    if len(formula) > LONGEST:
+        raise FormulaError(f"a formula has at most {LONGEST} characters")
+    parser = _Parser(_tokens(formula[1:]), read)
+    value = _single(parser.comparison(0))
+    if parser.rest:
+        raise FormulaError(f"unexpected {parser.rest[0][1]!r} in the formula")
+    return value
+
+
+def moved(formula: str, move: Callable[[int, int], Place | None]) -> str:
+    """The formula with its cells moved. A range spans what is left of it; where nothing is, it becomes ``#REF!``."""
+
+    def replaced(match: re.Match[str]) -> str:
+        first, last = position(match[1]), position(match[2] or match[1])
+        there = [move(*place) for place in _between(first, last)] if first and last else []
+        left_over = [place for place in there if place and 1 <= place[0] <= ROWS and place[1] <= COLUMNS]
+        if not left_over:
+            return "#REF!"
+        corners = [name(*(pick(place[axis] for place in left_over) for axis in (0, 1))) for pick in (min, max)]
+        return ":".join(corners) if match[2] else corners[0]
+
+    parts = re.split(r'("[^"]*")', formula)
+    return "".join(part if part.startswith('"') else _CELLS.sub(replaced, part) for part in parts)
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    found, place = [], 0
+    text = text.rstrip()
+    while place < len(text):
+        match = _TOKEN.match(text, place)
+        if match is None or match.lastgroup is None:
+            raise FormulaError(f"cannot read {text[place : place + 20]!r} in the formula")
+        found.append((match.lastgroup, match[match.lastgroup]))
+        place = match.end()
+    return found
+
+
+@dataclass
+class _Range:
+    """The values of a range, empty ones included."""
+
+    values: list[Value]
+
+
+@dataclass
+class _Parser:
+    rest: list[tuple[str, str]]
+    read: Read
+    cells: int = 0
+    """Cells in the ranges so far."""
+
+    COMPARE: ClassVar[Mapping[str, Callable[[Value, Value], bool]]] = {
+        "=": lambda a, b: a == b,
+        "<>": lambda a, b: a != b,
+        "<": lambda a, b: order(a) < order(b),
+        ">": lambda a, b: order(a) > order(b),
+        "<=": lambda a, b: order(a) <= order(b),
+        ">=": lambda a, b: order(a) >= order(b),
+    }
+
+    def comparison(self, depth: int) -> Value | _Range:
+        left = self._sum(depth)
+        if (sign := self._sign(*self.COMPARE)) is not None:
+            return float(self.COMPARE[sign](_single(left), _single(self._sum(depth))))
+        return left
+
+    def _sum(self, depth: int) -> Value | _Range:
+        left = self._product(depth)
+        while (sign := self._sign("+", "-")) is not None:
+            right = _number(self._product(depth))
+            left = _finite(_number(left) + (right if sign == "+" else -right))
+        return left
+
+    def _product(self, depth: int) -> Value | _Range:
+        left = self._signed(depth)
+        while (sign := self._sign("*", "/")) is not None:
+            right = _number(self._signed(depth))
+            if sign == "/" and right == 0:
+                raise FormulaError("division by zero")
+            first = _number(left)
+            left = _finite(first * right if sign == "*" else first / right)
+        return left
+
+    def _signed(self, depth: int) -> Value | _Range:
+        factor, signed = 1.0, False
+        while (sign := self._sign("-", "+")) is not None:
+            factor, signed = (-factor if sign == "-" else factor), True
+        found = self._atom(depth)
+        return factor * _number(found) if signed else found
+
+    def _atom(self, depth: int) -> Value | _Range:
+        if depth > DEEPEST:
+            raise FormulaError(f"a formula has at most {DEEPEST} brackets within brackets")
+        kind, text = self._next()
+        if kind == "number":
+            return float(text)
+        if kind == "text":
+            return text[1:-1]
+        if kind == "cell":
+            return self._cells(text)
+        if kind == "name":
+            self._expect("(")
+            return self._function(text.upper(), depth + 1)
+        if text == "(":
+            found = self.comparison(depth + 1)
+            self._expect(")")
+            return found
+        raise FormulaError(f"unexpected {text!r} in the formula")
+
+    def _cells(self, first: str) -> Value | _Range:
+        start = _at(first)
+        if self._sign(":") is None:
+            return self.read(*start)
+        kind, text = self._next()
+        if kind != "cell":
+            raise FormulaError(f"expected a cell after {first}:, got {text!r}")
+        places = _between(start, _at(text))
+        self.cells += len(places)
+        if self.cells > MOST:
+            raise FormulaError(f"the ranges of a formula have at most {MOST} cells")
+        return _Range([self.read(*place) for place in places])
+
+    def _function(self, function: str, depth: int) -> Value:
+        arguments: list[Value | _Range] = []
+        while self._sign(")") is None:
+            if arguments:
+                self._expect(",")
+            arguments.append(self.comparison(depth))
+        if function in FUNCTIONS:
+            values = [each for part in arguments for each in (part.values if isinstance(part, _Range) else [part])]
+            return _finite(FUNCTIONS[function]([each for each in values if isinstance(each, float)]))
+        single = [_single(argument) for argument in arguments]
+        if function == "ROUND" and len(single) == 2:
+            digits = int(max(-9.0, min(9.0, _number(single[1]))))
+            return float(round(_number(single[0]), digits))
+        if function == "IF" and len(single) == 3:
+            return single[1] if _number(single[0]) else single[2]
+        raise FormulaError(
+            f"{function} with {len(single)} arguments is no function; there are {', '.join(FUNCTIONS)}, "
+            "ROUND(number, digits) and IF(condition, then, else)"
+        )
+
+    def _next(self) -> tuple[str, str]:
+        if not self.rest:
+            raise FormulaError("the formula ends too early")
+        return self.rest.pop(0)
+
+    def _sign(self, *signs: str) -> str | None:
+        """The next sign, taken, if it is one of these."""
+        if self.rest and self.rest[0][0] == "sign" and self.rest[0][1] in signs:
+            return self.rest.pop(0)[1]
+        return None
+
+    def _expect(self, sign: str) -> None:
+        if self._sign(sign) is None:
+            raise FormulaError(f"expected {sign!r} in the formula")
+
+
+def _between(one: Place, other: Place) -> list[Place]:
+    """The cells of the rectangle with these corners."""
+    (top, bottom), (left, right) = (sorted((one[axis], other[axis])) for axis in (0, 1))
+    return [(y, x) for y in range(top, bottom + 1) for x in range(left, right + 1)]
+
+
+def _at(cell: str) -> Place:
+    found = position(cell)
+    if found is None:
+        raise FormulaError(f"{cell!r} is no cell")
+    return found
+
+
+def _single(value: Value | _Range) -> Value:
+    if isinstance(value, _Range):
+        raise FormulaError("a range must stand in a function, such as SUM(B2:B9)")
+    return value
+
+
+def _number(value: Value | _Range) -> float:
+    single = _single(value)
+    if isinstance(single, float):
+        return single
+    if single == "":
+        return 0.0
+    raise FormulaError(f"{single[:40]!r} is not a number")
+
+
+def _finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise FormulaError("the result is too large")
+    return number
+
+
+def order(value: Value) -> tuple[int, Value]:
+    """Sorts numbers before text, and text without regard to case."""
+    return (0, value) if isinstance(value, float) else (1, value.lower())

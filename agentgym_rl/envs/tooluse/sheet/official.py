@@ -1,0 +1,83 @@
+"""AgentGym's tasks: one workbook for all, and for each a goal and what its sheet holds at the end."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.tooluse import Catalogue, Problem, Refused
+from agentgym_rl.envs.tooluse.official import OfficialTask, read_official
+from agentgym_rl.envs.tooluse.sheet.book import Book
+from agentgym_rl.envs.tooluse.sheet.grid import Grid, value_of
+from agentgym_rl.envs.tooluse.sheet.judge import Judge
+from agentgym_rl.envs.tooluse.sheet.tasks import OFFICIAL, TASKS
+from agentgym_rl.envs.tooluse.sheet.xlsx import read_xlsx
+
+
+@dataclass(frozen=True, eq=False)
+class Official(Catalogue[Book]):
+    """The tasks of AgentGym's files as ``test``; the other splits stay ours.
+
+    A task is solved when at ``finish`` every cell of the sheet that the goal names shows what it must. The sheets with
+    AgentGym's answers, which are in the same workbook, are left out.
+    """
+
+    tasks: Sequence[OfficialTask]
+    book: Book
+    splits: Mapping[str, Sequence[int]]
+
+    @classmethod
+    def read(cls, official: str, workbook: str) -> Official:
+        """Read ``sheet.jsonl`` and the Excel file.
+
+        Raises:
+            ValueError: a file is missing or not what it should be; the message names it and the fault.
+        """
+        tasks = read_official(official)
+        sheets = {title: grid for title, grid in read_xlsx(workbook).items() if not title.startswith("Answer")}
+        for number, task in enumerate(tasks, start=1):
+            try:
+                if _title(task) not in sheets:
+                    raise ValueError(f"{workbook} has no sheet {_title(task)!r}")
+                _wanted(task)
+            except (TypeError, ValueError, Refused) as error:
+                raise ValueError(f"{official}:{number} is no sheet task of AgentGym: {error}") from error
+        return cls(tasks, Book(sheets), {**TASKS.splits, "test": range(len(tasks))})
+
+    def problem(self, index: int) -> Problem[Book]:
+        if not self._has(index):
+            return TASKS.problem(index)
+        task = self.tasks[index]
+        title = _title(task)
+        return Problem(
+            goal=" ".join(task.goal.split()),
+            start=self.book.copy,
+            progress=Judge(self.book, Book({title: _wanted(task)}), only=title),
+            plan=(),
+        )
+
+    def difficulty(self, index: int) -> str:
+        """``official`` for AgentGym's."""
+        return "official" if self._has(index) else TASKS.difficulty(index)
+
+    def _has(self, index: int) -> bool:
+        if index in self.splits["test"]:
+            return True
+        if index in OFFICIAL or TASKS.split(index) == "test":
+            last = len(self.tasks) - 1
+            raise TaskNotFound(f"sheet has no task {index} here: valid are AgentGym's 0 to {last}, and ours but test")
+        return False
+
+
+def _title(task: OfficialTask) -> str:
+    found = re.search(r'"(Sheet\d+)"', task.goal)
+    if found is None:
+        raise ValueError('the goal names no sheet such as "Sheet1"')
+    return found[1]
+
+
+def _wanted(task: OfficialTask) -> Grid:
+    return Grid.of([[value_of(text) for text in row] for row in json.loads(task.answer)])

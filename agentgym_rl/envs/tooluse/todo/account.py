@@ -1,0 +1,84 @@
+"""A to-do account: projects and their tasks, the user's date and city. Immutable, so states compare with ``==``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A list of tasks. ``order`` counts from 1."""
+
+    id: str
+    name: str
+    order: int
+    is_favorite: bool = False
+    color: str = "charcoal"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A task of the user's. ``order`` counts from 1 within the project; ``priority`` is 1 (normal) to 4 (urgent)."""
+
+    id: str
+    project_id: str
+    order: int
+    content: str
+    description: str
+    due: date
+    priority: int
+    minutes: int
+    is_completed: bool = False
+
+    def later(self, days: int) -> Item:
+        """The same, due so many days later (earlier, where negative)."""
+        return replace(self, due=self.due + timedelta(days))
+
+    def detail(self, label: str) -> str:
+        """What the description says in its line ``- <label>: ...``.
+
+        Raises:
+            KeyError: it has no such line.
+        """
+        for line in self.description.splitlines():
+            if line.startswith(f"- {label}: "):
+                return line.removeprefix(f"- {label}: ")
+        raise KeyError(label)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Everything the tools read and change."""
+
+    today: date
+    city: str
+    projects: tuple[Project, ...]
+    items: tuple[Item, ...]
+
+    def of(self, project: Project) -> list[Item]:
+        """The project's open tasks, in order."""
+        return [item for item in self.open if item.project_id == project.id]
+
+    @property
+    def open(self) -> list[Item]:
+        """The tasks that are not completed."""
+        return [item for item in self.items if not item.is_completed]
+
+    def project_of(self, item: Item) -> Project:
+        return next(project for project in self.projects if project.id == item.project_id)
+
+    def with_items(self, *changed: Item) -> Account:
+        """The account with these in place of the tasks of the same ids."""
+        new = {item.id: item for item in changed}
+        return replace(self, items=tuple(new.get(item.id, item) for item in self.items))
+
+    def completing(self, *done: Item) -> Account:
+        return self.with_items(*(replace(item, is_completed=True) for item in done))
+
+    def without(self, *gone: Item) -> Account:
+        return replace(self, items=tuple(item for item in self.items if item not in gone))
+
+    def with_favorite(self, project: Project, is_favorite: bool = True) -> Account:
+        new = replace(project, is_favorite=is_favorite)
+        return replace(self, projects=tuple(new if old.id == project.id else old for old in self.projects))

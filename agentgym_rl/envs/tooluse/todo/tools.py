@@ -1,0 +1,191 @@
+"""AgentGym's tools on a to-do account, with the names, arguments and results of its server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from agentgym_rl.envs.tools import Schema, Tool
+from agentgym_rl.envs.tooluse import Function, Refused
+from agentgym_rl.envs.tooluse.todo.account import Account, Item, Project
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Session:
+    """What the tools read and change."""
+
+    account: Account
+
+
+def project_row(project: Project) -> Row:
+    """A project as the tools show one."""
+    return {
+        "id": project.id,
+        "order": project.order,
+        "color": project.color,
+        "name": project.name,
+        "is_favorite": project.is_favorite,
+    }
+
+
+def task_row(item: Item) -> Row:
+    """A task as the tools show one."""
+    return {
+        "id": item.id,
+        "order": item.order,
+        "content": item.content,
+        "is_completed": item.is_completed,
+        "priority": item.priority,
+        "due_date": item.due.isoformat(),
+    }
+
+
+def get_user_current_date(session: Session) -> str:
+    return session.account.today.isoformat()
+
+
+def get_user_current_location(session: Session) -> str:
+    return session.account.city
+
+
+def get_projects(session: Session) -> list[Row]:
+    return [project_row(project) for project in session.account.projects]
+
+
+def update_project(session: Session, project_id: str, is_favorite: str) -> Row:
+    project = _project(session, project_id)
+    session.account = session.account.with_favorite(project, is_favorite == "True")
+    return {
+        "message": "Update the project successfully.",
+        "project": project_row(_project(session, project_id)),
+    }
+
+
+def get_tasks(session: Session, project_id: str) -> list[Row]:
+    return [task_row(item) for item in session.account.of(_project(session, project_id))]
+
+
+def get_task_description(session: Session, task_id: str) -> Row:
+    item = _item(session, task_id)
+    return {"id": item.id, "content": item.content, "description": item.description}
+
+
+def get_task_duration(session: Session, task_id: str) -> Row:
+    item = _item(session, task_id)
+    return {"id": item.id, "content": item.content, "duration": f"{item.minutes}(minute)"}
+
+
+def complete_task(session: Session, task_id: str) -> Row:
+    item = _item(session, task_id)
+    session.account = session.account.completing(item)
+    row = task_row(item)
+    del row["is_completed"]
+    return {"message": "Complete task successfully.", "task": row}
+
+
+def update_task(session: Session, task_id: str, due_date: str) -> Row:
+    item = _item(session, task_id)
+    try:
+        due = date.fromisoformat(due_date)
+    except ValueError:
+        raise Refused(f"due_date {due_date[:20]!r} is no date; write YYYY-MM-DD") from None
+    session.account = session.account.with_items(replace(item, due=due))
+    return {"message": "Update the task successfully", "task": task_row(_item(session, task_id))}
+
+
+def delete_task(session: Session, task_id: str) -> Row:
+    item = _item(session, task_id)
+    session.account = session.account.without(item)
+    return {"message": "Delete the task successfully.", "task": task_row(item)}
+
+
+def _project(session: Session, project_id: str) -> Project:
+    for project in session.account.projects:
+        if project.id == project_id:
+            return project
+    raise Refused(f"project {project_id[:20]!r} does not exist; get_projects gives the ids")
+
+
+def _item(session: Session, task_id: str) -> Item:
+    for item in session.account.open:
+        if item.id == task_id:
+            return item
+    raise Refused(f"there is no open task {task_id[:20]!r}; get_tasks gives the ids")
+
+
+def _brief_projects(rows: Sequence[Row]) -> str:
+    return ", ".join(f"{row['id']} {row['name']}{' favorite' * row['is_favorite']}" for row in rows)
+
+
+def _brief_tasks(rows: Sequence[Row]) -> str:
+    return ", ".join(f"{row['id']} {row['content']} p{row['priority']} {row['due_date']}" for row in rows) or "none"
+
+
+def _done(row: Row) -> str:
+    return "done"
+
+
+_PROJECT: Mapping[str, Schema] = {"project_id": {"type": "string", "description": "the project's id"}}
+_TASK: Mapping[str, Schema] = {"task_id": {"type": "string", "description": "the task's id"}}
+
+_PROJECT_FIELDS = "list of objects with id, order, color, name and is_favorite"
+_TASK_FIELDS = (
+    "list of objects with id, order, content (the task's name), is_completed, priority (1 normal to 4 urgent) and "
+    "due_date; tasks that are completed are not listed"
+)
+
+FUNCTIONS: tuple[Function[Session], ...] = (
+    Function(
+        Tool("get_user_current_date", "Get today's date where the user is."),
+        "the date as YYYY-MM-DD",
+        get_user_current_date,
+    ),
+    Function(
+        Tool("get_user_current_location", "Get the city the user is in."),
+        "name of the city",
+        get_user_current_location,
+    ),
+    Function(Tool("get_projects", "Get all projects of the account."), _PROJECT_FIELDS, get_projects, _brief_projects),
+    Function(
+        Tool(
+            "update_project",
+            "Make a project a favorite, or no longer one.",
+            {
+                **_PROJECT,
+                "is_favorite": {"type": "string", "enum": ["True", "False"], "description": "True or False"},
+            },
+        ),
+        "the project as it is now",
+        update_project,
+        _done,
+    ),
+    Function(Tool("get_tasks", "Get all tasks of a project.", _PROJECT), _TASK_FIELDS, get_tasks, _brief_tasks),
+    Function(
+        Tool("get_task_description", "Get a task's description.", _TASK),
+        "object with id, content and description, which says the place and more",
+        get_task_description,
+        lambda row: str(row["description"]).replace("\n", " "),
+    ),
+    Function(
+        Tool("get_task_duration", "Get how long a task takes.", _TASK),
+        "object with id, content and duration as amount(unit)",
+        get_task_duration,
+        lambda row: str(row["duration"]),
+    ),
+    Function(Tool("complete_task", "Mark a task as completed.", _TASK), "the completed task", complete_task, _done),
+    Function(
+        Tool(
+            "update_task",
+            "Set a task's due date.",
+            {**_TASK, "due_date": {"type": "string", "description": "the date as YYYY-MM-DD"}},
+        ),
+        "the task as it is now",
+        update_task,
+        _done,
+    ),
+    Function(Tool("delete_task", "Delete a task.", _TASK), "the deleted task", delete_task, _done),
+)

@@ -1,0 +1,97 @@
+"""Tools of a world: what they are called, what they do to its state, and how a command names one of them."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from agentgym_rl.envs.tools import BadCall, Schema, Tool
+
+S = TypeVar("S")
+"""State of a session: whatever the tools of a world read and change."""
+
+ECHO = 80
+"""Characters of a faulty command or argument that are repeated to the agent."""
+
+
+class Refused(Exception):
+    """A call that cannot be carried out in the present state; the message is for the agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function(Generic[S]):
+    """A tool and the code behind it."""
+
+    tool: Tool
+    returns: str
+    """What a call gives, for the instruction."""
+    run: Callable[..., Any]
+    """Called with the state and the arguments by name; the result is printed. May raise :class:`Refused`."""
+    brief: Callable[[Any], str] = str
+    """How the ``compact`` style prints a result."""
+
+
+FINISH = Tool(
+    "finish",
+    "Give the answer and end the task.",
+    {
+        "answer": {
+            "type": ["string", "number", "boolean", "array"],
+            "items": {"type": ["string", "number", "boolean"]},
+            "description": "the answer",
+        }
+    },
+)
+CHECK = Tool("check_valid_actions", "List the names of all actions.")
+
+
+def read_command(tools: Mapping[str, Tool], command: str) -> tuple[str, dict[str, Any]]:
+    """Name and arguments in a command ``<name> with Action Input: <arguments>``.
+
+    Arguments are a JSON object or, as AgentGym also takes, a Python dictionary of literals.
+
+    Raises:
+        Refused: there is no such tool, or the arguments cannot be read or do not fit it.
+    """
+    name, found, text = command.partition("with Action Input:")
+    name = name.strip()
+    if not found:
+        raise Refused("no '<action> with Action Input: <arguments>' in the reply")
+    if name not in tools:
+        raise Refused(f"there is no action {name[:ECHO]!r}; check_valid_actions lists all")
+    try:
+        arguments = _arguments(text.strip())
+        tools[name].command(arguments)
+    except BadCall as error:
+        raise Refused(str(error)[: 3 * ECHO]) from error
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise Refused(f"{name}: the arguments must be one JSON object, such as {_sample(tools[name])}") from error
+    return name, {key: _whole(value, tools[name].parameters[key]) for key, value in arguments.items()}
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text, strict=False, parse_constant=_no_number)
+    except json.JSONDecodeError:
+        found = ast.literal_eval(text)
+    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+        raise ValueError("no object with names as keys")
+    return found
+
+
+def _whole(value: Any, schema: Schema) -> Any:
+    """The value, as an integer where it is to be one: a schema takes 3.0 for an integer, too."""
+    kinds = schema.get("type", ())
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    return int(value) if isinstance(value, float) and "integer" in kinds and "number" not in kinds else value
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _sample(tool: Tool) -> str:
+    return json.dumps({name: "..." for name in tool.parameters if name not in tool.optional})

@@ -1,0 +1,84 @@
+"""Everything the agent reads, in each style, for all worlds of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agentgym_rl.envs.core import Style
+from agentgym_rl.envs.tools import Tool
+from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function
+
+LIMIT = 3_000
+"""Characters of a result that are printed."""
+
+
+def instruction(style: Style, functions: Sequence[Function[Any]], about: str, hint: str, example: str) -> str:
+    """What precedes the first observation.
+
+    Args:
+        about: what the tools are for, one sentence.
+        hint: what else to know before calling them; not in the ``compact`` style.
+        example: a short episode, from ``Goal:`` to ``finish``; not in the ``compact`` style.
+    """
+    tools = [*(function.tool for function in functions), CHECK, FINISH]
+    if style == "compact":
+        listed = ", ".join(_signature(tool) for tool in tools if tool is not CHECK)
+        return f"{about} Actions: {listed}. Reply `Action: <action> with Action Input: <JSON>`."
+    returns = {function.tool.name: function.returns for function in functions}
+    returns |= {CHECK.name: "the names", FINISH.name: "the answer"}
+    described = "\n\n".join(_describe(tool, returns[tool.name]) for tool in tools)
+    return (
+        f"{about} You work by calling actions, one in each reply, until you call finish. These actions exist:\n\n"
+        f"{described}\n\n"
+        f"{hint}\n\n"
+        "Answer in exactly this format, with the arguments as one JSON object and at most three sentences of thought:\n"
+        "Thought: your reasoning\n\nAction: <name> with Action Input: <arguments>\n\n"
+        f"For example:\n\n{example}"
+    )
+
+
+def _signature(tool: Tool) -> str:
+    return f"{tool.name}({', '.join(tool.parameters)})"
+
+
+def _describe(tool: Tool, returns: str) -> str:
+    lines = [f"Name: {_signature(tool)}", f"Description: {tool.description}"]
+    if tool.parameters:
+        lines.append("Parameters:")
+    for name, schema in tool.parameters.items():
+        kind = schema.get("type", "any")
+        kind = ", ".join(kind) if isinstance(kind, list) else kind
+        optional = ", may be left out" if name in tool.optional else ""
+        lines.append(f"- {name} (Type: {kind}{optional}): {schema.get('description', name)}")
+    return "\n".join([*lines, f"Returns: {returns}"])
+
+
+def first(goal: str, style: Style) -> str:
+    """The first observation."""
+    if style == "compact":
+        return goal
+    return f"Now new trial starts.\nYou should perform actions to accomplish the goal: {goal}\nGive me one action."
+
+
+def result(text: str, style: Style) -> str:
+    """What a call gave, cut where it is long."""
+    if len(text) > LIMIT:
+        text = f"{text[:LIMIT]} ... (cut after {LIMIT} of {len(text)} characters)"
+    return text if style == "compact" else f"Observation: {text}\nGive me one action."
+
+
+def refused(message: str, style: Style) -> str:
+    """Why a call could not be carried out."""
+    return result(f"invalid: {message}" if style == "compact" else f"ERROR | {message}", style)
+
+
+def names(tools: Sequence[Tool], style: Style) -> str:
+    """The result of ``check_valid_actions``."""
+    listed = [tool.name for tool in tools]
+    return result(" ".join(listed) if style == "compact" else f"You can use following valid actions: {listed}", style)
+
+
+def write(command: str, thought: str = "") -> str:
+    """An action as a reply."""
+    return f"Thought: {thought}\n\nAction: {command}" if thought else f"Action: {command}"

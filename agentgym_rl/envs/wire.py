@@ -1,0 +1,403 @@
+"""How each AgentGym world talks over HTTP, for whoever asks and whoever answers.
+
+AgentGym's servers share their routes (``/create``, ``/reset``, ``/step``, ``/observation``, ``/close``) and little
+else: the key of a session, the field that names the task and the shape of each reply are the world's own. A
+:class:`Dialect` says what they are. Its ``write_*`` methods give what a server replies, its ``read_*`` methods what a
+client makes of a reply; both are pure. Facts as of AgentGym 3ef9235.
+
+Replies that are objects carry more keys than AgentGym's: after a step ``earned`` (the reward in [0, 1]), ``truncated``
+and ``info``; after a reset ``text``, where what the agent reads is not what AgentGym's client makes of the other keys.
+AgentGym's clients take the keys they know and ignore these; replies without them are read as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+from agentgym_rl.envs.actions import Action, InvalidAction
+from agentgym_rl.envs.core import EnvSpec, EnvTimeout, Observation, ProtocolError, Step
+
+MAX_SESSION = 2**53
+"""Session ids are below this, so that every JSON reader keeps them exact."""
+
+
+@dataclass(slots=True)
+class State:
+    """What a session can tell of its episode."""
+
+    index: int
+    """Index of the task."""
+    label: str
+    """Difficulty of the task."""
+    observation: Observation
+    reward: float = 0.0
+    """Of the last step."""
+    total: float = 0.0
+    """Of the episode so far."""
+    terminated: bool = False
+    truncated: bool = False
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def done(self) -> bool:
+        return self.terminated or self.truncated
+
+    def after(self, step: Step) -> State:
+        """The state that a step led to."""
+        return State(
+            self.index,
+            self.label,
+            step.observation,
+            step.reward,
+            self.total + step.reward,
+            step.terminated,
+            step.truncated,
+            step.info,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One world's way of talking. The defaults are those of a world AgentGym does not know."""
+
+    world: str
+    key: Literal["id", "env_idx"] = "id"
+    """Name of the session id, which also tells AgentGym's two families apart: with ``id`` a world's errors are
+    ``{"error": text}`` under status 200, with ``env_idx`` they have a status of their own."""
+    path: str = ""
+    """Where the world lies on AgentGym's server; two worlds share one."""
+
+    create_body: Mapping[str, Any] | None = None
+    """What ``/create`` must be sent; None where AgentGym sends nothing."""
+    create_bare: bool = False
+    """``/create`` replies with the bare session id."""
+    create_starts: bool = False
+    """``/create`` starts a task and replies with what is seen, too."""
+
+    index: str = "data_idx"
+    """The field of ``/reset`` that names the task."""
+    index_missing: int | Literal["error", "same"] = "error"
+    """What ``/reset`` without that field means: an index, or the task the session has."""
+    reset_fields: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of ``/reset``, with the values AgentGym's client sends."""
+    reset_keys: tuple[str, ...] = ("id", "observation", "done", "reward")
+    """Keys of the reply to ``/reset``. None: it is the text alone (``reset_pair``: in a list, before a null)."""
+    reset_pair: bool = False
+    first_from: Literal["reset", "observation"] = "reset"
+    """Where the text lies that the agent reads first: in the reply to ``/reset``, or behind ``/observation``."""
+
+    text: Literal["observation", "state"] = "observation"
+    """Key of the text in the reply to ``/step``."""
+    done: Literal["done", "terminated"] = "done"
+    reward: Literal["step", "raw", "progress"] = "step"
+    """What ``reward`` is after a step: that in [0, 1]; AgentGym's of this step; or AgentGym's of the episode so far
+    (``raw_reward`` in ``info``, both)."""
+    score: Literal["", "total", "raw"] = ""
+    """There is a ``score``, too, the episode's so far, which AgentGym's client takes for the reward: the sum of
+    rewards, or AgentGym's own (``raw_reward`` in ``info``), which a mistake makes negative."""
+    full: float = 1.0
+    """``reward`` and ``score`` of a solved task."""
+    reward_ends: bool = False
+    """Any reward means the end. BabyAI's server takes back an end that is worth 0.5 or less and pays it again with
+    every later step."""
+    pays_at_end: bool = False
+    """Before the end the reward says something else: that an action was carried out (WebArena), or how far the task is
+    (TODO), which a wrong final state does not take back."""
+    lists_actions: bool = False
+    """Replies hold ``available_actions``; AgentGym's client adds them to the text after ``/reset``."""
+    reply: bool = False
+    """``action`` is the model's whole reply; elsewhere AgentGym's client reads it and sends the command."""
+
+    observation_object: bool = False
+    """``/observation`` replies with what ``/reset`` does instead of the bare text."""
+    vocabulary: bool = False
+    """``/filtered_vocab`` replies with the words that may be guessed."""
+    closes: bool = True
+    """AgentGym's server has ``/close``; ours always does."""
+
+    # What a client does.
+
+    def new_session(self, body: object) -> int:
+        """The session id in the reply to ``/create``.
+
+        Raises:
+            ProtocolError: there is none.
+        """
+        session = body if self.create_bare else _object(body).get(self.key)
+        if not isinstance(session, int) or isinstance(session, bool):
+            raise ProtocolError(f"{self.world}: the reply to /create holds no session id: {_cut(body)}")
+        return session
+
+    def reset_body(self, session: int, index: int) -> dict[str, Any]:
+        return {self.key: session, self.index: index, **self.reset_fields}
+
+    def step_body(self, session: int, action: str) -> dict[str, Any]:
+        return {self.key: session, "action": action}
+
+    def write_action(self, spec: EnvSpec, command: str) -> str:
+        """``action`` for a command of the world."""
+        return spec.write(command, "") if self.reply else command
+
+    def read_reset(self, body: object) -> Observation:
+        """The first observation from the reply to ``/reset``; see ``first_from``.
+
+        Raises:
+            ProtocolError: the reply has another shape.
+            EnvTimeout: the server says that the world did not come up.
+        """
+        if not self.reset_keys:
+            return Observation(self._text(body[0] if self.reset_pair and isinstance(body, list) and body else body))
+        found = _object(body)
+        actions = self._actions(found)
+        if "text" in found:
+            return Observation(self._text(found["text"]), actions)
+        text = self._together(found)
+        if self.first_from == "observation" and text == "TimeoutError":
+            raise EnvTimeout(f"{self.world}: the server could not reset the session in time")
+        return Observation(text, actions)
+
+    def read_observation(self, body: object) -> Observation:
+        """The reply to ``/observation``.
+
+        Raises:
+            ProtocolError: it has another shape.
+        """
+        return Observation(self._text(_object(body).get("observation") if self.observation_object else body))
+
+    def read_step(self, body: object, total: float) -> Step:
+        """The reply to ``/step``, when the episode has earned ``total`` before it. Rewards become ours: in [0, 1], and
+        so is their sum; AgentGym's stays in ``info["raw_reward"]``.
+
+        Raises:
+            ProtocolError: the reply has another shape.
+        """
+        found = _object(body)
+        raw, done = found.get("score" if self.score else "reward"), found.get(self.done)
+        if not isinstance(raw, int | float) or not math.isfinite(raw) or not isinstance(done, bool):
+            raise ProtocolError(f"{self.world}: the reply to /step lacks a reward or an end: {_cut(body)}")
+        share = min(max(raw / self.full, 0.0), 1.0) if done or not self.pays_at_end else 0.0
+        earned = found.get("earned")
+        if not isinstance(earned, int | float):
+            earned = share - total if self.score or self.reward == "progress" else min(share, 1.0 - total)
+            earned = max(earned, 0.0)
+        truncated = found.get("truncated") is True
+        ended = (done and not (truncated and self.done == "done")) or (self.reward_ends and earned > 0)
+        info = found.get("info")
+        return Step(
+            Observation(self._text(found.get(self.text)), self._actions(found)),
+            earned,
+            terminated=ended,
+            truncated=truncated and not ended,
+            info={"raw_reward": float(raw), **(info if isinstance(info, dict) else {})},
+        )
+
+    def _together(self, found: Mapping[str, Any]) -> str:
+        """What AgentGym's client makes of the reply to ``/reset``."""
+        text = self._text(found.get("observation"))
+        if "task_description" in self.reset_keys:
+            text = f"{self._text(found.get('task_description'))}\n{text}"
+        return text + _listed(self._actions(found) or ())
+
+    def _actions(self, found: Mapping[str, Any]) -> tuple[str, ...] | None:
+        actions = found.get("available_actions")
+        return tuple(map(str, actions)) if self.lists_actions and isinstance(actions, list) else None
+
+    def _text(self, text: object) -> str:
+        if not isinstance(text, str):
+            raise ProtocolError(f"{self.world}: the reply holds no text: {_cut(text)}")
+        return text
+
+    # What a server does.
+
+    def read_action(self, spec: EnvSpec, action: str) -> Action | InvalidAction:
+        """What an ``action`` that a client sent tells the world to do."""
+        return spec.read(action) if self.reply else Action(action)
+
+    def write_create(self, session: int, state: State | None) -> Any:
+        """The reply to ``/create``; ``state`` where a task was started."""
+        if self.create_bare:
+            return session
+        return {self.key: session} if state is None else {self.key: session, **self._start(session, state)}
+
+    def write_reset(self, session: int, state: State) -> Any:
+        if self.reset_keys:
+            return self._start(session, state)
+        return [state.observation.text, None] if self.reset_pair else state.observation.text
+
+    def write_step(self, state: State) -> dict[str, Any]:
+        found = {
+            self.text: state.observation.text,
+            "reward": self._reward(state),
+            "earned": state.reward,
+            self.done: state.terminated if self.done == "terminated" else state.done,
+            "truncated": state.truncated,
+            "info": dict(state.info),
+        }
+        if self.score:
+            total = self.full * state.total
+            found["score"] = float(state.info.get("raw_reward", total)) if self.score == "raw" else total
+        if self.lists_actions:
+            found["available_actions"] = list(state.observation.actions or ())
+        return found
+
+    def write_observation(self, session: int, state: State) -> Any:
+        return self._start(session, state) if self.observation_object else self._shown(state.observation)
+
+    def write_close(self, closed: bool) -> Any:
+        return {"closed": "closed" if closed else "unknown"} if self.done == "terminated" else closed
+
+    def _start(self, session: int, state: State) -> dict[str, Any]:
+        """The keys of ``reset_keys``."""
+        text = self._shown(state.observation)
+        description, _, rest = text.partition("\n")
+        found: dict[str, Any] = {
+            "observation": rest if "task_description" in self.reset_keys else text,
+            "reward": self._reward(state),
+            "score": self.full * state.total,
+            "done": state.done,
+            "deleted": False,
+            "task_description": description,
+            "task_name": state.label,
+            "var_num": state.index,
+            "task_type": state.label,
+            "available_actions": list(state.observation.actions or ()),
+            "sites": [],
+            "object": state.label,
+        }
+        found[self.key] = session
+        told = {key: found[key] for key in self.reset_keys}
+        if self._together(told) != state.observation.text:
+            told["text"] = state.observation.text
+        return told
+
+    def _shown(self, observation: Observation) -> str:
+        """The text without the actions that the client adds again."""
+        return (
+            observation.text.removesuffix(_listed(observation.actions or ()))
+            if self.lists_actions
+            else observation.text
+        )
+
+    def _reward(self, state: State) -> float:
+        if self.reward == "step":
+            return self.full * state.reward
+        return float(state.info.get("raw_reward", state.total if self.reward == "progress" else state.reward))
+
+
+def error_in(body: object) -> str | None:
+    """The text of an error that came under status 200, or None."""
+    return str(body["error"]) if isinstance(body, dict) and "error" in body else None
+
+
+def _listed(actions: tuple[str, ...]) -> str:
+    return f"\nAVAILABLE ACTIONS: {','.join(actions)}" if actions else ""
+
+
+def _object(body: object) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise ProtocolError(f"the reply should be an object: {_cut(body)}")
+    return body
+
+
+def _cut(body: object) -> str:
+    return repr(body)[:200]
+
+
+_tool = partial(
+    Dialect,
+    key="env_idx",
+    create_body={"id": 0},
+    create_bare=True,
+    index="id",
+    index_missing="same",
+    reset_keys=(),
+    reward="progress",
+    reply=True,
+    closes=False,
+)
+
+DIALECTS: Mapping[str, Dialect] = {
+    dialect.world: dialect
+    for dialect in (
+        Dialect(world="textcraft", create_body={}, create_starts=True, index_missing=0),
+        Dialect(
+            world="babyai",
+            reset_keys=("observation", "reward", "score", "deleted", "done"),
+            score="total",
+            reward_ends=True,
+            observation_object=True,
+        ),
+        Dialect(
+            world="sciworld",
+            reset_keys=(
+                *("task_name", "var_num", "task_description"),
+                *("observation", "reward", "score", "deleted", "done"),
+            ),
+            score="raw",
+            full=100.0,
+        ),
+        Dialect(
+            world="alfworld",
+            index="game",
+            reset_fields={"world_type": "Text"},
+            reset_keys=("id", "observation", "available_actions", "task_type"),
+            lists_actions=True,
+            closes=False,
+        ),
+        Dialect(world="maze", path="/maze", index="game", reset_keys=("observation",), reward="raw", closes=False),
+        Dialect(
+            world="wordle",
+            path="/wordle",
+            index="seed",
+            reset_keys=("id", "observation"),
+            vocabulary=True,
+            closes=False,
+        ),
+        Dialect(
+            world="webshop",
+            key="env_idx",
+            create_bare=True,
+            index="session_id",
+            index_missing="same",
+            reset_keys=(),
+            reset_pair=True,
+            first_from="observation",
+            text="state",
+            closes=False,
+        ),
+        Dialect(
+            world="sqlgym",
+            key="env_idx",
+            create_bare=True,
+            index="item_id",
+            reset_keys=(),
+            reset_pair=True,
+            text="state",
+            closes=False,
+        ),
+        _tool(world="searchqa", reward="step", closes=True),
+        *(_tool(world=world) for world in ("weather", "movie", "academia", "sheet")),
+        _tool(world="todo", pays_at_end=True),
+        Dialect(
+            world="webarena",
+            key="env_idx",
+            index="idx",
+            reset_fields={"seed": 0},
+            reset_keys=("observation", "sites", "object"),
+            first_from="observation",
+            done="terminated",
+            pays_at_end=True,
+            reply=True,
+        ),
+    )
+}
+"""The dialects of AgentGym's worlds."""
+
+
+def dialect(world: str) -> Dialect:
+    """How a world talks; one that AgentGym does not know talks as TextCraft does."""
+    return DIALECTS.get(world) or Dialect(world=world)

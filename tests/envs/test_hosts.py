@@ -1,0 +1,435 @@
+"""A world plays the same wherever it runs, and what happens when that place fails."""
+
+import asyncio
+import os
+import random
+import signal
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym_rl.envs import Task
+from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound, UnknownEnv
+from agentgym_rl.envs.hosts import Host, Local, Processes, opener
+from agentgym_rl.envs.probe import GARBAGE, follow, solution, walk
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+WORLDS = ("counter", "textcraft", "maze", "alfworld", "weather")
+"""One of each family of AgentGym's protocol, and of each way to report a reward."""
+
+SLEEPY = '''
+import os, threading, time
+from agentgym_rl.envs.core import BlockingEnv, Observation, Step
+from toy import Counter
+
+class Sleepy(Counter, BlockingEnv):
+    """Counts; sleeps, dies, prints or fails when told to."""
+
+    name = "sleepy"
+    reset_blocking = step_blocking = None
+
+    async def step(self, action):
+        if action.startswith("sleep"):
+            time.sleep(float(action.split()[1]))
+        elif action == "die":
+            os._exit(3)
+        elif action == "print":
+            print("hello")
+        elif action == "fail":
+            raise KeyError("lost")
+        elif action == "timeout":
+            from agentgym_rl.envs.core import EnvTimeout
+            raise EnvTimeout("the game hangs")
+        elif action == "pid":
+            return Step(Observation(str(os.getpid())), 0.0, False)
+        return await super().step(action)
+'''
+
+
+@pytest.fixture
+def sleepy(toys: Path):
+    """Install one more toy world."""
+    (toys / "sleepy_world.py").write_text(SLEEPY)
+    points = toys / "toy_worlds-1.0.dist-info" / "entry_points.txt"
+    points.write_text(points.read_text() + "sleepy = sleepy_world:Sleepy\n")
+
+
+@contextmanager
+def serving(worlds):
+    """Our own server, in a thread; gives its address."""
+    uvicorn = pytest.importorskip("uvicorn")
+    from agentgym_rl.envs.server import Settings, create_app
+    from agentgym_rl.envs.server.run import listen
+
+    listening = listen("127.0.0.1", 0)
+    settings = Settings(worlds={world: {} for world in worlds})
+    server = uvicorn.Server(uvicorn.Config(create_app(settings), log_level="warning", lifespan="on"))
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def plans(env, task):
+    """What is played: the oracle's actions, garbage, and a random choice of both."""
+    rng = random.Random(str(task))
+    known = solution(env, task) or []
+    return known, list(GARBAGE), [rng.choice(known + list(GARBAGE)) for _ in range(12)]
+
+
+async def transcripts(place, world, tasks):
+    """Everything an agent would see."""
+    found = []
+    here, env = Local().open(world, {}), place.open(world, {})
+    for task in tasks:
+        for plan in plans(here, task):
+            trail = await walk(env, task, follow(plan))
+            found.append((trail.first.text, [
+                (step.observation.text, step.reward, step.terminated, step.truncated, step.info.get("invalid", False))
+                for step in trail.steps
+            ]))  # fmt: skip
+    await env.close()
+    return found
+
+
+async def same_everywhere(place):
+    try:
+        for world in WORLDS:
+            indices = Local().open(world, {}).spec.splits["test"]
+            tasks = [Task(world, index) for index in list(indices)[:2]]
+            here, there = await transcripts(Local(), world, tasks), await transcripts(place, world, tasks)
+            assert here == there
+    finally:
+        await place.close()
+
+
+def test_processes_play_the_same():
+    asyncio.run(same_everywhere(opener(Host(kind="process", workers=2))))
+
+
+def test_our_servers_play_the_same():
+    with serving(WORLDS) as address:
+        asyncio.run(same_everywhere(opener(Host.of({"address": address}))))
+
+
+def test_two_of_our_servers_share_many_episodes():
+    async def main(addresses):
+        place = opener(Host.of({"address": addresses, "sessions": 3}))
+
+        async def episode(index):
+            env, task = place.open("counter", {}), Task("counter", index)
+            trail = await walk(env, task, follow(env.oracle(task)))
+            await env.close()
+            return trail.reward
+
+        return await asyncio.gather(*(episode(index % 50) for index in range(60)))
+
+    with serving(["counter"]) as one, serving(["counter"]) as other:
+        assert asyncio.run(main([one, other])) == [1.0] * 60
+
+
+@pytest.mark.e2e
+def test_ray_actors_play_the_same_and_are_replaced():
+    ray = pytest.importorskip("ray")
+    from agentgym_rl.rollout.hosts import opener as any_opener
+
+    async def replaced(place):
+        env, task = place.open("counter", {}), Task("counter", 2)
+        await env.reset(task)
+        ray.kill(env._lease[1]._actor)
+        with pytest.raises(EnvUnavailable, match="died"):
+            await env.step("say 1")
+        assert (await env.reset(task)).text == "Count to 3."
+        with pytest.raises(TaskNotFound):
+            await env.reset(Task("counter", 10**6))
+        await env.close()
+        await place.close()
+
+    ray.init(address="local", num_cpus=2, include_dashboard=False)
+    try:
+        host = Host(kind="ray", workers=2)
+        asyncio.run(same_everywhere(any_opener(host)))
+        asyncio.run(replaced(any_opener(host)))
+    finally:
+        ray.shutdown()
+
+
+# ------------------------------------------------------------------------------------------------------- processes
+
+
+def process_test(check, **settings):
+    async def main():
+        place = opener(Host(kind="process", **settings))
+        try:
+            await check(place)
+        finally:
+            await place.close()
+
+    asyncio.run(main())
+
+
+async def pid_of(env):
+    return int((await env.step("pid")).observation.text)
+
+
+def test_a_process_that_dies_takes_only_its_sessions(sleepy):
+    async def check(place):
+        task = Task("sleepy", 2)
+        envs = [place.open("sleepy", {}) for _ in range(4)]
+        for env in envs:
+            await env.reset(task)
+        pids = [await pid_of(env) for env in envs]
+        assert len(set(pids)) == 2 and os.getpid() not in pids
+        os.kill(pids[0], signal.SIGKILL)
+        for env, pid in zip(envs, pids, strict=True):
+            if pid == pids[0]:
+                with pytest.raises(EnvUnavailable):
+                    await env.step("say 1")
+                with pytest.raises(ProtocolError):
+                    await env.step("say 1")
+            else:
+                assert (await env.step("say 1")).observation.text == "Right."
+        for env in envs:
+            assert (await env.reset(task)).text == "Count to 3."
+            await env.close()
+
+    process_test(check, workers=2)
+
+
+def test_the_only_process_is_replaced(sleepy):
+    async def check(place):
+        env, task = place.open("sleepy", {}), Task("sleepy", 2)
+        await env.reset(task)
+        before = await pid_of(env)
+        with pytest.raises(EnvUnavailable, match=f"process {before}"):
+            await env.step("die")
+        await env.reset(task)
+        assert await pid_of(env) != before
+        await env.close()
+
+    process_test(check)
+
+
+def test_a_call_that_takes_too_long_ends_the_process(sleepy):
+    async def check(place):
+        task = Task("sleepy", 2)
+        slow, other = place.open("sleepy", {}), place.open("sleepy", {})
+        await slow.reset(task)
+        await other.reset(task)
+        slow._lease[1].timeout = 0.3
+        waiting = asyncio.create_task(slow.step("sleep 60"))
+        await asyncio.sleep(0)
+        slow._lease[1].timeout = 60
+        with pytest.raises(EnvUnavailable):
+            await other.step("say 1")
+        with pytest.raises(EnvTimeout, match=r"took longer than 0\.3 s"):
+            await waiting
+        await slow.reset(task)
+        await slow.close()
+
+    process_test(check)
+
+
+def test_a_hanging_process_is_found_out_though_nobody_waits_any_more(sleepy):
+    async def check(place):
+        env, task = place.open("sleepy", {}), Task("sleepy", 2)
+        await env.reset(task)
+        pid = await pid_of(env)
+        env._lease[1].timeout = 0.3
+        step = asyncio.create_task(env.step("sleep 60"))
+        await asyncio.sleep(0.05)
+        step.cancel()
+        with pytest.raises((EnvTimeout, EnvUnavailable)):
+            await env.step("say 1")
+        await env.reset(task)
+        assert await pid_of(env) != pid
+        await env.close()
+
+    process_test(check)
+
+
+def test_what_a_world_raises_is_raised_here(sleepy):
+    async def check(place):
+        env = place.open("sleepy", {})
+        await env.reset(Task("sleepy", 1))
+        with pytest.raises(RuntimeError, match="KeyError: 'lost'"):
+            await env.step("fail")
+        with pytest.raises(EnvTimeout, match="the game hangs"):
+            await env.step("timeout")
+        await env.close()
+        other = place.open("sleepy", {})
+        with pytest.raises(TaskNotFound):
+            await other.reset(Task("sleepy", 10**6))
+        await other.close()
+
+    process_test(check)
+
+
+def test_what_a_world_prints_does_not_get_into_the_output(sleepy, capfd):
+    async def check(place):
+        env = place.open("sleepy", {})
+        await env.reset(Task("sleepy", 1))
+        await env.step("print")
+        await env.close()
+
+    process_test(check)
+    out, err = capfd.readouterr()
+    assert (out, "hello" in err) == ("", True)
+
+
+def test_processes_end_with_their_opener(sleepy):
+    pids = []
+
+    async def check(place):
+        env = place.open("sleepy", {})
+        await env.reset(Task("sleepy", 1))
+        pids.append(await pid_of(env))
+
+    process_test(check)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+def test_no_more_sessions_than_a_worker_may_have():
+    async def check(place):
+        open_now = most = 0
+
+        async def episode():
+            nonlocal open_now, most
+            env = place.open("counter", {})
+            await env.reset(Task("counter", 1))
+            open_now += 1
+            most = max(most, open_now)
+            await env.step("say 1")
+            open_now -= 1
+            await env.close()
+
+        await asyncio.gather(*(episode() for _ in range(7)))
+        assert most <= 2
+
+    process_test(check, workers=2, sessions=1)
+
+
+def test_one_opener_serves_several_event_loops():
+    place = Processes(Host(kind="process"))
+
+    async def episode():
+        env = place.open("counter", {})
+        first = await env.reset(Task("counter", 0))
+        await env.close()
+        await place.close()
+        return first.text
+
+    assert [asyncio.run(episode()) for _ in range(2)] == ["Count to 1."] * 2
+
+
+def test_fixed_facts_need_no_process():
+    env, task = Processes(Host(kind="process")).open("counter", {"style": "compact"}), Task("counter", 2)
+    assert (env.spec.name, env.style, env.goal(task), env.difficulty(task)) == (
+        "counter", "compact", "count to 3", "length 3"
+    )  # fmt: skip
+    assert env.oracle(task) == ["say 1", "say 2", "say 3"]
+    with pytest.raises(ProtocolError):
+        asyncio.run(env.step("say 1"))
+
+
+@pytest.mark.parametrize("kind", ["local", "process"])
+def test_a_world_that_is_not_installed(kind):
+    with pytest.raises(UnknownEnv):
+        opener(Host(kind=kind)).open("countre", {})
+
+
+# -------------------------------------------------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"kind": "cloud"}, "host.kind='cloud' is unknown; choose local, process, ray, remote"),
+        ({"kind": "remote"}, "host.kind=remote needs host.address"),
+        ({"address": "localhost:8000"}, "address 'localhost:8000' is no URL"),
+        ({"address": ["http://a", "ftp://b"]}, "address 'ftp://b' is no URL"),
+        ({"kind": "process", "address": "http://a"}, "host.address='http://a' is for remote and ray"),
+        ({"kind": "process", "workers": 0}, "host.workers must be at least 1, got 0"),
+        ({"kind": "process", "sessions": 0}, "host.sessions must be at least 1, got 0"),
+        ({"timeout": 0}, "host.timeout must be greater than 0, got 0"),
+        ({"patience": -1}, "host.patience must be greater than 0, got -1"),
+        ({"adress": "http://a"}, "host has no setting adress; its settings: kind, address,"),
+    ],
+)
+def test_wrong_settings_are_named(settings, says):
+    with pytest.raises(ValueError, match="^" + says.replace(".", r"\.")):
+        Host.of(settings)
+
+
+@given(st.lists(st.integers(1, 9999), min_size=1, max_size=4), st.booleans())
+def test_addresses_may_be_listed_or_separated_by_commas(ports, listed):
+    addresses = [f"http://127.0.0.1:{port}" for port in ports]
+    host = Host.of({"address": addresses if listed else ", ".join(addresses)})
+    assert (host.kind, host.addresses) == ("remote", tuple(addresses))
+    assert hash(host) == hash(Host.of({"kind": "remote", "address": host.address}))
+
+
+def test_ray_is_opened_elsewhere():
+    with pytest.raises(ValueError, match=r"agentgym_rl\.rollout\.hosts\.opener"):
+        opener(Host(kind="ray"))
+
+
+# ---------------------------------------------------------------------------------------------- recipes and commands
+
+
+def recipe(*overrides):
+    pytest.importorskip("hydra")
+    from agentgym_rl.engine.recipes import load
+
+    return load(["experiment=smoke", "algorithm=bc", *overrides])
+
+
+def test_a_recipe_says_where_a_world_runs():
+    from agentgym_rl.engine.tasks import host_of
+    from agentgym_rl.engine.verl_config import _common
+
+    config = recipe("worlds.textcraft.host.kind=remote", "worlds.textcraft.host.address=http://a:1")
+    assert host_of(config, "textcraft") == Host(kind="remote", address="http://a:1")
+    worlds = _common(config, "model", Path("run"))["data.agentgym_worlds"]
+    assert Host.of(worlds["textcraft"]["host"]) == host_of(config, "textcraft")
+    assert host_of(recipe(), "textcraft") == Host()
+
+
+def test_a_recipe_with_a_wrong_host_or_a_dead_server_is_refused():
+    from agentgym_rl.engine.preflight import check_hosts
+
+    with pytest.raises(ValueError, match=r"^worlds\.textcraft\.host\.kind='clod' is unknown"):
+        check_hosts(recipe("worlds.textcraft.host.kind=clod"))
+    with pytest.raises(EnvUnavailable, match=r"http://127\.0\.0\.1:1/create"):
+        check_hosts(recipe("worlds.textcraft.host.address=http://127.0.0.1:1"))
+    with serving(["textcraft"]) as address:
+        check_hosts(recipe(f"worlds.textcraft.host.address={address}"))
+    check_hosts(recipe())
+
+
+def test_collecting_on_a_server_gives_the_same_file(tmp_path):
+    from typer.testing import CliRunner
+
+    from agentgym_rl.cli import app
+
+    def collect(name, *options):
+        out = tmp_path / name
+        done = CliRunner().invoke(app, ["collect", "maze", "--split", "test", "--n", "6", "--out", str(out), *options])
+        return done, out
+
+    _, here = collect("here.json")
+    with serving(["maze"]) as address:
+        done, there = collect("there.json", "--address", address, "--concurrency", "3")
+        assert done.exit_code == 0, done.output
+        assert there.read_bytes() == here.read_bytes()
+    done, _ = collect("dead.json", "--address", address)
+    assert done.exit_code == 2 and f"POST {address}/create" in " ".join(done.stderr.split())

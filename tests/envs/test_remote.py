@@ -1,0 +1,640 @@
+"""The client against servers that talk as AgentGym's do, and against servers that fail."""
+
+import asyncio
+import math
+import socket
+from contextlib import AsyncExitStack
+
+import pytest
+from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from upstream import STORIES, upstream
+
+from agentgym_rl.envs import Task, make
+from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
+from agentgym_rl.envs.hosts.settings import Host
+from agentgym_rl.envs.pool import Pool
+from agentgym_rl.envs.remote import Remote, transport
+from agentgym_rl.envs.remote.leases import reach
+from agentgym_rl.envs.wire import DIALECTS
+
+TASK = Task("textcraft", 3)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Short back-offs, so that tests need not wait."""
+    monkeypatch.setattr("agentgym_rl.envs.pool.FIRST_BACKOFF", 0.02)
+    monkeypatch.setattr("agentgym_rl.envs.pool.LONGEST_BACKOFF", 0.05)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_open():
+    """Every HTTP session is closed with its last lease."""
+    yield
+    found = [servers for of_loops in transport._SERVERS.values() for servers in of_loops._made.values()]
+    transport._SERVERS.clear()
+    assert all(servers._http is None and servers.pool.idle for servers in found)
+
+
+def installed(world):
+    try:
+        return make(world)
+    except (EnvError, ModuleNotFoundError) as error:
+        pytest.skip(str(error))
+
+
+def free_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+async def played(env, task, steps):
+    seen = [(await env.reset(task)).text]
+    for _ in range(steps):
+        step = await env.step("look")
+        seen.append((step.observation.text, step.reward, step.terminated, step.info["raw_reward"]))
+    return seen
+
+
+# ---------------------------------------------------------------------------------------------- every world's dialect
+
+EXPECTED = {
+    "textcraft": ["Goal: craft x.", ("Got 1 y", 0, False, 0), ("Crafted 1 minecraft:x", 1, True, 1)],
+    "babyai": [
+        "Your goal: go to the ball", ("You see a ball", 0, False, 0), ("The task is completed.", 0.7, True, 0.7)
+    ],
+    "sciworld": [
+        "Boil water.\nA kitchen.", ("You focus on the pot.", 0.08, False, 8), ("Nothing.", 0, False, 8),
+        ("It boils.", 0.92, True, 100),
+    ],
+    "alfworld": [
+        "A room.\nAVAILABLE ACTIONS: look,go to desk 1", ("A desk.", 0, False, 0), ("Done.", 1, True, 1)
+    ],
+    "maze": ["The goal is at position 8, 6.", ("A wall.", 0, False, -1), ("Success", 1, True, 1)],
+    "wordle": ["Let's start Wordle!", ("b b y b b", 0, False, 0), ("g g g g g", 1, True, 1)],
+    "webshop": [
+        "WebShop [SEP] Instruction: [SEP] Find me shorts", ("Results", 0, False, 0), ("Thank you", 0.5, True, 0.5)
+    ],
+    "sqlgym": ["How many are there?", ("[(3,)]", 1, True, 1)],
+    "searchqa": ["Question: who?", ("<information>...</information>", 0, False, 0), ("", 1, True, 1)],
+    "movie": [
+        STORIES["movie"].reset,
+        ("Observation: 3\nGive me one action.", 0.5, False, 0.5),
+        ("Observation: 3\nGive me one action.", 0, False, 0.5),
+        ("Observation: 4\nGive me one action.", 0.5, True, 1),
+    ],
+    "webarena": ["OBJECTIVE: buy it", ("page 2", 0, False, 0), ("the end", 1, True, 1)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("world", EXPECTED)
+def test_every_dialect_of_agentgym(world):
+    installed(world)
+
+    async def main():
+        async with upstream(world).running() as server:
+            env = Remote(world, server.address)
+            seen = await played(env, Task(world, 7), len(EXPECTED[world]) - 1)
+            with pytest.raises(ProtocolError):
+                await env.step("look")
+            await env.close()
+            return seen, server
+
+    seen, server = asyncio.run(main())
+    first, *steps = EXPECTED[world]
+    assert seen[0] == first
+    for (text, reward, *rest), (expected_text, expected_reward, *expected_rest) in zip(seen[1:], steps, strict=True):
+        assert (text, rest) == (expected_text, expected_rest)
+        assert reward == pytest.approx(expected_reward)
+    assert server.asked[0] == ("/create", server.story.needs_body)
+    (reset,) = [body for path, body in server.asked if path == "/reset"]
+    assert reset[server.story.reset_fields[0]] == 7
+    assert not server.open or not server.story.closes
+
+
+def test_the_last_message_of_a_world_that_reads_replies_itself():
+    async def main():
+        async with upstream("webarena").running() as server:
+            env = Remote("webarena", server.address)
+            await env.reset(Task("webarena", 1))
+            await env.step("click [12]")
+            await env.close()
+            return [body["action"] for path, body in server.asked if path == "/step"]
+
+    assert asyncio.run(main()) == ["In summary, the next action I will perform is ```click [12]```"]
+
+
+def test_babyai_is_paid_once():
+    """AgentGym's server takes the end back and adds the reward again with every further action."""
+    leak = [{"observation": "?", "reward": 0.325, "score": 0.325 * n, "done": False} for n in range(1, 7)]
+
+    async def main():
+        async with upstream("babyai", steps=leak).running() as server:
+            env = Remote("babyai", server.address)
+            await env.reset(Task("babyai", 0))
+            step = await env.step("move forward")
+            await env.close()
+            return step
+
+    step = asyncio.run(main())
+    assert (step.reward, step.terminated) == (0.325, True)
+
+
+def test_a_reset_that_webarena_gave_up():
+    story = {"observation": "TimeoutError", "sites": "Error", "object": "Error"}
+
+    async def main():
+        async with upstream("webarena", reset=story).running() as server:
+            env = Remote("webarena", server.address)
+            with pytest.raises(EnvTimeout):
+                await env.reset(Task("webarena", 0))
+            await env.close()
+
+    asyncio.run(main())
+
+
+def test_a_world_is_found_at_its_name():
+    async def main():
+        async with upstream("maze").running() as server:
+            env = Remote("maze", server.address.removesuffix("/maze") + "/")
+            first = await env.reset(Task("maze", 0))
+            await env.close()
+            return first.text
+
+    assert asyncio.run(main()) == STORIES["maze"].reset["observation"]
+
+
+@given(
+    st.sampled_from(sorted(DIALECTS)),
+    st.lists(st.tuples(st.floats(-1000, 1000), st.booleans()), min_size=1, max_size=8),
+)
+def test_rewards_and_their_sum_stay_in_0_to_1(world, reported):
+    speech = DIALECTS[world]
+    total = 0.0
+    for number, done in reported:
+        body = {speech.text: "", "reward": number, "score": number, speech.done: done}
+        step = speech.read_step(body, total)
+        assert 0 <= step.reward <= 1
+        total += step.reward
+        assert math.isfinite(total) and total <= 1 + 1e-9
+        if step.done:
+            break
+
+
+# ------------------------------------------------------------------------------------------------- facts from here
+
+
+def test_fixed_facts_are_those_of_the_installed_world():
+    env, here = Remote("textcraft", "http://127.0.0.1:1", "compact"), make("textcraft", style="compact")
+    assert (env.spec, env.style) == (here.spec, "compact")
+    assert env.goal(TASK) == here.goal(TASK)
+    assert env.difficulty(TASK) == here.difficulty(TASK)
+    assert env.oracle(TASK) == here.oracle(TASK)
+
+
+@pytest.mark.parametrize("world", ["webshop", "webarena"])
+def test_worlds_without_a_class_of_their_own(world):
+    env = Remote(world, "http://127.0.0.1:1")
+    assert env.spec.name == world
+    assert env.spec.instructions["agentgym"] and env.spec.instructions["compact"]
+    assert len(env.spec.splits["train"]) in (3930, 372)
+    assert set(env.spec.splits["train"]).isdisjoint(env.spec.splits["test"])
+    with pytest.raises(EnvUnavailable, match="give its address"):
+        asyncio.run(make(world).reset(Task(world, 0)))
+
+
+@pytest.mark.parametrize(
+    ("world", "reply", "command"),
+    [
+        ("webshop", "Thought:\nbuy\n\nAction:\nclick[Buy Now]", "click[Buy Now]"),
+        ("webshop", "search[red shoes]", "search[red shoes]"),
+        ("webshop", "hello", ""),
+        ("webarena", "Let's see. In summary, I will ```type [4] [a b] [1]```", "type [4] [a b] [1]"),
+    ],
+)
+def test_replies_are_read_as_agentgym_does(world, reply, command):
+    assert make(world).spec.read(reply).command == command
+
+
+# ---------------------------------------------------------------------------------------------------- when it fails
+
+
+def test_a_step_is_never_repeated():
+    async def main():
+        async with upstream().running() as server:
+
+            async def drop(path, body):
+                if path == "/step":
+                    raise ConnectionResetError
+
+            env = Remote("textcraft", server.address, patience=0.2)
+            await env.reset(TASK)
+            server.before = drop
+            with pytest.raises(EnvUnavailable, match=rf"POST {server.address}/step"):
+                await env.step("get 1 y")
+            with pytest.raises(ProtocolError):
+                await env.step("get 1 y")
+            server.before = None
+            await env.reset(TASK)
+            await env.close()
+            return server.count("/step")
+
+    assert asyncio.run(main()) == 1
+
+
+def test_create_and_reset_go_to_another_server():
+    async def main():
+        async with AsyncExitStack() as stack:
+            good, bad = [await stack.enter_async_context(upstream().running()) for _ in range(2)]
+
+            async def broken(path, body):
+                return web.Response(status=500, text="Internal Server Error") if path == fails_at else None
+
+            bad.before = broken
+            for fails_at in ("/create", "/reset"):  # noqa: B007
+                await asyncio.sleep(0.1)  # both may be tried
+                env = Remote("textcraft", [bad.address, good.address])
+                assert (await env.reset(TASK)).text == "Goal: craft x."
+                await env.close()
+            return good.count("/reset"), bad.count("/reset")
+
+    assert asyncio.run(main()) == (2, 1)
+
+
+def test_a_dead_server_is_left_alone_and_comes_back():
+    async def main():
+        gone = upstream()
+        gone.port = free_port()
+        async with upstream().running() as good:
+            addresses = [gone.address, good.address]
+            envs = [Remote("textcraft", addresses) for _ in range(4)]
+            await asyncio.gather(*(env.reset(TASK) for env in envs))
+            assert good.count("/create") == 4
+            async with gone.running():
+                await asyncio.sleep(0.1)
+                later = [Remote("textcraft", addresses) for _ in range(4)]
+                for env in later:
+                    await env.reset(TASK)
+                assert gone.count("/create") == 4
+                for env in (*envs, *later):
+                    await env.close()
+
+    asyncio.run(main())
+
+
+def test_no_server_at_all():
+    async def main():
+        address = f"http://127.0.0.1:{free_port()}"
+        env = Remote("textcraft", address, patience=0.1)
+        with pytest.raises(EnvUnavailable, match=rf"nothing answered within 0\.1 s \({address}: .* {address}/"):
+            await env.reset(TASK)
+        await env.close()
+
+    asyncio.run(main())
+
+
+def test_it_waits_for_a_server_that_starts():
+    async def main():
+        server = upstream()
+        server.port = free_port()
+        env = Remote("textcraft", server.address, patience=20)
+        waiting = asyncio.create_task(env.reset(TASK))
+        await asyncio.sleep(0.1)
+        async with server.running():
+            first = await waiting
+            await env.close()
+            return first.text
+
+    assert asyncio.run(main()) == "Goal: craft x."
+
+
+def test_a_server_that_restarted():
+    async def main():
+        async with upstream().running() as server:
+            env = Remote("textcraft", server.address)
+            await env.reset(TASK)
+            server.restart()
+            with pytest.raises(EnvUnavailable, match="The id 1 is not valid"):
+                await env.step("get 1 y")
+            await env.reset(TASK)
+            server.restart()
+            assert (await env.reset(TASK)).text == "Goal: craft x."
+            assert (await env.step("get 1 y")).observation.text == "Got 1 y"
+            await env.close()
+            return server.count("/create")
+
+    assert asyncio.run(main()) == 3
+
+
+@pytest.mark.parametrize("world", ["textcraft", "movie"])
+def test_a_session_that_is_gone(world):
+    """AgentGym's two families say it differently: an error under status 200, and status 500."""
+    installed(world)
+
+    async def main():
+        async with upstream(world).running() as server:
+            env = Remote(world, server.address)
+            await env.reset(Task(world, 3))
+            server.restart()
+            with pytest.raises(EnvUnavailable):
+                await env.step("look")
+            await env.close()
+
+    asyncio.run(main())
+
+
+def test_a_step_that_takes_too_long():
+    async def main():
+        async with upstream().running() as server:
+
+            async def slow(path, body):
+                if path == "/step":
+                    await asyncio.sleep(30)
+
+            server.before = slow
+            env = Remote("textcraft", server.address)
+            await env.reset(TASK)
+            env._lease.servers.timeout = 0.2
+            with pytest.raises(EnvTimeout, match=r"/step: no answer within 0\.2 s"):
+                await env.step("get 1 y")
+            env._lease.servers.timeout = 60
+            await env.reset(TASK)
+            await env.close()
+            return server
+
+    server = asyncio.run(main())
+    assert (server.count("/step"), server.count("/create"), server.open) == (1, 2, {})
+
+
+@pytest.mark.parametrize("at", ["/create", "/reset", "/step"])
+def test_a_cancelled_call_leaves_no_session_open(at):
+    async def main():
+        async with upstream().running() as server:
+            reached, go_on = asyncio.Event(), asyncio.Event()
+
+            async def hold(path, body):
+                if path == at:
+                    reached.set()
+                    await go_on.wait()
+
+            server.before = hold
+            env = Remote("textcraft", server.address)
+
+            async def episode():
+                try:
+                    await env.reset(TASK)
+                    await env.step("get 1 y")
+                finally:
+                    await env.close()
+
+            task = asyncio.create_task(episode())
+            await reached.wait()
+            task.cancel()
+            if at == "/create":
+                go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            go_on.set()
+            for _ in range(100):
+                if server.count("/close") and not server.open:
+                    break
+                await asyncio.sleep(0.02)
+            return server
+
+    server = asyncio.run(main())
+    assert (server.count("/close"), server.open) == (1, {})
+
+
+def test_sessions_that_cannot_be_closed_are_used_again():
+    installed("alfworld")
+
+    async def main():
+        async with upstream("alfworld").running() as server:
+            for _ in range(3):
+                env = Remote("alfworld", server.address)
+                await env.reset(Task("alfworld", 1))
+                await env.close()
+            server.restart()  # the one that is left is not known any more
+            env = Remote("alfworld", server.address)
+            await env.reset(Task("alfworld", 1))
+            await env.close()
+            return server.count("/create")
+
+    assert asyncio.run(main()) == 2
+
+
+def test_the_least_loaded_server_is_next():
+    async def main():
+        async with AsyncExitStack() as stack:
+            servers = [await stack.enter_async_context(upstream().running()) for _ in range(3)]
+            envs = [Remote("textcraft", [server.address for server in servers]) for _ in range(7)]
+            await asyncio.gather(*(env.reset(TASK) for env in envs))
+            counts = sorted(len(server.open) for server in servers)
+            for env in envs:
+                await env.close()
+            return counts
+
+    assert asyncio.run(main()) == [2, 2, 3]
+
+
+def test_no_more_sessions_than_a_server_may_have():
+    async def main():
+        async with upstream().running() as server:
+            most = 0
+
+            async def episode():
+                nonlocal most
+                env = Remote("textcraft", server.address, sessions=2)
+                await env.reset(TASK)
+                most = max(most, len(server.open))
+                await env.step("get 1 y")
+                await env.close()
+
+            await asyncio.gather(*(episode() for _ in range(9)))
+            return most, server.count("/create")
+
+    assert asyncio.run(main()) == (2, 9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "raised"),
+    [("TaskNotFound", TaskNotFound), ("UnknownSession", EnvUnavailable), ("ProtocolError", EnvError)],
+)
+@pytest.mark.parametrize("status", [200, 404, 409, 500])
+def test_our_servers_say_what_an_error_is(kind, raised, status):
+    async def main():
+        async with upstream().running() as server:
+
+            async def wrong(path, body):
+                if path == "/reset":
+                    return web.json_response({"error": "no", "detail": "no", "type": kind}, status=status)
+
+            server.before = wrong
+            env = Remote("textcraft", server.address)
+            with pytest.raises(raised):
+                await env.reset(TASK)
+            await env.close()
+            assert not server.open
+
+    asyncio.run(main())
+
+
+def test_a_task_that_only_the_server_has():
+    installed("alfworld")
+
+    async def main():
+        async with upstream("alfworld").running() as server:
+            env, official = Remote("alfworld", server.address), Task("alfworld", 2500)
+            with pytest.raises(TaskNotFound):
+                env.facts.difficulty(official)
+            first = await env.reset(official)
+            await env.close()
+            return first.text, env.goal(official), env.difficulty(official)
+
+    assert asyncio.run(main()) == (
+        "A room.\nAVAILABLE ACTIONS: look,go to desk 1", "alfworld_2500", "unknown"
+    )  # fmt: skip
+
+
+def test_a_task_that_does_not_exist():
+    error = {"error": "list index out of range"}
+
+    async def main():
+        async with upstream(reset=error).running() as server:
+            env = Remote("textcraft", server.address)
+            with pytest.raises(TaskNotFound):
+                await env.reset(Task("textcraft", 10**30))
+            with pytest.raises(TaskNotFound):
+                await env.reset(Task("maze", 0))
+            with pytest.raises(EnvUnavailable, match="list index out of range"):
+                await env.reset(TASK)
+            await env.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [
+        (web.Response(text="<html>hello</html>"), "no JSON"),
+        (web.json_response({"detail": "x"}, status=422), "status 422"),
+        (web.json_response({"ok": 1}), "no session id"),
+    ],
+)
+def test_something_else_at_the_address(reply, says):
+    async def main():
+        async with upstream().running() as server:
+
+            async def other(path, body):
+                return web.Response(body=reply.body, status=reply.status, content_type=reply.content_type)
+
+            server.before = other
+            env = Remote("textcraft", server.address)
+            with pytest.raises(ProtocolError, match=says):
+                await env.reset(TASK)
+            with pytest.raises(ProtocolError, match=says):
+                await reach("textcraft", Host.of({"address": server.address}))
+            await env.close()
+
+    asyncio.run(main())
+
+
+def test_whether_servers_can_be_reached():
+    async def main():
+        async with upstream().running() as server:
+            await reach("textcraft", Host.of({"address": server.address}))
+            assert not server.open
+            dead = f"http://127.0.0.1:{free_port()}"
+            with pytest.raises(EnvUnavailable, match=dead):
+                await reach("textcraft", Host.of({"address": [server.address, dead]}))
+            with pytest.raises(ProtocolError, match="status 404"):
+                await reach("maze", Host.of({"address": server.address + "/nowhere"}))
+
+    asyncio.run(main())
+
+
+def test_the_token_is_sent(monkeypatch):
+    monkeypatch.setenv("TOKEN_OF_TEST", "secret\n")
+
+    async def main():
+        async with upstream().running() as server:
+            env = Remote("textcraft", server.address, token_env="TOKEN_OF_TEST")
+            await env.reset(TASK)
+            await env.close()
+            return {headers.get("Authorization") for headers in server.headers}
+
+    assert asyncio.run(main()) == {"Bearer secret"}
+    with pytest.raises(ValueError, match=r"host\.token_env=NO_SUCH_TOKEN"):
+        asyncio.run(Remote("textcraft", "http://127.0.0.1:1", token_env="NO_SUCH_TOKEN").reset(TASK))
+
+
+def test_the_connections_last_as_long_as_there_are_leases():
+    async def main():
+        async with upstream().running() as server:
+            envs = [Remote("textcraft", server.address) for _ in range(2)]
+            for env in envs:
+                await env.reset(TASK)
+            one, other = (env._lease.servers._http for env in envs)
+            assert one is other
+            await envs[0].close()
+            assert not one.closed
+            await envs[1].close()
+            await envs[1].close()
+            assert one.closed
+
+    asyncio.run(main())
+
+
+# ------------------------------------------------------------------------------------------------------------- pool
+
+
+def test_a_member_is_left_alone_for_longer_and_longer(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr("agentgym_rl.envs.pool.time.monotonic", lambda: now)
+    monkeypatch.setattr("agentgym_rl.envs.pool.LONGEST_BACKOFF", 3.0)
+    monkeypatch.setattr("agentgym_rl.envs.pool.FIRST_BACKOFF", 1.0)
+    pool = Pool(["a"])
+    (member,) = pool.members
+    waits = []
+    for _ in range(4):
+        pool.failed(member, EnvUnavailable("down"))
+        pool.failed(member, EnvUnavailable("others found out, too"))
+        waits.append(member.back_at - now)
+        now = member.back_at
+    assert waits == [1.0, 2.0, 3.0, 3.0]
+    assert (member.failures, member.fault) == (4, "down")
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.sampled_from("lrf"), st.integers(0, 2)), max_size=40))
+def test_leases_are_counted(moves):
+    async def main(monkeypatch):
+        monkeypatch.setattr("agentgym_rl.envs.pool.FIRST_BACKOFF", 1000)
+        monkeypatch.setattr("agentgym_rl.envs.pool.LONGEST_BACKOFF", 1000)
+        pool = Pool(["a", "b", "c"], sessions=4)
+        held = []
+
+        async def opened(name):
+            return name
+
+        for move, number in moves:
+            if move == "l":
+                working = [m for m in pool.members if not m.failures and m.leases < 4]
+                if not working:
+                    continue
+                fewest = min(m.leases for m in working)
+                member, name = await pool.lease(opened, 1)
+                assert member.name == name and member in working and member.leases == fewest + 1
+                held.append(member)
+            elif move == "r" and held:
+                pool.release(held.pop(number % len(held)))
+            elif move == "f":
+                pool.failed(pool.members[number], EnvUnavailable("down"))
+            assert [m.leases for m in pool.members] == [held.count(m) for m in pool.members]
+            assert pool.idle == (not held)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        asyncio.run(main(monkeypatch))

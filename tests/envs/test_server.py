@@ -1,0 +1,443 @@
+"""The server in process: the protocol of each world, malformed requests, limits and the life of sessions."""
+
+import asyncio
+import json
+import shutil
+from dataclasses import replace
+from typing import ClassVar
+
+import httpx
+import pytest
+import toy
+from starlette.testclient import TestClient
+
+from agentgym_rl.envs import available, env_class, make
+from agentgym_rl.envs.actions import parse_line
+from agentgym_rl.envs.core import EnvError, EnvUnavailable, Task
+from agentgym_rl.envs.server import Settings, create_app
+from agentgym_rl.envs.server.sessions import Full, Sessions
+from agentgym_rl.envs.wire import MAX_SESSION, dialect
+
+
+def loadable(name):
+    """Whether what the world needs is here."""
+    try:
+        env_class(name)
+    except (EnvError, ModuleNotFoundError):
+        return False
+    return name != "sciworld" or shutil.which("java") is not None
+
+
+WORLDS = [name for name in available() if loadable(name)]
+HUGE = "a" * 500_000
+COMMANDS = {"sciworld": ["look around", "inventory", "nonsense"]}
+"""Instead of an oracle that takes its time."""
+
+
+def connect(*worlds, **settings):
+    """A client of a server in this process; entering it starts the server, leaving it stops it."""
+    app = create_app(Settings(worlds={world: {} for world in worlds}, **settings))
+    return TestClient(app, raise_server_exceptions=False)
+
+
+def opened(client, path=""):
+    """A fresh session of a world of the family with ``id``."""
+    return client.post(f"{path}/create", json={}).json()["id"]
+
+
+@pytest.fixture
+def counter(toys):
+    with connect("counter") as client:
+        yield client
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_an_episode_is_the_same_through_the_wire(name):
+    words, env = dialect(name), make(name)
+    index = env.spec.splits["test"][0]
+    commands = COMMANDS[name] if name in COMMANDS else env.oracle(Task(name, index))[:15]
+    with connect(name) as client:
+        assert client.get("/").json() == client.get(f"/{name}").json()
+        session = words.new_session(client.post("/create", json=words.create_body).json())
+        assert 0 <= session < MAX_SESSION
+        told = client.post("/reset", json=words.reset_body(session, index)).json()
+        first = asyncio.run(env.reset(Task(name, index)))
+        assert words.read_reset(told).text == first.text
+        seen = words.read_observation(client.get("/observation", params={words.key: session}).json())
+        assert first.text == seen.text or words.read_reset(told) != seen
+        total = 0.0
+        for command in commands:
+            here = asyncio.run(env.step(command))
+            body = words.step_body(session, words.write_action(env.spec, command))
+            there = words.read_step(client.post("/step", json=body).json(), total)
+            total += there.reward
+            assert (there.observation.text, there.reward) == (here.observation.text, here.reward)
+            assert (there.terminated, there.truncated) == (here.terminated, here.truncated)
+            assert there.info["invalid"] == here.info["invalid"]
+        if here.done:
+            refused = client.post("/step", json=body)
+            assert "finished" in refused.text and refused.status_code == (200 if words.key == "id" else 409)
+        assert client.post("/close", json={words.key: session}).json() in (True, {"closed": "closed"})
+        assert client.post("/close", json={words.key: session}).json() in (False, {"closed": "unknown"})
+        gone = client.post("/step", json=words.step_body(session, "x"))
+        assert "not valid" in gone.text and gone.status_code == (200 if words.key == "id" else 404)
+    asyncio.run(env.close())
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_huge_action_is_not_sent_back(name):
+    words, env = dialect(name), make(name)
+    with connect(name) as client:
+        session = words.new_session(client.post("/create", json=words.create_body).json())
+        for action in (HUGE, f"Action: {HUGE}", f"go to {HUGE}", f"get 1 {HUGE}", f"<search> {HUGE} </search>"):
+            client.post("/reset", json=words.reset_body(session, env.spec.splits["test"][0]))
+            told = client.post("/step", json=words.step_body(session, action))
+            assert told.status_code == 200 and len(told.content) < 20_000
+
+
+def test_several_worlds_have_a_path_each():
+    with connect("textcraft", "maze") as client:
+        assert client.get("/").json() == "Worlds: textcraft, maze"
+        number = opened(client, "/textcraft")
+        assert "error" in client.post("/maze/reset", json={"id": number, "game": 3}).json()
+        assert "observation" in client.post("/textcraft/reset", json={"id": number}).json()
+        assert client.post("/reset", json={"id": number}).status_code == 404
+        maze = opened(client, "/maze")
+        assert "goal" in client.post("/maze/reset", json={"id": maze, "game": 3}).json()["observation"]
+
+
+def test_textcraft_creates_with_a_task_as_agentgym_does(counter):
+    body = {"minecraft_dir": "agentenv_textcraft/", "commands": None, "goal": None}
+    with connect("textcraft") as client:
+        told = client.post("/create", json=body).json()
+        assert told["observation"].startswith("Crafting commands:") and told["done"] is False
+        assert client.post("/step", json={"id": told["id"], "action": "inventory"}).json()["reward"] == 0
+        assert "not offered" in client.post("/create", json={"commands": "craft", "goal": "x"}).json()["error"]
+
+
+def test_the_further_pages_of_a_session(counter):
+    number = opened(counter)
+    counter.post("/reset", json={"id": number, "data_idx": 1})
+    assert counter.get("/available_actions", params={"id": number}).json() == ["say 1", "say 2", "say 3"]
+    counter.post("/step", json={"id": number, "action": "say 1"})
+    assert counter.get("/observation", params={"id": number}).json() == "Right."
+    found = counter.get("/detail", params={"id": number}).json()
+    assert found == {"observation": "Right.", "reward": 0.0, "score": 0.0, "done": False, "deleted": False}
+
+
+def test_wordles_words_are_there_before_the_first_reset():
+    with connect("wordle") as client:
+        found = client.get("/wordle/filtered_vocab", params={"id": opened(client)}).json()
+        assert len(found) > 100 and all(len(word) == 5 for word in found)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "problem"),
+    [
+        ("/step", b"", "not JSON"),
+        ("/step", b"{", "not JSON"),
+        ("/step", b"[" * 100_000, "not JSON"),
+        ("/step", b'{"id": 1, "action": "\xff"}', "not JSON"),
+        ("/step", b"[1]", "JSON object"),
+        ("/create", b"3", "JSON object"),
+        ("/step", b'{"action": "x"}', "is missing"),
+        ("/step", b'{"id": null, "action": "x"}', "is missing"),
+        ("/step", b'{"id": "1", "action": "x"}', "integer"),
+        ("/step", b'{"id": 1.5, "action": "x"}', "integer"),
+        ("/step", b'{"id": true, "action": "x"}', "integer"),
+        ("/reset", b'{"id": NUMBER}', "is missing"),
+        ("/reset", b'{"id": NUMBER, "data_idx": "first"}', "integer"),
+        ("/reset", b'{"id": NUMBER, "data_idx": 1e999}', "integer"),
+        ("/step", b'{"id": NUMBER}', "is missing"),
+        ("/step", b'{"id": NUMBER, "action": 7}', "string"),
+        ("/step", b'{"id": NUMBER, "action": "\\ud800"}', "surrogate"),
+        ("/close", b"{}", "is missing"),
+    ],
+)
+def test_malformed_requests_are_422(counter, path, body, problem):
+    raw = body.replace(b"NUMBER", str(opened(counter)).encode())
+    told = counter.post(path, content=raw, headers={"content-type": "application/json"})
+    assert told.status_code == 422
+    assert problem in told.json()["detail"][0]["msg"]
+
+
+@pytest.mark.parametrize("query", ["", "?id=", "?id=x", "?id=-1", "?id=1.5", "?id=%ff", "?id=" + "9" * 50])
+def test_malformed_parameters_are_422(counter, query):
+    assert counter.get(f"/observation{query}").status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "problem"),
+    [
+        ("/step", {"id": 3, "action": "x"}, "not valid"),
+        ("/reset", {"id": 3, "data_idx": 0}, "not valid"),
+        ("/step", {"id": -1, "action": "x"}, "not valid"),
+        ("/step", {"id": 10**100, "action": "x"}, "not valid"),
+        ("/step", {"id": ..., "action": "x"}, "reset it first"),
+        ("/reset", {"id": ..., "data_idx": -1}, "no task -1"),
+        ("/reset", {"id": ..., "data_idx": 10**30}, "no task"),
+        ("/reset", {"id": ..., "data_idx": 999}, "outside"),
+    ],
+)
+def test_errors_of_the_environment_come_under_200(counter, path, body, problem):
+    number = opened(counter)
+    told = counter.post(path, json={key: number if value is ... else value for key, value in body.items()})
+    assert told.status_code == 200 and problem in told.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "kind"),
+    [
+        ("/step", {"env_idx": 3, "action": "x"}, 404, "UnknownSession"),
+        ("/step", {"env_idx": ..., "action": "x"}, 409, "ProtocolError"),
+        ("/reset", {"env_idx": ..., "id": 999}, 404, "TaskNotFound"),
+        ("/reset", {"env_idx": ...}, 409, "ProtocolError"),
+        ("/step", {"action": "x"}, 422, None),
+    ],
+)
+def test_the_other_family_has_statuses(family_b, path, body, status, kind):
+    number = family_b.post("/create", json={"id": 0}).json()
+    told = family_b.post(path, json={key: number if value is ... else value for key, value in body.items()})
+    assert (told.status_code, told.json().get("type")) == (status, kind)
+
+
+def test_the_other_family_resets_to_the_same_task_and_reads_replies(family_b):
+    number = family_b.post("/create", json={"id": 0}).json()
+    assert family_b.post("/reset", json={"env_idx": number, "id": 1}).json() == "Count to 2."
+    told = family_b.post("/step", json={"env_idx": number, "action": "Thought: easy.\nAction: say 1"}).json()
+    assert told["observation"] == "Right."
+    assert family_b.post("/reset", json={"env_idx": number}).json() == "Count to 2."
+    told = family_b.post("/step", json={"env_idx": number, "action": "Action: say 1\nAction: say 2"}).json()
+    assert "found 2" in told["observation"] and told["info"] == {"invalid": True} and told["done"] is False
+    assert family_b.get("/observation", params={"env_idx": number}).json() == told["observation"]
+
+
+@pytest.fixture
+def family_b(toys, monkeypatch):
+    """The counting world as if it were one of AgentGym's tool worlds."""
+
+    class Todo(toy.Counter):
+        name = "todo"
+
+        @property
+        def spec(self):
+            return replace(super().spec, read=parse_line)
+
+    monkeypatch.setattr("agentgym_rl.envs.server.world.env_class", lambda name: Todo)
+    with connect("todo") as client:
+        yield client
+
+
+def test_a_body_over_the_limit_is_413(toys):
+    with connect("counter", body_limit=100) as client:
+        number = opened(client)
+        assert client.post("/step", json={"id": number, "action": "a" * 100}).status_code == 413
+        chunks = iter([b"{", b" " * 200, b"}"])
+        kind = {"content-type": "application/json"}
+        assert client.post("/step", content=chunks, headers=kind).status_code == 413
+        assert client.post("/step", json={"id": number, "action": "a"}).status_code == 200
+
+
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded"])
+def test_only_json_is_taken_so_that_no_web_page_can_send_it(counter, kind):
+    headers = {} if kind is None else {"content-type": kind}
+    assert counter.post("/create", content=b"{}", headers=headers).status_code == 415
+    assert counter.post("/create", json={}, headers={"content-type": "application/json; charset=utf-8"}).is_success
+
+
+def test_other_methods_and_paths(counter):
+    told = counter.get("/step")
+    assert (told.status_code, told.headers["allow"]) == (405, "POST")
+    assert counter.post("/observation", json={}).status_code == 405
+    assert counter.get("/nothing").status_code == 404
+
+
+def test_a_token_is_wanted_everywhere_but_for_health(toys):
+    with connect("counter", token="s3cret") as client:
+        for path in ("/create", "/metrics", "/docs", "/openapi.json", "/", "/nothing"):
+            told = client.request("POST" if path == "/create" else "GET", path)
+            assert (told.status_code, told.headers["www-authenticate"]) == (401, "Bearer")
+        for wrong in ("s3cret", "Bearer ", "Bearer s3cre", "Bearer s3cret ", "Basic s3cret"):
+            assert client.post("/create", headers={"authorization": wrong + "x"}).status_code == 401
+        assert client.post("/create", headers={"authorization": "Bearer s3cret"}).status_code == 200
+        assert client.get("/health").json() == {"status": "ok", "worlds": ["counter"]}
+
+
+def test_over_the_cap_is_503_until_one_closes(toys):
+    with connect("counter", max_sessions=2) as client:
+        first, _ = opened(client), opened(client)
+        told = client.post("/create", json={})
+        assert told.status_code == 503 and "2 sessions are open" in told.json()["detail"]
+        client.post("/close", json={"id": first})
+        assert client.post("/create", json={}).status_code == 200
+
+
+def test_unused_sessions_expire(toys):
+    now = [0.0]
+    app = create_app(Settings(worlds={"counter": {}}, session_ttl=100), clock=lambda: now[0])
+    with TestClient(app) as client:
+        old, used = opened(client), opened(client)
+        now[0] = 60
+        client.post("/reset", json={"id": used, "data_idx": 1})
+        now[0] = 130
+        client.portal.call(app.state.expire)
+        assert "not valid" in client.post("/reset", json={"id": old, "data_idx": 1}).json()["error"]
+        assert client.get("/observation", params={"id": used}).json() == "Count to 2."
+        counted = client.get("/metrics").text
+        assert 'agentgym_sessions_expired_total{world="counter"} 1.0' in counted
+        assert 'agentgym_sessions_open{world="counter"} 1.0' in counted
+
+
+def test_the_server_looks_for_unused_sessions_itself(toys):
+    app = create_app(Settings(worlds={"counter": {}}, session_ttl=0.02))
+    with TestClient(app) as client:
+        opened(client)
+
+        async def gone():
+            while len(app.state.sessions):
+                await asyncio.sleep(0.01)
+
+        client.portal.call(asyncio.wait_for, gone(), 10)
+
+
+class Slow(toy.Counter):
+    """Notes what it does, and lets others go on in the middle of it."""
+
+    name = "slow"
+    log: ClassVar[list[str]] = []
+    now: ClassVar[float] = 0.0
+
+    async def step(self, action):
+        if action == "die":
+            raise RuntimeError("a fault of the world's")
+        if action == "vanish":
+            raise EnvUnavailable("the world has died")
+        self.log.append(f"start {action}")
+        await asyncio.sleep(0.01)
+        self.log.append(f"end {action}")
+        return await super().step(action)
+
+    async def close(self):
+        self.log.append("close")
+        if self._target == 3:
+            raise RuntimeError("cannot close")
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    monkeypatch.setattr("agentgym_rl.envs.server.world.env_class", lambda name: Slow)
+    Slow.log, Slow.now = [], 0.0
+    return create_app(Settings(worlds={"slow": {}}, session_ttl=100), clock=lambda: Slow.now)
+
+
+def test_steps_of_one_session_wait_for_each_other_and_a_step_is_never_expired(slow):
+    async def run():
+        transport = httpx.ASGITransport(slow)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            number = (await client.post("/create")).json()["id"]
+            await client.post("/reset", json={"id": number, "data_idx": 1})
+            steps = [client.post("/step", json={"id": number, "action": f"say {n}"}) for n in (1, 2)]
+            running = asyncio.gather(*steps, client.post("/close", json={"id": number}))
+            await asyncio.sleep(0.005)
+            Slow.now = 1000.0
+            await slow.state.expire()
+            return [told.json() for told in await running]
+
+    first, second, closed = asyncio.run(run())
+    assert (first["observation"], second["observation"], closed) == ("Right.", "Done.", True)
+    assert Slow.log == ["start say 1", "end say 1", "start say 2", "end say 2", "close"]
+
+
+def test_a_step_that_waited_for_a_close_is_told_so(slow):
+    async def run():
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(slow), base_url="http://here") as client:
+            number = (await client.post("/create")).json()["id"]
+            await client.post("/reset", json={"id": number, "data_idx": 1})
+            body = {"id": number, "action": "say 1"}
+            requests = [
+                client.post("/step", json=body),
+                client.post("/close", json={"id": number}),
+                client.post("/step", json=body),
+            ]
+            return [told.json() for told in await asyncio.gather(*requests)]
+
+    first, closed, second = asyncio.run(run())
+    assert (first["observation"], closed, second["type"]) == ("Right.", True, "UnknownSession")
+
+
+def test_shutdown_closes_every_session_even_after_one_that_cannot(slow, caplog):
+    with TestClient(slow) as client:
+        for index in (2, 1, 0):
+            client.post("/reset", json={"id": opened(client), "data_idx": index})
+    assert Slow.log == ["close"] * 3 and len(slow.state.sessions) == 0
+    assert "did not close properly" in caplog.text
+
+
+def test_a_fault_of_a_world_is_500_and_the_session_lives_on(slow, caplog):
+    with TestClient(slow, raise_server_exceptions=False) as client:
+        number = opened(client)
+        client.post("/reset", json={"id": number, "data_idx": 1})
+        told = client.post("/step", json={"id": number, "action": "die"})
+        assert told.status_code == 500 and "fault" not in told.text and "a fault of the world's" in caplog.text
+        told = client.post("/step", json={"id": number, "action": "vanish"})
+        assert told.json() == {"error": "the world has died", "type": "EnvUnavailable"}
+        assert client.post("/step", json={"id": number, "action": "say 1"}).json()["observation"] == "Right."
+
+
+def test_metrics_count_sessions_steps_and_errors(counter):
+    number = opened(counter)
+    counter.post("/step", json={"id": number, "action": "x"})
+    counter.post("/reset", json={"id": number, "data_idx": 1})
+    counter.post("/step", json={"id": number, "action": "say 1"})
+    counter.post("/step", json={})
+    counter.post("/close", json={"id": number})
+    counted = counter.get("/metrics").text
+    for line in (
+        'agentgym_sessions_open{world="counter"} 0.0',
+        'agentgym_sessions_created_total{world="counter"} 1.0',
+        'agentgym_sessions_closed_total{world="counter"} 1.0',
+        'agentgym_steps_total{world="counter"} 1.0',
+        'agentgym_errors_total{route="/step",status="200",world="counter"} 1.0',
+        'agentgym_errors_total{route="/step",status="422",world="counter"} 1.0',
+        'agentgym_request_seconds_count{route="/step",world="counter"} 3.0',
+    ):
+        assert line in counted
+
+
+def test_ids_tell_the_worker_and_nothing_else():
+    sessions = Sessions(limit=50, ttl=1, worker=2, workers=3)
+    numbers = [sessions.open("counter", toy.Counter).id for _ in range(50)]
+    assert len(set(numbers)) == 50 and max(numbers) < MAX_SESSION
+    assert all(number % 3 == 2 for number in numbers) and numbers != sorted(numbers)
+    with pytest.raises(Full):
+        sessions.open("counter", toy.Counter)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"worlds": {}},
+        {"session_ttl": 0},
+        {"max_sessions": 0},
+        {"body_limit": -1},
+        {"workers": 0},
+        {"workers": 4, "max_sessions": 3},
+        {"token": ""},
+        {"token": "two words"},
+        {"token": "schön"},
+    ],
+)
+def test_settings_that_make_no_sense(wrong):
+    with pytest.raises(ValueError):
+        Settings(**{"worlds": {"maze": {}}, **wrong})
+
+
+def test_options_are_judged_when_the_server_starts():
+    with pytest.raises(ValueError, match="family"):
+        create_app(Settings(worlds={"maze": {"family": "castles"}}))
+
+
+def test_replies_are_plain_json(counter):
+    told = counter.post("/create", json={})
+    assert told.headers["content-type"] == "application/json"
+    assert int(told.headers["content-length"]) == len(told.content) and json.loads(told.content)

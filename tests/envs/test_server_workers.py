@@ -1,0 +1,107 @@
+"""The server as processes: several workers behind one port, and how they end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import httpx
+import psutil
+import pytest
+
+LONG = 100
+"""Seconds within which anything should happen, on a busy machine, too."""
+
+pytestmark = pytest.mark.timeout(4 * LONG)
+
+
+@contextmanager
+def served(*arguments):
+    """A server started from the command line on a free port: the process and its address."""
+    command = [sys.executable, "-m", "agentgym_rl.cli", "serve", *arguments, "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        line = process.stderr.readline()
+        assert line.startswith("Serving "), line + process.stderr.read()
+        yield process, line.split(" at ")[1].split()[0]
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stderr.close()
+
+
+def test_two_workers_answer_for_each_others_sessions(toys):
+    with served("counter", "todo", "--workers", "2", "--max-sessions", "8") as (process, address):
+        ids = set()
+        while {number % 2 for number in ids} != {0, 1}:  # each takes four; the second takes its time to start
+            told = httpx.post(f"{address}/counter/create", json={}, timeout=LONG)
+            ids |= {told.json()["id"]} if told.status_code == 200 else set()
+            time.sleep(0.02)
+        for number in ids:
+            for _ in range(4):  # each on a connection of its own, which either worker may take
+                told = httpx.post(f"{address}/counter/reset", json={"id": number, "data_idx": 1}, timeout=LONG)
+                assert told.json()["observation"] == "Count to 2."
+            told = httpx.get(f"{address}/counter/observation", params={"id": number}, timeout=LONG)
+            assert told.json() == "Count to 2."
+        with httpx.Client(base_url=address, timeout=LONG) as one:
+            for number in ids:
+                said = one.post("/counter/step", json={"id": number, "action": "say 1 é"}).json()
+                assert said["observation"] == "I do not understand."
+            assert one.post("/counter/step", json={"id": "x"}).status_code == 422
+            assert one.post("/todo/step", json={"env_idx": min(ids), "action": ""}).status_code == 404
+            while one.post("/counter/create", json={}).status_code == 200:
+                pass
+            assert one.get("/metrics").text.count('agentgym_sessions_open{world="counter"} 8.0') == 1
+            assert [one.post("/counter/close", json={"id": number}).json() for number in ids] == [True] * len(ids)
+            assert [one.post("/counter/close", json={"id": number}).json() for number in ids] == [False] * len(ids)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does for Ctrl-C
+        assert process.wait(timeout=LONG) == 0
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{address}/health")
+
+
+def test_a_worker_that_dies_ends_the_server(toys):
+    with served("counter", "--workers", "2") as (process, address):
+        assert httpx.get(f"{address}/health", timeout=LONG).status_code == 200
+        children = _children(process.pid)
+        assert len(children) == 2
+        os.kill(children[0], signal.SIGKILL)
+        assert process.wait(timeout=LONG) == 2
+        assert "its sessions are lost" in process.stderr.read()
+        assert not any(_alive(child) for child in children)
+
+
+def test_workers_do_not_outlive_their_parent(toys):
+    with served("counter", "--workers", "2") as (process, address):
+        assert httpx.get(f"{address}/health", timeout=LONG).status_code == 200
+        children = _children(process.pid)
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + LONG
+        while any(_alive(child) for child in children) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(_alive(child) for child in children)
+
+
+def _children(pid):
+    return [
+        child.pid for child in psutil.Process(pid).children() if "resource_tracker" not in " ".join(child.cmdline())
+    ]
+
+
+def _alive(pid):
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def test_a_token_from_a_file_and_an_orderly_end(toys, tmp_path):
+    file = tmp_path / "token"
+    file.write_text("s3cret\n")
+    with served("counter", "--token-file", str(file)) as (process, address):
+        assert httpx.post(f"{address}/create", timeout=LONG).status_code == 401
+        allowed = {"authorization": "Bearer s3cret"}
+        assert httpx.post(f"{address}/create", headers=allowed, timeout=LONG).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LONG) == -signal.SIGTERM and process.stderr.read() == ""

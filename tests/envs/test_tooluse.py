@@ -1,0 +1,454 @@
+"""What the worlds of tools share: commands, answers, endings, numbering; and what holds for each of them."""
+
+import asyncio
+import hashlib
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym_rl.envs import Step, Task, make
+from agentgym_rl.envs.check import check
+from agentgym_rl.envs.core import EnvError, OracleUnavailable, ProtocolError, Style, TaskNotFound, TextEnv
+from agentgym_rl.envs.tools import Tool
+from agentgym_rl.envs.tooluse import Drawn, Function, Problem, Refused, ToolWorld, question
+from agentgym_rl.envs.tooluse.answers import matches
+from agentgym_rl.envs.tooluse.official import OfficialTask, read_official
+from agentgym_rl.envs.tooluse.tasks import SPLITS
+from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, read_command
+from agentgym_rl.envs.tooluse.wording import LIMIT
+
+WORLDS = ("weather", "movie", "academia")
+
+
+def call(name: str, /, **arguments: object) -> str:
+    return f"{name} with Action Input: {json.dumps(arguments)}"
+
+
+def play(env: TextEnv, index: int, *actions: str) -> tuple[str, list[Step]]:
+    """The first observation, and actions until the episode ends."""
+
+    async def episode() -> tuple[str, list[Step]]:
+        first = await env.reset(Task(env.spec.name, index))
+        steps: list[Step] = []
+        for action in actions:
+            steps.append(await env.step(action))
+            if steps[-1].done:
+                break
+        return first.text, steps
+
+    return asyncio.run(episode())
+
+
+@pytest.mark.parametrize(
+    ("expected", "given", "tolerance"),
+    [
+        (18.5, 18.5, 0),
+        (18.5, "18.5 °C", 0),
+        (18.5, [18.46], 0.05),
+        (1200, "1,200 km", 0),
+        (1200, "$1200.", 0),
+        (-3, "-3", 0),
+        (0, 0.0, 0),
+        ("Yes", "yes.", 0),
+        ("Yes", True, 0),
+        ("No", False, 0),
+        ("No", "false", 0),
+        (True, "Yes", 0),
+        ("São  Paulo", "'são paulo'", 0),
+        ("2020-01-02", ["2020-01-02"], 0),
+        (["a b", "C"], ["c", "A  b"], 0),
+        (["a b", "C"], "['C', 'a b']", 0),
+        (["a b", "C"], '["C", "a b"]', 0),
+        (["a b", "C"], "c, a b", 0),
+        (["Lyon, France"], "Lyon, France", 0),
+        ([3, 4.0], ["4", 3], 0),
+        (["3"], 3, 0),
+    ],
+)
+def test_answers_that_are_right(expected: Any, given: Any, tolerance: float) -> None:
+    assert matches(expected, given, tolerance)
+
+
+@pytest.mark.parametrize(
+    ("expected", "given", "tolerance"),
+    [
+        (18.5, 18.6, 0.05),
+        (18.5, "about 18.5", 0),
+        (18.5, "18.5 or 19", 0),
+        (1, True, 0),
+        (1, "one", 0),
+        (1.0, 10**400, 0),
+        (2, [2, 3], 0),
+        ("Yes", "No", 0),
+        ("Yes", "Yes and No", 0),
+        ("Lyon", "Nice", 0),
+        (["a", "b"], ["a"], 0),
+        (["a", "b"], ["a", "b", "c"], 0),
+        (["a", "b"], "[a, b", 0),
+        (["a"], [], 0),
+    ],
+)
+def test_answers_that_are_wrong(expected: Any, given: Any, tolerance: float) -> None:
+    assert not matches(expected, given, tolerance)
+
+
+SCALARS = st.one_of(st.text(max_size=12), st.booleans(), st.integers(), st.floats(allow_nan=False))
+ANSWERS = st.one_of(SCALARS, st.lists(SCALARS, max_size=4))
+
+
+@given(ANSWERS, ANSWERS)
+def test_any_two_answers_can_be_compared(one: Any, other: Any) -> None:
+    matches(one, other)
+    assert matches(one, one) or one == [] or isinstance(one, str)
+
+
+TOOLS = {
+    "move": Tool("move", "Move.", {"to": {"type": "string"}, "fast": {"type": "boolean"}}, optional=("fast",)),
+    "wait": Tool("wait", "Wait.", {"turns": {"type": ["string", "integer"]}}),
+    CHECK.name: CHECK,
+    FINISH.name: FINISH,
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ('move with Action Input: {"to": "x"}', ("move", {"to": "x"})),
+        ('  move   with Action Input:{"to": "x",\n "fast": true}', ("move", {"to": "x", "fast": True})),
+        ("move with Action Input: {'to': 'x', 'fast': False}", ("move", {"to": "x", "fast": False})),
+        ("wait with Action Input: {'turns': 3.0}", ("wait", {"turns": 3})),
+        ("check_valid_actions with Action Input: {}", ("check_valid_actions", {})),
+        ('finish with Action Input: {"answer": [1, "b"]}', ("finish", {"answer": [1, "b"]})),
+    ],
+)
+def test_commands(command: str, expected: tuple[str, dict[str, Any]]) -> None:
+    assert repr(read_command(TOOLS, command)) == repr(expected)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("", "no '<action> with Action Input"),
+        ("move(to='x')", "no '<action> with Action Input"),
+        ("fly with Action Input: {}", "there is no action 'fly'"),
+        ("move with Action Input:", "must be one JSON object"),
+        ("move with Action Input: x", "must be one JSON object"),
+        ('move with Action Input: ["x"]', "must be one JSON object"),
+        ('move with Action Input: {"to": "x"} and on', "must be one JSON object"),
+        ('move with Action Input: {"to": NaN}', "must be one JSON object"),
+        ("move with Action Input: {1: 2}", "must be one JSON object"),
+        (f"move with Action Input: {'[' * 100_000}", "must be one JSON object"),
+        (f'move with Action Input: {{"to": {"9" * 5000}}}', "must be one JSON object"),
+        ("move with Action Input: {}", "'to' is a required property"),
+        ('move with Action Input: {"to": 3}', "argument 'to'"),
+        ('move with Action Input: {"to": "x", "now": 1}', "'now' was unexpected"),
+        ('finish with Action Input: {"answer": null}', "argument 'answer'"),
+        ('finish with Action Input: {"answer": [[1]]}', "argument 'answer'"),
+    ],
+)
+def test_what_is_no_command(command: str, message: str) -> None:
+    with pytest.raises(Refused) as refusal:
+        read_command(TOOLS, command)
+    assert message in str(refusal.value)
+    assert len(str(refusal.value)) <= 250
+
+
+def _add(counts: list[int], amount: int) -> str:
+    if amount < 0:
+        raise Refused("nothing is taken away")
+    counts[0] += amount
+    return f"now {counts[0]}"
+
+
+ADD: Function[list[int]] = Function(
+    Tool("add", "Add to the count.", {"amount": {"type": "integer", "description": "how much"}}), "the count", _add
+)
+SHOUT: Function[list[int]] = Function(Tool("shout", "Shout."), "noise", lambda counts: "A" * 5000, lambda text: "a")
+
+
+def _count_up(rng: random.Random) -> Problem[list[int]]:
+    """Bring the count to a number and say it: three subgoals."""
+    target = rng.randint(1, 10**6)
+
+    def progress(counts: list[int], answer: Any) -> float:
+        return ((counts[0] > 0) + (counts[0] == target) + (answer == target)) / 3
+
+    plan = (("add", {"amount": target}), ("finish", {"answer": target}))
+    return Problem(goal=f"Count to {target}.", start=lambda: [0], progress=progress, plan=plan)
+
+
+COUNTING: Drawn[list[int]] = Drawn("counting", {range(2, 3): (_count_up,)}, range(5), "give data=<file>")
+
+
+class Counting(ToolWorld[list[int]]):
+    name = "counting"
+
+    def __init__(self, style: Style = "agentgym", tasks: Drawn[list[int]] = COUNTING) -> None:
+        super().__init__(
+            style,
+            functions=(ADD, SHOUT),
+            tasks=tasks,
+            about="You count.",
+            hint="Count well.",
+            example="none",
+            max_turns=3,
+            licence="none",
+        )
+
+
+def test_a_goal_of_state_is_judged_at_the_end() -> None:
+    env = Counting()
+    (answer,) = env.oracle(Task("counting", 1000))[1:]
+    target = json.loads(answer.partition("Input: ")[2])["answer"]
+    text, steps = play(env, 1000, call("add", amount=1), call("add", amount=-1), call("add", amount=target - 1), answer)
+    assert text == (
+        f"Now new trial starts.\nYou should perform actions to accomplish the goal: Count to {target}.\n"
+        "Give me one action."
+    )
+    assert [step.info["raw_reward"] for step in steps] == pytest.approx([1 / 3, 1 / 3, 2 / 3, 1])
+    assert [step.reward for step in steps] == [0, 0, 0, 1]
+    assert [step.terminated for step in steps] == [False, False, False, True]
+    assert [step.info["invalid"] for step in steps] == [False, True, False, False]
+    assert steps[1].observation.text == "Observation: ERROR | nothing is taken away\nGive me one action."
+    _, early = play(env, 1000, call("add", amount=1), answer)
+    assert (early[-1].reward, early[-1].terminated) == (0, True)
+    assert early[-1].info["raw_reward"] == pytest.approx(2 / 3)
+    assert play(env, 1000, answer)[1][-1].info["raw_reward"] == pytest.approx(1 / 3)  # each session starts afresh
+
+
+def test_long_results_are_cut_and_brief_in_the_compact_style() -> None:
+    _, (step,) = play(Counting(), 1000, call("shout"))
+    assert len(step.observation.text) < LIMIT + 100
+    assert f"(cut after {LIMIT} of 5000 characters)" in step.observation.text
+    _, (brief, refused, listed) = play(Counting("compact"), 1000, call("shout"), "shout", call("check_valid_actions"))
+    assert brief.observation.text == "a"
+    assert refused.observation.text.startswith("invalid: no '<action>")
+    assert listed.observation.text == "add shout check_valid_actions finish"
+
+
+def test_instructions_describe_every_tool() -> None:
+    long, short = (Counting().spec.instructions[style] for style in ("agentgym", "compact"))
+    assert "Name: add(amount)\nDescription: Add to the count.\nParameters:\n- amount (Type: integer): how much" in long
+    assert "Returns: the count" in long and "Count well." in long
+    assert "finish(answer)" in long and "check_valid_actions()" in long
+    assert short == (
+        "You count. Actions: add(amount), shout(), finish(answer). Reply `Action: <action> with Action Input: <JSON>`."
+    )
+
+
+def test_indices_and_their_errors() -> None:
+    env = Counting()
+    with pytest.raises(TaskNotFound, match="counting_4 is a task of AgentGym's: give data=<file>"):
+        env.goal(Task("counting", 4))
+    for index in (5, 999, 1500, 10**15, -1):
+        with pytest.raises(TaskNotFound, match=r"valid are 1000 to 1399 \(train\), 1400 to 1499 \(test\)"):
+            env.difficulty(Task("counting", index))
+    with pytest.raises(TaskNotFound, match="movie_1000 is not a task of counting"):
+        env.goal(Task("movie", 1000))
+    assert env.difficulty(Task("counting", 1000)) == "calls 2"
+
+
+def test_calls_out_of_order() -> None:
+    env = Counting()
+    with pytest.raises(ProtocolError):
+        asyncio.run(env.step(call("shout")))
+    assert play(env, 1000, call("finish", answer="?"))[1][-1].done
+    with pytest.raises(ProtocolError):
+        asyncio.run(env.step(call("shout")))
+
+
+def test_no_plan_is_no_oracle() -> None:
+    def open_question(rng: random.Random) -> Problem[list[int]]:
+        return Problem(goal=f"{rng.random()}", start=lambda: [0], progress=lambda state, answer: 0.0, plan=())
+
+    tasks: Drawn[list[int]] = Drawn("counting", {range(0, 1): (open_question,)}, range(0), "")
+    with pytest.raises(OracleUnavailable):
+        Counting(tasks=tasks).oracle(Task("counting", 1002))
+
+
+def test_a_template_that_gives_nothing_is_an_error() -> None:
+    tasks: Drawn[list[int]] = Drawn("counting", {range(2, 3): (lambda rng: None,)}, range(0), "")
+    with pytest.raises(EnvError, match="gave no task"):
+        tasks.problem(1000)
+
+
+def test_frozen_splits_hold_no_task_twice() -> None:
+    def few(rng: random.Random) -> Problem[list[int]]:
+        return question(f"number {rng.randrange(6000)}", lambda: [0], rng.randrange(10))
+
+    tasks: Drawn[list[int]] = Drawn("counting", {range(1, 2): (few,)}, range(0), "")
+    for split in ("train", "test"):
+        assert len({tasks.problem(index).label for index in SPLITS[split]}) == len(SPLITS[split])
+    backwards = [Drawn("counting", {range(1, 2): (few,)}, range(0), "").problem(index).label for index in (1399, 1000)]
+    assert backwards == [tasks.problem(index).label for index in (1399, 1000)]
+
+
+LINE = {
+    "id": 0,
+    "goal": "How warm is it?",
+    "subgoals": [18.5],
+    "additional_info": {"answer": 18.5, "init_config": {"current_date": "2023-06-15"}, "goal_type": 0, "tool": "x"},
+    "difficulty": "hard",
+}
+
+
+def test_official_files(tmp_path: Path) -> None:
+    path = tmp_path / "weather.jsonl"
+    more = {**LINE, "additional_info": {"answer": "No", "init_config": None}}
+    path.write_text(f"{json.dumps(LINE)}\n{json.dumps(more)}\n", encoding="utf-8")
+    assert read_official(path) == [
+        OfficialTask("How warm is it?", [18.5], 18.5, {"current_date": "2023-06-15"}),
+        OfficialTask("How warm is it?", [18.5], "No", {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "holds no task"), ("{}", ":1 is no tool task"), (f"{json.dumps(LINE)}\n[", ":2 is no tool task")],
+)
+def test_faults_of_official_files(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "weather.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_official(path)
+    with pytest.raises(ValueError, match=r"no file of tool tasks at .*other\.jsonl"):
+        read_official(tmp_path / "other.jsonl")
+
+
+@pytest.fixture(params=WORLDS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+FEW = {"train": 1, "test": 1, "train_variants": 211, "val_variants": 23, "test_variants": 23}
+"""Every how manyth task is looked at."""
+
+
+def few(env: TextEnv, split: str) -> list[Task]:
+    return [Task(env.spec.name, index) for index in env.spec.splits[split][:: FEW[split]]]
+
+
+FROZEN = {
+    "weather": {"train": "c6f6fc23543958db", "test": "ed360ffc32e3492d"},
+    "movie": {"train": "d5c0cb19de3f88dd", "test": "4f51c60338af1191"},
+    "academia": {"train": "1f6d5458b3430c5b", "test": "1f9cb9bc9356d78a"},
+}
+"""Start of the SHA-256 over goals, difficulties and plans."""
+
+
+def test_tasks_are_frozen_solvable_graded_and_told_apart(name: str) -> None:
+    async def look() -> None:
+        env = make(name)
+        assert {split: len(env.spec.splits[split]) for split in FEW} == {
+            "train": 400,
+            "test": 100,
+            "train_variants": 10_000,
+            "val_variants": 1_000,
+            "test_variants": 1_000,
+        }
+        owners: dict[str, str] = {}
+        for split in env.spec.splits:
+            digest = hashlib.sha256()
+            levels: Counter[str] = Counter()
+            for task in few(env, split):
+                goal, plan = env.goal(task), env.oracle(task)
+                levels[env.difficulty(task)] += 1
+                digest.update(f"{goal} {env.difficulty(task)} {plan}\n".encode())
+                assert "\n" not in goal
+                low, _, high = env.difficulty(task).removeprefix("calls ").partition("-")
+                assert int(low) <= len(plan) <= int(high or low) < env.spec.max_turns
+                assert owners.setdefault(goal, split) == split
+                first = await env.reset(task)
+                seen = first.text
+                for command in plan:
+                    for value in leaves(json.loads(command.partition("Input: ")[2])):
+                        assert value in seen or command.startswith("finish") or value.count("-") == 2, (task, command)
+                    step = await env.step(command)
+                    assert not step.info["invalid"] and len(step.observation.text) < 2000
+                    seen += step.observation.text
+                assert step.terminated and env.spec.success(step.reward) and step.info["raw_reward"] == 1
+            assert max(levels.values()) - min(levels.values()) <= 1
+            if split in FROZEN[name]:
+                assert digest.hexdigest()[:16] == FROZEN[name][split]
+        assert sum(split in ("train", "test") for split in owners.values()) == 500
+
+    asyncio.run(look())
+
+
+def leaves(arguments: dict[str, Any]) -> list[str]:
+    return [str(value) for value in arguments.values()]
+
+
+def test_an_answer_by_chance_earns_nothing(name: str) -> None:
+    """No one answer that needs no call solves more than a few tasks."""
+    env = make(name)
+    for answer in ("Yes", "No", 0, 1, 3, "moderate", ""):
+        won = sum(play(env, task.index, call("finish", answer=answer))[1][-1].reward for task in few(env, "test"))
+        assert won <= 15, answer
+
+
+COMMANDS = st.one_of(
+    st.text(max_size=30),
+    st.builds(call, st.sampled_from(["finish", "get_elevation", "get_movie_cast", "loadPaperNet", "neighbourCheck"])),
+    st.builds(lambda answer: call("finish", answer=answer), ANSWERS),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(WORLDS), st.integers(1000, 1499), st.lists(COMMANDS, max_size=8))
+def test_both_wordings_tell_the_same_story(name: str, index: int, actions: list[str]) -> None:
+    first, long = play(make(name), index, *actions)
+    goal, short = play(make(name, style="compact"), index, *actions)
+    assert goal in first
+    assert [(step.reward, step.done, step.info) for step in long] == [(s.reward, s.done, s.info) for s in short]
+
+
+def garbled(rng: random.Random, tools: tuple[Tool, ...], known: list[Any]) -> str:
+    """A call of a random tool with random arguments, sometimes broken; rarely ``finish``."""
+    tool = rng.choice(tools)
+    if tool is FINISH and rng.random() < 0.9:
+        return call("check_valid_actions")
+    strange = ["", "x" * 3000, -1, 0, 10**40, 1e308, 12.5, "2020-02-30", "0001-01-01", "9999-12-31", None, True, [], {}]
+    arguments = {each: rng.choice(known if rng.random() < 0.7 else strange) for each in tool.parameters}
+    if rng.random() < 0.1:
+        arguments["more"] = 1
+    text = call(tool.name, **arguments)
+    return text if rng.random() < 0.9 else text[: rng.randrange(len(text) + 1)]
+
+
+def test_random_walks_do_no_harm(name: str) -> None:
+    async def wander() -> None:
+        rng = random.Random(name)
+        counts: Counter[bool] = Counter()
+        env = make(name)
+        known: list[Any] = []
+        for task in few(env, "test"):
+            known += [
+                value for command in env.oracle(task) for value in json.loads(command.partition("Input: ")[2]).values()
+            ]
+        while counts.total() < 4_000:
+            await env.reset(Task(name, rng.choice(SPLITS["test"])))
+            total = 0.0
+            for _ in range(40):
+                step = await env.step(garbled(rng, env.spec.tools, known))
+                counts[step.info["invalid"]] += 1
+                total += step.reward
+                assert len(step.observation.text) <= LIMIT + 100
+                if step.done:
+                    break
+            assert total in (0.0, 1.0)
+        assert min(counts.values()) > 200
+
+    asyncio.run(wander())
+
+
+@pytest.mark.parametrize(("name", "style"), [("weather", "compact"), ("movie", "agentgym"), ("academia", "compact")])
+def test_the_checker_is_content(name: str, style: Style) -> None:
+    report = check(name, split="test_variants", n=4, options={"style": style})
+    assert report.passed, report
