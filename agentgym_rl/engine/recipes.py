@@ -19,6 +19,9 @@ _OPEN = re.compile(r"worlds\.\w+\.(curriculum|host|options)\b")
 """Keys below which a recipe need not have what the command line sets."""
 
 
+_HOSTS = {"env.host": "kind", "env.address": "address"}
+
+
 class RecipeError(ValueError):
     """A recipe or an override is wrong; the message names the key."""
 
@@ -42,7 +45,8 @@ def load(overrides: list[str]) -> Config:
 
     Keys of verl (``verl.KEY=VALUE``) and open ones of a world need no ``+``; whether verl has them is seen in
     ``verl_config``. ``model`` takes a
-    Hugging Face folder or id besides the recipes under ``model/``.
+    Hugging Face folder or id besides the recipes under ``model/``. ``env.host`` and ``env.address`` say for every world
+    what ``worlds.<name>.host.{kind,address}`` say for one.
 
     Raises:
         RecipeError: an unknown group, key or value, a wrong type, or a missing mandatory value.
@@ -51,7 +55,9 @@ def load(overrides: list[str]) -> Config:
     ConfigStore.instance().store(name="schema", node=Config)
     try:
         with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
-            composed = compose("config", [part for one in overrides for part in _spelled_out(one)])
+            composed = compose(
+                "config", [part for one in overrides if not _everywhere(one) for part in _spelled_out(one)]
+            )
         # `run.dir` is built from the name, so that a missing name has to be looked for first
         missing = {"name"} if OmegaConf.is_missing(composed, "name") else OmegaConf.missing_keys(composed)
         if missing:
@@ -61,7 +67,15 @@ def load(overrides: list[str]) -> Config:
         cause = error.__cause__
         raise RecipeError(f"{error}" if cause is None else f"{error}\n{cause}") from error
     assert isinstance(config, Config)
+    for world in config.worlds.values():
+        world.host = dict(found for one in overrides if (found := _everywhere(one))) | world.host
     return config
+
+
+def _everywhere(override: str) -> tuple[str, str] | None:
+    """Key and value of a host's setting that is given for every world."""
+    key, _, value = override.partition("=")
+    return None if key not in _HOSTS else (_HOSTS[key], value)
 
 
 def _spelled_out(override: str) -> list[str]:

@@ -125,6 +125,13 @@ def test_a_worlds_own_curriculum_goes_before_that_of_the_run_and_agentgym_rls_ke
     assert config.curriculum.rounds == [10, 20, 30]
 
 
+def test_a_host_for_every_world_or_for_one():
+    everywhere = ["env.host=remote", "env.address=http://a:1,http://b:1"]
+    config = load(["name=x", "env=both", *everywhere, "worlds.babyai.host.address=http://c:1"])
+    assert config.worlds["textcraft"].host == {"kind": "remote", "address": "http://a:1,http://b:1"}
+    assert config.worlds["babyai"].host == {"kind": "remote", "address": "http://c:1"}
+
+
 def test_a_run_needs_a_world():
     with pytest.raises(RecipeError, match="no worlds; choose env=textcraft, env=babyai or env=both"):
         preflight.check_config(load(["name=x", "env=none"]))

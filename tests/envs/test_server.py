@@ -11,19 +11,17 @@ import pytest
 import toy
 from starlette.testclient import TestClient
 
-from agentgym_rl.envs import available, env_class, make
+from agentgym_rl.envs import available, make
 from agentgym_rl.envs.actions import parse_line
-from agentgym_rl.envs.core import EnvError, EnvUnavailable, Task
+from agentgym_rl.envs.core import EnvUnavailable, Task
 from agentgym_rl.envs.server import Settings, create_app
 from agentgym_rl.envs.server.sessions import Full, Sessions
 from agentgym_rl.envs.wire import MAX_SESSION, dialect
 
 
 def loadable(name):
-    """Whether what the world needs is here."""
-    try:
-        env_class(name)
-    except (EnvError, ModuleNotFoundError):
+    """Whether the world can be played here."""
+    if name in ("webshop", "webarena"):  # on AgentGym's servers only
         return False
     return name != "sciworld" or shutil.which("java") is not None
 
