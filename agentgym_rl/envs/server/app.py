@@ -14,6 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from agentgym_rl.envs.server.answers import routes
 from agentgym_rl.envs.server.gate import Alone, Gate
+from agentgym_rl.envs.server.memory import give_back
 from agentgym_rl.envs.server.metrics import Metrics
 from agentgym_rl.envs.server.openapi import openapi
 from agentgym_rl.envs.server.sessions import Sessions
@@ -51,10 +52,13 @@ def create_app(settings: Settings, place: Place | None = None, clock: Callable[[
     siblings = None if place is None else Siblings(place.folder, worker, workers, table)
 
     async def expire() -> None:
-        for session in await sessions.expire():
-            counters = metrics.of(session.world)
+        expired = [session.world for session in await sessions.expire()]
+        for world in expired:
+            counters = metrics.of(world)
             counters.expired.inc()
             counters.open.dec()
+        if expired:
+            give_back()
 
     async def sweep() -> None:
         while True:
