@@ -1,7 +1,11 @@
 """TextCraft's recipe books: the shipped one and official folders."""
 
 import json
+import os
+import pickle
 import re
+import subprocess
+import sys
 from collections import Counter
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +18,7 @@ from agentgym_rl.envs.textcraft import TextCraft
 from agentgym_rl.envs.textcraft.book import RecipeBook
 from agentgym_rl.envs.textcraft.catalogue import catalogue
 from agentgym_rl.envs.textcraft.official import official_book
+from agentgym_rl.envs.textcraft.recipe import Recipe, Stack
 from agentgym_rl.envs.textcraft.shipped import goals_digest, parse_recipe, shipped_book, shipped_goals
 
 GOALS = "03c0bebeb0e18b70f936f22b5c3f32ddf31de118d274c9bc173f09105e6c8bc2"
@@ -128,3 +133,15 @@ def test_unusable_folder_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, "broken", type="minecraft:crafting_shaped", pattern=["#"])
     with pytest.raises(ValueError, match=r"broken\.json"):
         TextCraft(recipes=str(tmp_path))
+
+
+def test_a_recipe_is_itself_in_another_process():
+    """Hashes of text differ between processes, so a recipe must not bring its own along."""
+    recipe = Recipe(Stack("a", 1), (Stack("b", 2),))
+    code = (
+        "import pickle, sys; from agentgym_rl.envs.textcraft.recipe import Recipe, Stack; "
+        "print(pickle.loads(sys.stdin.buffer.read()) in {Recipe(Stack('a', 1), (Stack('b', 2),))})"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
+    run = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(recipe), capture_output=True, env=environment)
+    assert run.stdout.decode().strip() == "True"

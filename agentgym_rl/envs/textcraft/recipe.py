@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MAX_AMOUNT = 999_999
 """The largest amount a command may name."""
@@ -28,6 +28,16 @@ class Recipe:
 
     output: Stack
     inputs: tuple[Stack, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.output, self.inputs)))
+
+    def __hash__(self) -> int:
+        return self._hash  # drawing a task looks thousands of recipes up
+
+    def __reduce__(self) -> tuple[type[Recipe], tuple[Stack, tuple[Stack, ...]]]:
+        return Recipe, (self.output, self.inputs)  # hashes of text differ between processes
 
     def __str__(self) -> str:
         return f"craft {self.output} using {', '.join(map(str, self.inputs))}"
