@@ -211,8 +211,8 @@ def cell(found: Sequence[float], signed: bool = False) -> str:
 
 def verdict(differences: Sequence[float]) -> str:
     """What the paired 95% interval of the average says."""
-    if len(differences) < 2:
-        return "one seed"
+    if len(differences) < 3:
+        return "too few seeds"
     low, high = student(differences)
     return "holds" if low > 0 else "reversed" if high < 0 else "not shown"
 

@@ -50,7 +50,7 @@ def test_cells_and_verdicts():
     assert evidence.cell([10.0, 12.0]) == "11.0 [-1.7, 23.7]"
     assert evidence.cell([10.0], signed=True) == "+10.0"
     assert [evidence.verdict(found) for found in ([9.0, 10.0], [-9.0, -10.0], [-1.0, 1.0], [5.0])] == [
-        "holds", "reversed", "not shown", "one seed",
+        "holds", "reversed", "not shown", "too few seeds",
     ]  # fmt: skip
 
 
