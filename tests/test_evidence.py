@@ -49,7 +49,7 @@ def test_cells_and_verdicts():
     # mean 11, sd sqrt(2), half width 12.706 * 1 = 12.706
     assert evidence.cell([10.0, 12.0]) == "11.0 [-1.7, 23.7]"
     assert evidence.cell([10.0], signed=True) == "+10.0"
-    assert [evidence.verdict(found) for found in ([9.0, 10.0], [-9.0, -10.0], [-1.0, 1.0], [5.0])] == [
+    assert [evidence.verdict(found) for found in ([9.0, 10.0, 9.5], [-9.0, -10.0, -9.5], [-1.0, 1.0, 0.0], [5.0, 5.1])] == [
         "holds", "reversed", "not shown", "too few seeds",
     ]  # fmt: skip
 
@@ -61,7 +61,7 @@ def test_the_page_keeps_what_stands_around_its_tables():
     assert "| evol | 2 | 35.0 [-28.5, 98.5] | 50.0 [50.0, 50.0] |" in renewed
     # +20, +10, 0 on both seeds
     assert "| AgentEvol > BC | +20.0 [+20.0, +20.0] | +10.0 [+10.0, +10.0] | +0.0 [+0.0, +0.0] |" in renewed
-    assert "| 2 of 2 | 0.500 | holds |" in renewed
+    assert "| 2 of 2 | 0.500 | too few seeds |" in renewed
     assert evidence.page(renewed, ROWS) == renewed
     with pytest.raises(ValueError, match="no block '<!-- table arms -->'"):
         evidence.page("nothing here", ROWS)
