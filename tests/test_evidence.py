@@ -49,7 +49,8 @@ def test_cells_and_verdicts():
     # mean 11, sd sqrt(2), half width 12.706 * 1 = 12.706
     assert evidence.cell([10.0, 12.0]) == "11.0 [-1.7, 23.7]"
     assert evidence.cell([10.0], signed=True) == "+10.0"
-    assert [evidence.verdict(found) for found in ([9.0, 10.0, 9.5], [-9.0, -10.0, -9.5], [-1.0, 1.0, 0.0], [5.0, 5.1])] == [
+    differences = ([9.0, 10.0, 9.5], [-9.0, -10.0, -9.5], [-1.0, 1.0, 0.0], [5.0, 5.1])
+    assert [evidence.verdict(found) for found in differences] == [
         "holds", "reversed", "not shown", "too few seeds",
     ]  # fmt: skip
 
