@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test e2e lint format clean
+.PHONY: help setup demo test docs e2e lint format clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -20,6 +20,10 @@ demo: setup  ## train a tiny model on this machine: cloning, then AgentEvol with
 test: setup  ## run the test suite without the engine
 	$(BIN)/python -m pytest
 
+docs: setup  ## build the documentation into site/; warnings are errors
+	PYTHONPATH=scripts $(BIN)/zensical build --clean --strict
+	$(BIN)/python scripts/check_site.py site
+
 e2e: setup  ## run the tests that start the real engine (minutes)
 	$(BIN)/python -m pytest -m e2e
 
@@ -33,5 +37,5 @@ format: setup  ## let ruff format and mend what it can
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove .venv and caches; runs/ stays
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -32,6 +32,8 @@ from agentgym_rl.engine import recipes, tiny
 from agentgym_rl.engine.environment import environment
 
 TASKS, SAMPLES = 16, 4
+LAUNCH_S, OVERHEAD = 45.0, 0.1
+"""Targets: at most so many seconds, and at most that share of a step."""
 RECORD = "STEP_OVERHEAD_RECORD"
 
 
@@ -171,6 +173,10 @@ def main() -> None:
         theirs = [value for run in results["stock"] for value in pick(run)]
         ratio = median(mine) / median(theirs)
         print(f"{label:24s} {spread(mine, digits):22s} {spread(theirs, digits):22s} {ratio:.2f}")
+    launch = median(run[0] for run in results["ours"])
+    outside = median(value for run in results["ours"] for value in run[2])
+    for what, found, target in (("launch, s", launch, LAUNCH_S), ("overhead of a step, share", outside, OVERHEAD)):
+        print(f"{what}: {found:.2f} (target <= {target:g}: {'met' if found <= target else 'missed'})")
 
 
 if __name__ == "__main__":

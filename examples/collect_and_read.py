@@ -1,4 +1,7 @@
-"""Collect expert trajectories of TextCraft and read one: what behaviour cloning learns from."""
+"""Collect expert trajectories of TextCraft and read one: what behaviour cloning learns from.
+
+python examples/collect_and_read.py
+"""
 
 import asyncio
 import tempfile

@@ -36,12 +36,12 @@ class Success:
     round: int
     reward: float
     replies: tuple[str, ...]
-    example: Example
+    samples: tuple[Example, ...]
 
     @property
-    def weighted(self) -> Example:
-        """The example with its loss scaled by the reward; the same where the reward is 1."""
-        return weighted(self.example, self.reward)
+    def weighted(self) -> list[Example]:
+        """The samples with their loss scaled by the reward; the same where the reward is 1."""
+        return [weighted(sample, self.reward) for sample in self.samples]
 
 
 class Pool:
@@ -64,13 +64,13 @@ class Pool:
         threshold = self.thresholds.get(episode.env)
         return episode.ending.counts and (episode.success if threshold is None else episode.reward > threshold)
 
-    def add(self, number: int, episodes: Sequence[Episode], examples: Sequence[Example]) -> dict[str, float]:
+    def add(self, number: int, episodes: Sequence[Episode], samples: Sequence[Sequence[Example]]) -> dict[str, float]:
         """Filter the episodes of a round; no two of a task with the same replies are kept, whatever their round.
 
         Args:
             number: of the round.
             episodes: all that counted.
-            examples: their tokens, in the same order.
+            samples: their tokens, in the same order.
 
         Returns:
             Per world ``agentevol/<env>/{explored,kept,new_tasks,tokens,seconds}``, the last over all episodes one after
@@ -90,7 +90,9 @@ class Pool:
             ):
                 seen.add((episode.item_id, replies))
                 count[episode.item_id] += 1
-                kept[index] = Success(episode.env, episode.item_id, number, episode.reward, replies, examples[index])
+                kept[index] = Success(
+                    episode.env, episode.item_id, number, episode.reward, replies, tuple(samples[index])
+                )
         self.successes = [*before, *(kept[index] for index in sorted(kept))]
         solved = {episode.item_id: episode.env for episode in episodes if self.succeeded(episode)}
         metrics: dict[str, float] = {"agentevol/kept": len(kept), "agentevol/pool": len(self.successes)}
@@ -119,5 +121,12 @@ class Pool:
         head, *rows = state
         self.solved = set(head["solved"])
         self.successes = [
-            Success(**{**row, "replies": tuple(row["replies"]), "example": Example(**row["example"])}) for row in rows
+            Success(
+                **{
+                    **row,
+                    "replies": tuple(row["replies"]),
+                    "samples": tuple(Example(**sample) for sample in row["samples"]),
+                }
+            )
+            for row in rows
         ]

@@ -29,8 +29,8 @@ from typing import Any
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.rollout.supervised import Example
 
-Played = tuple[Episode, Example | None]
-"""An episode and its tokens; ``None`` where it does not count, or was played without tokens."""
+Played = tuple[Episode, Sequence[Example]]
+"""An episode and its samples; none where it does not count, or was played without tokens."""
 
 
 @dataclass(kw_only=True)
@@ -123,9 +123,11 @@ class Branch:
         Raises:
             ValueError: the source was played without tokens.
         """
-        episode, example = self.source
-        if example is None:
-            raise ValueError(f"{self.item_id} cannot be branched from: its episode has no tokens")
+        episode, samples = self.source
+        if len(samples) != 1:
+            what = "was folded" if samples else "has no tokens"
+            raise ValueError(f"{self.item_id} cannot be branched from: its episode {what}")
+        (example,) = samples
         prefix = []
         for turn in episode.turns[: self.turns]:
             span = range(*(episode.prompt_tokens + end for end in turn.tokens))
@@ -266,10 +268,10 @@ def follows(branch: Branch, played: Played) -> bool:
     messages = source.start + 2 * branch.turns
     if episode.messages[:messages] != source.messages[:messages]:
         return False
-    if tokens is None or own is None:
-        return tokens is own
+    if not tokens or not own:
+        return not tokens and not own
     shared = source.prompt_tokens + source.turns[branch.turns].tokens[0]
-    return own.input_ids[:shared] == tokens.input_ids[:shared]
+    return own[0].input_ids[:shared] == tokens[0].input_ids[:shared]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -335,7 +337,7 @@ def search(
             result.failed += not played[0].ending.counts
             if not trees[branch.item_id].learn(branch, played):
                 result.dropped += 1
-                result.played.append((played[0], None))
+                result.played.append((played[0], ()))
                 continue
             result.played.append(played)
             if played[0].success:
@@ -347,9 +349,9 @@ def search(
 def unsolved(samples: Sequence[Played], replayable: Collection[str]) -> dict[str, list[Played]]:
     """Samples by task, of tasks that can be replayed and that none of them solved, in an order of their own."""
     groups: dict[str, list[Played]] = {}
-    for episode, example in samples:
+    for episode, tokens in samples:
         if episode.env in replayable and episode.ending.counts and episode.turns:
-            groups.setdefault(episode.item_id, []).append((episode, example))
+            groups.setdefault(episode.item_id, []).append((episode, tokens))
     return {
         item_id: sorted(own, key=lambda played: [turn.response for turn in played[0].turns])
         for item_id, own in groups.items()

@@ -8,7 +8,24 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from agentgym_rl.cli import check, collect, compare, convert, envs, expand, play, serve, tasks, train
+from agentgym_rl.cli import (
+    check,
+    collect,
+    compare,
+    convert,
+    envs,
+    episodes,
+    expand,
+    export,
+    play,
+    serve,
+    sync,
+    tasks,
+    timeline,
+    train,
+    view,
+)
+from agentgym_rl.cli import eval as evaluation
 from agentgym_rl.envs.core import EnvError
 
 
@@ -40,7 +57,13 @@ app.command("collect")(collect.command)
 app.command("expand")(expand.command)
 app.command("convert")(convert.command)
 app.command("train")(train.command)
+app.command("eval")(evaluation.command)
+app.command("export")(export.command)
 app.command("compare")(compare.command)
+app.command("sync")(sync.command)
+app.command("timeline")(timeline.command)
+app.command("episodes")(episodes.command)
+app.command("view")(view.command)
 app.command("serve")(serve.command)
 
 

@@ -2,4 +2,5 @@
 
 from agentgym_rl.cli import main
 
-main()
+if __name__ == "__main__":  # not in the processes that vLLM spawns
+    main()

@@ -50,6 +50,10 @@ def command(
     per_task: Annotated[
         int | None, typer.Option("--per-task", help="Keep at most this many distinct ones of a task, shortest first.")
     ] = None,
+    episodes: Annotated[
+        Path | None,
+        typer.Option("--episodes", metavar="FILE.parquet", help="Write every episode, kept or not, for `view`, too."),
+    ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", help="Episodes played at the same time.")] = 1,
     temperature: Annotated[float, typer.Option("--temperature", min=0, help="Of a model's sampling; 0 is greedy.")] = 1,
     turn_tokens: Annotated[int, typer.Option("--turn-tokens", help="Most tokens of a model's reply.")] = 512,
@@ -74,7 +78,7 @@ def command(
     rules: Any = {"style": style, "action_format": action_format, "max_turns": max_turns}
     player = _player(policy, RolloutSettings(**rules, turn_tokens=turn_tokens), temperature, seed)
     arguments: Any = {**rules, "policy": player or policy, "keep": keep, "samples": samples, "per_task": per_task}
-    arguments["place"] = place(host, address, token_env)
+    arguments |= {"place": place(host, address, token_env), "episodes": episodes}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     usage = player.usage if player else None
     try:

@@ -22,6 +22,12 @@ def command(
     decoding: Annotated[str, typer.Option(help="Which evaluations: sampled or greedy.")] = "sampled",
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all numbers as CSV.")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one page with tables and curves.")] = None,
+    episodes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Link runs on the page to DIR/<run folder>/index.html, as `view --html` writes."
+        ),
+    ] = None,
     png: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the learning curves as a picture.")] = None,
 ) -> None:
     """Put runs of any algorithms and seeds beside each other: success, paired differences, cost, curves.
@@ -35,23 +41,27 @@ def command(
         from agentgym_rl.eval.compare_tables import tables, write_csv
         from agentgym_rl.eval.runs import find, read
 
-        if html or png:
+        if html:
+            from agentgym_rl.eval.compare_page import links, write_page
+        if png:
             from agentgym_rl.eval.compare_curves import write_png
-            from agentgym_rl.eval.compare_page import write_page
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"comparing needs the package {error.name!r}; install it with: pip install 'agentgym-rl[train]'"
         ) from error
 
+    if episodes is not None and html is None:
+        raise ValueError("--episodes links the page to episodes and needs --html")
     folders, unfinished = find(runs)
     comparison = compare([read(folder) for folder in folders], decoding, baseline)
+    link = links(comparison, episodes, html.parent) if html and episodes else None
     console = Console(width=None if sys.stdout.isatty() else 200)
     for table in tables(comparison):
         console.print(table)
     for folder in unfinished:
         console.print(f"left out, not finished: {folder}", highlight=False, soft_wrap=True, markup=False)
     written = [write_csv(comparison, csv)] if csv else []
-    written += [write_page(comparison, html)] if html else []
+    written += [write_page(comparison, html, link)] if html else []
     written += write_png(comparison, png) if png else []
     for file in written:
         console.print(f"written: {file}", highlight=False, soft_wrap=True, markup=False)

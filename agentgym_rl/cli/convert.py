@@ -23,7 +23,7 @@ def command(
     source: Annotated[
         str,
         typer.Argument(
-            help="AgentTraj JSON, AgentGym's inference output or a run's episodes (.jsonl.zst); on the hub "
+            help="AgentTraj JSON, AgentGym's inference output or a run's episodes (.parquet); on the hub "
             "<owner>/<data set>:<file>."
         ),
     ],

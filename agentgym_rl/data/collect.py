@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from agentgym_rl.data import agenttraj, convert
+from agentgym_rl.data import agenttraj, convert, episode_store
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.panels import digest, sample
@@ -58,6 +58,7 @@ async def collect(
     per_task: int | None = None,
     concurrency: int = 1,
     place: Opener | None = None,
+    episodes: str | Path | None = None,
 ) -> Summary:
     """Play each task and write the kept trajectories to ``out`` as AgentTraj JSON.
 
@@ -73,6 +74,7 @@ async def collect(
         per_task: keep at most this many distinct trajectories of a task, the shortest first; None keeps every one.
         concurrency: episodes played at the same time, each in a session of its own.
         place: where the world runs; None is this process.
+        episodes: a ``.parquet`` file for every episode, kept or not (:mod:`agentgym_rl.data.episode_store`).
 
     Raises:
         ValueError: an argument is out of range, or the journal beside ``out`` belongs to other settings.
@@ -86,6 +88,8 @@ async def collect(
     for name, value in at_least_1.items():
         if value is not None and value < 1:
             raise ValueError(f"{name} is {value}; give at least 1")
+    if episodes is not None:
+        episode_store.check(episodes)
     out = Path(out)
     rules = RolloutSettings(style=style, action_format=action_format, max_turns=max_turns)
     scripted = {"oracle": oracle(rules), "random": chance(rules, seed)}
@@ -106,6 +110,7 @@ async def collect(
             "samples": samples,
             "max_turns": world.spec.max_turns if max_turns is None else max_turns,
             "panel": digest(world, tasks),
+            **({} if episodes is None else {"episodes": True}),
         }
         jobs = [(task, number) for task in tasks for number in range(samples)]
         with Partial(out, settings) as played:
@@ -115,7 +120,12 @@ async def collect(
                 for task, number in waiting:
                     if progress:
                         progress(len(played.rows), len(jobs))
-                    played.add(_key(task, number), _record(task, await player.play(session, task, number)))
+                    episode = await player.play(session, task, number)
+                    record = _record(task, episode)
+                    if episodes is not None and episode is not None:
+                        episode.seed, episode.tags = seed, {"split": split, "policy": player.name, "sample": number}
+                        record["episode"] = episode.to_dict()
+                    played.add(_key(task, number), record)
 
             await _all(work(session) for session in sessions)
         if progress:
@@ -125,6 +135,9 @@ async def collect(
             await session.close()
         await place.close()
     records = [played.rows[_key(*job)] for job in jobs]
+    if episodes is not None:
+        stored = [Episode.from_dict(record["episode"]) for record in records if "episode" in record]
+        episode_store.write(episodes, stored)
     found = [
         convert.Record(agenttraj.decode(record["trajectory"]), record["reward"], record["success"])
         for record in records

@@ -32,9 +32,17 @@ class Reply:
 
     text: str
     span: tuple[int, int] = (0, 0)
-    """Span [start, end) in the response tokens."""
+    """Span [start, end) in the response tokens of its sample."""
+    sample: int = 0
+    """Number of the sample it is part of; more than 0 once the conversation was folded."""
+    notes: str = ""
+    """What the model noted when the conversation was folded just before it."""
     log_prob: float | None = None
     aborted: bool = False
+    pieces: Sequence[str] = ()
+    """Text of each of its tokens; empty where tokens are not known."""
+    log_probs: Sequence[float] = ()
+    """Log-probability of each of its tokens when it was sampled, in nats; empty where they are not known."""
     calls: int = 1
     """Replies the model generated to come to this one: 0 where it was replayed."""
 

@@ -45,13 +45,27 @@ class Turn:
     reward: float
     invalid: bool
     tokens: tuple[int, int] = (0, 0)
-    """Span [start, end) of the reply in the response tokens."""
+    """Span [start, end) of the reply in the response tokens of its sample."""
+    sample: int = 0
+    """Number of the sample the reply is part of: 0 until the conversation is folded for the first time."""
+    notes: str = ""
+    """What the model noted when the conversation was folded just before this turn (``rollout.context=summary``)."""
     log_prob: float | None = None
     """Sum of the sampled tokens' log-probabilities, in nats."""
     calls: int = 1
     """Replies the model generated for this turn: 0 where it was replayed, more than 1 where it was asked again."""
+    pieces: list[str] = field(default_factory=list)
+    """Text of each token the model wrote; empty where tokens are not known."""
+    log_probs: list[float] = field(default_factory=list)
+    """Log-probability of each of them, in nats; empty for a replayed turn."""
+    began_s: float = 0.0
+    """When the reply was asked for, in seconds since ``Episode.began``."""
     model_s: float = 0.0
+    """Seconds until the reply was there."""
+    parse_s: float = 0.0
+    """Seconds spent on reading the action from it."""
     world_s: float = 0.0
+    """Seconds the world took."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,10 +83,16 @@ class Episode:
     model_step: int = 0
     """The global step of the weights that played it."""
     messages: list[dict[str, str]] = field(default_factory=list)
-    """The conversation the model saw and wrote, without the observation that ended it."""
+    """The whole conversation, without the observation that ended it; what the model saw of it unless it was folded."""
     turns: list[Turn] = field(default_factory=list)
     prompt_tokens: int = 0
+    """Tokens before the first reply, summed over samples."""
     response_tokens: int = 0
+    """Tokens from the first reply on, summed over samples."""
+    began: float = 0.0
+    """When its last attempt began, in seconds since 1970."""
+    reset_s: float = 0.0
+    """Seconds the world took for its first observation."""
     attempts: int = 1
     error: str | None = None
     """What the infrastructure said, for endings that do not count."""
@@ -89,6 +109,11 @@ class Episode:
         """Number of messages before the first turn's reply; what a conversation opens with may hold replies too."""
         replies = [at for at, message in enumerate(self.messages) if message["role"] == "assistant"]
         return replies[-len(self.turns)] if self.turns else len(self.messages)
+
+    @property
+    def samples(self) -> int:
+        """Samples its conversation was learnt from as: 1 unless it was folded."""
+        return 1 + max((turn.sample for turn in self.turns), default=0)
 
     @property
     def calls(self) -> int:

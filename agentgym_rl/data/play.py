@@ -101,7 +101,8 @@ async def attempt(
     limit = turn_limit(world, settings, horizon)
     messages = opening(world.spec, world.style, settings.action_format)
     parse = parse or reader(world.spec, settings.action_format)
-    first, _ = await _timed(world.reset(task), settings.step_seconds, f"reset of {task}")
+    began, clock = time.time(), time.monotonic()
+    first, reset_s = await _timed(world.reset(task), settings.step_seconds, f"reset of {task}")
     if watch:
         watch(None, Step(first, 0.0, terminated=False))
     messages.append({"role": "user", "content": first.text})
@@ -121,8 +122,9 @@ async def attempt(
             raise Aborted(f"the LLM server aborted turn {len(turns) + 1} of {task}")
         messages.append({"role": "assistant", "content": reply.text})
 
+        read = time.monotonic()
         action = parse(reply.text)
-        world_s = 0.0
+        parse_s, world_s = time.monotonic() - read, 0.0
         if isinstance(action, Action):
             what = f"step {action.command!r} of {task}"
             step, world_s = await _timed(world.step(action.command), settings.step_seconds, what)
@@ -141,9 +143,15 @@ async def attempt(
                 reward=step.reward,
                 invalid=invalid,
                 tokens=reply.span,
+                sample=reply.sample,
+                notes=reply.notes,
                 log_prob=reply.log_prob,
+                pieces=list(reply.pieces),
+                log_probs=list(reply.log_probs),
                 calls=reply.calls,
+                began_s=started - clock,
                 model_s=model_s,
+                parse_s=parse_s,
                 world_s=world_s,
             )
         )
@@ -170,6 +178,8 @@ async def attempt(
         horizon=limit,
         messages=messages,
         turns=turns,
+        began=began,
+        reset_s=reset_s,
         prompt_tokens=conversation.prompt_tokens,
         response_tokens=conversation.response_tokens,
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal, get_args
 
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import Style
+
+Context = Literal["full", "window", "summary"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,13 @@ class RolloutSettings:
     """Turn limit; ``None`` takes each world's own."""
     turn_tokens: int = 512
     """Most tokens of one reply."""
+    context: Context = "full"
+    """What the model sees of a conversation that grows too long: ``full`` ends the episode; ``window`` goes on with the
+    last turns; ``summary`` also with notes that the model writes before."""
+    keep_turns: int = 2
+    """Turns that a folded conversation still shows (window, summary)."""
+    notes_tokens: int = 128
+    """Most tokens of the model's notes (summary)."""
     invalid_limit: int | None = None
     """End an episode after this many invalid actions in a row; ``None`` never does."""
     step_seconds: float = 60.0
@@ -31,7 +40,9 @@ class RolloutSettings:
     """Further attempts at an episode whose infrastructure failed."""
 
     def __post_init__(self) -> None:
-        for name in ("turn_tokens", "step_seconds", "episode_seconds"):
+        if self.context not in get_args(Context):
+            raise ValueError(f"rollout.context={self.context!r} is unknown; choose {', '.join(get_args(Context))}")
+        for name in ("turn_tokens", "keep_turns", "notes_tokens", "step_seconds", "episode_seconds"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"rollout.{name} must be greater than 0, got {getattr(self, name)}")
         for name in ("max_turns", "invalid_limit"):

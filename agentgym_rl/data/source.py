@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.data import episode_schema
 from agentgym_rl.data.files import read_jsonl
 from agentgym_rl.envs.core import MissingExtra
 
@@ -20,7 +21,7 @@ def is_source(name: str) -> bool:
 
 
 def rows(source: str | Path) -> list[Any]:
-    """The entries of a JSON list, of JSON lines (compressed, too) or of a parquet file.
+    """The entries of a JSON list, of JSON lines (compressed, too) or of a parquet file; of a file of episodes these.
 
     Args:
         source: a path, or ``<owner>/<data set>:<file>`` on the hub, such as
@@ -65,7 +66,7 @@ def _compressed(path: Path) -> list[Any]:
         raise MissingExtra(f"{path} needs zstandard; install it with: pip install 'agentgym-rl[data]'") from error
     try:
         text = ZstdDecompressor().decompress(path.read_bytes()).decode()
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
     except (ZstdError, json.JSONDecodeError) as error:
         raise ValueError(f"{path}: not compressed JSON lines ({error})") from error
 
@@ -77,9 +78,12 @@ def _parquet(path: Path) -> list[Any]:
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{path} needs pyarrow; install it with: pip install 'agentgym-rl[data]'") from error
     try:
-        found: list[Any] = read_table(path).to_pylist()
+        table = read_table(path)
     except ArrowInvalid as error:
         raise ValueError(f"{path}: not a parquet file ({error})") from error
+    if episode_schema.version(table.schema.metadata, path) is not None:
+        return [json.loads(text) for text in table.column("episode").to_pylist()]
+    found: list[Any] = table.to_pylist()
     return found
 
 

@@ -23,6 +23,7 @@ from agentgym_rl.algorithms.groups import lone
 from agentgym_rl.algorithms.turn_gae import turn_gae
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.buffer import NothingToLearn
+from agentgym_rl.engine.keys import extra_fields, prompt_of, sample_of, session_of
 
 VALUE_MASK = "value_mask"
 """Field of the rows: 1 where the critic learns."""
@@ -54,36 +55,47 @@ def without_lone(batch: KVBatchMeta) -> KVBatchMeta:
     Raises:
         NothingToLearn: none is left.
     """
-    alone = {batch.keys[index] for index in lone([prompt_of(key) for key in batch.keys])}
-    if not alone:
+    sessions = list(dict.fromkeys(session_of(key) for key in batch.keys))
+    sent_away = {sessions[index] for index in lone([prompt_of(session) for session in sessions])}
+    if not sent_away:
         return batch
-    if len(alone) == len(batch.keys):
+    if len(sent_away) == len(sessions):
         raise NothingToLearn(
-            f"each of the {len(alone)} episodes of this step is the only one of its task that counts; "
+            f"each of the {len(sent_away)} episodes of this step is the only one of its task that counts; "
             "set algorithm.samples to 2 or more"
         )
+    alone = {key for key in batch.keys if session_of(key) in sent_away}
     tq.kv_clear(keys=sorted(alone), partition_id=batch.partition_id)
     return batch.select_keys([key for key in batch.keys if key not in alone])
 
 
-def prompt_of(key: str) -> str:
-    """The uid of a row's prompt; a key is ``<uid>_<session>_<output>``."""
-    return key.rsplit("_", 2)[0]
+def of_episodes(batch: KVBatchMeta) -> KVBatchMeta:
+    """One row an episode: the last sample of each."""
+    last = {session_of(key): key for key in sorted(batch.keys, key=sample_of)}
+    return batch.select_keys([key for key in batch.keys if last[session_of(key)] == key])
+
+
+def broadcast(batch: KVBatchMeta) -> None:
+    """Give every row the advantage of its episode's last sample, which is the same on all of its tokens."""
+    data = tq.kv_batch_get(
+        keys=batch.keys, partition_id=batch.partition_id, select_fields=["advantages", "returns", "response_mask"]
+    )
+    mask, advantages = _padded(data, "response_mask"), _padded(data, "advantages")
+    last = {session_of(key): row for row, key in sorted(enumerate(batch.keys), key=lambda one: sample_of(one[1]))}
+    first = mask.argmax(1)
+    own = torch.stack([advantages[row := last[session_of(key)], first[row]] for key in batch.keys])
+    spread = own.unsqueeze(1) * mask
+    _write(batch, data, advantages=spread, returns=spread)
 
 
 def add_steps(batch: KVBatchMeta, *, weight: float, gamma: float, by_std: bool) -> dict[str, float]:
     """Add GiGPO's step-level advantages to those in the rows; returns metrics."""
-    data, mask, episodes = _rows(batch, "advantages")
-    groups = [prompt_of(key) for key in batch.keys]
-    real = [index for index, episode in enumerate(episodes) if episode is not None]
-    played = [episode for episode in episodes if episode is not None]
-    played_groups = [groups[index] for index in real]
-    of_turns: list[list[float]] = [[] for _ in episodes]
-    for index, own in zip(real, step_advantages(played, played_groups, gamma=gamma, by_std=by_std), strict=True):
-        of_turns[index] = own
-    steps = over_tokens(of_turns, episodes, mask)
+    data, mask, rows = _rows(batch, "advantages")
+    played, groups = list(rows.episodes.values()), [prompt_of(session) for session in rows.episodes]
+    found = step_advantages(played, groups, gamma=gamma, by_std=by_std)
+    steps = over_tokens(dict(zip(rows.episodes, found, strict=True)), rows, mask)
     _write(batch, data, advantages=_padded(data, "advantages") + weight * steps)
-    size = Counter(anchor for own in anchors(played, played_groups) for anchor in own)
+    size = Counter(anchor for own in anchors(played, groups) for anchor in own)
     shared = [count for count in size.values() if count > 1]
     return {
         "gigpo/step_groups": float(len(shared)),
@@ -97,19 +109,20 @@ def by_turn(batch: KVBatchMeta, *, gamma: float, lam: float) -> None:
 
     All three are constant over the tokens of a turn; the critic learns at the first token of each.
     """
-    data, mask, episodes = _rows(batch, "values", "advantages", "returns")
+    data, mask, rows = _rows(batch, "values", "advantages", "returns")
     values = _padded(data, "values")
-    of_turns: list[list[list[float]]] = [[], [], []]  # advantages, returns, values; each rows x turns
+    of_turns: list[dict[str, list[float]]] = [{}, {}, {}]  # advantages, returns, values
     first = torch.zeros_like(mask)
-    for row, episode in enumerate(episodes):
-        turns = [] if episode is None else episode.turns
-        starts = [turn.tokens[0] for turn in turns]
-        own = [float(values[row, start]) for start in starts]
-        advantages, returns = turn_gae([turn.reward for turn in turns], own, gamma=gamma, lam=lam)
+    row_of = {place: row for row, place in enumerate(rows.places)}
+    for session, episode in rows.episodes.items():
+        starts = [(row_of[session, turn.sample], turn.tokens[0]) for turn in episode.turns]
+        own = [float(values[start]) for start in starts]
+        advantages, returns = turn_gae([turn.reward for turn in episode.turns], own, gamma=gamma, lam=lam)
         for kind, numbers in zip(of_turns, (advantages, returns, own), strict=True):
-            kind.append(numbers)
-        first[row, starts] = 1
-    spread = [over_tokens(kind, episodes, mask) for kind in of_turns]
+            kind[session] = numbers
+        for start in starts:
+            first[start] = 1
+    spread = [over_tokens(kind, rows, mask) for kind in of_turns]
     _write(
         batch,
         data,
@@ -135,27 +148,41 @@ def value_places(batch: KVBatchMeta) -> Iterator[None]:
     put({name: data[name] for name in names})
 
 
-def over_tokens(
-    of_turns: Sequence[Sequence[float]], episodes: Sequence[Episode | None], mask: torch.Tensor
-) -> torch.Tensor:
-    """[rows, tokens]: each turn's number on the tokens the model wrote in it, 0 elsewhere."""
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the rows of a batch are of."""
+
+    places: Sequence[tuple[str, int]]
+    """Session and sample of each row."""
+    episodes: Mapping[str, Episode]
+    """By session; verl's padding has none."""
+
+
+def over_tokens(of_turns: Mapping[str, Sequence[float]], rows: Rows, mask: torch.Tensor) -> torch.Tensor:
+    """[rows, tokens]: each turn's number on the tokens the model wrote in it, 0 elsewhere.
+
+    Args:
+        of_turns: numbers of the turns of each session.
+    """
     spread = torch.zeros(mask.shape, dtype=torch.float32)
-    for row, (numbers, episode) in enumerate(zip(of_turns, episodes, strict=True)):
-        for number, turn in zip(numbers, [] if episode is None else episode.turns, strict=True):
-            spread[row, slice(*turn.tokens)] = number
+    row_of = {place: row for row, place in enumerate(rows.places)}
+    for session, numbers in of_turns.items():
+        for number, turn in zip(numbers, rows.episodes[session].turns, strict=True):
+            spread[row_of[session, turn.sample], slice(*turn.tokens)] = number
     return spread * mask
 
 
-def _rows(batch: KVBatchMeta, *fields: str) -> tuple[TensorDict, torch.Tensor, list[Episode | None]]:
-    """Fields and the mask, as stored; the mask padded, [rows, tokens]; the episodes, none for verl's padding."""
+def _rows(batch: KVBatchMeta, *fields: str) -> tuple[TensorDict, torch.Tensor, Rows]:
+    """Fields and the mask, as stored; the mask padded, [rows, tokens]; what the rows are of."""
     names = [*fields, "response_mask", "extra_fields"]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
-    stored = [getattr(value, "data", value) for value in data["extra_fields"]]
-    episodes = [
-        None if tag.get("is_padding", False) else Episode.from_dict(extra["episode"])
-        for tag, extra in zip(batch.tags, stored, strict=True)
-    ]
-    return data, _padded(data, "response_mask"), episodes
+    places = [(session_of(key), sample_of(key)) for key in batch.keys]
+    episodes = {
+        session: Episode.from_dict(fields["episode"])
+        for (session, _), tag, fields in zip(places, batch.tags, extra_fields(data), strict=True)
+        if not tag.get("is_padding", False) and fields["episode"] is not None
+    }
+    return data, _padded(data, "response_mask"), Rows(places, episodes)
 
 
 def _padded(data: TensorDict, field: str) -> torch.Tensor:

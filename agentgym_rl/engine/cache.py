@@ -27,10 +27,10 @@ class ClonedCache:
         kept = json.loads(facts.read_text())
         state = work.state
         weights = self.folder / "checkpoint"
+        state.global_step = work.trainer.global_steps = kept["global_step"]
         work.trainer.restore(weights)
         for row in read_jsonl(self.folder / "metrics.jsonl"):
             work.log.log(row.pop("step"), row)
-        state.global_step = work.trainer.global_steps = kept["global_step"]
         state.wall_s += kept["result"]["wall_s"]
         state.best = kept["best"]
         state.results.append(kept["result"])

@@ -70,6 +70,9 @@ class RolloutConfig:
     style: str = "agentgym"
     action_format: str = "react"
     turn_tokens: int = 512
+    context: str = "full"
+    keep_turns: int = 2
+    notes_tokens: int = 128
     invalid_limit: int | None = None
     step_seconds: float = 60.0
     episode_seconds: float = 1800.0
@@ -118,7 +121,7 @@ class AlgorithmConfig:
     """What is learnt online, and from what."""
 
     name: str = MISSING
-    """bc | agentevol | grpo | ppo | rloo | reinforce_pp | gigpo | dpo."""
+    """bc | agentevol | grpo | ppo | rloo | reinforce_pp | gigpo | dpo; or one of an installed package."""
     steps: int = 0
     """Training steps (for agentevol: rounds of explore, filter, learn)."""
     tasks: int = 32
@@ -134,6 +137,9 @@ class AlgorithmConfig:
     """Coefficient of the KL loss to the reference policy (k3, ``low_var_kl``); 0 loads no reference."""
     entropy: float = 0.0
     clip: float = 0.2
+    importance_cap: float = 2.0
+    """Asynchronous: greatest importance weight of a token, between the weights that played and those that learn
+    (truncated importance sampling); 0 uses no weights."""
     loss_aggregation: str = "token-mean"
     normalise_by_std: bool = True
     """GRPO: divide group advantages by their standard deviation."""
@@ -172,8 +178,20 @@ class EngineConfig:
 
     device: str = "cpu"
     """cpu | cuda."""
+    mode: str = "sync"
+    """sync: play a batch, learn from it. colocate_async: the next batches are played while an earlier one still has
+    stragglers. separate_async: they are played on machines of their own while the workers learn."""
+    ahead: int = 1
+    """Asynchronous: steps whose episodes are under way before their turn."""
+    stragglers: str = "wait"
+    """Asynchronous: wait for the whole batch of a step; ``partial`` takes the tasks that finish first, of any step
+    under way; ``cap`` also drops a task that comes too late, and plays another one."""
+    max_staleness: int = 2
+    """Asynchronous, partial and cap: most updates between the weights a task was begun with and those that learn."""
     workers: int = 1
     """FSDP workers on a node; each pairs with a share of a vLLM replica."""
+    rollout_workers: int = 1
+    """separate_async: workers of vLLM's own on a node."""
     nodes: int = 1
     tensor_parallel: int = 1
     """Workers a vLLM replica spans."""
@@ -245,5 +263,7 @@ class Config:
     engine: EngineConfig = field(default_factory=EngineConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     run: RunConfig = field(default_factory=RunConfig)
+    profile: bool = False
+    """Draw a timeline of each unit's episodes, ``timeline/step<N>.html``; no part of what the run is."""
     verl: dict[str, Any] = field(default_factory=dict)
     """Any key of verl's own ``ppo_trainer`` configuration, set last."""

@@ -55,7 +55,7 @@ def evaluate(work: Work, name: str, role: str | None = None) -> dict[str, dict[s
     state.wall_s += time.monotonic() - begun
     work.folder.write_episodes(f"val_{name}_step{state.global_step:06d}", episodes)
     result: dict[str, dict[str, Any]] = {}
-    metrics: dict[str, float] = {"run/episodes": state.episodes, "run/wall_s": state.wall_s}
+    metrics = state.spent()
     for env, label in chosen:
         for decoding in decodings:
             found = score([one for one in episodes if _played_as(one, env, label, decoding)])
@@ -68,6 +68,7 @@ def evaluate(work: Work, name: str, role: str | None = None) -> dict[str, dict[s
                 f"{prefix}error_rate": found.error_rate,
             }
     work.log.log(state.global_step, {f"stage/{name}": state.unit, **metrics})
+    work.log.log_episodes(state.global_step, episodes)
     return result
 
 

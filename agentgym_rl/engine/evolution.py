@@ -18,7 +18,7 @@ from agentgym_rl.engine.run_folder import Interrupted
 from agentgym_rl.engine.tasks import open_world
 from agentgym_rl.engine.work import Work
 from agentgym_rl.envs import Task
-from agentgym_rl.rollout.supervised import Example, with_observations
+from agentgym_rl.rollout.supervised import with_observations
 
 CHUNK = 32
 """Episodes written to the journal at once."""
@@ -74,8 +74,8 @@ class Evolution:
             played = [journal.played[index] for index in sorted(journal.played)]
         finally:
             journal.close()
-        counted = [(episode, example) for episode, example in played if example is not None]
-        metrics = self.pool.add(number + 1, [one for one, _ in counted], [tokens for _, tokens in counted])
+        counted = [(episode, samples) for episode, samples in played if samples]
+        metrics = self.pool.add(number + 1, [one for one, _ in counted], [samples for _, samples in counted])
         self._write_successes(number + 1, counted)
         state.pool = work.folder.save_pool(state.global_step, self.pool.state_dict())
         work.trainer.rollout_s = time.monotonic() - begun
@@ -126,9 +126,9 @@ class Evolution:
             replayable=self._replayable,
             seed=f"{work.config.seed}:{number}",
         )
-        for episode, example in found.played:
-            if example is None and episode.ending.counts:
-                journal.add((episode, None))  # its replay went another way
+        for episode, samples in found.played:
+            if not samples and episode.ending.counts:
+                journal.add((episode, ()))  # its replay went another way
         return found.metrics()
 
     def _progress(self, number: int, what: str, before: int) -> Callable[[int, int], None]:
@@ -151,7 +151,7 @@ class Evolution:
         if epoch == 0 and (restart or number == 0):
             work.trainer.forget_optimizer(algorithm.lr)
         weight = work.config.bc.observation_weight
-        found = [with_observations(success.weighted, weight) for success in self.pool.successes]
+        found = [with_observations(one, weight) for success in self.pool.successes for one in success.weighted]
         lr = learning_rate(algorithm.lr, epoch, algorithm.epochs)
         work.bar(f"agentevol round {number + 1}: learn", epoch, algorithm.epochs)
         metrics = work.trainer.imitate(
@@ -188,14 +188,14 @@ class Evolution:
 
     # files
 
-    def _write_successes(self, number: int, counted: list[tuple[Episode, Example]]) -> None:
+    def _write_successes(self, number: int, counted: Sequence[Played]) -> None:
         """What the round kept, as AgentTraj JSON that any run can clone (``worlds.<name>.expert_file``)."""
-        kept = {id(success.example) for success in self.pool.of_round(number)}
+        kept = {id(success.samples[0]) for success in self.pool.of_round(number)}
         for env in self.work.config.worlds:
             trajectories = [
                 Trajectory.of(episode.item_id, episode.messages, self._starts[env])
-                for episode, example in counted
-                if episode.env == env and id(example) in kept
+                for episode, samples in counted
+                if episode.env == env and id(samples[0]) in kept
             ]
             if trajectories:
                 agenttraj.write(self.work.folder.path / "successes" / f"{env}_round{number}.json", trajectories)

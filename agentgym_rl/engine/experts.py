@@ -9,9 +9,12 @@ from typing import Any
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.collect import collect
+from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.engine.config import Config
+from agentgym_rl.engine.tasks import open_world, rules
 from agentgym_rl.envs.actions import ActionFormat
-from agentgym_rl.rollout.supervised import Example, encode
+from agentgym_rl.envs.formats import reader
+from agentgym_rl.rollout.supervised import Example, encode, encode_folded
 
 
 def files(config: Config, folder: Path, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Path]:
@@ -50,13 +53,30 @@ def files(config: Config, folder: Path, progress: Callable[[str, int, int], None
     return paths
 
 
-def examples(paths: dict[str, Path], tokenizer: Any, builder: Any, limit: int) -> list[Example]:
-    """The trajectories as supervised examples, world after world.
+def examples(config: Config, paths: dict[str, Path], tokenizer: Any, builder: Any) -> list[Example]:
+    """The trajectories as supervised examples, world after world; folded as the run's own episodes are.
 
     Raises:
-        ContextTooSmall: one takes more than ``limit`` tokens.
+        ContextTooSmall: one takes more tokens than the model's context.
         ValueError: a file is not AgentTraj JSON.
     """
-    return [
-        encode(trajectory, tokenizer, builder, limit) for path in paths.values() for trajectory in agenttraj.read(path)
-    ]
+    model, settings = config.model, RolloutSettings.from_mapping(rules(config))
+    found: list[Example] = []
+    for name, path in paths.items():
+        parse = reader(open_world(config, name).spec, settings.action_format)
+        for trajectory in agenttraj.read(path):
+            if settings.context == "full":
+                found.append(encode(trajectory, tokenizer, builder, model.prompt_tokens + model.response_tokens))
+                continue
+            found += asyncio.run(
+                encode_folded(
+                    trajectory,
+                    tokenizer,
+                    builder,
+                    prompt_limit=model.prompt_tokens,
+                    response_limit=model.response_tokens,
+                    settings=settings,
+                    parse=parse,
+                )
+            )
+    return found

@@ -21,15 +21,15 @@ class Journal:
         write_jsonl(path, rows)
         self.played: dict[int, Played] = {}
         for row in rows:
-            example = None if row["example"] is None else Example(**row["example"])
-            self._keep((Episode.from_dict(row["episode"]), example))
+            samples = [Example(**sample) for sample in row["samples"]]
+            self._keep((Episode.from_dict(row["episode"]), samples))
         self._file = path.open("a", encoding="utf-8", newline="\n")
 
     def add(self, played: Played) -> None:
         """Keep one more."""
-        episode, example = played
-        tokens = None if example is None else asdict(example)
-        append_jsonl(self._file, {"episode": episode.to_dict(), "example": tokens})
+        episode, samples = played
+        tokens = [asdict(sample) for sample in samples]
+        append_jsonl(self._file, {"episode": episode.to_dict(), "samples": tokens})
         self._keep(played)
 
     def close(self, delete: bool = False) -> None:

@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 
 from agentgym_rl.engine.agent_loops import EarlyManager
 from agentgym_rl.engine.config import EngineConfig
+from agentgym_rl.engine.modes import TRAINERS
 from agentgym_rl.engine.trainer import AgentTrainer
 
 
@@ -64,7 +65,7 @@ def _start(config: DictConfig) -> AgentTrainer:
 
     with ThreadPoolExecutor(1, "agent_loops") as pool:
         starting = pool.submit(agent_loops)
-        trainer = AgentTrainer(config=config)
+        trainer = TRAINERS[config.trainer.v1.trainer_mode](config)
         trainer.global_steps = 0
         trainer.init()
         manager = starting.result()

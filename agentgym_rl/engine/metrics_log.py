@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import append_jsonl, read_jsonl, write_jsonl
 from agentgym_rl.engine.config import Config
+from agentgym_rl.eval.episode_rows import COLUMNS, episode_rows
 
 
 class MetricsLog:
-    """One line a step; the same numbers go to W&B under the same names."""
+    """One line a step; the same numbers go to W&B under the same names (docs/wandb.md lists them)."""
 
     def __init__(self, folder: Path, config: Config, config_dict: dict[str, Any], last_step: int) -> None:
         """
@@ -34,13 +38,12 @@ class MetricsLog:
             mode = "online" if os.environ.get("WANDB_API_KEY") else "offline"
         import wandb
 
-        worlds = sorted(config.worlds)
         return wandb.init(
             project=config.logger.project,
             name=config.name,
-            group=config.logger.group or config.name,
+            group=config.logger.group or without_seed(config.name, config.seed),
             job_type=config.algorithm.name,
-            tags=[config.algorithm.name, *worlds, config.curriculum.type, config.mixture.type, f"seed{config.seed}"],
+            tags=tags(config),
             id=f"{config.name}-{config.seed}".replace("/", "-"),
             resume="allow",
             dir=folder,
@@ -55,10 +58,41 @@ class MetricsLog:
         if self.wandb is not None:
             self.wandb.log(metrics, step=step)
 
+    def log_episodes(self, step: int, episodes: Sequence[Episode]) -> None:
+        """Show the episodes of an evaluation in W&B, a table ``val/<panel>/<env>/episodes`` each panel and world."""
+        if self.wandb is None:
+            return
+        import wandb
+
+        shown: dict[str, list[Episode]] = {}
+        for episode in episodes:
+            shown.setdefault(f"val/{episode.tags['panel']}/{episode.env}/episodes", []).append(episode)
+        tables = {
+            name: wandb.Table(columns=list(COLUMNS), data=[list(row) for row in episode_rows(own)])
+            for name, own in shown.items()
+        }
+        self.wandb.log(tables, step=step)
+
     def close(self) -> None:
         self.file.close()
         if self.wandb is not None:
             self.wandb.finish()
+
+
+def tags(config: Config) -> list[str]:
+    """W&B's tags of a run, ``kind:value`` each."""
+    return [
+        f"algorithm:{config.algorithm.name}",
+        *(f"world:{env}" for env in sorted(config.worlds)),
+        f"mixture:{config.mixture.type}",
+        f"curriculum:{config.curriculum.type}",
+        f"seed:{config.seed}",
+    ]
+
+
+def without_seed(name: str, seed: int) -> str:
+    """A run's name without its seed, which runs that differ in nothing else share."""
+    return re.sub(rf"[-_/.]?seed[-_=]?{seed}(?!\d)", "", name).strip("-_/.") or name
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

@@ -9,12 +9,14 @@ from typing import Any
 from agentgym_rl.algorithms import ALGORITHMS
 from agentgym_rl.algorithms.scaling_inter import CurriculumSettings
 from agentgym_rl.data.conversation import ContextTooSmall
+from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.engine.config import Config
 from agentgym_rl.engine.recipes import RecipeError
-from agentgym_rl.engine.tasks import draw, host_of, open_world, training_pool
+from agentgym_rl.engine.tasks import draw, host_of, open_world, rules, training_pool
 from agentgym_rl.envs import Task, hosts
-from agentgym_rl.envs.actions import ActionFormat
+from agentgym_rl.envs.actions import ActionFormat, parse_react
 from agentgym_rl.envs.formats import opening
+from agentgym_rl.rollout.tokens import TokenConversation
 
 SAMPLE = 32
 """Tasks of each world whose first observation is measured against the context."""
@@ -34,8 +36,14 @@ def check_config(config: Config) -> None:
         raise RecipeError("no worlds; choose env=textcraft, env=babyai or env=both")
     if config.engine.device not in ("cpu", "cuda"):
         raise RecipeError(f"engine.device={config.engine.device!r} is unknown; choose cpu or cuda")
+    _check_mode(config)
     if config.algorithm.rounds_ctrl.settings() and config.curriculum != CurriculumSettings():
         raise RecipeError("algorithm.rounds_ctrl and curriculum are both set; they mean the same, give one")
+    if config.rollout.context != "full" and (
+        ALGORITHMS[config.algorithm.name].preferences or config.algorithm.search.calls
+    ):
+        what = "algorithm=dpo" if ALGORITHMS[config.algorithm.name].preferences else "algorithm.search"
+        raise RecipeError(f"{what} needs whole conversations, which rollout.context={config.rollout.context} folds")
     if config.rollout.style not in ("agentgym", "compact"):
         raise RecipeError(f"rollout.style={config.rollout.style!r} is unknown; choose agentgym or compact")
     if config.rollout.action_format not in (formats := [one.value for one in ActionFormat]):
@@ -88,6 +96,32 @@ def check_config(config: Config) -> None:
     if config.algorithm.name == "bc" and config.bc.epochs < 1:
         raise RecipeError("algorithm=bc needs bc.epochs of at least 1")
     _check_batches(config)
+
+
+def _check_mode(config: Config) -> None:
+    engine, algorithm = config.engine, config.algorithm
+    for key, value, known in (
+        ("mode", engine.mode, ("sync", "colocate_async", "separate_async")),
+        ("stragglers", engine.stragglers, ("wait", "partial", "cap")),
+    ):
+        if value not in known:
+            raise RecipeError(f"engine.{key}={value!r} is unknown; choose {', '.join(known)}")
+    if algorithm.importance_cap < 0:
+        raise RecipeError(f"algorithm.importance_cap must not be negative, got {algorithm.importance_cap}")
+    if engine.mode == "sync":
+        return
+    if engine.ahead < 1:
+        raise RecipeError(f"engine.ahead must be at least 1 when engine.mode={engine.mode}, got {engine.ahead}")
+    if engine.max_staleness < engine.ahead:
+        raise RecipeError(
+            f"engine.max_staleness={engine.max_staleness} leaves no time for tasks that are begun "
+            f"engine.ahead={engine.ahead} steps before; it must be at least as large"
+        )
+    if engine.mode == "separate_async" and algorithm.tasks % algorithm.minibatch:
+        raise RecipeError(
+            f"engine.mode=separate_async learns in minibatches as tasks come in: algorithm.minibatch="
+            f"{algorithm.minibatch} must divide algorithm.tasks={algorithm.tasks}"
+        )
 
 
 def _check_batches(config: Config) -> None:
@@ -158,6 +192,22 @@ def check_context(config: Config, builder: Any) -> None:
                 f"{name}: instruction and first observation take up to {longest} tokens, more than "
                 f"model.prompt_tokens={config.model.prompt_tokens}; raise it, or set rollout.style=compact"
             )
+    if config.rollout.context != "full":
+        asyncio.run(_check_notes(config, builder))
+
+
+async def _check_notes(config: Config, builder: Any) -> None:
+    """A reply, the question for notes and the notes must fit into the response."""
+    conversation = TokenConversation(
+        server=None,
+        tokenizer=None,
+        builder=builder,
+        sampling={},
+        prompt_limit=config.model.prompt_tokens,
+        response_limit=config.model.response_tokens,
+        settings=RolloutSettings.from_mapping(rules(config)),
+    )
+    await conversation.start([{"role": "user", "content": "?"}], parse_react)
 
 
 async def _longest(world: Any, tasks: list[Task], builder: Any, action_format: ActionFormat) -> int:

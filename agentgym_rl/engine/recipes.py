@@ -90,10 +90,10 @@ def _spelled_out(override: str) -> list[str]:
 
 
 def identity(config: Config) -> str:
-    """What a run is, as YAML: not whether it may resume, its group in W&B, or where its worlds run."""
+    """What a run is, as YAML: not whether it may resume or is profiled, its group in W&B, or where its worlds run."""
     worlds = {name: replace(world, host={}) for name, world in config.worlds.items()}
     run, logger = replace(config.run, resume=True), replace(config.logger, group=None)
-    return to_yaml(replace(config, run=run, logger=logger, worlds=worlds))
+    return to_yaml(replace(config, run=run, logger=logger, worlds=worlds, profile=False))
 
 
 def to_yaml(config: Config) -> str:

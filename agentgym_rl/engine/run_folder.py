@@ -11,8 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
+from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import read_jsonl, write_jsonl, write_text
 
@@ -68,11 +67,17 @@ class State:
     """Where gated horizons stand."""
     episodes: int = 0
     """Training episodes so far."""
+    tokens: int = 0
+    """Tokens of those episodes, prompts and responses."""
     wall_s: float = 0.0
     stage_wall_s: float = 0.0
     stage_episodes: int = 0
     results: list[dict[str, Any]] = field(default_factory=list)
     """Finished stages, as in ``summary.json``."""
+
+    def spent(self) -> dict[str, float]:
+        """What training has taken so far, as metrics."""
+        return {"run/episodes": self.episodes, "run/tokens": self.tokens, "run/wall_s": self.wall_s}
 
 
 class RunFolder:
@@ -166,19 +171,13 @@ class RunFolder:
         return folder
 
     def write_episodes(self, name: str, episodes: list[Episode]) -> None:
-        """One zstandard-compressed JSON-lines file, ``episodes/<name>.jsonl.zst``."""
-        lines = "".join(json.dumps(episode.to_dict(), ensure_ascii=False) + "\n" for episode in episodes)
-        file = self.path / "episodes" / f"{name}.jsonl.zst"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(".tmp")
-        part.write_bytes(zstandard.ZstdCompressor(level=3).compress(lines.encode()))
-        os.replace(part, file)
+        """One file of the episode store, ``episodes/<name>.parquet``."""
+        episode_store.write(self.path / "episodes" / f"{name}.parquet", episodes)
 
     def read_episodes(self, name: str) -> list[Episode]:
-        """The episodes of one file."""
-        raw = (self.path / "episodes" / f"{name}.jsonl.zst").read_bytes()
-        text = zstandard.ZstdDecompressor().decompress(raw).decode()
-        return [Episode.from_dict(json.loads(line)) for line in text.splitlines()]
+        """The episodes of one file, which an earlier version may have written as ``<name>.jsonl.zst``."""
+        file = self.path / "episodes" / f"{name}.parquet"
+        return episode_store.read(file if file.is_file() else file.with_suffix(".jsonl.zst"))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         write_text(self.path / "summary.json", json.dumps(summary, indent=1) + "\n")

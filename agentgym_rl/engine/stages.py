@@ -14,6 +14,7 @@ from agentgym_rl.engine.evaluation import VALIDATION, evaluate, labels, validati
 from agentgym_rl.engine.evolution import Evolution
 from agentgym_rl.engine.run_folder import Interrupted
 from agentgym_rl.engine.work import Work
+from agentgym_rl.eval import timeline
 from agentgym_rl.eval.score import score
 
 Unit = Callable[[int], tuple[dict[str, float], list[Episode]]]
@@ -47,8 +48,8 @@ class Stages:
             self.work.mixture.load_state_dict(self.state.mixture)
         if self.state.curriculum is not None:
             self.work.curriculum.load_state_dict(self.state.curriculum)
-        self.trainer.restore(self.work.folder.checkpoint(self.state.checkpoint))
         self.trainer.global_steps = self.state.global_step
+        self.trainer.restore(self.work.folder.checkpoint(self.state.checkpoint))
         while self.state.stage < len(names):
             self._stage(names[self.state.stage])
 
@@ -143,10 +144,10 @@ class Stages:
 
     def _reinforce(self, number: int) -> tuple[dict[str, float], list[Episode]]:
         algorithm = self.config.algorithm
-        self.trainer.rows = lambda step: self.work.training_rows(number)
+        self.trainer.rows = lambda wanted, other: self.work.training_rows(wanted, wanted - number, other)
         # verl counts the critic's warm-up from the first step of all
         self.trainer.config.trainer.critic_warmup = self.state.global_step - number + algorithm.critic_warmup
-        metrics, episodes = self.trainer.reinforce(algorithm.lr)
+        metrics, episodes = self.trainer.reinforce(algorithm.lr, number, algorithm.steps)
         self.work.learn(episodes)
         updates = -(-algorithm.tasks // algorithm.minibatch) * algorithm.epochs
         if number < algorithm.critic_warmup:
@@ -158,7 +159,7 @@ class Stages:
         algorithm, step = self.config.algorithm, self.state.global_step
         rows = self.work.training_rows(number)
         played = self.trainer.play(rows, validate=False, progress=self._progress("dpo: play"))
-        counted = [(episode, example) for episode, example in played if example is not None]
+        counted = [(episode, samples[0]) for episode, samples in played if samples]
         metrics = self.trainer.prefer(
             [episode for episode, _ in counted],
             [example for _, example in counted],
@@ -201,12 +202,15 @@ class Stages:
         state = self.state
         state.episodes += len(episodes)
         state.stage_episodes += len(episodes)
+        state.tokens += sum(episode.prompt_tokens + episode.response_tokens for episode in episodes)
         state.wall_s += seconds
-        metrics = {**metrics, "run/episodes": state.episodes, "run/wall_s": state.wall_s}
+        metrics = {**metrics, **state.spent()}
         if episodes:
             metrics |= self.work.mixture.metrics() | episode_metrics([one for one in episodes if not one.prefix_turns])
             metrics["rollout/episodes_per_s"] = len(episodes) / self.trainer.rollout_s
             self.work.folder.write_episodes(f"step{state.global_step:06d}", episodes)
+            if self.config.profile and any(episode.began for episode in episodes):
+                timeline.write(self.work.folder.path, f"step{state.global_step:06d}", episodes)
         self.work.log.log(state.global_step, {f"stage/{name}": state.unit + 1, **metrics})
 
     def _save(self, weights: bool = True) -> None:

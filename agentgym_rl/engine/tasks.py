@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from random import Random
+from typing import Any
 
 from agentgym_rl.algorithms import ALGORITHMS
 from agentgym_rl.algorithms.mixture import Mixture, build
 from agentgym_rl.algorithms.scaling_inter import Curriculum, CurriculumSettings, ScalingInter
 from agentgym_rl.data.panels import Panel, indices_of, sample, select
-from agentgym_rl.engine.config import Config, WorldConfig
+from agentgym_rl.data.settings import RolloutSettings
+from agentgym_rl.engine.config import Config, RolloutConfig, WorldConfig
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.hosts import Host
 
@@ -18,6 +20,12 @@ from agentgym_rl.envs.hosts import Host
 def open_world(config: Config, name: str) -> TextEnv:
     """A world of the run in this process, whatever its host, with its options and the run's wording."""
     return make(name, **{**config.worlds[name].options, "style": config.rollout.style})
+
+
+def rules(config: Config) -> dict[str, Any]:
+    """What the recipe says of :class:`RolloutSettings`."""
+    shared = {field.name for field in fields(RolloutSettings)} & {field.name for field in fields(RolloutConfig)}
+    return {name: getattr(config.rollout, name) for name in sorted(shared)}
 
 
 def host_of(config: Config, name: str) -> Host:

@@ -105,7 +105,7 @@ def _run(
     tokenizer = hf_tokenizer(model)
     builder = continuous_token_builder(model, tokenizer)
     preflight.check_context(config, builder)
-    examples = experts.examples(files, tokenizer, builder, config.model.prompt_tokens + config.model.response_tokens)
+    examples = experts.examples(config, files, tokenizer, builder)
     settings = verl_config(config, model, folder.path)
     validate_config(settings, use_reference_policy=config.algorithm.kl_loss > 0, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)

@@ -15,8 +15,6 @@ import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
 from verl.trainer.ppo.utils import Role
-from verl.trainer.ppo.v1.trainer_base import register_trainer
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.dataset.rl_dataset import collate_fn
@@ -27,8 +25,9 @@ from verl.workers.utils.losses import ppo_loss, sft_loss
 from agentgym_rl.algorithms import dpo
 from agentgym_rl.algorithms.search import Played
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.advantages import Credit, add_steps, by_turn, value_places, without_lone
 from agentgym_rl.engine.buffer import EpisodeBuffer
+from agentgym_rl.engine.credit import CreditTrainer
+from agentgym_rl.engine.keys import sample_of, session_of
 from agentgym_rl.engine.preference import Pair, dpo_loss, episode_log_probs, pair_batch
 from agentgym_rl.engine.supervised import order, to_batch
 from agentgym_rl.engine.worker import AgentWorker
@@ -36,6 +35,9 @@ from agentgym_rl.rollout.supervised import Example, from_rollout
 
 Progress = Callable[[int, int], None]
 """Told of the tasks finished and of all tasks."""
+
+Rows = Callable[[int, int], list[dict[str, Any]]]
+"""The tasks of a step (from 0); its second argument asks for the n-th other draw of them."""
 
 
 LOSSES = {"policy": ppo_loss, "supervised": sft_loss, "preference": dpo_loss}
@@ -46,21 +48,26 @@ def _shifted(progress: Progress, before: int, total: int, done: int, _: int) -> 
     progress(before + done, total)
 
 
-@register_trainer("agentgym")
-class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
-    """One set of Ray workers, weights and vLLM servers for every phase: explore, evaluate, clone, reinforce."""
+class AgentTrainer(CreditTrainer):
+    """One set of Ray workers, weights and vLLM servers for every phase: explore, evaluate, clone, reinforce.
+
+    :mod:`agentgym_rl.engine.modes` says how playing and learning share time and machines.
+    """
 
     replay_buffer: EpisodeBuffer
+    ahead = 0
+    """Steps whose episodes are played while an earlier one is learnt from."""
 
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
-        self.rows: Callable[[int], list[dict[str, Any]]] | None = None
-        """Rows of the training step whose number it is given; set by the run's stages."""
+        self.rows: Rows | None = None
+        """Rows of the algorithm's step whose number it is given; set by the run's stages."""
         self.rollout_s = 0.0
         """How long the last batch of episodes took, in seconds."""
         self.timing_raw: dict[str, float] = {}
         self.curr_step_profile = False
         self._loss: str = "policy"
+        self._number, self._last, self._sent, self._refills = -1, -1, 0, 0
         self._pristine = True
         self._awake = True
         self._critic_base: str | None = None
@@ -69,7 +76,7 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
-        for role in (Role.ActorRollout, Role.ActorRolloutRef):
+        for role in (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy):
             if role in self.role_worker_mapping:
                 self.role_worker_mapping[role] = ray.remote(AgentWorker)
 
@@ -77,9 +84,27 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         """The last thing verl's set-up does. The run restores its own state; here the workers must be ready."""
         self.actor_rollout_wg.ready()
 
-    def _next_train_batch(self, num_prompts: int | None = None) -> Any:
+    def _add_prompts_to_generate(self, num_prompts: int) -> int:
+        """Replace groups that the buffer gave up, in the step that asks."""
         assert self.rows is not None, "a training step needs rows"
-        return self._batch(self.rows(self.global_steps), validate=False)
+        self._refills += 1
+        self._submit(self.rows(self._number, self._refills)[:num_prompts], self.global_steps)
+        return num_prompts
+
+    def prepare_step(self) -> dict[str, Any]:
+        """Send out the step's own batch and those that are to be under way while it is learnt from."""
+        assert self.rows is not None, "a training step needs rows"
+        for number in range(max(self._sent, self._number), min(self._number + self.ahead, self._last) + 1):
+            self._submit(self.rows(number, 0), self.global_steps + number - self._number)
+            self._sent = number + 1
+        return {}
+
+    def _submit(self, rows: Sequence[dict[str, Any]], due: int) -> None:
+        """Have training rows played; ``due`` is the global step that is to learn from them."""
+        batch = self._batch(rows, validate=False)
+        tags = [{"is_prompt": True, "status": "pending", "global_steps": due}] * len(batch)
+        tq.kv_batch_put(keys=list(batch["uid"]), partition_id="train", tags=tags)
+        self.agent_loop_manager.generate_sequences(batch)
 
     # phases
 
@@ -135,18 +160,13 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Wait for ``size`` rows to finish and take their episodes and tokens."""
         sampled, _ = self.replay_buffer.sample(global_steps=self.global_steps, partition_id=partition, batch_size=size)
         episodes = self.replay_buffer.take_episodes()
-        examples: list[Example] = []
-        if sampled.keys:
-            data = tq.kv_batch_get(
-                keys=sampled.keys, partition_id=partition, select_fields=["input_ids", "response_mask"]
-            )
-            examples = [
-                from_rollout(ids.tolist(), mask.tolist())
-                for ids, mask in zip(data["input_ids"].unbind(), data["response_mask"].unbind(), strict=True)
-            ]
-            tq.kv_clear(keys=sampled.keys, partition_id=partition)
-        tokens = iter(examples)
-        return [(episode, next(tokens) if episode.ending.counts else None) for episode in episodes]
+        samples: dict[str, list[Example]] = {session: [] for session in episodes}
+        if keys := sorted(sampled.keys, key=sample_of):
+            data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["input_ids", "response_mask"])
+            for key, ids, mask in zip(keys, data["input_ids"].unbind(), data["response_mask"].unbind(), strict=True):
+                samples[session_of(key)].append(from_rollout(ids.tolist(), mask.tolist()))
+            tq.kv_clear(keys=keys, partition_id=partition)
+        return [(episode, samples[session]) for session, episode in episodes.items()]
 
     def imitate(
         self, examples: Sequence[Example], *, batch: int, lr: float, seed: str, updates: int | None = None
@@ -165,8 +185,16 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
             "supervised/updates": len(chosen) // batch,
         }
 
-    def reinforce(self, lr: float) -> tuple[dict[str, float], list[Episode]]:
-        """One step of the configured estimator on fresh episodes of ``rows(global_steps)``."""
+    def reinforce(self, lr: float, number: int, steps: int) -> tuple[dict[str, float], list[Episode]]:
+        """One step of the configured estimator.
+
+        Args:
+            number: of the step, from 0; its tasks are ``rows(number)``.
+            steps: of the whole stage; nothing is played for later ones.
+        """
+        if number != self._number + 1:
+            self._sent = number  # a stage begins, or goes on after a stop
+        self._number, self._last = number, steps - 1
         self._set_loss("policy")
         self.actor_rollout_wg.set_learning_rate(lr)
         metrics: dict[str, Any] = {}
@@ -177,7 +205,7 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.rollout_s = self.timing_raw["gen"]
         self._compute_metrics(batch, metrics, self.timing_raw, global_steps=self.global_steps, epoch=0)
         tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
-        return {key: float(value) for key, value in metrics.items()}, self.replay_buffer.take_episodes()
+        return {key: float(value) for key, value in metrics.items()}, list(self.replay_buffer.take_episodes().values())
 
     def prefer(
         self,
@@ -278,7 +306,8 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
     def configure(self, config: DictConfig) -> None:
         """Go on with another run's settings on the same workers; :mod:`agentgym_rl.engine.session` says which may."""
         self.config = config
-        self._loss = ""
+        self._minibatch = int(config.actor_rollout_ref.actor.ppo_mini_batch_size)
+        self._number, self._loss = -1, ""
         if self.use_critic:
             assert self._critic_base is not None, "the critic as loaded was not remembered"
             self.critic_wg.load_checkpoint(local_path=self._critic_base)
@@ -290,39 +319,6 @@ class AgentTrainer(PPOTrainerSync):  # type: ignore[misc]
         if self._awake:
             self.checkpoint_manager.sleep_replicas()
             self._awake = False
-
-    @property
-    def _credit(self) -> Credit:
-        return Credit.from_mapping(self.config.trainer.v1.agentgym)
-
-    def _balance_batch(
-        self, batch: Any, metrics: Any, logging_prefix: str = "global_seqlen", keep_minibatch: bool = False
-    ) -> Any:
-        """The first thing verl does with sampled episodes."""
-        if self._credit.grouped:
-            sampled = len(batch)
-            batch = without_lone(batch)
-            metrics["rollout/lone_episodes"] = sampled - len(batch)
-        return super()._balance_batch(batch, metrics, logging_prefix, keep_minibatch)
-
-    def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
-        batch, credit, algorithm = super()._compute_advantage(batch, metrics), self._credit, self.config.algorithm
-        if credit.step_weight:
-            metrics |= add_steps(
-                batch,
-                weight=credit.step_weight,
-                gamma=algorithm.gamma,
-                by_std=algorithm.norm_adv_by_std_in_grpo,
-            )
-        if credit.level == "turn":
-            by_turn(batch, gamma=algorithm.gamma, lam=algorithm.lam)
-        return batch
-
-    def _update_critic(self, batch: Any, metrics: dict[str, Any]) -> Any:
-        if self._credit.level == "token":
-            return super()._update_critic(batch, metrics)
-        with value_places(batch):
-            return super()._update_critic(batch, metrics)
 
     def _reference(self, pairs: Sequence[Pair], size: int) -> torch.Tensor:
         """[pairs, 2]: the present policy's log-probabilities of pairs; ``size`` is a multiple of the workers."""

@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from agentgym_rl.algorithms import ALGORITHMS
 from agentgym_rl.engine.config import Config
 from agentgym_rl.engine.recipes import RecipeError
+from agentgym_rl.engine.tasks import rules
 
 PACKAGE = "agentgym_rl.engine"
 
@@ -33,7 +34,7 @@ def verl_config(config: Config, model_path: str, run_dir: Path) -> DictConfig:
     """
     result = defaults()
     OmegaConf.set_struct(result, False)  # some of verl's keys are optional and absent from its defaults
-    for block in (_common(config, model_path, run_dir), _device(config)):
+    for block in (_common(config, model_path, run_dir), _device(config), _mode(config)):
         for key, value in block.items():
             OmegaConf.update(result, key, value, merge=True)
     OmegaConf.set_struct(result, True)
@@ -72,15 +73,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "data.max_response_length": model.response_tokens,
         "data.dataloader_num_workers": 0,
         "data.seed": config.seed,
-        "data.agentgym": {
-            "style": rollout.style,
-            "action_format": rollout.action_format,
-            "turn_tokens": rollout.turn_tokens,
-            "invalid_limit": rollout.invalid_limit,
-            "step_seconds": rollout.step_seconds,
-            "episode_seconds": rollout.episode_seconds,
-            "retries": rollout.retries,
-        },
+        "data.agentgym": rules(config),
         "data.agentgym_worlds": {
             name: {**world.options, "host": world.host} if world.host else world.options
             for name, world in config.worlds.items()
@@ -155,14 +148,12 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "trainer.project_name": config.logger.project,
         "trainer.experiment_name": config.name,
         "trainer.logger": [],
-        "trainer.v1.trainer_mode": "sync",
         "trainer.v1.agentgym": {
             "grouped": kind.grouped,
             "step_weight": algorithm.step_weight if kind.step_level else 0.0,
             "level": algorithm.level if kind.critic else "token",
         },
         "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.buffer",
-        "trainer.v1.sampler.custom_sampler.name": "EpisodeBuffer",
         "reward.num_workers": 0,  # episodes bring their reward
         "transfer_queue.enable": True,
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": engine.nodes,
@@ -175,10 +166,11 @@ def _device(config: Config) -> dict[str, Any]:
         return {"trainer.device": "cuda"}
     model, actor, generation = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     workers = config.engine.workers
+    own = config.engine.rollout_workers if config.engine.mode == "separate_async" else 0
     return {
         "trainer.device": "cpu",
-        "ray_kwargs.ray_init.num_gpus": workers,  # logical: one a worker
-        "ray_kwargs.ray_init.num_cpus": 8 + 4 * workers,  # logical: actors that mostly wait
+        "ray_kwargs.ray_init.num_gpus": workers + own,  # logical: one a worker
+        "ray_kwargs.ray_init.num_cpus": 8 + 4 * (workers + own),  # logical: actors that mostly wait
         f"{model}.use_remove_padding": False,  # needs flash attention
         f"{model}.override_config.attn_implementation": "sdpa",
         f"{model}.enable_gradient_checkpointing": False,
@@ -202,3 +194,36 @@ def _device(config: Config) -> dict[str, Any]:
         if config.engine.tensor_parallel == 1
         else "mp",
     }
+
+
+def _mode(config: Config) -> dict[str, Any]:
+    """How playing and learning share time and machines."""
+    engine, algorithm, generation = config.engine, config.algorithm, "actor_rollout_ref.rollout"
+    settings: dict[str, Any] = {"trainer.v1.trainer_mode": engine.mode}
+    buffer = "trainer.v1.sampler.custom_sampler.name"
+    if engine.mode == "sync":
+        return settings | {buffer: "EpisodeBuffer"}
+    # a task of step s is due in s: verl counts its lateness from there, not from when it was begun
+    late = 1 if engine.stragglers == "wait" else engine.max_staleness - engine.ahead + 1
+    settings |= {
+        buffer: "AsyncEpisodeBuffer",
+        f"trainer.v1.{engine.mode}.num_warmup_batches": engine.ahead,
+        "trainer.v1.sampler.max_off_policy_threshold": late,
+        "trainer.v1.sampler.max_off_policy_strategy": "drop" if engine.stragglers == "cap" else "wait",
+    }
+    if algorithm.importance_cap:
+        settings |= {
+            "algorithm.rollout_correction.rollout_is": "token",
+            "algorithm.rollout_correction.rollout_is_threshold": algorithm.importance_cap,
+        }
+    if engine.mode == "separate_async":
+        settings |= {
+            "actor_rollout_ref.hybrid_engine": False,
+            "trainer.v1.separate_async.parameter_sync_step": max(1, algorithm.tasks // algorithm.minibatch),
+            f"{generation}.nnodes": engine.nodes,
+            f"{generation}.n_gpus_per_node": engine.rollout_workers,
+            f"{generation}.checkpoint_engine.backend": "gloo" if engine.device == "cpu" else "nccl",
+        }
+        if engine.device == "cpu":
+            settings[f"{generation}.checkpoint_engine.custom_backend_module"] = f"{PACKAGE}.platform.gloo_weights"
+    return settings

@@ -18,6 +18,9 @@ from agentgym_rl.engine.trainer import AgentTrainer
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.supervised import Example
 
+OTHER_DRAWS = 1_000_000
+"""Apart from each other, in steps, are the draws of the same step."""
+
 Bar = Callable[[str, int, int], None]
 """Shows progress: what, how many done, of how many."""
 
@@ -42,10 +45,16 @@ class Work:
     stop: Callable[[], bool]
     """Whether the user asked to stop."""
 
-    def training_rows(self, number: int) -> list[dict[str, Any]]:
-        """The tasks of the algorithm's step (from 0), each with its number of episodes."""
+    def training_rows(self, number: int, ahead: int = 0, other: int = 0) -> list[dict[str, Any]]:
+        """The tasks of the algorithm's step (from 0), each with its number of episodes.
+
+        Args:
+            ahead: how many steps the present one is before it.
+            other: asks for the n-th other draw.
+        """
         algorithm = self.config.algorithm
-        draws = self.mixture.draw(self.state.global_step, algorithm.tasks, algorithm.samples)
+        step = self.state.global_step + ahead + OTHER_DRAWS * other
+        draws = self.mixture.draw(step, algorithm.tasks, algorithm.samples)
         return [
             self.training_row(index, number, draw.task, __rollout_n__=draw.samples) for index, draw in enumerate(draws)
         ]

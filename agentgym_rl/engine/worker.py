@@ -8,12 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
 from torch.distributed.tensor import DTensor
+from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.plugin.platform import get_platform
 from verl.single_controller.base.decorator import Dispatch, register
-from verl.workers.engine_workers import ActorRolloutRefWorker
 
 
-class AgentWorker(ActorRolloutRefWorker):  # type: ignore[misc]
+class AgentWorker(DetachActorWorker):  # type: ignore[misc]
     """Runs every stage of a run in the same process, on the same weights."""
 
     _starting: Future[None] | None = None

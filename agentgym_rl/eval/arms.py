@@ -85,7 +85,7 @@ def labels(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Short texts that tell configurations apart by keys in which they differ, as few as do; empty for a single one."""
     if len(configs) == 1:
         return [""]
-    rows = [{"worlds": "+".join(worlds(config)), **config} for config in configs]
+    rows = [{"worlds": "+".join(trained(config)), **config} for config in configs]
     chosen: list[str] = []
     told = 1
     candidates = sorted(differing(rows), key=lambda key: (key != "worlds", not _names(key), key.count("."), key))
@@ -109,6 +109,11 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 def worlds(config: Mapping[str, Any]) -> list[str]:
     """Worlds of a configuration."""
     return sorted({key.split(".")[1] for key in config if key.startswith("worlds.")})
+
+
+def trained(config: Mapping[str, Any]) -> list[str]:
+    """Worlds of a configuration that have a share of the training episodes."""
+    return [env for env in worlds(config) if config.get(f"worlds.{env}.share") != 0]
 
 
 def _check(runs: Sequence[Run]) -> None:

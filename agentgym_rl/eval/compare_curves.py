@@ -1,10 +1,9 @@
-"""The curves of a comparison as a picture: PNG for a file, SVG for a page."""
+"""The curves of a comparison as pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
 from agentgym_rl.eval.compare import Comparison
-from agentgym_rl.eval.learning import Curve, Plot, online, plots, shares
+from agentgym_rl.eval.learning import Curve, Plot, logs, online, plots, shares
 from agentgym_rl.eval.palette import GRID, INK, MUTED, SURFACE, WORLDS, look
 
 MARKERS = "osD^vPX*"
@@ -46,20 +45,9 @@ def write_png(comparison: Comparison, path: Path) -> list[Path]:
     return written
 
 
-def svg(figure: Any) -> str:
-    """A figure as an SVG element whose text is text."""
-    out = StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "agentgym-rl", "text.parse_math": False}):
-        figure.savefig(
-            out, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        )
-    plt.close(figure)
-    return out.getvalue()[out.getvalue().index("<svg") :]
-
-
 def learning_curves(comparison: Comparison) -> Any:
     """Success against training episodes and against minutes, a row a panel; None without any curve."""
-    drawn = plots(comparison)
+    drawn = plots(comparison, logs(comparison))
     if not drawn:
         return None
     with _style():
@@ -96,7 +84,8 @@ def learning_curves(comparison: Comparison) -> Any:
 
 def share_curves(comparison: Comparison) -> Any:
     """Share of training episodes of each world over the steps, a panel an arm; None where no share varies."""
-    drawn = shares(comparison)
+    found = shares(comparison, logs(comparison))
+    drawn = [(arm, curves) for arm, curves in found if any(one.varies for one in curves.values())]
     if not drawn:
         return None
     columns = min(3, len(drawn))

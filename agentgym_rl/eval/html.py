@@ -14,17 +14,24 @@ Child = str | Iterable["Child"] | None
 """What goes into an element: text, markup, nothing, or several of them."""
 
 
+VOID = ("input", "meta")
+"""Elements without content."""
+
+
 def tag(name: str, *children: Child, **attributes: str | int | float | None) -> Markup:
     """An element; plain text is escaped, :class:`Markup` is kept.
 
     Args:
-        attributes: ``class_`` stands for ``class``, other underscores for hyphens; None leaves one out.
+        attributes: an underscore at the end is dropped, so ``class_`` stands for ``class``; other underscores
+            become hyphens, None leaves one out.
     """
     shown = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(str(value), quote=True)}"'
         for key, value in attributes.items()
         if value is not None
     )
+    if name in VOID:
+        return Markup(f"<{name}{shown}>")
     return Markup(f"<{name}{shown}>{join(*children)}</{name}>")
 
 

@@ -12,12 +12,29 @@ from typing import Any
 from agentgym_rl.eval.arms import Arm
 from agentgym_rl.eval.compare import Column, Comparison, stage_before, success
 from agentgym_rl.eval.runs import Run
+from agentgym_rl.eval.tokens import tokens_by_step
 
-Rows = Sequence[Mapping[str, Any]]
-"""The metrics of a run."""
+AXES = ("episodes", "tokens", "minutes", "steps")
+"""What a curve is drawn against."""
 
 ENOUGH = 3
 """Points from which a curve of evaluations is one; two are its ends only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What a run wrote down while it trained."""
+
+    run: Run
+    rows: Sequence[Mapping[str, Any]]
+    """Its metrics."""
+    tokens: Mapping[int, float] | None
+    """Tokens of its training episodes so far, by step; None where they are not known."""
+
+    @classmethod
+    def of(cls, run: Run) -> Log:
+        rows = run.metrics()
+        return cls(run, rows, tokens_by_step(run.folder, rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +43,29 @@ class Curve:
 
     steps: tuple[int, ...]
     episodes: tuple[float, ...]
+    tokens: tuple[float, ...] | None
+    """None where they are not known of all seeds."""
     minutes: tuple[float, ...]
     mean: tuple[float, ...]
     low: tuple[float, ...]
     """Least of the seeds."""
     high: tuple[float, ...]
+    seeds: int
+    """Seeds that have the metric."""
+
+    def along(self, axis: str) -> tuple[float, ...] | None:
+        """x of one of the axes; None where it is not known."""
+        places = {"episodes": self.episodes, "tokens": self.tokens, "minutes": self.minutes, "steps": self.steps}
+        return places[axis]
+
+    @property
+    def varies(self) -> bool:
+        """Whether the mean is not the same at all steps."""
+        return max(self.mean) - min(self.mean) > 1e-6
+
+
+Timeline = tuple[Arm, Mapping[str, Curve]]
+"""An arm and a curve for each of its worlds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +94,17 @@ def online(comparison: Comparison) -> list[Arm]:
     ]
 
 
-def plots(comparison: Comparison) -> list[Plot]:
+def logs(comparison: Comparison) -> dict[Path, Log]:
+    """What the runs with training episodes wrote down, by folder."""
+    return {run.folder: Log.of(run) for arm in online(comparison) for run in arm.runs}
+
+
+def plots(comparison: Comparison, logs: Mapping[Path, Log]) -> list[Plot]:
     """A plot for each panel that is played during training; for a world without one, of its training episodes.
 
     Ends of evaluations only are drawn where there is neither.
     """
     arms = online(comparison)
-    rows = {run.folder: run.metrics() for arm in arms for run in arm.runs}
     panels: dict[str, list[str]] = {}
     for env, label in {panel: None for arm in arms for run in arm.runs for panel in run.digests}:
         panels.setdefault(env, []).append(label)
@@ -76,72 +115,97 @@ def plots(comparison: Comparison) -> list[Plot]:
             Plot(
                 env,
                 label,
-                _curves(arms, rows, f"val/{label}/{env}/{prefix}success"),
+                _curves(arms, logs, f"val/{label}/{env}/{prefix}success"),
                 _controls(comparison, env, label),
             )
             for label in labels
         ]
-        training = Plot(env, None, _curves(arms, rows, f"env/{env}/success"))
+        training = Plot(env, None, _curves(arms, logs, f"env/{env}/success"))
         found += [plot for plot in evaluated if plot.followed] or ([training] if training.followed else evaluated)
     return [plot for plot in found if plot.curves]
 
 
-def shares(comparison: Comparison) -> list[tuple[Arm, dict[str, Curve]]]:
-    """Shares of the worlds over the steps of each arm in which they vary."""
-    found = []
-    for arm in online(comparison):
-        rows = {run.folder: run.metrics() for run in arm.runs}
-        envs = sorted({env for run in arm.runs for env, _ in run.digests})
-        curves = {env: curve(arm, [(run, rows[run.folder]) for run in arm.runs], f"env/{env}/share") for env in envs}
-        drawn = {env: found for env, found in curves.items() if found is not None}
-        if any(max(one.mean) - min(one.mean) > 1e-6 for one in drawn.values()):
-            found.append((arm, drawn))
-    return found
+def shares(comparison: Comparison, logs: Mapping[Path, Log]) -> list[Timeline]:
+    """Shares of the worlds in a step's episodes, of each arm."""
+    return _timelines(comparison, logs, "share")
 
 
-def curve(arm: Arm, runs: Sequence[tuple[Run, Rows]], key: str) -> Curve | None:
+def horizons(comparison: Comparison, logs: Mapping[Path, Log]) -> list[Timeline]:
+    """Turn limits of the worlds' training episodes, of each arm."""
+    return _timelines(comparison, logs, "horizon")
+
+
+def curve(arm: Arm, logs: Sequence[Log], key: str) -> Curve | None:
     """The curve of a metric, from the end of the stage before; None where no run has it."""
-    by_run = [found for found in (_points(run, arm.stage, rows, key) for run, rows in runs) if found]
+    by_run = [found for found in (_points(log, arm.stage, key) for log in logs) if found]
     steps = sorted(set.intersection(*(set(points) for points in by_run))) if by_run else []
     if not steps:
         return None
     at = [[points[step] for points in by_run] for step in steps]
+    tokens = [[one.tokens for one in points if one.tokens is not None] for points in at]
     return Curve(
         steps=tuple(steps),
-        episodes=tuple(mean(one[0] for one in points) for points in at),
-        minutes=tuple(mean(one[1] for one in points) for points in at),
-        mean=tuple(mean(one[2] for one in points) for points in at),
-        low=tuple(min(one[2] for one in points) for points in at),
-        high=tuple(max(one[2] for one in points) for points in at),
+        episodes=tuple(mean(one.episodes for one in points) for points in at),
+        tokens=tuple(map(mean, tokens)) if all(len(known) == len(by_run) for known in tokens) else None,
+        minutes=tuple(mean(one.minutes for one in points) for points in at),
+        mean=tuple(mean(one.value for one in points) for points in at),
+        low=tuple(min(one.value for one in points) for points in at),
+        high=tuple(max(one.value for one in points) for points in at),
+        seeds=len(by_run),
     )
 
 
-def _points(run: Run, stage: str, rows: Rows, key: str) -> dict[int, tuple[float, float, float]]:
-    """(episodes, minutes, value) by step, all counted from where the stage starts.
+@dataclass(frozen=True, slots=True)
+class _Point:
+    episodes: float
+    tokens: float | None
+    minutes: float
+    value: float
 
-    Counted back from the stage's last unit, at which it has spent what the summary says: weights taken from a cache
-    bring the clock of the run that made them. An evaluation stands at the time of the weights it plays.
+
+def _points(log: Log, stage: str, key: str) -> dict[int, _Point]:
+    """Points by step, all counted from where the stage starts.
+
+    Episodes and minutes are counted back from the stage's last unit, at which it has spent what the summary says:
+    weights taken from a cache bring the clock of the run that made them. An evaluation stands at the time of the
+    weights it plays.
     """
-    own = [row for row in rows if f"stage/{stage}" in row]
+    own = [row for row in log.rows if f"stage/{stage}" in row]
     units = {row["step"]: row for row in own if not any(name.startswith("val/") for name in row)}
     if not units:
         return {}
-    before = [row for row in rows if f"stage/{stage_before(run, stage)}" in row][-1:]
+    before = [row for row in log.rows if f"stage/{stage_before(log.run, stage)}" in row][-1:]
     origin = before[0]["step"] if before else 0
-    spent, end = run.stages[stage], units[max(units)]
-    points = {row["step"] - origin: (0.0, 0.0, row[key]) for row in before if key in row}
+    spent, end = log.run.stages[stage], units[max(units)]
+    known = log.tokens is not None
+    points = {row["step"] - origin: _Point(0.0, 0.0 if known else None, 0.0, row[key]) for row in before if key in row}
     for row in own:
         if key in row and row["step"] in units:
             unit = units[row["step"]]
-            episodes = spent["episodes"] - (end["run/episodes"] - unit["run/episodes"])
-            seconds = spent["wall_s"] - (end["run/wall_s"] - unit["run/wall_s"])
-            points[row["step"] - origin] = (max(0.0, episodes), max(0.0, seconds / 60), row[key])
+            points[row["step"] - origin] = _Point(
+                episodes=max(0.0, spent["episodes"] - (end["run/episodes"] - unit["run/episodes"])),
+                tokens=log.tokens.get(row["step"]) if log.tokens is not None else None,
+                minutes=max(0.0, (spent["wall_s"] - (end["run/wall_s"] - unit["run/wall_s"])) / 60),
+                value=row[key],
+            )
     return points
 
 
-def _curves(arms: Sequence[Arm], rows: Mapping[Path, Rows], key: str) -> tuple[tuple[Arm, Curve], ...]:
-    drawn = [(arm, curve(arm, [(run, rows[run.folder]) for run in arm.runs], key)) for arm in arms]
+def _curves(arms: Sequence[Arm], logs: Mapping[Path, Log], key: str) -> tuple[tuple[Arm, Curve], ...]:
+    drawn = [(arm, curve(arm, [logs[run.folder] for run in arm.runs], key)) for arm in arms]
     return tuple((arm, found) for arm, found in drawn if found is not None)
+
+
+def _timelines(comparison: Comparison, logs: Mapping[Path, Log], what: str) -> list[Timeline]:
+    found: list[Timeline] = []
+    for arm in online(comparison):
+        own = [logs[run.folder] for run in arm.runs]
+        envs = sorted({env for run in arm.runs for env, _ in run.digests})
+        curves = {env: curve(arm, own, f"env/{env}/{what}") for env in envs}
+        drawn = {env: one for env, one in curves.items() if one is not None}
+        if drawn:
+            found.append((arm, drawn))
+    return found
 
 
 def _controls(comparison: Comparison, env: str, label: str) -> tuple[tuple[str, float, float], ...]:

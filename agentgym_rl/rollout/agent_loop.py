@@ -13,6 +13,7 @@ from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.hosts import Host
 from agentgym_rl.rollout import hosts
+from agentgym_rl.rollout.folding import Sample
 from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
 NAME = "agentgym"
@@ -26,7 +27,7 @@ DECODING = {"greedy": GREEDY, "sampled": SAMPLED}
 
 
 class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
-    """Plays one episode. A dataset row says which:
+    """Plays one episode, learnt from as one sample or, folded, as several. A dataset row says which:
 
     ``item_id`` (AgentGym's), optional ``horizon`` (turn limit), ``decoding`` (``greedy`` or ``sampled``; verl's
     sampling parameters without it), ``tags`` (copied into the episode), ``branch`` (replies to replay first, and
@@ -35,7 +36,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     ``host`` in there, see :class:`Host`.
     """
 
-    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
         task = Task.parse(row["item_id"])
         options = {"style": settings.style, **((self.data_config.get("agentgym_worlds") or {}).get(task.env) or {})}
@@ -52,7 +53,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
                 sampling=sampling_params if decoding is None else DECODING[decoding],
                 prompt_limit=self.rollout_config.prompt_length,
                 response_limit=self.rollout_config.response_length,
-                turn_tokens=settings.turn_tokens,
+                settings=settings,
                 **_replay(branch) if branch else {},
             ),
             settings,
@@ -61,36 +62,39 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         episode.tags = dict(row.get("tags") or {})
         episode.seed = int(row.get("seed", 0))
         episode.model_step = int(row.get("global_steps", 0))
-        return self._output(episode, conversation)
+        return self._outputs(episode, conversation)
 
-    def _output(self, episode: Episode, conversation: TokenConversation) -> AgentLoopOutput:
-        """An episode that does not count becomes one masked token, so that no sum over it can be anything but zero."""
+    def _outputs(self, episode: Episode, conversation: TokenConversation) -> list[AgentLoopOutput]:
+        """One output a sample; the last one brings the episode.
+
+        An episode that does not count becomes one masked token, so that no sum over it can be anything but zero.
+        """
+        samples, weights = conversation.samples, conversation.weights or {episode.model_step}
         if not episode.ending.counts:
-            eos = [self.tokenizer.eos_token_id]
-            prompt, response, mask, log_probs = eos, eos, [0], [0.0]
-            weights = {episode.model_step}
-        else:
-            prompt, response = conversation.prompt_ids, conversation.response_ids
-            mask, log_probs = conversation.response_mask, conversation.log_probs
-            weights = conversation.weights or {episode.model_step}
-        return AgentLoopOutput(
-            prompt_ids=prompt,
-            response_ids=response,
-            response_mask=mask,
-            response_logprobs=log_probs,
-            reward_score=episode.reward,
-            num_turns=len(episode.turns),
-            metrics=AgentLoopMetrics(
-                generate_sequences=sum(turn.model_s for turn in episode.turns),
-                tool_calls=sum(turn.world_s for turn in episode.turns),
-            ),
-            extra_fields={
-                "episode": episode.to_dict(),
-                "min_global_steps": min(weights),
-                "max_global_steps": max(weights),
-                "reward_extra_info": {"acc": float(episode.success)},
-            },
+            eos = self.tokenizer.eos_token_id
+            samples, weights = [Sample([eos], [eos], [0], [0.0])], {episode.model_step}
+        metrics = AgentLoopMetrics(
+            generate_sequences=sum(turn.model_s for turn in episode.turns),
+            tool_calls=sum(turn.world_s for turn in episode.turns),
         )
+        return [
+            AgentLoopOutput(
+                prompt_ids=sample.prompt_ids,
+                response_ids=sample.response_ids,
+                response_mask=sample.response_mask,
+                response_logprobs=sample.log_probs,
+                reward_score=episode.reward,
+                num_turns=len(episode.turns),
+                metrics=metrics,
+                extra_fields={
+                    "episode": episode.to_dict() if last else None,
+                    "min_global_steps": min(weights),
+                    "max_global_steps": max(weights),
+                    "reward_extra_info": {"acc": float(episode.success)},
+                },
+            )
+            for sample, last in zip(samples, [False] * (len(samples) - 1) + [True], strict=True)
+        ]
 
 
 def _replay(branch: dict[str, Any]) -> dict[str, Any]:

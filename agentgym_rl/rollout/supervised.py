@@ -8,7 +8,11 @@ from typing import Any
 
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.conversation import ContextTooSmall
+from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import Message
+from agentgym_rl.envs.formats import Parse
+from agentgym_rl.rollout.folding import Exchange, Sample, plain_notes
+from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,69 @@ def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> 
             f"model.response_tokens = {limit}"
         )
     return Example(ids, weight)
+
+
+async def encode_folded(
+    trajectory: Trajectory,
+    tokenizer: Any,
+    builder: Any,
+    *,
+    prompt_limit: int,
+    response_limit: int,
+    settings: RolloutSettings,
+    parse: Parse,
+) -> list[Example]:
+    """A trajectory as the samples that a rollout with ``settings.context`` would have made of it.
+
+    Where the rollout's model writes notes, the expert's last commands stand for them.
+
+    Raises:
+        ContextTooSmall: a turn or the instruction does not fit.
+        ValueError: no reply of it is learnt from.
+    """
+    messages: list[Message] = list(trajectory.messages)
+    if True not in trajectory.loss:
+        raise ValueError(f"trajectory {trajectory.item_id} has no reply to learn from")
+    first, end = trajectory.loss.index(True), end_of_turn(tokenizer)
+
+    def tokens(text: str) -> list[int]:
+        return [*tokenizer.encode(text, add_special_tokens=False), end]
+
+    def notes(exchanges: Sequence[Exchange]) -> list[int]:
+        return tokens(plain_notes(exchanges, parse, lambda text: len(tokens(text)) <= settings.notes_tokens))
+
+    replies = [message["content"] for message in messages[first:] if message["role"] == "assistant"]
+    conversation = TokenConversation(
+        server=None,
+        tokenizer=tokenizer,
+        builder=builder,
+        sampling={},
+        prompt_limit=prompt_limit,
+        response_limit=response_limit,
+        settings=settings,
+        prefix=[Forced(tokens(reply), None, 0) for reply in replies],
+        notes=notes,
+    )
+    await conversation.start(messages[:first], parse)
+    for number in range(first, len(messages)):
+        if messages[number]["role"] != "assistant":
+            await conversation.observe(messages[number]["content"])
+            continue
+        reply = await conversation.reply()
+        if reply is None:
+            raise ContextTooSmall(
+                f"trajectory {trajectory.item_id} does not fit: a reply takes more than "
+                f"rollout.turn_tokens={settings.turn_tokens}, or a turn more than model.prompt_tokens={prompt_limit}"
+            )
+        if not trajectory.loss[number]:
+            start, stop = reply.span
+            conversation.samples[reply.sample].response_mask[start:stop] = [0] * (stop - start)
+    return [of_sample(sample) for sample in conversation.samples]
+
+
+def of_sample(sample: Sample) -> Example:
+    """An example of the exact tokens of a sample."""
+    return from_rollout([*sample.prompt_ids, *sample.response_ids], sample.response_mask)
 
 
 def from_rollout(input_ids: Sequence[int], response_mask: Sequence[int]) -> Example:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Any
 from uuid import uuid4
 
 from agentgym_rl.data.conversation import ContextTooSmall, Reply, repeats
+from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
+from agentgym_rl.rollout.folding import ASK, Exchange, Sample, folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,10 @@ class Forced:
 class TokenConversation:
     """A conversation with an LLM server through verl's Continuous Token builder.
 
-    After the episode ``prompt_ids`` holds the tokens before the first reply, ``response_ids`` everything after, and
-    ``response_mask`` and ``log_probs`` run beside it: 1 and the sampled log-probability on the model's tokens, 0 and
-    0.0 on everything else. The response always ends with a token the model generated, because an estimator that
-    multiplies rewards by the mask (GAE, REINFORCE++) would lose a reward placed on an observation.
+    ``samples`` holds the tokens, one sample unless the conversation was folded (:mod:`agentgym_rl.rollout.folding`).
+    Replies have mask 1 and the sampled log-probability, everything else 0 and 0.0. A response always ends with a token
+    the model generated, because an estimator that multiplies rewards by the mask (GAE, REINFORCE++) would lose a
+    reward placed on an observation.
 
     Replayed tokens are the model's own, with mask 1. Their single log-probabilities are not kept beyond the episode
     that sampled them and are NaN, so that nothing can be computed from them unnoticed.
@@ -47,10 +49,11 @@ class TokenConversation:
         sampling: dict[str, Any],
         prompt_limit: int,
         response_limit: int,
-        turn_tokens: int,
+        settings: RolloutSettings,
         prefix: Sequence[Forced] = (),
         avoid: Collection[str] = (),
         resamples: int = 0,
+        notes: Callable[[Sequence[Exchange]], Sequence[int]] | None = None,
     ) -> None:
         """
         Args:
@@ -58,12 +61,13 @@ class TokenConversation:
             tokenizer: turns the sampled tokens into the text the world reads.
             builder: verl's Continuous Token builder.
             sampling: sampling parameters of a request (temperature, top_p, top_k, ...).
-            prompt_limit: most tokens before the first reply.
-            response_limit: most tokens from the first reply on.
-            turn_tokens: most tokens of one reply.
+            prompt_limit: most tokens before the first reply of a sample.
+            response_limit: most tokens of a sample from its first reply on.
+            settings: most tokens of a reply, and what becomes of a conversation that grows too long.
             prefix: replies that are said first, without asking the server.
             avoid: commands that the first reply after the prefix should not have.
             resamples: how often at most the server is asked again for another command.
+            notes: writes the tokens of notes in the model's place.
         """
         self.server = server
         self.tokenizer = tokenizer
@@ -71,40 +75,52 @@ class TokenConversation:
         self.sampling = sampling
         self.prompt_limit = prompt_limit
         self.response_limit = response_limit
-        self.turn_tokens = turn_tokens
+        self.settings = settings
         self.prefix = prefix
         self.avoid = avoid
         self.resamples = resamples
+        self.notes = notes
         self.replies = 0
         self.request_id = uuid4().hex
-        self.messages: list[Message] = []
-        self.prompt_ids: list[int] = []
-        self.response_ids: list[int] = []
-        self.response_mask: list[int] = []
-        self.log_probs: list[float] = []
+        self.samples: list[Sample] = []
         self.weights: set[int] = set()
         """Global steps of the weights that generated the replies."""
+        self._exchanges: list[Exchange] = []
+        self._unfolded: str | None = None
+        """An observation that does not fit into the present sample."""
 
     @property
     def prompt_tokens(self) -> int:
-        return len(self.prompt_ids)
+        return sum(len(sample.prompt_ids) for sample in self.samples)
 
     @property
     def response_tokens(self) -> int:
-        return len(self.response_ids)
+        return sum(len(sample.response_ids) for sample in self.samples)
 
     async def start(self, messages: list[Message], parse: Parse) -> None:
-        self.messages = list(messages)
-        self.parse = parse
-        self.prompt_ids = list(await asyncio.to_thread(self.builder.build_initial_tokens, self.messages))
-        if len(self.prompt_ids) > self.prompt_limit:
+        self.opening, self.messages, self.parse = list(messages), list(messages), parse
+        prompt = await self._prompt(self.messages)
+        if len(prompt) > self.prompt_limit:
             raise ContextTooSmall(
-                f"the instruction and first observation take {len(self.prompt_ids)} tokens but the prompt is limited "
+                f"the instruction and first observation take {len(prompt)} tokens but the prompt is limited "
                 f"to {self.prompt_limit}; raise model.prompt_tokens or choose style=compact"
+            )
+        self.samples = [Sample(prompt)]
+        self._notes_room = await self._room_for_notes()
+        if self.settings.context != "full" and self.settings.turn_tokens + self._notes_room > self.response_limit:
+            raise ContextTooSmall(
+                f"a reply and notes may take {self.settings.turn_tokens + self._notes_room} tokens but the response is "
+                f"limited to {self.response_limit}; raise model.response_tokens or lower rollout.turn_tokens"
             )
 
     async def reply(self) -> Reply | None:
-        room = min(self.turn_tokens, self.response_limit - len(self.response_ids))
+        notes, calls = "", 0
+        if self._unfolded is not None:
+            found = await self._fold(self._unfolded)
+            if found is None or found.aborted:
+                return found
+            notes, calls, self._unfolded = found.text, found.calls, None
+        room = min(self.settings.turn_tokens, self.response_limit - len(self.samples[-1].response_ids))
         if room < 1:
             return None
         if self.replies < len(self.prefix):
@@ -112,52 +128,137 @@ class TokenConversation:
             if len(forced.ids) > room:
                 return None
             self.weights.add(forced.step)
-            return self._say(list(forced.ids), [nan] * len(forced.ids), forced.log_prob, calls=0)
+            return self._say(list(forced.ids), None, forced.log_prob, calls=0, notes=notes)
         again = self.resamples if self.replies == len(self.prefix) else 0
-        calls = 0
-        while True:
-            output = await self.server.generate(
-                request_id=self.request_id,
-                prompt_ids=self.prompt_ids + self.response_ids,
-                sampling_params={**self.sampling, "max_tokens": room, "logprobs": True},
-            )
-            if output.stop_reason in ("aborted", "abort") or not output.token_ids:
+        for tries in range(1, again + 2):
+            output = await self._generate(room)
+            if output is None:
                 return Reply("", aborted=True)
-            calls += 1
-            if calls > again or not repeats(self._text(output.token_ids), self.avoid, self.parse):
+            if tries > again or not repeats(self._text(output.token_ids), self.avoid, self.parse):
                 break
         log_probs = [float(value) for value in output.log_probs]
+        return self._say(list(output.token_ids), log_probs, sum(log_probs), calls=calls + tries, notes=notes)
+
+    async def observe(self, observation: str) -> bool:
+        updated: list[Message] = [*self.messages, {"role": "user", "content": observation}]
+        merged = await self._merge(updated)
+        length = len(merged.token_ids) - len(self.samples[-1].prompt_ids)
+        self._exchanges.append(Exchange(self.messages[-1]["content"], observation))
+        if self.settings.context == "full":
+            if length >= self.response_limit:
+                return False
+        elif length + self.settings.turn_tokens + self._notes_room > self.response_limit:
+            self._unfolded = observation
+            return True
+        self._take(merged, None)
+        self.messages = updated
+        return True
+
+    # folding
+
+    async def _fold(self, observation: str) -> Reply | None:
+        """End the sample and begin the next; the notes it begins with, or None where not even one turn fits."""
+        reply = await self._note() if self.settings.context == "summary" else Reply("", calls=0)
+        if reply.aborted:
+            return reply
+        for keep in range(min(self.settings.keep_turns, len(self._exchanges)), 0, -1):
+            messages = folded(self.opening, self._exchanges, keep, reply.text)
+            prompt = await self._prompt(messages)
+            if len(prompt) <= self.prompt_limit:
+                self.samples.append(Sample(prompt))
+                self.messages = messages
+                return reply
+        return None
+
+    async def _note(self) -> Reply:
+        """Ask for notes at the end of the sample; the notes are learnt from like any reply."""
+        asked: list[Message] = [*self.messages, {"role": "user", "content": ASK}]
+        merged = await self._merge(asked)
+        room = self.response_limit - (len(merged.token_ids) - len(self.samples[-1].prompt_ids))
+        room = min(self.settings.notes_tokens, room)
+        if room < 1:  # the last reply was cut and took the room that was left for notes
+            return Reply("", calls=0)
+        self._take(merged, None)
+        if self.notes is not None:
+            ids, log_probs = list(self.notes(self._exchanges))[-room:], None
+        else:
+            output = await self._generate(room)
+            if output is None:
+                return Reply("", aborted=True)
+            ids, log_probs = list(output.token_ids), [float(value) for value in output.log_probs]
+        self._append(ids, log_probs)
+        return Reply(self._text(ids), calls=int(self.notes is None))
+
+    async def _room_for_notes(self) -> int:
+        """Tokens that asking for notes and the notes themselves may take."""
+        if self.settings.context != "summary":
+            return 0
+        asked: list[Message] = [*self.opening, {"role": "assistant", "content": "."}, {"role": "user", "content": ASK}]
+        asking = len(await self._prompt(asked)) - len(self.samples[0].prompt_ids)
+        return asking + self.settings.notes_tokens
+
+    # tokens
+
+    async def _prompt(self, messages: list[Message]) -> list[int]:
+        return list(await asyncio.to_thread(self.builder.build_initial_tokens, messages))
+
+    async def _merge(self, updated: list[Message]) -> Any:
+        """The present sample with the messages that follow its last reply, as the builder's token edits."""
+        sample = self.samples[-1]
+        return await asyncio.to_thread(
+            self.builder.merge_context_tokens, self.messages, updated, sample.prompt_ids + sample.response_ids
+        )
+
+    async def _generate(self, room: int) -> Any:
+        """The server's output, at most ``room`` tokens; None where it dropped the request."""
+        sample = self.samples[-1]
+        output = await self.server.generate(
+            request_id=self.request_id,
+            prompt_ids=sample.prompt_ids + sample.response_ids,
+            sampling_params={**self.sampling, "max_tokens": room, "logprobs": True},
+        )
+        if output.stop_reason in ("aborted", "abort") or not output.token_ids:
+            return None
         steps = (output.extra_fields.get(key) for key in ("min_global_steps", "global_steps", "max_global_steps"))
         self.weights |= {int(step) for step in steps if step is not None}
-        return self._say(list(output.token_ids), log_probs, sum(log_probs), calls)
+        return output
 
-    def _say(self, ids: list[int], log_probs: list[float], log_prob: float | None, calls: int) -> Reply:
-        start, text = len(self.response_ids), self._text(ids)
-        self._take(self.builder.merge_assistant_tokens(self.prompt_ids + self.response_ids, ids), log_probs)
+    def _say(
+        self, ids: list[int], log_probs: list[float] | None, log_prob: float | None, *, calls: int, notes: str
+    ) -> Reply:
+        start, text = len(self.samples[-1].response_ids), self._text(ids)
+        self._append(ids, log_probs)
         self.replies += 1
         self.messages.append({"role": "assistant", "content": text})
-        return Reply(text, (start, len(self.response_ids)), log_prob, calls=calls)
+        return Reply(
+            text,
+            (start, len(self.samples[-1].response_ids)),
+            sample=len(self.samples) - 1,
+            notes=notes,
+            log_prob=log_prob,
+            pieces=[self._piece(token) for token in ids],
+            log_probs=[round(value, 4) for value in log_probs or ()],
+            calls=calls,
+        )
+
+    def _append(self, ids: list[int], log_probs: list[float] | None) -> None:
+        """Add tokens of the model to the sample; replayed ones have no log-probabilities."""
+        sample = self.samples[-1]
+        merged = self.builder.merge_assistant_tokens(sample.prompt_ids + sample.response_ids, ids)
+        self._take(merged, [nan] * len(ids) if log_probs is None else log_probs)
+
+    def _take(self, merged: Any, log_probs: list[float] | None) -> None:
+        """Adopt the builder's token edits for ids, mask and log-probabilities alike."""
+        sample = self.samples[-1]
+        sample.response_mask, sample.log_probs = self.builder.align_response_metadata(
+            merged, sample.response_mask, sample.log_probs, assistant_logprobs=log_probs
+        )
+        sample.response_ids = list(merged.token_ids[len(sample.prompt_ids) :])
 
     def _text(self, ids: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
 
-    async def observe(self, observation: str) -> bool:
-        updated = [*self.messages, {"role": "user", "content": observation}]
-        merged = await asyncio.to_thread(
-            self.builder.merge_context_tokens, self.messages, updated, self.prompt_ids + self.response_ids
-        )
-        if len(merged.token_ids) - len(self.prompt_ids) >= self.response_limit:
-            return False
-        self._take(merged, None)
-        self.messages = updated
-        return True
-
-    def _take(self, merged: Any, log_probs: list[float] | None) -> None:
-        """Adopt the builder's token edits for ids, mask and log-probabilities alike."""
-        mask, aligned = self.builder.align_response_metadata(
-            merged, self.response_mask, self.log_probs, assistant_logprobs=log_probs
-        )
-        self.response_ids = list(merged.token_ids[len(self.prompt_ids) :])
-        self.response_mask = mask
-        self.log_probs = aligned
+    def _piece(self, token: int) -> str:
+        text: str = self.tokenizer.decode([token])
+        return text

@@ -24,7 +24,7 @@ def episode(item_id, replies, success=True, ending=Ending.TERMINATED, reward=Non
 
 def examples(episodes):
     """One for each episode, told apart by its first token."""
-    return [Example([index, 1, 2], [0.0, 1.0, 1.0]) for index in range(len(episodes))]
+    return [(Example([index, 1, 2], [0.0, 1.0, 1.0]),) for index in range(len(episodes))]
 
 
 def pool(accumulate=True, max_per_task=1, thresholds=None):
@@ -32,7 +32,7 @@ def pool(accumulate=True, max_per_task=1, thresholds=None):
 
 
 def kept(filled):
-    return [success.example.input_ids[0] for success in filled.successes]
+    return [success.samples[0].input_ids[0] for success in filled.successes]
 
 
 def test_successes_shortest_first_no_two_alike():
@@ -96,15 +96,15 @@ def test_rewards_that_are_not_binary_weigh_the_loss():
     played = [episode("a", ["x"], reward=0.25), episode("b", ["x"], reward=1.0)]
     filled = pool()
     filled.add(1, played, examples(played))
-    assert [success.weighted.loss_weight for success in filled.successes] == [[0.0, 0.25, 0.25], [0.0, 1.0, 1.0]]
-    assert [success.example.loss_weight for success in filled.successes] == [[0.0, 1.0, 1.0]] * 2
+    assert [success.weighted[0].loss_weight for success in filled.successes] == [[0.0, 0.25, 0.25], [0.0, 1.0, 1.0]]
+    assert [success.samples[0].loss_weight for success in filled.successes] == [[0.0, 1.0, 1.0]] * 2
 
 
 @pytest.mark.parametrize(("accumulate", "rounds"), [(True, [1, 2]), (False, [2])])
 def test_the_pool_accumulates_or_forgets_and_survives_a_file(accumulate, rounds):
     filled = pool(accumulate)
-    filled.add(1, [episode("a", ["x"])], [Example([7], [0.0])])
-    filled.add(2, [episode("b", ["x"])], [Example([8], [0.0])])
+    filled.add(1, [episode("a", ["x"])], [(Example([7], [0.0]),)])
+    filled.add(2, [episode("b", ["x"])], [(Example([8], [0.0]),)])
     assert [success.round for success in filled.successes] == rounds
     assert filled.solved == {"a", "b"}
     again = pool(accumulate)
@@ -116,17 +116,17 @@ def test_the_pool_accumulates_or_forgets_and_survives_a_file(accumulate, rounds)
 def test_a_trajectory_found_again_is_learnt_once():
     filled = pool()
     for number in (1, 2):
-        filled.add(number, [episode("a", ["x"])], [Example([7], [0.0])])
+        filled.add(number, [episode("a", ["x"])], [(Example([7], [0.0]),)])
     assert len(filled.successes) == 1
     forgetful = pool(accumulate=False)
     for number in (1, 2):
-        forgetful.add(number, [episode("a", ["x"])], [Example([7], [0.0])])
+        forgetful.add(number, [episode("a", ["x"])], [(Example([7], [0.0]),)])
     assert [success.round for success in forgetful.successes] == [2]
 
 
 def test_what_a_round_logs():
     filled = pool()
-    filled.add(1, [episode("a", ["x"])], [Example([7], [0.0])])
+    filled.add(1, [episode("a", ["x"])], [(Example([7], [0.0]),)])
     played = [
         episode("a", ["x", "y"]),
         episode("a", ["x"], success=False),

@@ -77,7 +77,7 @@ def played_by(policy, task, branch=None, world=Corridor):
     episode, _ = asyncio.run(play(world, task, partial(Scripted, policy, *extra), SETTINGS, horizon))
     if branch:
         episode.tags = branch.tags()
-    return episode, None
+    return episode, ()
 
 
 def clumsy(seed, tasks=12, samples=2):
@@ -194,7 +194,7 @@ def test_what_was_tried_often_gives_way_to_what_was_not():
         episode = replace(
             follow[0], turns=[replace(turn, calls=int(at >= branch.turns)) for at, turn in enumerate(follow[0].turns)]
         )
-        assert tree.learn(branch, (episode, None)) or branch.turns == 0
+        assert tree.learn(branch, (episode, ())) or branch.turns == 0
     assert turns[0] == 2
     assert len(set(turns)) > 1
 
@@ -246,18 +246,18 @@ def test_a_replay_is_known_by_its_messages_and_its_tokens():
     (branch,) = tree_of(sample, branches=1).propose(iter([0]))
     assert branch.turns == 2
     episode, _ = played_by(lambda messages: f"Action: {wrong_door(2)}", Task("corridor", 0), branch)
-    assert follows(branch, (episode, None))
+    assert follows(branch, (episode, ()))
     assert not follows(branch, sample)  # nothing of it was replayed
-    assert not follows(branch, (replace(episode, turns=episode.turns[:2]), None))  # it ended in the prefix
+    assert not follows(branch, (replace(episode, turns=episode.turns[:2]), ()))  # it ended in the prefix
     other = [*episode.messages]
     other[2] = {"role": "user", "content": "Room 7."}
-    assert not follows(branch, (replace(episode, messages=other), None))
+    assert not follows(branch, (replace(episode, messages=other), ()))
 
     turns = [replace(turn, tokens=(4 * at, 4 * at + 2)) for at, turn in enumerate(episode.turns)]
-    source = replace(episode, turns=turns, prompt_tokens=3), Example([*range(13)], [0.0] * 13)
+    source = replace(episode, turns=turns, prompt_tokens=3), (Example([*range(13)], [0.0] * 13),)
     branch = replace(branch, source=source)
-    assert follows(branch, (source[0], Example([*range(11), 50, 51], [0.0] * 13)))
-    assert not follows(branch, (source[0], Example([*range(10), 49, 50, 51], [0.0] * 13)))
+    assert follows(branch, (source[0], (Example([*range(11), 50, 51], [0.0] * 13),)))
+    assert not follows(branch, (source[0], (Example([*range(10), 49, 50, 51], [0.0] * 13),)))
 
 
 def test_the_row_of_a_branch_holds_the_tokens_that_were_sampled():
@@ -265,7 +265,7 @@ def test_the_row_of_a_branch_holds_the_tokens_that_were_sampled():
     turns = [replace(turn, tokens=(5 * at, 5 * at + 3), log_prob=-1.0 - at) for at, turn in enumerate(episode.turns)]
     ids = [100, 101, *range(13)]
     mask = [0.0, 0.0] + [float(at % 5 < 2) for at in range(13)]  # the builder closed each reply with a token of its own
-    source = replace(episode, turns=turns, prompt_tokens=2, model_step=4), Example(ids, mask)
+    source = replace(episode, turns=turns, prompt_tokens=2, model_step=4), (Example(ids, mask),)
     (branch,) = tree_of(source, branches=1, resamples=1).propose(iter([6]))
     assert branch.row() == {
         "horizon": 8,
@@ -277,7 +277,7 @@ def test_the_row_of_a_branch_holds_the_tokens_that_were_sampled():
         "tags": {"branch": 6, "prefix_turns": 2},
     }
     with pytest.raises(ValueError, match="corridor_0 cannot be branched from: its episode has no tokens"):
-        replace(branch, source=(episode, None)).row()
+        replace(branch, source=(episode, ())).row()
 
 
 def test_infrastructure_that_fails_is_charged_and_ends():
@@ -293,7 +293,7 @@ def test_infrastructure_that_fails_is_charged_and_ends():
 def test_only_failed_tasks_of_replayable_worlds_are_searched():
     solved, failed = said(*right_doors(1), task=1), said(*right_doors(1)[:1], wrong_door(1, 1), task=1)
     other = said(wrong_door(0, 2), *["knock"] * 7, task=2)
-    error = replace(said(*right_doors(3), task=3)[0], ending=Ending.TIMEOUT, success=False), None
+    error = replace(said(*right_doors(3), task=3)[0], ending=Ending.TIMEOUT, success=False), ()
     assert unsolved([solved, failed, other, error], WORLD) == {"corridor_2": [other]}
     assert unsolved([other], {"textcraft"}) == {}
 
@@ -325,7 +325,7 @@ def test_settings_out_of_range(wrong):
 
 def test_a_dropped_success_loses_its_tokens():
     sample = said(*right_doors()[:2], wrong_door(2))
-    tokens = Example([*range(99)], [0.0] * 99)
+    tokens = (Example([*range(99)], [0.0] * 99),)
     other = replace(
         said(*right_doors())[0],
         turns=[replace(turn, calls=int(at > 1)) for at, turn in enumerate(said(*right_doors())[0].turns)],
@@ -339,7 +339,7 @@ def test_a_dropped_success_loses_its_tokens():
         seed=0,
     )
     assert found.dropped == len(found.played) > 0
-    assert found.solved == [] and {example for _, example in found.played} == {None}
+    assert found.solved == [] and {samples for _, samples in found.played} == {()}
 
 
 def test_branches_of_an_interrupted_search_can_be_samples_of_the_next():

@@ -1,6 +1,8 @@
 """Advantages of turns in a batch's rows; the TransferQueue is a dict."""
 
+from dataclasses import replace
 from statistics import fmean, stdev
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,12 +12,22 @@ import torch
 import transfer_queue as tq
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from agentgym_rl.data.episode import Ending, Episode, Turn
-from agentgym_rl.engine.advantages import Credit, add_steps, by_turn, over_tokens, value_places, without_lone
+from agentgym_rl.engine.advantages import (
+    Credit,
+    Rows,
+    add_steps,
+    broadcast,
+    by_turn,
+    of_episodes,
+    over_tokens,
+    value_places,
+    without_lone,
+)
 from agentgym_rl.engine.buffer import NothingToLearn
-from agentgym_rl.engine.trainer import AgentTrainer
+from agentgym_rl.engine.modes import SyncTrainer
 
 
 def jagged(rows, kind=torch.float32):
@@ -101,13 +113,15 @@ def test_lone_episodes_leave_and_are_cleared(queue):
 
 def test_over_tokens():
     mask = torch.tensor([[1, 1, 0, 1, 0], [1, 0, 1, 1, 1], [0, 0, 0, 0, 0]])
-    spread = over_tokens([[2.0, 3.0], [4.0, 5.0], []], [*EPISODES[:2], None], mask)
+    rows = Rows([("a_0", 0), ("a_1", 0), ("pad_0", 0)], {"a_0": EPISODES[0], "a_1": EPISODES[1]})
+    spread = over_tokens({"a_0": [2.0, 3.0], "a_1": [4.0, 5.0]}, rows, mask)
     assert spread.tolist() == [[2, 2, 0, 3, 0], [4, 0, 5, 5, 5], [0, 0, 0, 0, 0]]
 
 
 def test_a_span_over_tokens_the_model_did_not_write():
     one = episode(["start"], [1.0], [(0, 3)])
-    assert over_tokens([[2.0]], [one], torch.tensor([[1, 1, 0]])).tolist() == [[2, 2, 0]]
+    rows = Rows([("a_0", 0)], {"a_0": one})
+    assert over_tokens({"a_0": [2.0]}, rows, torch.tensor([[1, 1, 0]])).tolist() == [[2, 2, 0]]
 
 
 def test_steps_are_added(queue, batch):
@@ -209,26 +223,39 @@ def trainer(monkeypatch):
         return method
 
     for name in ("_balance_batch", "_compute_advantage", "_update_critic"):
-        monkeypatch.setattr(PPOTrainerSync, name, noted(name))
+        monkeypatch.setattr(PPOTrainer, name, noted(name))
 
     def make(**credit):
-        one = object.__new__(AgentTrainer)
+        one = object.__new__(SyncTrainer)
         settings = {"grouped": False, "step_weight": 0.0, "level": "token", **credit}
-        algorithm = {"gamma": 0.5, "lam": 1.0, "norm_adv_by_std_in_grpo": False}
-        one.config = OmegaConf.create({"trainer": {"v1": {"agentgym": settings}}, "algorithm": algorithm})
+        algorithm = {"gamma": 0.5, "lam": 1.0, "norm_adv_by_std_in_grpo": False, "adv_estimator": "grpo"}
+        one.config = OmegaConf.create(
+            {
+                "trainer": {"v1": {"agentgym": settings}},
+                "algorithm": algorithm,
+                "data": {"train_batch_size": 4},
+                "actor_rollout_ref": {"rollout": {"n": 2}, "actor": {"ppo_mini_batch_size": 2}},
+                "critic": {"ppo_mini_batch_size": 2},
+            }
+        )
+        one.global_steps, one._minibatch, one.parameter_sync_step = 5, 2, 1
+        one.resource_pool_manager = SimpleNamespace(get_n_gpus=lambda: 1)
         return one, called
 
     return make
 
 
 def test_a_grouped_algorithm_is_rid_of_lone_episodes_first(trainer, queue):
-    batch = KVBatchMeta(partition_id="train", keys=["a_0_0", "b_0_0", "a_1_0"], tags=[{}, {}, {}])
+    batch = KVBatchMeta(
+        partition_id="train", keys=["a_0_0", "b_0_0", "a_1_0"], tags=[{"min_global_steps": step} for step in (4, 4, 2)]
+    )
     for grouped, keys, lone in ((True, ["a_0_0", "a_1_0"], 1), (False, ["a_0_0", "b_0_0", "a_1_0"], None)):
         one, called = trainer(grouped=grouped)
         metrics = {}
         assert one._balance_batch(batch, metrics).keys == keys
         assert called.pop()[:2] == ("_balance_batch", keys)
         assert metrics.get("rollout/lone_episodes") == lone
+        assert metrics["rollout/staleness"] == pytest.approx(2 / 3) and metrics["rollout/staleness_max"] == 2
 
 
 def test_step_level_comes_on_top_of_verls_advantages(trainer, queue, batch):
@@ -254,3 +281,72 @@ def test_the_critic_sees_its_places_at_turn_level_only(trainer, queue, batch):
         one._update_critic(batch, {})
         assert called[-1][0] == "_update_critic" and called[-1][2] == mask
         assert rows_of(queue.fields["loss_mask"]) == MASKS
+
+
+# folded episodes
+
+
+@pytest.fixture
+def folded(queue):
+    """The first episode's two turns are in samples of their own."""
+    first, second = EPISODES[0], EPISODES[1]
+    turns = [replace(first.turns[0], tokens=(0, 2)), replace(first.turns[1], tokens=(1, 2), sample=1)]
+    masks = [[1, 1], [0, 1, 1], MASKS[1]]
+    queue.fields = {
+        "response_mask": jagged(masks, torch.int64),
+        "loss_mask": jagged(masks, torch.int64),
+        "advantages": jagged([[0.0, 0.0], [0.0, 2.0, 2.0], [-2.0, 0.0, -2.0, -2.0, -2.0]]),
+        "returns": jagged([[0.0] * 2, [0.0] * 3, [0.0] * 5]),
+        "values": jagged([[0.5, 9.0], [9.0, 0.25, 9.0], [0.1, 9.0, 0.2, 9.0, 9.0]]),
+        "extra_fields": [
+            {"episode": None},
+            {"episode": replace(first, turns=turns).to_dict()},
+            {"episode": second.to_dict()},
+        ],
+    }
+    return KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_1_0"], tags=[{}, {}, {}])
+
+
+def test_one_row_an_episode(queue, folded):
+    assert of_episodes(folded).keys == ["u_0_1", "u_1_0"]
+    assert without_lone(folded) is folded
+    alone = KVBatchMeta(partition_id="train", keys=["a_0_0", "a_0_1", "b_0_0", "b_1_0"], tags=[{}] * 4)
+    assert without_lone(alone).keys == ["b_0_0", "b_1_0"]  # two samples are no group
+
+
+def test_all_samples_get_their_episodes_advantage(queue, folded):
+    broadcast(folded)
+    expected = [[2, 2], [0, 2, 2], [-2, 0, -2, -2, -2]]
+    assert rows_of(queue.fields["advantages"]) == expected == rows_of(queue.fields["returns"])
+
+
+def test_steps_of_folded_episodes_stand_in_their_samples(queue, folded):
+    add_steps(folded, weight=2.0, gamma=0.5, by_std=False)
+    assert rows_of(queue.fields["advantages"]) == [
+        pytest.approx([0.5, 0.5]),
+        pytest.approx([0.0, 3.0, 2.0]),
+        pytest.approx([-2.5, 0.0, -3.0, -3.0, -3.0]),
+    ]
+
+
+def test_turn_values_reach_over_samples(queue, folded):
+    by_turn(folded, gamma=1.0, lam=1.0)
+    assert rows_of(queue.fields["returns"]) == [[1, 1], [0, 1, 0], pytest.approx([0, 0, 0, 0, 0])]
+    assert rows_of(queue.fields["value_mask"]) == [[1, 0], [0, 1, 0], [1, 0, 1, 0, 0]]
+
+
+def test_rloo_counts_episodes(trainer, queue, folded, monkeypatch):
+    one, called = trainer(grouped=True)
+    one.config.algorithm.adv_estimator = "rloo"
+    one._compute_advantage(folded, {})
+    assert [keys for _, keys, _ in called] == [folded.keys, ["u_0_1", "u_1_0"]]
+    assert rows_of(queue.fields["advantages"])[0] == [2, 2]
+
+
+@pytest.mark.parametrize(("rows", "workers", "size"), [(8, 1, 2), (9, 1, 3), (30, 1, 8), (30, 4, 8), (3, 1, 2)])
+def test_updates_stay_as_many_however_many_the_samples(trainer, rows, workers, size):
+    one, _ = trainer()
+    one.resource_pool_manager = SimpleNamespace(get_n_gpus=lambda: workers)
+    one._share_updates(rows)  # 4 tasks, 2 an update, 2 episodes a task: 2 updates
+    assert one.config.actor_rollout_ref.actor.ppo_mini_batch_size == size == one.config.critic.ppo_mini_batch_size
+    assert -(-rows // (size * 2)) <= 2

@@ -129,6 +129,43 @@ def test_ppo_with_a_critic_over_tokens_and_over_turns(tmp_path: Path) -> None:
         assert ["actor/pg_loss" in row for row in steps] == [False, True], "the critic warms up alone"
 
 
+def test_episodes_of_more_tokens_than_the_context(tmp_path: Path) -> None:
+    """Mazes of 12 turns in a response of 100 tokens; notes are asked for, learnt from and shown again."""
+    words = ["grpo", "rloo", "gigpo", "agentevol"]
+    sweep(tmp_path, f"algorithm={','.join(words)}", "run.evaluate_untrained=false", "rollout.context=summary",
+          "rollout.notes_tokens=16", "rollout.keep_turns=1", "rollout.invalid_limit=null", "model.response_tokens=100",
+          "model.vocabulary=512", "worlds.maze.max_turns=12", "worlds.maze.difficulty=[steps 5-8]",
+          "worlds.maze.experts=16", "bc.epochs=4")  # fmt: skip
+    for word in words:
+        folder = tmp_path / "runs" / f"smoke-{word}-seed0"
+        rows = check_run(folder, ["bc", word])
+        found = RunFolder(folder, (folder / "config.yaml").read_text(), True)
+        played = [one for file in sorted((folder / "episodes").iterdir()) for one in found.read_episodes(file.stem)]
+        longest = max(played, key=lambda one: len(one.turns))
+        assert longest.samples > 1 and longest.response_tokens > 100
+        assert any(turn.notes for turn in longest.turns)
+        if word == "agentevol":
+            continue
+        for row in check_policy_steps(rows):
+            assert row["rollout/samples_per_episode"] > 1
+            assert row["rollout/staleness"] == row["rollout/lone_episodes"] == 0
+
+
+@pytest.mark.parametrize("mode", ["colocate_async", "separate_async"])
+def test_playing_while_learning(tmp_path: Path, mode: str) -> None:
+    sweep(tmp_path, "algorithm=grpo", f"engine.mode={mode}", "run.evaluate_untrained=false", "algorithm.steps=4",
+          "mixture=dynamic", "curriculum=stepwise", "curriculum.rounds=[4,8]", "curriculum.steps=2")  # fmt: skip
+    folder = tmp_path / "runs" / "smoke-grpo-seed0"
+    trained = [row for row in check_run(folder, ["bc", "grpo"]) if "actor/pg_loss" in row]
+    assert len(trained) == 4
+    # the first batch is played with the weights that learn from it; later ones may be begun a step before
+    stale = [row["rollout/staleness"] for row in trained]
+    assert stale[0] == 0 < max(stale) and all(row["rollout/staleness_max"] <= 1 for row in trained)
+    assert all(0 < row["rollout_corr/rollout_is_mean"] <= 2 for row in trained)
+    assert [row["curriculum/horizon"] for row in trained] == [4, 4, 8, 8]
+    assert trained[-1]["run/episodes"] == 4 * 8 * 4
+
+
 def test_a_killed_exploration_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     overrides = (*EASY, "algorithm=agentevol", "algorithm.tasks=400", "algorithm.samples=2", "algorithm.steps=1",

@@ -63,13 +63,14 @@ def test_a_journal_outlives_a_kill(tmp_path):
 
     path = tmp_path / "exploring" / "step000007.jsonl"
     journal = Journal(path)
-    journal.add((episode(4), Example([1, 2], [0.0, 1.0])))
-    journal.add((episode(2), None))
+    folded = [Example([1, 2], [0.0, 1.0]), Example([1, 3], [0.0, 1.0])]
+    journal.add((episode(4), folded))
+    journal.add((episode(2), []))
     with path.open("a") as file:
         file.write('{"episode": {"env"')  # the process died while it wrote
     again = Journal(path)
-    assert again.played == {4: (episode(4), Example([1, 2], [0.0, 1.0])), 2: (episode(2), None)}
-    again.add((episode(0), None))
+    assert again.played == {4: (episode(4), folded), 2: (episode(2), [])}
+    again.add((episode(0), []))
     assert sorted(Journal(path).played) == [0, 2, 4]
 
 
@@ -119,7 +120,7 @@ def test_episodes_come_back(tmp_path):
     assert folder.read_episodes("step000001") == episodes
     assert folder.read_episodes("empty") == []
     assert sorted(path.name for path in (tmp_path / "episodes").iterdir()) == [
-        "empty.jsonl.zst", "step000001.jsonl.zst",
+        "empty.parquet", "step000001.parquet",
     ]  # fmt: skip
 
 

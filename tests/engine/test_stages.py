@@ -60,7 +60,7 @@ class ScriptedTrainer:
                           {"role": "assistant", "content": f"say {row['index']}"}],
                 turns=[Turn(response=f"say {row['index']}", action="say", observation="", reward=0.0, invalid=False)],
             )  # fmt: skip
-            result.append((episode, Example([1, row["index"]], [0.0, 1.0])))
+            result.append((episode, (Example([1, row["index"]], [0.0, 1.0]),)))
             if take is not None and (len(result) % chunk == 0 or len(result) == len(rows)):
                 take(result[-(len(result) % chunk or chunk) :])
             if progress is not None:

@@ -57,6 +57,17 @@ def test_worlds_name_arms_before_their_keys_do(tmp_path):
     assert list(named(arms(runs))) == ["grpo worlds=toy", "grpo worlds=other+toy"]
 
 
+def test_a_world_without_a_share_is_not_trained_on(tmp_path):
+    panels = ["toy/new", "other/new"]
+    none = {"worlds": {"toy": {"share": 1.0}, "other": {"share": 0.0}}}
+    both = {"worlds": {"toy": {"share": 1.0}, "other": {"share": 1.0}}}
+    runs = [
+        made(tmp_path / name, stages={"grpo": 0.5}, panels=panels, config=config)
+        for name, config in (("none", none), ("both", both))
+    ]
+    assert list(named(arms(runs))) == ["grpo worlds=toy", "grpo worlds=other+toy"]
+
+
 def test_bookkeeping_and_the_seed_in_a_path_part_no_arms(tmp_path):
     runs = [
         read(

@@ -2,23 +2,36 @@
 
 from made_runs import write_run
 
+from agentgym_rl.eval import learning
 from agentgym_rl.eval.compare import compare
-from agentgym_rl.eval.learning import plots, shares
 from agentgym_rl.eval.runs import read
+
+
+def plots(comparison):
+    return learning.plots(comparison, learning.logs(comparison))
+
+
+def timelines(comparison, what):
+    """Of the only arm, by world."""
+    [(arm, curves)] = getattr(learning, what)(comparison, learning.logs(comparison))
+    assert arm.label == "grpo"
+    return curves
+
 
 STAGES = {"bc": 0.2, "grpo": 0.6, "control": 0.3}
 
 
-def metrics(values, *, clock=0.0, evaluated=True, share=None):
+def metrics(values, *, clock=0.0, evaluated=True, share=None, horizon=None, tokens=None):
     """Cloning until step 5, then a step and an evaluation for each value, 100 episodes and 60 s apart."""
     rows = [{"step": 5, "stage/bc": 2, "run/episodes": 0, "run/wall_s": clock + 30.0}]
     if evaluated:
         rows.append({**rows[0], "val/new/toy/success": 0.2, "val/new/toy/greedy_success": 0.3})
     for step, value in enumerate(values, start=1):
         row = {"step": 5 + step, "stage/grpo": step, "run/episodes": 100 * step, "run/wall_s": 30.0 + 60 * step}
-        rows.append(
-            row | {"env/toy/success": value - 0.1} | ({} if share is None else {"env/toy/share": share[step - 1]})
-        )
+        more = {"env/toy/share": share, "env/toy/horizon": horizon, "curriculum/horizon": horizon, "run/tokens": tokens}
+        row |= {key: own[step - 1] for key, own in more.items() if own is not None and key == "run/tokens"}
+        own = {key: own[step - 1] for key, own in more.items() if own is not None}
+        rows.append(row | {"env/toy/success": value - 0.1} | own)
         if evaluated:
             late = {"run/wall_s": row["run/wall_s"] + 7.0}  # how long the evaluation takes is not the weights' time
             rows.append(row | late | {"val/new/toy/success": value, "val/new/toy/greedy_success": value + 0.1})
@@ -68,10 +81,25 @@ def test_steps_that_not_every_seed_has_are_left_out(tmp_path):
     assert plot.curves[0][1].steps == (0, 1, 2)
 
 
-def test_shares_are_drawn_where_they_vary(tmp_path):
-    assert shares(compare(made(tmp_path, [0.3, 0.4], share=[0.5, 0.5]))) == []
-    [(arm, drawn)] = shares(compare(made(tmp_path / "more", [0.3, 0.4], share=[0.5, 0.7])))
-    assert arm.label == "grpo" and drawn["toy"].mean == (0.5, 0.7)
+def test_shares_and_horizons_over_time(tmp_path):
+    found = compare(made(tmp_path, [0.3, 0.4], [0.3, 0.4], share=[0.5, 0.5], horizon=[4, 8]))
+    share, horizon = timelines(found, "shares")["toy"], timelines(found, "horizons")["toy"]
+    assert share.mean == (0.5, 0.5) and not share.varies
+    assert horizon.mean == (4, 8) and horizon.varies and horizon.episodes == (100, 200) and horizon.seeds == 2
+
+
+def test_tokens_that_a_run_logs(tmp_path):
+    [plot] = plots(compare(made(tmp_path, [0.3, 0.4], [0.5, 0.6], tokens=[500, 900])))
+    curve = plot.curves[0][1]
+    assert curve.tokens == curve.along("tokens") == (0, 500, 900)
+    assert [curve.along(axis) for axis in ("episodes", "minutes", "steps")] == [(0, 100, 200), (0, 1, 2), (0, 1, 2)]
+
+
+def test_tokens_that_not_every_seed_knows_are_not_drawn(tmp_path):
+    known = read(write_run(tmp_path / "a", stages=STAGES, episodes=200, metrics=metrics([0.3, 0.4], tokens=[5, 9])))
+    unknown = read(write_run(tmp_path / "b", seed=1, stages=STAGES, episodes=200, metrics=metrics([0.3, 0.4])))
+    [plot] = plots(compare([known, unknown]))
+    assert plot.curves[0][1].tokens is None
 
 
 def test_runs_without_training_episodes_have_no_curves(tmp_path):

@@ -40,7 +40,8 @@ def run(tokenizer, server, rules=None, worlds=None, **row):
             data_config=DictConfigWrap(OmegaConf.create(data)),
             hf_model_type="qwen2",
         )
-        return await loop.run(dict(VERLS_SAMPLING), **{"item_id": "counter_2", **row})
+        outputs = await loop.run(dict(VERLS_SAMPLING), **{"item_id": "counter_2", **row})
+        return outputs[0] if len(outputs) == 1 else outputs
 
     return asyncio.run(session())
 

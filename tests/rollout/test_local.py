@@ -51,3 +51,20 @@ def test_what_is_no_model_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match="empty cannot be loaded as a model"):
         LocalModel(str(tmp_path / "empty"), temperature=1, seed=0)
+
+
+def test_an_episodes_seed_decides_what_is_drawn_whatever_was_drawn_before(folder):
+    def sampled(*seeds):
+        model = LocalModel(folder, temperature=1, seed=0)
+        asked = [{"max_tokens": 8, "seed": seed} for seed in seeds]
+        return [asyncio.run(model.generate(request_id="a", prompt_ids=[5, 6], sampling_params=one)) for one in asked]
+
+    first, second = sampled(1, 2)
+    assert sampled(2) == [second] and sampled(2, 1) == [second, first]
+    assert first.token_ids != second.token_ids
+
+
+def test_a_context_without_room_is_told(folder):
+    model = LocalModel(folder, temperature=0, seed=0)
+    with pytest.raises(ValueError, match="too few for prompts of 9000 and responses of 9000"):
+        local(model, RolloutSettings(), 9000, 9000)

@@ -23,7 +23,7 @@ from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
 TASK = Task("counter", 2)
 VOCABULARY = 300
-AMPLE = {"prompt_limit": 10_000, "response_limit": 10_000, "turn_tokens": 1000}
+AMPLE = {"prompt_limit": 10_000, "response_limit": 10_000}
 
 
 class Talking(toy.Counter):
@@ -41,12 +41,13 @@ class Talking(toy.Counter):
         return Step(Observation(text), 0.0, terminated=not self.rest)
 
 
-def run(server, tokenizer, builder, world, retries=0, **limits):
+def run(server, tokenizer, builder, world, retries=0, turn_tokens=1000, **extra):
+    settings = RolloutSettings(retries=retries, turn_tokens=turn_tokens)
     conversation = partial(
         TokenConversation, server=server, tokenizer=tokenizer, builder=builder, sampling={"temperature": 0.7},
-        **{**AMPLE, **limits},
+        settings=settings, **{**AMPLE, **extra},
     )  # fmt: skip
-    return asyncio.run(play(world, TASK, conversation, RolloutSettings(retries=retries), horizon=50))
+    return asyncio.run(play(world, TASK, conversation, settings, horizon=50))
 
 
 TEXT = st.text(max_size=30).map(partial(normalize, "NFC"))
@@ -71,16 +72,22 @@ def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, respons
     episode, kept = run(
         server, tokenizer, builder, lambda: Talking(said, style), response_limit=response_limit, turn_tokens=turn_tokens
     )
-    response, decode = kept.response_ids, partial(tokenizer.decode, skip_special_tokens=False)
+    response, decode = kept.samples[0].response_ids, partial(tokenizer.decode, skip_special_tokens=False)
     assert episode.ending in (Ending.TERMINATED, Ending.CONTEXT_LIMIT)
     assert len(episode.turns) == len(server.requests) >= 1
 
     first = [*toy.Counter(style).spec.conversation_start(style), {"role": "user", "content": said[0]}]
     rendered = tokenizer.apply_chat_template(first, add_generation_prompt=True, tokenize=True, return_dict=False)
-    assert kept.prompt_ids == rendered
+    assert kept.samples[0].prompt_ids == rendered
 
-    assert len(response) == len(kept.response_mask) == len(kept.log_probs) == episode.response_tokens <= response_limit
-    assert kept.response_mask[-1] == 1
+    assert (
+        len(response)
+        == len(kept.samples[0].response_mask)
+        == len(kept.samples[0].log_probs)
+        == episode.response_tokens
+        <= response_limit
+    )
+    assert kept.samples[0].response_mask[-1] == 1
     learnt, log_probs = [0] * len(response), [0.0] * len(response)
     for turn, request in zip(episode.turns, server.requests, strict=True):
         span = slice(*turn.tokens)
@@ -90,10 +97,10 @@ def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, respons
         learnt[span] = [1] * len(request.output.token_ids)
         log_probs[span] = request.output.log_probs
         # What is requested is what will be learnt from, up to here: a prefix cache finds the turns before.
-        assert request.prompt == kept.prompt_ids + response[: turn.tokens[0]]
+        assert request.prompt == kept.samples[0].prompt_ids + response[: turn.tokens[0]]
         assert request.sampling["max_tokens"] == min(turn_tokens, response_limit - turn.tokens[0])
         assert request.sampling["temperature"] == 0.7
-    assert (learnt, log_probs) == (kept.response_mask, kept.log_probs)
+    assert (learnt, log_probs) == (kept.samples[0].response_mask, kept.samples[0].log_probs)
     assert len({request.id for request in server.requests}) == 1
     assert kept.messages == episode.messages
 
@@ -109,9 +116,9 @@ def test_a_response_of_any_limit_ends_with_a_sampled_token(tokenizer, builder):
     for limit in range(1, 150):
         server = FakeServer([tokenizer.encode("Action: look")])
         _, kept = run(server, tokenizer, builder, lambda: Talking("abcd", "compact"), response_limit=limit)
-        assert len(kept.response_ids) <= limit
-        assert kept.response_mask[-1] == 1
-        lengths.add(len(kept.response_ids))
+        assert len(kept.samples[0].response_ids) <= limit
+        assert kept.samples[0].response_mask[-1] == 1
+        lengths.add(len(kept.samples[0].response_ids))
     assert {1, 2, 3, max(lengths)} <= lengths and max(lengths) < 149
 
 
@@ -127,10 +134,10 @@ def test_a_supervised_example_is_the_rollout_that_samples_the_same_text(tokenize
     assert [turn.response for turn in episode.turns] == words[: len(episode.turns)]
     start = len(toy.Counter(style).spec.conversation_start(style))
     trajectory = Trajectory.of(str(TASK), episode.messages, start)
-    tokens = kept.prompt_ids + kept.response_ids
+    tokens = kept.samples[0].prompt_ids + kept.samples[0].response_ids
     example = encode(trajectory, tokenizer, builder, limit=len(tokens))
-    assert example == from_rollout(tokens, kept.response_mask)
-    assert sum(example.loss_weight) == sum(kept.response_mask)
+    assert example == from_rollout(tokens, kept.samples[0].response_mask)
+    assert sum(example.loss_weight) == sum(kept.samples[0].response_mask)
     with pytest.raises(ContextTooSmall, match=f"counter_2 takes {len(tokens)} tokens"):
         encode(trajectory, tokenizer, builder, limit=len(tokens) - 1)
 
@@ -188,14 +195,6 @@ def test_weights_are_the_steps_the_server_names(tokenizer, builder):
     assert kept.weights == {6, 7}
 
 
-def rerun(server, tokenizer, builder, world, **extra):
-    conversation = partial(
-        TokenConversation, server=server, tokenizer=tokenizer, builder=builder, sampling={"temperature": 0.7},
-        **{**AMPLE, **extra},
-    )  # fmt: skip
-    return asyncio.run(play(world, TASK, conversation, RolloutSettings(retries=0), horizon=50))
-
-
 @given(
     said=OBSERVATIONS,
     replies=st.lists(SAMPLED, min_size=5, max_size=5),
@@ -206,12 +205,17 @@ def test_a_replayed_prefix_is_the_tokens_that_were_sampled(tokenizer, builder, s
     sampled = [[*ids, end] if ends else ids for ids, ends in replies]
     first, kept = run(FakeServer(sampled), tokenizer, builder, lambda: Talking(said, "compact"))
     turns = min(turns, len(first.turns) - 1)
-    prefix = [Forced(kept.response_ids[slice(*turn.tokens)], turn.log_prob, 3) for turn in first.turns[:turns]]
+    prefix = [
+        Forced(kept.samples[0].response_ids[slice(*turn.tokens)], turn.log_prob, 3) for turn in first.turns[:turns]
+    ]
     server = FakeServer(sampled[turns:], global_steps=5)
-    second, again = rerun(server, tokenizer, builder, lambda: Talking(said, "compact"), prefix=prefix)
+    second, again = run(server, tokenizer, builder, lambda: Talking(said, "compact"), prefix=prefix)
 
-    assert again.prompt_ids + again.response_ids == kept.prompt_ids + kept.response_ids
-    assert again.response_mask == kept.response_mask
+    assert (
+        again.samples[0].prompt_ids + again.samples[0].response_ids
+        == kept.samples[0].prompt_ids + kept.samples[0].response_ids
+    )
+    assert again.samples[0].response_mask == kept.samples[0].response_mask
     assert [turn.tokens for turn in second.turns] == [turn.tokens for turn in first.turns]
     assert [turn.calls for turn in second.turns] == [0] * turns + [1] * (len(second.turns) - turns)
     assert (second.prefix_turns, second.calls) == (turns, len(server.requests))
@@ -219,8 +223,8 @@ def test_a_replayed_prefix_is_the_tokens_that_were_sampled(tokenizer, builder, s
     assert second.messages == first.messages == again.messages
     assert [turn.log_prob for turn in second.turns[:turns]] == [turn.log_prob for turn in first.turns[:turns]]
     border = first.turns[turns].tokens[0]
-    assert server.requests[0].prompt == kept.prompt_ids + kept.response_ids[:border]
-    for at, (mask, value) in enumerate(zip(again.response_mask, again.log_probs, strict=True)):
+    assert server.requests[0].prompt == kept.samples[0].prompt_ids + kept.samples[0].response_ids[:border]
+    for at, (mask, value) in enumerate(zip(again.samples[0].response_mask, again.samples[0].log_probs, strict=True)):
         assert isnan(value) == (mask == 1 and at < border)
     assert again.weights == ({3, 5} if turns else {5})
 
@@ -228,7 +232,7 @@ def test_a_replayed_prefix_is_the_tokens_that_were_sampled(tokenizer, builder, s
 def test_a_replayed_reply_that_does_not_fit_ends_the_episode(tokenizer, builder):
     prefix = [Forced([5, 6, 7], -1.0, 0)]
     server = FakeServer([[5]])
-    episode, _ = rerun(server, tokenizer, builder, toy.Counter, prefix=prefix, turn_tokens=2)
+    episode, _ = run(server, tokenizer, builder, toy.Counter, prefix=prefix, turn_tokens=2)
     assert (episode.ending, episode.turns, server.requests) == (Ending.CONTEXT_LIMIT, [], [])
 
 
@@ -239,19 +243,19 @@ def test_commands_to_avoid_are_sampled_again_at_the_branch_only(tokenizer, build
     one, two, hm = ids("Action: say 1"), ids("Action: say 2"), ids("Thought: hm\nAction: say 2")
     server = FakeServer([two, hm, ids("Action: look"), two, ids("Action: say 3")])
     extra = {"prefix": [Forced(one, -0.5, 0)], "avoid": ["say 2"], "resamples": 3}
-    episode, kept = rerun(server, tokenizer, builder, toy.Counter, **extra)
+    episode, kept = run(server, tokenizer, builder, toy.Counter, **extra)
     assert [turn.action for turn in episode.turns] == ["say 1", "look", "say 2", "say 3"]
     assert [turn.calls for turn in episode.turns] == [0, 3, 1, 1]
     assert episode.success and episode.calls == len(server.requests) == 5
-    assert kept.response_ids[slice(*episode.turns[1].tokens)] == server.requests[2].output.token_ids
+    assert kept.samples[0].response_ids[slice(*episode.turns[1].tokens)] == server.requests[2].output.token_ids
     assert len({tuple(request.prompt) for request in server.requests[:3]}) == 1
 
     server = FakeServer([two])
-    episode, _ = rerun(server, tokenizer, builder, toy.Counter, avoid=["say 2"], resamples=2)
+    episode, _ = run(server, tokenizer, builder, toy.Counter, avoid=["say 2"], resamples=2)
     assert [(turn.action, turn.calls) for turn in episode.turns] == [("say 2", 3)]
 
 
 def test_a_request_dropped_while_sampling_again_aborts_the_episode(tokenizer, builder):
     server = FakeServer([[*tokenizer.encode("Action: say 2")], []])
-    episode, _ = rerun(server, tokenizer, builder, toy.Counter, avoid=["say 2"], resamples=2)
+    episode, _ = run(server, tokenizer, builder, toy.Counter, avoid=["say 2"], resamples=2)
     assert (episode.ending, len(server.requests)) == (Ending.ABORTED, 2)

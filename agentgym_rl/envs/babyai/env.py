@@ -48,6 +48,11 @@ class BabyAI(BlockingEnv):
     def spec(self) -> EnvSpec:
         return _SPEC
 
+    @property
+    def world(self) -> World | None:
+        """The level being played; None before a reset and after a close."""
+        return self._world
+
     def reset_blocking(self, task: Task) -> Observation:
         """Generate the level of ``task``.
 

@@ -1,0 +1,82 @@
+"""``agentgym-rl episodes``."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Place = Annotated[
+    Path, typer.Argument(metavar="RUN|FILE", help="Folder of a run, folder of episode files, or such a file.")
+]
+
+
+def command(
+    place: Place,
+    env: Annotated[str | None, typer.Option("--env", help="Only of this world.")] = None,
+    ending: Annotated[str | None, typer.Option("--ending", help="Only with this ending, such as turn_limit.")] = None,
+    success: Annotated[
+        bool | None,
+        typer.Option(
+            "--success/--failure", help="Only what the agent solved, or only what it failed.", show_default=False
+        ),
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", help="Only of this task (item id).")] = None,
+    step: Annotated[
+        str | None, typer.Option("--step", metavar="N|N-M", help="Only by weights of this step, or of these.")
+    ] = None,
+    panel: Annotated[str | None, typer.Option("--panel", help="Only of evaluations on this panel.")] = None,
+    split: Annotated[str | None, typer.Option("--split", help="Only of this split; training's is train.")] = None,
+    decoding: Annotated[str | None, typer.Option("--decoding", help="Only sampled, or only greedy.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Show at most so many; 50 in a table.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="With --json, print whole episodes.")] = False,
+) -> None:
+    """List the episodes of a run: of training, of its evaluations, or of a collection."""
+    from agentgym_rl.data.episode_store import EpisodeStore
+
+    steps = None if step is None else _steps(step)
+    store = EpisodeStore(place)
+    found = store.query(
+        env=env, ending=ending, success=success, task=task, step=steps, panel=panel, split=split, decoding=decoding
+    )
+    if as_json:
+        for one in found[:limit]:
+            print(json.dumps(store.open(one).to_dict() if whole else asdict(one)))
+        return
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("file", "row", "task", "step", "panel", "ending", "solved", "reward", "turns", "tokens"):
+        table.add_column(name, justify="right" if name in ("row", "step", "reward", "turns", "tokens") else "left")
+    for one in found[: limit or 50]:
+        tokens = one.prompt_tokens + one.response_tokens
+        panel_of = " ".join(filter(None, (one.panel or one.split, one.decoding)))
+        cells = (one.file, one.row, one.item_id, one.step, panel_of, one.ending, "yes" if one.success else "no",
+                 f"{one.reward:.2f}", one.turns, tokens or "")  # fmt: skip
+        table.add_row(*(Text(str(cell)) for cell in cells))
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    console.print(table)
+    shown = min(len(found), limit or 50)
+    of = "" if shown == len(found) else f" (the first {shown} are shown; --limit shows more)"
+    console.print(f"{len(found):,} of {len(store.table):,} episodes{of}", highlight=False)
+
+
+def _steps(text: str) -> tuple[int, int]:
+    """First and last step of ``12`` or ``10-40``.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if found is None:
+        raise ValueError(f"--step {text!r} is neither a step, such as 12, nor a range, such as 10-40")
+    return int(found[1]), int(found[2] or found[1])

@@ -1,0 +1,40 @@
+"""``agentgym-rl export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentgym_rl.envs.core import MissingExtra
+
+
+def command(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="A run (runs/NAME), a stage of one (runs/NAME:bc) or runs/NAME/checkpoints/global_step_N.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write; it must not exist, or be empty.")],
+    step: Annotated[int | None, typer.Option("--step", help="Export the checkpoint of this global step.")] = None,
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="float32, bfloat16, or auto: as the run's vLLM servers had the weights.")
+    ] = "auto",
+) -> None:
+    """Write a run's weights as a Hugging Face folder, which transformers and `vllm serve` load.
+
+    Without --step these are the weights its algorithm led to. The rules of the run go with them, so that
+    `agentgym-rl eval policy=DIR` plays as the run did.
+    """
+    try:
+        from agentgym_rl.engine.export import export, find
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"exporting needs the package {error.name!r}; install it with: pip install 'agentgym-rl[cpu]' (or [gpu])"
+        ) from error
+    checkpoint = find(run, step)
+    export(checkpoint, out, dtype)
+    typer.echo(f"{out}: {checkpoint}")

@@ -1,0 +1,68 @@
+"""``agentgym-rl view``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentgym_rl.cli.episodes import Place
+
+if TYPE_CHECKING:
+    from agentgym_rl.data.episode_store import EpisodeStore
+
+
+def command(
+    place: Place,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FOLDER", help="Write a folder that needs no server instead.")
+    ] = None,
+    pictures: Annotated[
+        bool, typer.Option("--pictures/--no-pictures", help="Draw the worlds in the exported folder, too.")
+    ] = True,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+) -> None:
+    """Read the episodes of a run in a browser: filter, step through, compare a task across training."""
+    from agentgym_rl.data.episode_store import EpisodeStore
+
+    store = EpisodeStore(place)
+    if html is not None:
+        _export(store, html, pictures)
+        return
+
+    import webbrowser
+
+    from agentgym_rl.eval.viewer.server import Viewer
+
+    try:
+        viewer = Viewer(store, port)
+    except OSError as error:
+        raise ValueError(f"port {port} cannot be used: {error.strerror}; choose another --port") from error
+    typer.echo(f"{len(store.table):,} episodes at {viewer.url} (Ctrl-C ends)")
+    if browser:
+        webbrowser.open(viewer.url)
+    try:
+        viewer.serve_forever()
+    except KeyboardInterrupt:
+        typer.echo("")
+    finally:
+        viewer.server_close()
+
+
+def _export(store: EpisodeStore, out: Path, pictures: bool) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from agentgym_rl.eval.viewer.export import export
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
+            running = bar.add_task(str(out))
+            page = export(store, out, pictures, lambda done, total: bar.update(running, completed=done, total=total))
+    except KeyboardInterrupt:
+        typer.echo(f"Interrupted; {out} is not whole. The same command writes it afresh.", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(f"{page}: {len(store.table):,} episodes")

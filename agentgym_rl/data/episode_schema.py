@@ -1,0 +1,108 @@
+"""What a file of episodes holds: a parquet file, one row an episode, zstandard-compressed.
+
+=================  =======  =============================================================================
+column             type     meaning
+=================  =======  =============================================================================
+env                string   world
+item_id            string   task, AgentGym's item id
+ending             string   value of :class:`agentgym_rl.data.episode.Ending`
+success            bool     by the world's own rule
+reward             float64  sum of the turns' rewards, in [0, 1]
+turns              int32    replies
+prompt_tokens      int32    tokens before the first reply; 0 where they are not counted
+response_tokens    int32    tokens from the first reply on; 0 where they are not counted
+seconds            float64  time of model and world, in seconds
+step               int32    global step of the weights that played it
+split              string   tag ``split``, or null
+panel              string   tag ``panel``; null for training
+decoding           string   tag ``decoding``, or null
+seed               int64    seed of the run
+horizon            int32    turn limit
+error              string   what the infrastructure said, or null
+episode            string   the whole episode: JSON of :meth:`agentgym_rl.data.episode.Episode.to_dict`, ASCII only
+=================  =======  =============================================================================
+
+The file's metadata hold :data:`VERSION` under :data:`KEY`. A listing reads the columns before ``episode``; an episode
+is read with the others of its row group, which are :data:`GROUP` in all but the last. Files of a newer version are
+refused; a field that ``episode`` lacks, having been written by an older version of this package, reads as its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentgym_rl.data.episode import Episode
+
+KEY = b"agentgym_rl.episodes"
+VERSION = 1
+GROUP = 100
+"""Episodes of a row group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """An episode in a listing. ``file`` is the name of its file without ending, ``row`` its place there, from 0."""
+
+    env: str
+    item_id: str
+    ending: str
+    success: bool
+    reward: float
+    turns: int
+    prompt_tokens: int
+    response_tokens: int
+    seconds: float
+    step: int
+    split: str | None
+    panel: str | None
+    decoding: str | None
+    seed: int
+    horizon: int
+    error: str | None
+    file: str = ""
+    row: int = 0
+
+    @classmethod
+    def of(cls, episode: Episode, file: str = "", row: int = 0) -> Summary:
+        split, panel, decoding = (
+            None if tag is None else str(tag) for tag in map(episode.tags.get, ("split", "panel", "decoding"))
+        )
+        return cls(
+            env=episode.env,
+            item_id=episode.item_id,
+            ending=episode.ending.value,
+            success=episode.success,
+            reward=episode.reward,
+            turns=len(episode.turns),
+            prompt_tokens=episode.prompt_tokens,
+            response_tokens=episode.response_tokens,
+            seconds=episode.seconds,
+            step=episode.model_step,
+            split=split,
+            panel=panel,
+            decoding=decoding,
+            seed=episode.seed,
+            horizon=episode.horizon,
+            error=episode.error,
+            file=file,
+            row=row,
+        )
+
+
+def version(metadata: Mapping[bytes, bytes] | None, path: Path) -> int | None:
+    """The version of a parquet file of episodes; None for any other parquet file.
+
+    Raises:
+        ValueError: it is newer than this package.
+    """
+    written = (metadata or {}).get(KEY)
+    if written is None:
+        return None
+    if int(written) > VERSION:
+        raise ValueError(
+            f"{path} holds episodes of schema {int(written)}; this version of agentgym-rl reads schemas up to "
+            f"{VERSION}: upgrade it"
+        )
+    return int(written)

@@ -1,0 +1,276 @@
+"""Episodes on disk: written whole, listed without being opened, opened one at a time.
+
+    write("episodes/step000012.parquet", episodes)
+    store = EpisodeStore("runs/demo")                       # a run, a folder of episode files, or one file
+    lost = store.query(env="textcraft", success=False, step=(10, 20))
+    episode = store.open(lost[0])
+
+:mod:`agentgym_rl.data.episode_schema` describes the files. ``.jsonl.zst`` files, one JSON episode a line, are read too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.data.episode_schema import GROUP, KEY, VERSION, Summary, version
+from agentgym_rl.data.source import rows
+from agentgym_rl.envs.core import MissingExtra
+
+ENDING, OLD_ENDING = ".parquet", ".jsonl.zst"
+Table = Any
+"""A ``pyarrow.Table``."""
+_PLACE = ("file", "row")
+SUMMARY = tuple(field.name for field in fields(Summary) if field.name not in _PLACE)
+"""Columns of a listing, as they are in the files."""
+_COUNTING = [ending.value for ending in Ending if ending.counts]
+
+
+def write(path: str | Path, episodes: Sequence[Episode]) -> None:
+    """Write a file of episodes; it appears whole, and an older format's file of the same name goes.
+
+    Raises:
+        ValueError, MissingExtra: see :func:`check`.
+    """
+    check(path)
+    pyarrow, parquet = packages()
+    path = Path(path)
+    table = _table([Summary.of(episode) for episode in episodes])
+    written = [json.dumps(episode.to_dict(), separators=(",", ":")) for episode in episodes]
+    table = table.drop_columns(list(_PLACE)).append_column("episode", pyarrow.array(written, pyarrow.string()))
+    table = table.replace_schema_metadata({KEY: str(VERSION).encode()})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        parquet.write_table(
+            table, beside, row_group_size=GROUP, compression="zstd", use_dictionary=[*SUMMARY], write_statistics=False
+        )
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    path.with_name(f"{path.stem}{OLD_ENDING}").unlink(missing_ok=True)
+
+
+def check(path: str | Path) -> None:
+    """Whether a file of episodes can be written, asked before there are any.
+
+    Raises:
+        ValueError: the name does not end with ``.parquet``, or is that of a folder.
+        MissingExtra: pyarrow is not installed.
+    """
+    if Path(path).suffix != ENDING or Path(path).is_dir():
+        raise ValueError(f"{path}: a file of episodes is named <name>{ENDING}")
+    packages()
+
+
+def read(path: str | Path) -> list[Episode]:
+    """All episodes of a file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it holds no episodes, or episodes of a newer schema.
+    """
+    try:
+        return [Episode.from_dict(entry) for entry in rows(path)]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} does not hold episodes ({error})") from error
+
+
+class EpisodeStore:
+    """The episodes of a run, of a folder or of one file. Files that appear later are found by :meth:`refresh`.
+
+    Raises:
+        FileNotFoundError: there is no such place, or no episodes are there.
+        ValueError: a file of the place holds something else.
+        MissingExtra: pyarrow is not installed.
+    """
+
+    def __init__(self, place: str | Path) -> None:
+        packages()
+        self.place = Path(place)
+        self.files: dict[str, Path] = {}
+        """By name without ending, sorted."""
+        self._seen: dict[Path, tuple[int, Table]] = {}
+        self._whole: Table = None
+        self._last: tuple[Any, list[Any]] = (None, [])
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Look for new and changed files; whether there were any."""
+        files = {_stem(path): path for path in _files(self.place)}
+        seen = {}
+        for name, path in files.items():
+            stamp = path.stat().st_mtime_ns
+            known = self._seen.get(path)
+            seen[path] = known if known is not None and known[0] == stamp else (stamp, _listing(path, name))
+        if {path: stamp for path, (stamp, _) in seen.items()} == {
+            path: stamp for path, (stamp, _) in self._seen.items()
+        }:
+            return False
+        self.files, self._seen, self._whole = files, seen, None
+        return True
+
+    @property
+    def table(self) -> Table:
+        """Every summary, one column a field of :class:`Summary`; sorted by file and row."""
+        if self._whole is None:
+            pyarrow, _ = packages()
+            self._whole = pyarrow.concat_tables([listing for _, listing in self._seen.values()]).combine_chunks()
+        return self._whole
+
+    def query(
+        self,
+        *,
+        env: str | None = None,
+        ending: Ending | str | None = None,
+        success: bool | None = None,
+        task: str | None = None,
+        step: int | tuple[int, int] | None = None,
+        panel: str | None = None,
+        split: str | None = None,
+        decoding: str | None = None,
+        limit: int | None = None,
+    ) -> list[Summary]:
+        """Summaries of the episodes that have all that is asked for.
+
+        Args:
+            success: False selects failures of the agent; episodes whose ending does not count are neither.
+            task: item id.
+            step: of the weights; a pair is a range with both ends.
+            limit: at most so many.
+
+        Raises:
+            ValueError: there is no such ending.
+        """
+        import pyarrow.compute as compute
+
+        if ending is not None:
+            ending = Ending(ending).value
+        equal = {"env": env, "ending": ending, "success": success, "item_id": task, "panel": panel, "split": split}
+        chosen = [compute.field(name) == value for name, value in equal.items() if value is not None]
+        if decoding is not None:
+            chosen.append(compute.field("decoding") == decoding)
+        if success is False:
+            chosen.append(compute.field("ending").isin(_COUNTING))
+        if step is not None:
+            first, last = (step, step) if isinstance(step, int) else step
+            chosen.append((compute.field("step") >= first) & (compute.field("step") <= last))
+        table = self.table
+        for condition in chosen:
+            table = table.filter(condition)
+        if limit is not None:
+            table = table.slice(0, limit)
+        return [Summary(**row) for row in table.to_pylist()]
+
+    def open(self, summary: Summary) -> Episode:
+        """The whole episode of a summary."""
+        return self.episode(summary.file, summary.row)
+
+    def episode(self, file: str, row: int) -> Episode:
+        """The whole episode at a row of a file.
+
+        Raises:
+            KeyError: there is no such file.
+            IndexError: it has no such row.
+        """
+        path = self.files[file]
+        group, place = divmod(row, GROUP) if path.suffix == ENDING else (0, row)
+        if row < 0:
+            raise IndexError(f"{path} has no row {row}")
+        entry = self._group(path, group)[place]
+        return Episode.from_dict(json.loads(entry) if isinstance(entry, str) else entry)
+
+    def _group(self, path: Path, group: int) -> list[Any]:
+        """The episodes of a row group, or of a whole file of the older format; those read last are kept."""
+        key, entries = self._last
+        wanted = (path, self._seen[path][0], group)
+        if key != wanted:
+            entries = _group(path, group) if path.suffix == ENDING else rows(path)
+            self._last = (wanted, entries)
+        return entries
+
+
+def packages() -> tuple[Any, Any]:
+    """pyarrow and its parquet module.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ModuleNotFoundError as error:
+        raise MissingExtra("episodes on disk need pyarrow; install it with: pip install 'agentgym-rl[data]'") from error
+    return pyarrow, parquet
+
+
+def _files(place: Path) -> list[Path]:
+    if place.is_file():
+        return [place]
+    folder = place / "episodes" if (place / "episodes").is_dir() else place
+    found = {_stem(path): path for path in folder.glob(f"*{OLD_ENDING}")}
+    found |= {_stem(path): path for path in folder.glob(f"*{ENDING}")}
+    own = [path for _, path in sorted(found.items()) if not path.name.startswith(".")]
+    if not own:
+        what = "holds no episodes" if place.is_dir() else "does not exist"
+        raise FileNotFoundError(
+            f"{place} {what}; give the folder of a run, a folder of *{ENDING} or *{OLD_ENDING} files, or such a file"
+        )
+    return own
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(ENDING).removesuffix(OLD_ENDING)
+
+
+def _listing(path: Path, name: str) -> Table:
+    """Summaries of a file, without opening its episodes where the format allows."""
+    if path.suffix != ENDING:
+        return _table([Summary.of(episode, name, row) for row, episode in enumerate(read(path))])
+    pyarrow, parquet = packages()
+    try:
+        with parquet.ParquetFile(path) as opened:
+            if version(opened.schema_arrow.metadata, path) is None:
+                raise ValueError(f"{path} does not hold episodes (its metadata lack {KEY.decode()})")
+            table = opened.read(columns=[*SUMMARY], use_threads=False)
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{path}: not a parquet file ({error})") from error
+    names = pyarrow.array([name] * len(table), pyarrow.string())
+    table = table.append_column("file", names).append_column("row", pyarrow.array(range(len(table)), pyarrow.int32()))
+    return table.replace_schema_metadata(None).cast(_schema())
+
+
+def _group(path: Path, group: int) -> list[str]:
+    _, parquet = packages()
+    with parquet.ParquetFile(path) as opened:
+        if group >= opened.num_row_groups:
+            raise IndexError(f"{path} has no row {group * GROUP}")
+        texts: list[str] = opened.read_row_group(group, ["episode"]).column("episode").to_pylist()
+        return texts
+
+
+def _schema() -> Any:
+    pyarrow, _ = packages()
+    kinds = {"str": pyarrow.string(), "bool": pyarrow.bool_(), "int": pyarrow.int32(), "float": pyarrow.float64()}
+    own = {field.name: kinds[str(field.type).removesuffix(" | None")] for field in fields(Summary)}
+    return pyarrow.schema(list((own | {"seed": pyarrow.int64()}).items()))
+
+
+def _table(summaries: Iterable[Summary]) -> Table:
+    pyarrow, _ = packages()
+    listed = list(summaries)
+    schema = _schema()
+    columns = {name: [_whole(getattr(one, name)) for one in listed] for name in schema.names}
+    return pyarrow.table(columns, schema=schema)
+
+
+def _whole(value: Any) -> Any:
+    """A text with U+FFFD for halves of surrogate pairs, which no column can hold; anything else as it is."""
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,209 @@
+"""From a run's checkpoint to a Hugging Face folder: FSDP shards put together, with the tokenizer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch.distributed.tensor import DTensor, Replicate, Shard
+
+from agentgym_rl.data.files import read_jsonl
+from agentgym_rl.eval.evaluation.rules import Rules, read_config
+
+DTYPES = ("auto", "float32", "bfloat16")
+ACTOR = "actor"
+_STEP = re.compile(r"global_step_(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Weights of a run at a step."""
+
+    run: Path
+    folder: Path
+    """``global_step_N``, in the run or in the cache of cloned weights it took them from."""
+    step: int
+
+    def __str__(self) -> str:
+        return f"{self.run} at step {self.step}"
+
+
+def find(place: str, step: int | None = None) -> Checkpoint:
+    """The checkpoint that a place stands for.
+
+    Args:
+        place: the folder of a run, for the weights its algorithm led to; ``<run>:<stage>`` for those at the end of a
+            stage (bc, control, ...); or ``<run>/checkpoints/global_step_N``.
+        step: of a run, the weights of this global step.
+
+    Raises:
+        FileNotFoundError: there is no such run or checkpoint; names those there are.
+        ValueError: the run has no such stage.
+    """
+    folder = Path(place)
+    if (match := _STEP.fullmatch(folder.name)) is not None:
+        return _checked(Checkpoint(folder.parent.parent, folder, int(match[1])))
+    if not folder.exists() and ":" in place:
+        name, _, stage = place.rpartition(":")
+        return _of_stage(Path(name), stage)
+    read_config(folder)
+    if step is not None:
+        return _checked(Checkpoint(folder, folder / "checkpoints" / f"global_step_{step}", step))
+    state = _state(folder)
+    if "control" in _stages(folder):  # trained on after the algorithm, from where cloning ended
+        return _of_stage(folder, read_config(folder)["algorithm"]["name"])
+    return _checked(Checkpoint(folder, folder / "checkpoints" / state["checkpoint"], int(state["global_step"])))
+
+
+def is_run(place: str) -> bool:
+    """Whether a place is that of a run, of a stage of one, or of a checkpoint."""
+    folder = Path(place)
+    run = Path(place.rpartition(":")[0]) if not folder.exists() and ":" in place else folder
+    return (run / "config.yaml").is_file() or (folder / ACTOR / "fsdp_config.json").is_file()
+
+
+def export(checkpoint: Checkpoint, out: Path, dtype: str = "auto") -> Path:
+    """Write a checkpoint as a folder that transformers and ``vllm serve`` load.
+
+    It holds weights (safetensors), configuration, tokenizer, chat template, generation settings and, in
+    ``agentgym_rl.json``, where it comes from and the rules it was trained by. verl's own merger rounds every weight to
+    bfloat16; here the weights stay as they were played with.
+
+    Args:
+        out: a folder that does not exist yet, or is empty.
+        dtype: float32, bfloat16, or auto: float32 for a run on a CPU, else bfloat16, as its vLLM servers had them.
+
+    Raises:
+        ValueError: ``out`` holds something, the dtype is unknown, or the checkpoint holds adapters (LoRA) or a layout
+            other than FSDP's.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype {dtype!r} is unknown; choose {', '.join(DTYPES)}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{out} holds something already; choose another --out")
+    config = read_config(checkpoint.run)
+    if dtype == "auto":
+        dtype = "float32" if config["engine"]["device"] == "cpu" else "bfloat16"
+    source = checkpoint.folder / ACTOR / "huggingface"
+    weights = {name: tensor.to(getattr(torch, dtype)) for name, tensor in merged(checkpoint.folder / ACTOR).items()}
+    architecture = transformers.AutoConfig.from_pretrained(source)
+    architecture.dtype = dtype
+    kind = getattr(transformers, architecture.architectures[0])
+    with torch.device("meta"):
+        network = kind(architecture)
+    _, unexpected = network.load_state_dict(weights, strict=False, assign=True)
+    network.tie_weights()
+    empty = [name for name, tensor in network.named_parameters() if tensor.is_meta]
+    if empty or unexpected:
+        raise ValueError(f"{checkpoint}: its weights are not those of {kind.__name__} ({[*empty, *unexpected][:4]})")
+    if (source / "generation_config.json").is_file():
+        network.generation_config = transformers.GenerationConfig.from_pretrained(source)
+    unfinished = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        shutil.copytree(source, unfinished)
+        network.save_pretrained(unfinished)
+        facts = {"run": config["name"], "seed": config["seed"], "step": checkpoint.step, "dtype": dtype}
+        Rules.of_run(config).keep(unfinished, facts)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(unfinished, out)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return out
+
+
+def cached(checkpoint: Checkpoint) -> Path:
+    """An exported checkpoint in the user's cache (``AGENTGYM_RL_CACHE``, else ``~/.cache/agentgym-rl``)."""
+    shards = sorted((checkpoint.folder / ACTOR).glob("model_world_size_*.pt"))
+    marks = [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in shards]
+    key = hashlib.sha256("\n".join(marks).encode()).hexdigest()[:12]
+    home = Path(os.environ.get("AGENTGYM_RL_CACHE") or Path.home() / ".cache" / "agentgym-rl")
+    out = home / "exports" / f"{checkpoint.run.resolve().name}-{checkpoint.folder.name}-{key}"
+    return out if out.is_dir() else export(checkpoint, out)
+
+
+def merged(actor: Path) -> dict[str, Any]:
+    """The whole tensors of a folder of FSDP shards, by name, as they were saved.
+
+    Raises:
+        ValueError: there are adapters among them, or they are sharded otherwise than by FSDP.
+    """
+    size = int(json.loads((actor / "fsdp_config.json").read_text())["world_size"])
+
+    def shard(rank: int) -> dict[str, Any]:
+        file = actor / f"model_world_size_{size}_rank_{rank}.pt"
+        loaded: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=False)
+        return loaded
+
+    first = shard(0)
+    if any("lora_" in name for name in first):
+        raise ValueError(
+            f"{actor} holds LoRA adapters; merge it with: python -m verl.model_merger merge --backend fsdp"
+        )
+    meshes = {tuple(one.device_mesh.mesh.shape) for one in first.values() if isinstance(one, DTensor)}
+    if len(meshes) > 1:
+        raise ValueError(f"{actor} is sharded over meshes of several shapes, {sorted(meshes)}; FSDP uses one")
+    # the last dimension of the mesh is FSDP's; the first, if there are two, holds replicas
+    shards = [first, *(shard(rank) for rank in range(1, meshes.pop()[-1] if meshes else 1))]
+    whole: dict[str, Any] = {}
+    for name, tensor in first.items():
+        if not isinstance(tensor, DTensor):
+            whole[name] = tensor
+            continue
+        placement = tensor.placements[-1]
+        parts = [one[name].to_local() for one in shards]
+        if isinstance(placement, Replicate):
+            whole[name] = parts[0]
+        elif isinstance(placement, Shard):
+            whole[name] = torch.cat(parts, dim=placement.dim)
+        else:
+            raise ValueError(f"{actor}: {name} is placed as {placement}, which FSDP does not save")
+    return whole
+
+
+def _checked(checkpoint: Checkpoint) -> Checkpoint:
+    if not (checkpoint.folder / ACTOR / "fsdp_config.json").is_file():
+        there = sorted(
+            (one.name for one in (checkpoint.run / "checkpoints").glob("global_step_*")),
+            key=lambda name: int(name.rpartition("_")[2]),
+        )
+        raise FileNotFoundError(
+            f"{checkpoint.folder} holds no checkpoint; {checkpoint.run} has {', '.join(there) or 'none'}"
+        )
+    return checkpoint
+
+
+def _state(run: Path) -> Mapping[str, Any]:
+    file = run / "state.json"
+    state: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
+    if not state.get("checkpoint"):
+        raise FileNotFoundError(f"{run} has no checkpoint yet; a run saves one at the end of each stage")
+    return state
+
+
+def _stages(run: Path) -> dict[str, int]:
+    """The last global step of each stage of a run."""
+    found: dict[str, int] = {}
+    for row in read_jsonl(run / "metrics.jsonl", torn_end=True):
+        found |= {key.removeprefix("stage/"): int(row["step"]) for key in row if key.startswith("stage/")}
+    return found
+
+
+def _of_stage(run: Path, stage: str) -> Checkpoint:
+    read_config(run)
+    stages = _stages(run)
+    if stage not in stages:
+        raise ValueError(f"{run} has no stage {stage!r}; it has {', '.join(stages)}")
+    folder = run / "checkpoints" / f"global_step_{stages[stage]}"
+    cloned = _state(run)["cloned"]
+    if stage == "bc" and not folder.is_dir() and cloned:
+        folder = run / "checkpoints" / cloned  # a cache's is absolute
+    return _checked(Checkpoint(run, folder, stages[stage]))

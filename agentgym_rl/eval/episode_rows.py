@@ -1,0 +1,44 @@
+"""Episodes as rows of a table that stays small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentgym_rl.data.episode import Episode
+
+COLUMNS = ("item", "world", "decoding", "success", "reward", "turns", "ending", "step", "conversation")
+ROWS = 50
+"""Most episodes of a decoding."""
+LINES, CHARACTERS = 12, 1500
+"""Most of a conversation that is kept, from its end."""
+
+Row = tuple[str, str, str, bool, float, int, str, int, str]
+
+
+def episode_rows(episodes: Sequence[Episode]) -> list[Row]:
+    """The first episodes of each decoding by item id, so that every evaluation shows the same tasks."""
+    kept: list[Episode] = []
+    for decoding in sorted({_decoding(episode) for episode in episodes}):
+        own = [episode for episode in episodes if _decoding(episode) == decoding]
+        kept += sorted(own, key=lambda episode: (len(episode.item_id), episode.item_id))[:ROWS]
+    return [
+        (
+            one.item_id, one.env, _decoding(one), one.success, one.reward, len(one.turns), one.ending.value,
+            one.model_step, conversation_end(one),
+        )
+        for one in kept
+    ]  # fmt: skip
+
+
+def conversation_end(episode: Episode) -> str:
+    """The last lines of the conversation, with the observation that ended it."""
+    said = [f"{message['role']}: {message['content']}" for message in episode.messages]
+    if episode.turns and episode.messages and episode.messages[-1]["role"] == "assistant":
+        said.append(f"user: {episode.turns[-1].observation}")
+    text = "\n".join(said)
+    kept = "\n".join(text.splitlines()[-LINES:])[-CHARACTERS:]
+    return kept if kept == text else f"… {kept}"
+
+
+def _decoding(episode: Episode) -> str:
+    return str(episode.tags.get("decoding", ""))

@@ -1,0 +1,110 @@
+"""Two results on the same panel: is the difference more than chance, and which tasks changed sides?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from agentgym_rl.eval.evaluation.result import Result
+from agentgym_rl.eval.evaluation.scores import Measure, Outcome
+from agentgym_rl.eval.resampling import bootstrap, mcnemar, sign_flip
+
+Pair = tuple[Outcome, Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Success of the second result minus that of the first, over the tasks both have played."""
+
+    world: str
+    """``all`` for the tasks of all worlds together."""
+    first: float
+    second: float
+    difference: Measure
+    """With the paired bootstrap's interval."""
+    p: float
+    """Two-sided: McNemar's exact test with one sample a task in both, else random signs of the tasks' differences."""
+    gained: tuple[str, ...]
+    """Tasks that flipped from fail to pass: solved by more than half the samples in the second only."""
+    lost: tuple[str, ...]
+    """Tasks that flipped from pass to fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What two results say about each other."""
+
+    test: str
+    differences: tuple[Difference, ...]
+    """Of each world, and of all together where there are several."""
+    left_out: tuple[str, ...]
+    """Tasks of which one result has no episode that counts."""
+    departures: tuple[str, ...]
+    """Settings in which the two evaluations differ beside the policy."""
+
+
+def compare(first: Result, second: Result) -> Comparison:
+    """Compare two results task by task.
+
+    Raises:
+        ValueError: they are on different panels, or have no task in common that both have played.
+    """
+    if first.digest != second.digest:
+        names = [f"{one.digest} ({_panel(one)})" for one in (first, second)]
+        raise ValueError(
+            f"the results are on different panels, {names[0]} and {names[1]}; only results on the same tasks can be "
+            "compared"
+        )
+    others = {one.item_id: one for one in second.outcomes}
+    pairs = [(one, others[one.item_id]) for one in first.outcomes]
+    played = [pair for pair in pairs if pair[0].counted and pair[1].counted]
+    if not played:
+        raise ValueError("no task has an episode that counts in both results; evaluate again to play what failed")
+    single = all(len(one.success) == 1 for pair in pairs for one in pair)
+    worlds = list(dict.fromkeys(pair[0].env for pair in played))
+    parts = [(env, [pair for pair in played if pair[0].env == env]) for env in worlds]
+    parts += [("all", played)] if len(worlds) > 1 else []
+    return Comparison(
+        test="McNemar's exact test" if single else "random signs of the tasks' differences",
+        differences=tuple(_difference(env, own, single, first.digest) for env, own in parts),
+        left_out=tuple(pair[0].item_id for pair in pairs if pair not in played),
+        departures=tuple(_departures(first.plan, second.plan)),
+    )
+
+
+def _difference(world: str, pairs: Sequence[Pair], single: bool, seed: str) -> Difference:
+    means = [(_mean(one), _mean(other)) for one, other in pairs]
+    changes = [after - before for before, after in means]
+    gained = tuple(pair[0].item_id for pair, (before, after) in zip(pairs, means, strict=True) if before <= 0.5 < after)
+    lost = tuple(pair[0].item_id for pair, (before, after) in zip(pairs, means, strict=True) if after <= 0.5 < before)
+    return Difference(
+        world=world,
+        first=fmean(before for before, _ in means),
+        second=fmean(after for _, after in means),
+        difference=Measure(fmean(changes), bootstrap(changes, f"{seed} {world}"), len(changes)),
+        p=mcnemar(len(gained), len(lost)) if single else sign_flip(changes, f"{seed} {world}"),
+        gained=gained,
+        lost=lost,
+    )
+
+
+def _mean(outcome: Outcome) -> float:
+    return fmean(outcome.counted)
+
+
+def _panel(result: Result) -> str:
+    return ", ".join(f"{env} {own['name']}, n={own['n']}" for env, own in result.plan["panel"]["worlds"].items())
+
+
+def _departures(first: Any, second: Any, prefix: str = "") -> list[str]:
+    """Leaves that differ, as ``key: one, other``; the policy and the panel's names are not among them."""
+    found: list[str] = []
+    for key in sorted({*first, *second} - ({"policy", "panel"} if not prefix else set())):
+        one, other = first.get(key), second.get(key)
+        if isinstance(one, dict) and isinstance(other, dict):
+            found += _departures(one, other, f"{prefix}{key}.")
+        elif one != other:
+            found.append(f"{prefix}{key}: {one}, {other}")
+    return found

@@ -1,0 +1,50 @@
+"""What is to be evaluated, and how: one line of settings that a result carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym_rl.eval.evaluation.rules import Rules
+from agentgym_rl.eval.evaluation.suite import Suite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """An evaluation before it is played. Equal plans give equal results, as far as the policy can promise it."""
+
+    suite: Suite
+    policy: str
+    """Names who plays: a model with its address or folder."""
+    rules: Rules = field(default_factory=Rules)
+    samples: int = 1
+    """Episodes of each task."""
+    temperature: float = 0.0
+    """Of a model's sampling; 0 is greedy."""
+    seed: int = 0
+    """Of sampling and of resampled intervals."""
+    backend: str | None = None
+    """What generates a local model's replies: vllm or transformers."""
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise ValueError(f"samples is {self.samples}; give at least 1")
+        if self.temperature < 0:
+            raise ValueError(f"temperature is {self.temperature:g}; give 0 (greedy) or more")
+
+    @property
+    def jobs(self) -> list[tuple[str, int]]:
+        """Item id and number of each episode, in the order of a result."""
+        return [(str(task), number) for task in self.suite.tasks for number in range(self.samples)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; two evaluations with equal ones may share their episodes."""
+        return {
+            "policy": self.policy,
+            "backend": self.backend,
+            "panel": self.suite.to_dict(),
+            "samples": self.samples,
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "rules": self.rules.to_dict(),
+        }

@@ -1,0 +1,148 @@
+"""The result of an evaluation, on disk as ``result.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.files import write_text
+from agentgym_rl.eval.evaluation.plan import Plan
+from agentgym_rl.eval.evaluation.scores import Outcome, Score, macro, passes, score
+
+NAME = "result.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a plan. Everything but ``cost`` is the same whenever the same episodes are played."""
+
+    plan: Mapping[str, Any]
+    """As :meth:`Plan.to_dict` gives it."""
+    outcomes: tuple[Outcome, ...]
+    """One a task, in the plan's order."""
+    failures: tuple[Mapping[str, Any], ...]
+    """Episodes that failed outside the agent, with what was said; they are in no figure but ``error_rate``."""
+    cost: Mapping[str, Any]
+    """Seconds it took, the model's calls and tokens, and their price."""
+
+    @classmethod
+    def of(cls, plan: Plan, episodes: Sequence[Episode], cost: Mapping[str, Any]) -> Result:
+        """The result of a plan from its episodes, in the plan's order."""
+        each, level = plan.samples, plan.suite.difficulties
+        outcomes = [
+            Outcome.of(str(task), level[str(task)], episodes[at * each : (at + 1) * each])
+            for at, task in enumerate(plan.suite.tasks)
+        ]
+        failures = [
+            {
+                "item_id": one.item_id,
+                "sample": one.tags["sample"],
+                "ending": one.ending.value,
+                "error": one.error,
+                "attempts": one.attempts,
+            }
+            for one in episodes
+            if not one.ending.counts
+        ]
+        return cls(plan.to_dict(), tuple(outcomes), tuple(failures), dict(cost))
+
+    @property
+    def digest(self) -> str:
+        """Of all the panels together."""
+        return str(self.plan["panel"]["digest"])
+
+    @property
+    def samples(self) -> int:
+        return int(self.plan["samples"])
+
+    @property
+    def by_world(self) -> dict[str, list[Outcome]]:
+        worlds: dict[str, list[Outcome]] = {}
+        for one in self.outcomes:
+            worlds.setdefault(one.env, []).append(one)
+        return worlds
+
+    def score(self, outcomes: Sequence[Outcome]) -> Score:
+        """The figures of some of the outcomes."""
+        return score(outcomes, self._seed)
+
+    def worlds(self) -> dict[str, Score]:
+        return {env: self.score(own) for env, own in self.by_world.items()}
+
+    def difficulties(self) -> dict[str, dict[str, Score]]:
+        """Figures by world and difficulty, sorted by difficulty."""
+        found: dict[str, dict[str, Score]] = {}
+        for env, own in self.by_world.items():
+            for level in sorted({one.difficulty for one in own}):
+                found.setdefault(env, {})[level] = self.score([one for one in own if one.difficulty == level])
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types: plan, every figure, the outcome of each task."""
+        worlds = self.worlds()
+        return {
+            "version": VERSION,
+            "plan": self.plan,
+            "macro": macro(list(worlds.values())).to_dict(),
+            "worlds": {env: one.to_dict() for env, one in worlds.items()},
+            "difficulties": {
+                env: {level: one.to_dict() for level, one in levels.items()}
+                for env, levels in self.difficulties().items()
+            },
+            "passes": {
+                env: {
+                    name: {str(k): asdict(one) for k, one in by_k.items()}
+                    for name, by_k in passes(own, self.samples, self._seed).items()
+                }
+                for env, own in self.by_world.items()
+            },
+            "failures": list(self.failures),
+            "cost": self.cost,
+            "outcomes": [asdict(one) for one in self.outcomes],
+        }
+
+    def write(self, folder: Path) -> Path:
+        """Write ``result.json``, whole."""
+        file = folder / NAME
+        write_text(file, json.dumps(self.to_dict(), indent=1) + "\n")
+        return file
+
+    @property
+    def _seed(self) -> str:
+        return f"{self.plan['seed']} {self.digest}"
+
+
+def read(place: str | Path) -> Result:
+    """A result from its folder or file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it was not written by an evaluation, or by a newer version.
+    """
+    file = Path(place) / NAME if Path(place).is_dir() else Path(place)
+    if not file.is_file():
+        raise FileNotFoundError(f"{file} does not exist; give the folder of a finished evaluation")
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if data["version"] > VERSION:
+            raise ValueError(
+                f"{file} has version {data['version']}; this agentgym-rl reads up to {VERSION}: upgrade it"
+            )
+        outcomes = tuple(
+            Outcome(
+                item_id=one["item_id"],
+                difficulty=one["difficulty"],
+                success=tuple(one["success"]),
+                reward=tuple(one["reward"]),
+                turns=tuple(one["turns"]),
+            )
+            for one in data["outcomes"]
+        )
+        return Result(data["plan"], outcomes, tuple(data["failures"]), data["cost"])
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} is not the result of an evaluation ({error})") from error

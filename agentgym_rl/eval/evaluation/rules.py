@@ -1,0 +1,108 @@
+"""By which rules panels are played: limits, wording and options, a run's or the worlds' own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agentgym_rl.data.files import write_text
+from agentgym_rl.data.settings import RolloutSettings
+
+FILE = "agentgym_rl.json"
+"""Beside the weights of an exported model: the rules it was trained by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Rules of an evaluation."""
+
+    settings: RolloutSettings = field(default_factory=RolloutSettings)
+    """Rules of an episode; ``settings.max_turns`` goes before ``max_turns``."""
+    max_turns: Mapping[str, int] = field(default_factory=dict)
+    """Turn limits by world; a world left out has its own."""
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Options of worlds' classes, by world."""
+    prompt_tokens: int | None = None
+    """Most tokens before the first reply of a local model; None is half its context."""
+    response_tokens: int | None = None
+    """Most tokens from the first reply on; None is what the context leaves."""
+
+    @classmethod
+    def of_run(cls, config: Mapping[str, Any]) -> Rules:
+        """The rules of a run, from its whole configuration (``config.yaml``)."""
+        worlds, rollout, model = config["worlds"], config["rollout"], config["model"]
+        known = {one.name for one in fields(RolloutSettings)}
+        return cls(
+            settings=RolloutSettings.from_mapping({key: rollout[key] for key in known if key in rollout}),
+            max_turns={name: world["max_turns"] for name, world in worlds.items() if world["max_turns"] is not None},
+            options={name: world["options"] for name, world in worlds.items() if world["options"]},
+            prompt_tokens=model["prompt_tokens"],
+            response_tokens=model["response_tokens"],
+        )
+
+    @classmethod
+    def beside(cls, model: Path) -> Rules | None:
+        """The rules an exported model was trained by; None for a folder without them.
+
+        Raises:
+            ValueError: the file in the folder cannot be read.
+        """
+        file = model / FILE
+        if not file.is_file():
+            return None
+        try:
+            return cls.from_dict(json.loads(file.read_text(encoding="utf-8"))["rules"])
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise ValueError(f"{file} was not written by agentgym-rl export: {error}") from error
+
+    def keep(self, model: Path, facts: Mapping[str, Any]) -> None:
+        """Write the rules, and what else is known of the weights, into a model's folder."""
+        write_text(model / FILE, json.dumps({**facts, "rules": self.to_dict()}, indent=1) + "\n")
+
+    def but(self, **given: Any) -> Rules:
+        """These rules with other settings of episodes; what is None stays as it is."""
+        return replace(
+            self, settings=replace(self.settings, **{key: one for key, one in given.items() if one is not None})
+        )
+
+    def of_world(self, env: str) -> RolloutSettings:
+        """Rules of an episode in a world."""
+        limit = self.settings.max_turns
+        return replace(self.settings, max_turns=self.max_turns.get(env) if limit is None else limit)
+
+    def options_of(self, env: str) -> dict[str, Any]:
+        return dict(self.options.get(env, {}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Rules:
+        """The inverse of :meth:`to_dict`."""
+        return cls(**{**data, "settings": RolloutSettings.from_mapping(data["settings"])})
+
+
+def read_config(run: Path) -> dict[str, Any]:
+    """The whole configuration of a run.
+
+    Raises:
+        FileNotFoundError: the folder holds no run.
+        ValueError: its configuration cannot be read.
+    """
+    file = run / "config.yaml"
+    if not file.is_file():
+        raise FileNotFoundError(f"{file} does not exist; {run} is not the folder of a run")
+    try:
+        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{file} cannot be read: {error}") from error
+    if not isinstance(config, dict) or not {"worlds", "rollout", "model"} <= set(config):
+        raise ValueError(f"{file} is not the configuration of a run")
+    return config

@@ -1,0 +1,158 @@
+"""What a set of outcomes says: every figure with the number of tasks behind it and a 95% interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from math import comb, sqrt
+from statistics import fmean
+from typing import Any
+
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.eval.resampling import bootstrap, share
+
+METRICS = ("success", "reward", "turns", "error_rate")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one task."""
+
+    item_id: str
+    difficulty: str
+    success: tuple[bool | None, ...]
+    """By sample; None where the infrastructure failed."""
+    reward: tuple[float | None, ...]
+    turns: tuple[int | None, ...]
+
+    @property
+    def env(self) -> str:
+        return self.item_id.rpartition("_")[0]
+
+    @property
+    def counted(self) -> list[bool]:
+        """Success of the samples that count."""
+        return [one for one in self.success if one is not None]
+
+    @property
+    def mean(self) -> float | None:
+        """Share of successes among the samples that count; None where none does."""
+        return fmean(self.counted) if self.counted else None
+
+    @classmethod
+    def of(cls, item_id: str, difficulty: str, episodes: Sequence[Episode]) -> Outcome:
+        """The outcome of a task from its episodes, in the order of samples."""
+        counts = [one if one.ending.counts else None for one in episodes]
+        return cls(
+            item_id=item_id,
+            difficulty=difficulty,
+            success=tuple(None if one is None else one.success for one in counts),
+            reward=tuple(None if one is None else one.reward for one in counts),
+            turns=tuple(None if one is None else len(one.turns) for one in counts),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A mean over tasks."""
+
+    value: float
+    ci95: tuple[float, float]
+    n: int
+    """Tasks it is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The figures of a set of tasks. A task weighs the same however many of its samples count."""
+
+    success: Measure | None
+    """None where no episode counts."""
+    reward: Measure | None
+    turns: Measure | None
+    error_rate: Measure
+    """Episodes that failed outside the agent, as a share of all."""
+    tasks: int
+    episodes: int
+    """Episodes that count."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def score(outcomes: Sequence[Outcome], seed: str) -> Score:
+    """The figures of some tasks.
+
+    Intervals of success, reward and error rate: :func:`agentgym_rl.eval.resampling.share`. Of turns: the bootstrap.
+    """
+
+    def mean_of(pick: Callable[[Outcome], Iterable[float | None]], as_share: bool = False) -> Measure | None:
+        values = [fmean(found) for one in outcomes if (found := [value for value in pick(one) if value is not None])]
+        if not values:
+            return None
+        return Measure(fmean(values), share(values, seed) if as_share else bootstrap(values, seed), len(values))
+
+    errors = mean_of(lambda one: [success is None for success in one.success], as_share=True)
+    assert errors is not None, "a score needs outcomes"
+    return Score(
+        success=mean_of(lambda one: one.success, as_share=True),
+        reward=mean_of(lambda one: one.reward, as_share=True),
+        turns=mean_of(lambda one: one.turns),
+        error_rate=errors,
+        tasks=len(outcomes),
+        episodes=sum(len(one.counted) for one in outcomes),
+    )
+
+
+def macro(scores: Sequence[Score]) -> Score:
+    """The mean over worlds, each weighing the same, as AgentGym reports it.
+
+    Its interval is put together from the worlds' own (MOVER, Zou and Donner 2008): distances of the bounds from the
+    means add up as squares. A world in which no episode counts is left out; ``n`` counts worlds.
+    """
+
+    def mean_of(measures: Sequence[Measure | None]) -> Measure | None:
+        found = [one for one in measures if one is not None]
+        if not found:
+            return None
+        value = fmean(one.value for one in found)
+        low, high = (sqrt(sum((one.value - one.ci95[side]) ** 2 for one in found)) / len(found) for side in (0, 1))
+        return Measure(value, (value - low, value + high), len(found))
+
+    errors = mean_of([one.error_rate for one in scores])
+    assert errors is not None, "a mean needs worlds"
+    return Score(
+        success=mean_of([one.success for one in scores]),
+        reward=mean_of([one.reward for one in scores]),
+        turns=mean_of([one.turns for one in scores]),
+        error_rate=errors,
+        tasks=sum(one.tasks for one in scores),
+        episodes=sum(one.episodes for one in scores),
+    )
+
+
+def pass_at_k(n: int, successes: int, k: int) -> float:
+    """Chance that at least one of ``k`` episodes succeeds, unbiased from ``n >= k`` (Chen et al. 2021, eq. 1)."""
+    return 1.0 - comb(n - successes, k) / comb(n, k)
+
+
+def pass_hat_k(n: int, successes: int, k: int) -> float:
+    """Chance that all of ``k`` episodes succeed, unbiased from ``n >= k`` (tau-bench, Yao et al. 2024)."""
+    return comb(successes, k) / comb(n, k)
+
+
+def ks(samples: int) -> list[int]:
+    """1, 2, 4, ... and the number of samples."""
+    return [*(2**power for power in range(samples.bit_length()) if 2**power < samples), samples]
+
+
+def passes(outcomes: Sequence[Outcome], samples: int, seed: str) -> dict[str, dict[int, Measure]]:
+    """``pass@k`` and ``pass^k`` by ``k``, over the tasks of which at least ``k`` episodes count."""
+    found: dict[str, dict[int, Measure]] = {"pass@k": {}, "pass^k": {}}
+    for k in ks(samples):
+        counts = [(len(one.counted), sum(one.counted)) for one in outcomes if len(one.counted) >= k]
+        for name, estimate in (("pass@k", pass_at_k), ("pass^k", pass_hat_k)):
+            values = [estimate(n, successes, k) for n, successes in counts]
+            if values:
+                found[name][k] = Measure(fmean(values), share(values, seed), len(values))
+    return found

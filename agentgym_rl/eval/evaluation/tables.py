@@ -1,0 +1,106 @@
+"""Results and comparisons as tables for a terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from agentgym_rl.eval.evaluation.comparison import Comparison, Difference
+from agentgym_rl.eval.evaluation.result import Result
+from agentgym_rl.eval.evaluation.scores import METRICS, Measure, Score, macro, passes
+
+
+def tables(result: Result) -> list[Table]:
+    """Figures by world and difficulty with their mean over worlds, and pass@k where there are several samples."""
+    return [_figures(result), *([_passes(result)] if result.samples > 1 else [])]
+
+
+def comparison_tables(comparison: Comparison, first: str, second: str) -> list[Table]:
+    """Differences with their test, and the tasks that changed sides."""
+    table = Table(title=f"Success in %: {second} against {first}; {comparison.test}", title_justify="left")
+    for name in ("world", "n", first, second, "difference", "fail to pass", "pass to fail", "p"):
+        table.add_column(name, justify="left" if name == "world" else "right", overflow="fold")
+    for one in comparison.differences:
+        table.add_row(
+            one.world, str(one.difference.n), f"{100 * one.first:.1f}", f"{100 * one.second:.1f}",
+            percent(one.difference, sign=True), str(len(one.gained)), str(len(one.lost)), _p(one.p),
+        )  # fmt: skip
+    return [table, *_flips([one for one in comparison.differences if one.world != "all"])]
+
+
+def percent(measure: Measure | None, sign: bool = False) -> str:
+    """A share with its 95% interval, in percent."""
+    if measure is None:
+        return "-"
+    form = "+.1f" if sign else ".1f"
+    low, high = (100 * bound for bound in measure.ci95)
+    return f"{100 * measure.value:{form}} [{low:{form}}, {high:{form}}]"
+
+
+def _figures(result: Result) -> Table:
+    plan = result.plan
+    how = f"{result.samples} episode{'s' if result.samples > 1 else ''} a task"
+    title = f"{plan['policy']} on panel {result.digest}: {how}, temperature {plan['temperature']:g}, 95% intervals"
+    table = Table(title=title, title_justify="left")
+    for name in ("world", "tasks", "episodes", "success %", "reward", "turns", "errors %"):
+        table.add_column(name, justify="left" if name == "world" else "right", overflow="fold")
+    worlds, levels = result.worlds(), result.difficulties()
+    for env, own in worlds.items():
+        table.add_row(*_cells(env, own), style="bold")
+        if len(levels[env]) > 1:
+            for level, part in levels[env].items():
+                table.add_row(*_cells(f"  {level}", part))
+        table.add_section()
+    if len(worlds) > 1:
+        table.add_row(*_cells(f"mean of {len(worlds)} worlds", macro(list(worlds.values()))), style="bold")
+    return table
+
+
+def _cells(name: str, score: Score) -> list[str]:
+    success, reward, turns, errors = (getattr(score, metric) for metric in METRICS)
+    return [
+        name,
+        str(score.tasks),
+        str(score.episodes),
+        percent(success),
+        _plain(reward, 3),
+        _plain(turns, 1),
+        percent(errors),
+    ]
+
+
+def _plain(measure: Measure | None, digits: int) -> str:
+    if measure is None:
+        return "-"
+    low, high = measure.ci95
+    return f"{measure.value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _passes(result: Result) -> Table:
+    table = Table(
+        title="pass@k: at least one of k episodes succeeds; pass^k: all of them do (in %)", title_justify="left"
+    )
+    table.add_column("world")
+    found = {
+        env: passes(own, result.samples, f"{result.plan['seed']} {result.digest}")
+        for env, own in result.by_world.items()
+    }
+    columns = list(dict.fromkeys((name, k) for own in found.values() for name, by_k in own.items() for k in by_k))
+    for name, k in columns:
+        table.add_column(name.replace("k", str(k)), justify="right", overflow="fold")
+    for env, own in found.items():
+        table.add_row(env, *(percent(own[name].get(k)) for name, k in columns))
+    return table
+
+
+def _p(value: float) -> str:
+    return f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
+
+
+def _flips(differences: list[Difference]) -> list[Table]:
+    table = Table(title="Tasks that changed sides", title_justify="left")
+    table.add_column("world")
+    table.add_column("fail to pass")
+    table.add_column("pass to fail")
+    for one in differences:
+        table.add_row(one.world, " ".join(one.gained), " ".join(one.lost))
+    return [table] if any(one.gained or one.lost for one in differences) else []

@@ -1,0 +1,95 @@
+"""One episode as the page shows it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.eval.viewer.drawings import draw
+from agentgym_rl.eval.viewer.drawings.picture import Picture
+from agentgym_rl.eval.viewer.parts import parts
+
+
+def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
+    """Plain JSON types.
+
+    ``opening`` are the messages before the first reply; each turn has its ``parts`` (:func:`.parts.parts`), the
+    ``observation_tokens`` that followed it, and whether its observation was ``shown`` to the model. ``pictures`` holds
+    each distinct picture once; ``picture``, of the episode's start and of each turn, is a place in it or None.
+    """
+    start = episode.start if episode.messages else 0
+    drawn = draw(episode) if pictures else None
+    distinct, places = _distinct(drawn or [None] * (len(episode.turns) + 1))
+    turns = []
+    for number, turn in enumerate(episode.turns):
+        following = episode.turns[number + 1] if number + 1 < len(episode.turns) else turn
+        after = following.tokens[0] if following.sample == turn.sample else turn.tokens[1]
+        turns.append(
+            {
+                "notes": turn.notes,
+                "parts": parts(turn),
+                "action": turn.action,
+                "observation": turn.observation,
+                "shown": len(episode.messages) > start + 2 * number + 1,
+                "reward": turn.reward,
+                "invalid": turn.invalid,
+                "tokens": turn.tokens[1] - turn.tokens[0],
+                "observation_tokens": max(0, after - turn.tokens[1]),
+                "log_prob": turn.log_prob,
+                "calls": turn.calls,
+                "began_s": turn.began_s,
+                "model_s": turn.model_s,
+                "parse_s": turn.parse_s,
+                "world_s": turn.world_s,
+                "picture": places[number + 1],
+            }
+        )
+    found = {
+        "env": episode.env,
+        "item_id": episode.item_id,
+        "ending": episode.ending.value,
+        "counts": episode.ending.counts,
+        "reward": episode.reward,
+        "success": episode.success,
+        "horizon": episode.horizon,
+        "seed": episode.seed,
+        "step": episode.model_step,
+        "prompt_tokens": episode.prompt_tokens,
+        "response_tokens": episode.response_tokens,
+        "began": episode.began,
+        "reset_s": episode.reset_s,
+        "attempts": episode.attempts,
+        "error": episode.error,
+        "tags": {str(key): value for key, value in episode.tags.items()},
+        "opening": episode.messages[:start],
+        "turns": turns,
+        "pictures": [picture.to_dict() for picture in distinct],
+        "picture": places[0],
+    }
+    finite: dict[str, Any] = _finite(found)
+    return finite
+
+
+def encode(value: Any) -> str:
+    """JSON of ASCII characters only, which is JavaScript, too."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _distinct(drawn: Sequence[Picture | None]) -> tuple[list[Picture], list[int | None]]:
+    found: dict[Picture, int] = {}
+    places = [None if picture is None else found.setdefault(picture, len(found)) for picture in drawn]
+    return list(found), places
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for numbers that JSON has no words for."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return value

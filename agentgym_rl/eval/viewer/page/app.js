@@ -1,0 +1,182 @@
+// Addresses, keys, and the start. "#/", "#/episode/<file>/<row>" and "#/task/<item id>", with the filters behind a "?".
+
+let route = { kind: "overview" };
+
+function opened() {
+  return route.kind === "episode" ? route.at : -1;
+}
+
+function episodePath(at) {
+  return `/episode/${encodeURIComponent(named("file", at))}/${store.columns.row[at]}`;
+}
+
+function taskPath(task) {
+  return "/task/" + encodeURIComponent(task);
+}
+
+function query() {
+  const set = Object.entries(wanted).filter(([key, value]) => value !== "" && !(key === "order" && value === "file"));
+  return set.length ? "?" + new URLSearchParams(set) : "";
+}
+
+function go(path) {
+  const hash = "#" + path + query();
+  if (location.hash === hash) show();
+  else location.hash = hash;
+}
+
+// Put the filters into the address without leaving the page.
+function remember() {
+  history.replaceState(null, "", "#" + (location.hash.slice(1).split("?")[0] || "/") + query());
+}
+
+function readAddress() {
+  const [path, search] = location.hash.slice(1).split("?");
+  const [, kind, first, second] = path.split("/").map(decoded);
+  const filters = new URLSearchParams(search || "");
+  if (kind === "episode") route = { kind, at: find(first, Number(second)) };
+  else if (kind === "task") route = { kind, task: first };
+  else route = { kind: "overview" };
+  return filters;
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function fail(message) {
+  by("main").replaceChildren(el("p", { class: "error", role: "alert" }, message));
+}
+
+async function show() {
+  readAddress();
+  document.body.classList.toggle("reading", route.kind !== "overview");
+  if (route.kind === "episode") {
+    if (route.at < 0) return fail("There is no such episode here.");
+    const place = view.indexOf(route.at);
+    if (place >= 0) cursor = place;
+  }
+  reveal();
+  paint();
+  const here = location.hash;
+  try {
+    if (route.kind === "overview") showOverview();
+    else if (route.kind === "task") await showTask(route.task);
+    else {
+      const data = await source.episode(route.at);
+      if (location.hash.split("?")[0] === here.split("?")[0]) showEpisode(route.at, data);
+    }
+  } catch (error) {
+    fail(`This cannot be shown: ${error.message}`);
+  }
+}
+
+function neighbour(by_) {
+  if (!view.length) return;
+  cursor = Math.max(0, Math.min(view.length - 1, cursor + by_));
+  go(episodePath(view[cursor]));
+}
+
+const KEYS = [
+  ["j k or ↓ ↑", "next and previous in the list"], ["Enter", "open the episode"], ["n p or → ←", "next and previous turn"],
+  ["] [", "next and previous episode"], ["s", "the same task at other steps"], ["Escape", "back to the overview"],
+  ["/", "filter by task"], ["l", "shade tokens by log-probability, or not"], ["d", "light or dark"],
+  ["r", "look for new episodes"], ["?", "these keys"],
+];
+
+function help() {
+  const dialog = by("help");
+  dialog.replaceChildren(el("h2", { id: "help-title" }, "Keys"),
+    el("dl", null, KEYS.map(([key, does]) => el("div", null, el("dt", null, key), el("dd", null, does)))),
+    el("button", { type: "button", on: { click: () => dialog.close() } }, "Close"));
+  dialog.showModal();
+}
+
+function keep(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch { /* a page from a file may have no storage */ }
+}
+
+function kept(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+function setTheme(name) {
+  if (name) document.documentElement.dataset.theme = name;
+}
+
+function turnTheme() {
+  const dark = document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  setTheme(dark ? "light" : "dark");
+  keep("agentgym-theme", dark ? "light" : "dark");
+}
+
+function turnShading() {
+  const off = document.body.classList.toggle("unshaded");
+  by("shade").setAttribute("aria-pressed", String(!off));
+}
+
+async function refresh() {
+  await loadIndex();
+  buildFilters();
+  by("total").textContent = `${number(store.count)} episodes`;
+  select();
+  await show();
+}
+
+const inMain = () => by("main").contains(document.activeElement) && document.activeElement !== document.body;
+const ACTIONS = {
+  j: () => move(1), k: () => move(-1), ArrowDown: () => inMain() ? false : move(1), ArrowUp: () => inMain() ? false : move(-1),
+  PageDown: () => inMain() ? false : move(10), PageUp: () => inMain() ? false : move(-10),
+  Home: () => inMain() ? false : move(-view.length), End: () => inMain() ? false : move(view.length),
+  Enter: () => { if (view.length) { go(episodePath(view[cursor])); by("main").focus({ preventScroll: true }); } },
+  n: () => step(1), p: () => step(-1), ArrowRight: () => step(1), ArrowLeft: () => step(-1),
+  "]": () => neighbour(1), "[": () => neighbour(-1),
+  s: () => { if (route.kind === "episode" && route.at >= 0) go(taskPath(named("item_id", route.at))); },
+  Escape: () => { go("/"); by("list").focus(); },
+  "/": () => by("f-task").focus(), "?": help, l: turnShading, d: turnTheme, r: () => { refresh(); },
+};
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || by("help").open) return;
+  const target = event.target;
+  if (target.closest("input, select, textarea")) {
+    if (event.key === "Escape" || (event.key === "Enter" && target.id === "f-task")) { target.blur(); by("list").focus(); event.preventDefault(); }
+    return;
+  }
+  if (event.key === "Enter" && target.closest("button, a, summary")) return;
+  const act = ACTIONS[event.key];
+  if (act && act() !== false) event.preventDefault();
+}
+
+async function start() {
+  setTheme(kept("agentgym-theme"));
+  await loadIndex();
+  by("run").replaceChildren(visible(store.run));
+  by("total").textContent = `${number(store.count)} episodes`;
+  const filters = readAddress();
+  for (const key of Object.keys(wanted)) if (filters.has(key)) wanted[key] = filters.get(key);
+  buildFilters();
+  select();
+  by("list").addEventListener("scroll", paint, { passive: true });
+  addEventListener("resize", paint);
+  addEventListener("hashchange", show);
+  document.addEventListener("keydown", onKey);
+  by("theme").addEventListener("click", turnTheme);
+  by("shade").addEventListener("click", turnShading);
+  by("keys").addEventListener("click", help);
+  by("clear").addEventListener("click", clearFilters);
+  await show();
+}
+
+start().catch((error) => fail(`The episodes cannot be loaded: ${error.message}`));

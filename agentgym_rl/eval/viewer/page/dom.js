@@ -1,0 +1,93 @@
+// Elements. Whatever an episode says becomes a text node or an attribute's value, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/;
+
+function by(id) {
+  return document.getElementById(id);
+}
+
+// An element with attributes ("on" holds listeners; null and false leave one out) and children: nodes, text, arrays.
+function el(name, attributes, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (key === "on") for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(key, value === true ? "" : value);
+  }
+  append(node, children);
+  return node;
+}
+
+function append(node, children) {
+  for (const child of children) {
+    if (Array.isArray(child)) append(node, child);
+    else if (child instanceof Node) node.append(child);
+    else if (child !== null && child !== undefined && child !== false) node.append(visible(String(child)));
+  }
+}
+
+// Text with characters that cannot be seen, or that turn the direction of writing, made visible.
+function visible(text) {
+  const whole = document.createDocumentFragment();
+  let rest = text;
+  for (let at = rest.search(HIDDEN); at >= 0; at = rest.search(HIDDEN)) {
+    const code = rest.charCodeAt(at);
+    const name = "U+" + code.toString(16).toUpperCase().padStart(4, "0");
+    const mark = document.createElement("span");
+    mark.className = "control";
+    mark.title = name;
+    mark.textContent = code < 32 ? String.fromCharCode(0x2400 + code) : name;
+    whole.append(rest.slice(0, at), mark);
+    rest = rest.slice(at + 1);
+  }
+  whole.append(rest);
+  return whole;
+}
+
+const SHAPES = new Set(["rect", "circle", "ellipse", "line", "path", "text"]);
+const ATTRIBUTES = new Set([
+  "x", "y", "width", "height", "rx", "ry", "cx", "cy", "r", "x1", "y1", "x2", "y2", "d", "class",
+  "fill", "fill-opacity", "stroke", "stroke-width", "text-anchor",
+]);
+
+// A picture of a world: see drawings/picture.py.
+function picture(data, limit) {
+  const scale = Math.min(1, (limit || 520) / data.width);
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", `0 0 ${data.width} ${data.height}`);
+  svg.setAttribute("width", data.width * scale);
+  svg.setAttribute("height", data.height * scale);
+  svg.setAttribute("class", "picture");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", data.label);
+  for (const [name, attributes] of data.shapes) {
+    if (!SHAPES.has(name)) continue;
+    const node = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key === "text") node.textContent = value;
+      else if (ATTRIBUTES.has(key)) node.setAttribute(key, value);
+    }
+    svg.append(node);
+  }
+  return svg;
+}
+
+function number(value, digits) {
+  if (value === null || value === undefined) return "–";
+  const options = { minimumFractionDigits: digits || 0, maximumFractionDigits: digits || 0 };
+  return value.toLocaleString("en", options).replace("-", "−");
+}
+
+function seconds(value) {
+  if (value >= 10) return number(value, 1) + " s";
+  if (value >= 0.01) return number(value, 2) + " s";
+  return number(value * 1000, 1) + " ms";
+}
+
+function percent(share) {
+  return number(100 * share, share > 0 && share < 0.1 ? 1 : 0) + "%";
+}
+
+function words(name) {
+  return name.replaceAll("_", " ");
+}

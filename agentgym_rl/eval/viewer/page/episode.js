@@ -1,0 +1,139 @@
+// One episode as a conversation.
+
+const LEVELS = [0.9, 0.7, 0.5, 0.25, 0.1];
+let turn = -1;
+
+// 0 for a token that was all but certain, up to 5 for one that had less than a tenth.
+function level(logProb) {
+  const p = Math.exp(logProb);
+  return LEVELS.filter((limit) => p < limit).length;
+}
+
+function showEpisode(at, data) {
+  turn = -1;
+  document.title = `${data.item_id} · ${store.run}`;
+  const same = sameTask(at).length;
+  const times = timeline(data);
+  by("main").replaceChildren(el("article", { class: "episode" + (data.pictures.length ? " pictured" : ""), "aria-label": "Episode of " + data.item_id },
+    el("header", { class: "head" },
+      el("div", { class: "title" },
+        el("h2", null, data.item_id), badge(at),
+        el("span", { class: "space" }),
+        el("button", { type: "button", title: "Previous episode ([)", on: { click: () => neighbour(-1) } }, "‹ Previous"),
+        el("button", { type: "button", title: "Next episode (])", on: { click: () => neighbour(1) } }, "Next ›"),
+        el("button", { type: "button", id: "same", title: "The same task at other steps (s)", disabled: same < 2,
+          on: { click: () => go(taskPath(data.item_id)) } }, `Same task (${number(same)})`)),
+      facts(at, data),
+      data.error ? el("p", { class: "error", role: "note" }, data.error) : null,
+      times.total > 0 ? latency(times) : null,
+      legend(data)),
+    prompt(data),
+    data.turns.map((one, place) => turnOf(data, one, place, times))));
+  by("main").scrollTop = 0;
+}
+
+function badge(at) {
+  return el("span", { class: "badge " + result(at) }, MARKS[result(at)] + " " + RESULTS[result(at)]);
+}
+
+function facts(at, data) {
+  const began = data.began ? new Date(data.began * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC" : null;
+  const shown = [
+    ["world", data.env], ["step", data.step], ["ending", words(data.ending)], ["reward", number(data.reward, 3)],
+    ["turns", `${data.turns.length} of ${data.horizon}`],
+    ["tokens", data.response_tokens || data.prompt_tokens ? `${number(data.prompt_tokens)} prompt, ${number(data.response_tokens)} response` : null],
+    ...Object.entries(data.tags).filter(([, value]) => value !== null && value !== "")
+      .map(([key, value]) => [key, typeof value === "object" ? JSON.stringify(value) : value]),
+    ["seed", data.seed], ["attempts", data.attempts > 1 ? data.attempts : null], ["began", began],
+    ["file", `${named("file", at)}, row ${store.columns.row[at]}`],
+  ];
+  return el("dl", { class: "facts" }, shown.filter(([, value]) => value !== null)
+    .map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, value))));
+}
+
+function legend(data) {
+  const known = data.turns.some((one) => one.parts.some((part) => part.tokens.some(([, logProb]) => logProb !== null)));
+  return el("p", { class: "legend muted" },
+    known ? ["Probability of each token: ", ["1", "0.9", "0.7", "0.5", "0.25", "0.1", "0"].slice(0, 6).map((from, place) =>
+      el("span", { class: "token p" + place }, place === 0 ? "0.9 to 1" : place === 5 ? "below 0.1" : "below " + from)), " "] : "Log-probabilities of single tokens are not in this episode. ",
+    el("span", { class: "masked sample" }, "grey"), data.counts
+      ? " text is masked: the model reads it and does not learn to write it."
+      : " text is masked. This episode does not count, so nothing of it is learnt from.");
+}
+
+function prompt(data) {
+  const first = data.opening.length - 1;
+  const rest = data.opening.slice(0, Math.max(0, first));
+  return el("section", { class: "prompt", "aria-label": "Prompt" },
+    rest.length ? el("details", null,
+      el("summary", null, `Instruction${data.prompt_tokens ? ` · prompt of ${number(data.prompt_tokens)} tokens` : ""}`),
+      rest.map((message) => el("div", { class: "message masked" }, el("span", { class: "role" }, message.role), el("pre", null, message.content)))) : null,
+    first >= 0 ? el("div", { class: "block" },
+      el("div", { class: "observation masked" }, el("span", { class: "role" }, "first observation"), el("pre", null, data.opening[first].content)),
+      drawn(data, data.picture)) : null);
+}
+
+function drawn(data, place) {
+  return place === null ? null : el("figure", null, picture(data.pictures[place], 340));
+}
+
+function turnOf(data, one, place, times) {
+  const name = `Turn ${place + 1} of ${data.turns.length}`;
+  return el("section", { class: "turn", id: "turn-" + place, "aria-label": name, tabindex: "-1", on: { click: () => mark(place) } },
+    el("h3", null, place + 1, el("span", { class: "hidden" }, ` of ${data.turns.length}`)),
+    el("div", { class: "block" },
+      el("div", { class: "said" },
+        one.notes ? el("div", { class: "notes" }, el("span", { class: "role" }, "the conversation was folded here; the model's notes"), el("pre", null, one.notes)) : null,
+        el("div", { class: "reply" + (data.counts ? "" : " masked") + (one.invalid || one.action === null ? " bad" : "") }, one.parts.map(part)),
+        el("p", { class: "meta" }, meta(one), spent(times.turns[place], times.longest)),
+        action(one),
+        el("div", { class: "observation masked" },
+          el("span", { class: "role" }, "observation",
+            one.observation_tokens && one.shown ? ` · ${number(one.observation_tokens)} tokens` : null,
+            one.shown ? null : " · not shown to the model"),
+          el("pre", null, one.observation)),
+        one.reward ? el("p", { class: "reward" }, "reward " + number(one.reward, 3)) : null),
+      drawn(data, one.picture)));
+}
+
+function part(one) {
+  const label = { thought: "thought", action: "action", other: null }[one.kind];
+  return el("span", { class: "part " + one.kind, title: label, "data-kind": one.kind },
+    one.tokens.map(([text, logProb]) => logProb === null ? el("span", { class: "token" }, text)
+      : el("span", { class: "token p" + level(logProb), title: `log p ${number(logProb, 3)}, p ${number(Math.exp(logProb), 3)}` }, text)));
+}
+
+// The command as the world took it, where that is not what was written, or where the world did not take it.
+function action(one) {
+  if (one.action === null) return el("p", { class: "command bad" }, "The reply could not be read: the world was not called.");
+  const written = one.parts.filter((part) => part.kind === "action").flatMap((part) => part.tokens.map(([text]) => text)).join("").trim();
+  if (written === one.action) return one.invalid ? el("p", { class: "command bad" }, "not possible") : null;
+  return el("p", { class: "command" + (one.invalid ? " bad" : "") }, el("span", { class: "role" }, one.invalid ? "not possible" : "taken as"),
+    el("code", null, one.action === "" ? "(empty)" : one.action));
+}
+
+function meta(one) {
+  const said = [];
+  if (one.tokens) said.push(`${number(one.tokens)} tokens`);
+  if (one.log_prob !== null) said.push(`log p ${number(one.log_prob, 2)}`);
+  if (one.log_prob !== null && one.tokens) said.push(`${number(Math.exp(one.log_prob / one.tokens), 2)} a token`);
+  if (one.calls === 0) said.push("replayed");
+  if (one.calls > 1) said.push(`asked ${one.calls} times`);
+  return said.join(" · ");
+}
+
+function mark(place) {
+  if (turn >= 0) by("turn-" + turn)?.classList.remove("current");
+  turn = place;
+  by("turn-" + turn).classList.add("current");
+}
+
+function step(by_) {
+  const all = document.querySelectorAll(".turn").length;
+  if (!all || route.kind !== "episode") return;
+  mark(Math.max(0, Math.min(all - 1, turn + by_)));
+  const node = by("turn-" + turn);
+  const main = by("main");
+  main.scrollTop += node.getBoundingClientRect().top - main.getBoundingClientRect().top - 12;
+  node.focus({ preventScroll: true });
+}

@@ -1,0 +1,75 @@
+"""A reply cut into thought, action and the rest, token by token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Literal
+
+from agentgym_rl.data.episode import Turn
+
+Kind = Literal["thought", "action", "other"]
+Span = tuple[int, int, Kind]
+"""Start and end in the reply's text, and what stands there."""
+
+_THOUGHT = re.compile(r"Thought:\s*(.*?)(?=\s*Action:|\Z)", re.DOTALL)
+_JSON_THOUGHT = re.compile(r'"thought"\s*:\s*"((?:[^"\\]|\\.)*)"')
+_JSON_CALL = re.compile(r'"function_name"\s*:.*\}', re.DOTALL)
+_CODE = re.compile(r"```(?:python)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_LINE = re.compile(r"[^\n]+")
+
+
+def parts(turn: Turn) -> list[dict[str, Any]]:
+    """``[{"kind", "tokens": [[text, log-probability or None], ...]}, ...]``, everything that was written, in order.
+
+    Without tokens a part is one piece of text.
+    """
+    spans = list(_spans(turn))
+    found: list[dict[str, Any]] = []
+    for text, at, log_prob in _pieces(turn, spans):
+        kind = next((kind for start, end, kind in spans if start <= at < end), "other")
+        if not found or found[-1]["kind"] != kind:
+            found.append({"kind": kind, "tokens": []})
+        found[-1]["tokens"].append([text, log_prob])
+    return found
+
+
+def _spans(turn: Turn) -> Iterator[Span]:
+    reply = turn.response
+    if reply.lstrip().startswith("{"):
+        if thought := _JSON_THOUGHT.search(reply):
+            yield *thought.span(1), "thought"
+        if call := _JSON_CALL.search(reply):
+            yield *call.span(), "action"
+    elif (code := _CODE.search(reply)) is not None:
+        for line in _LINE.finditer(reply, *code.span(1)):
+            yield *line.span(), "thought" if line[0].lstrip().startswith("#") else "action"
+    else:
+        if thought := _THOUGHT.search(reply):
+            yield *thought.span(1), "thought"
+        _, found, after = reply.rpartition("Action:")
+        if found:
+            start = len(reply) - len(after.lstrip())
+            end = reply.find("\n", start)
+            whole = end < 0 or (turn.action is not None and "\n" in turn.action)
+            yield start, len(reply) if whole else end, "action"
+
+
+def _pieces(turn: Turn, spans: list[Span]) -> Iterator[tuple[str, int, float | None]]:
+    """Text, position of its first visible character in the reply (-1 beyond it) and log-probability of each piece."""
+    if not turn.pieces:
+        edges = sorted({0, len(turn.response), *(edge for start, end, _ in spans for edge in (start, end))})
+        for start, end in pairwise(edges):
+            yield turn.response[start:end], start, None
+        return
+    written = "".join(turn.pieces)
+    same = next(
+        (at for at, (a, b) in enumerate(zip(written, turn.response, strict=False)) if a != b), len(turn.response)
+    )
+    log_probs = [*turn.log_probs, *[None] * (len(turn.pieces) - len(turn.log_probs))]
+    at = 0
+    for piece, log_prob in zip(turn.pieces, log_probs, strict=False):
+        first = at + len(piece) - len(piece.lstrip())
+        yield piece, first if first < same else -1, log_prob
+        at += len(piece)

@@ -1,0 +1,67 @@
+"""What is left of a conversation that has grown too long for the context.
+
+A folded conversation is the instruction, the first observation with a remark on what is left out, and the last turns.
+Each fold ends a sample and begins the next, so that an episode of any length is learnt from in a bounded context; its
+outcome goes to all of its samples (Flow-GRPO, arXiv 2510.05592, where every turn is a sample). Notes that
+the model writes before a fold are its own tokens and are learnt from like any reply, as in SUPO (arXiv 2510.06727).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agentgym_rl.envs.actions import Action
+from agentgym_rl.envs.core import Message
+from agentgym_rl.envs.formats import Parse
+
+ASK = "Before earlier turns are removed from view, note in a few words what you need to remember."
+"""Asks for notes."""
+
+
+@dataclass(slots=True)
+class Sample:
+    """One prompt and what followed it, token for token; ``response_*`` and ``log_probs`` have one length."""
+
+    prompt_ids: list[int]
+    response_ids: list[int] = field(default_factory=list)
+    response_mask: list[int] = field(default_factory=list)
+    """1 on the model's own tokens."""
+    log_probs: list[float] = field(default_factory=list)
+    """As sampled, in nats; 0.0 where the mask is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A reply and what the world answered."""
+
+    reply: str
+    observation: str
+
+
+def folded(opening: Sequence[Message], exchanges: Sequence[Exchange], keep: int, notes: str) -> list[Message]:
+    """The messages of a folded conversation.
+
+    Args:
+        opening: instruction and, last, the first observation.
+        exchanges: all so far.
+        keep: how many of them stay, from the end.
+        notes: what the model wrote on them; may be empty.
+    """
+    hidden = len(exchanges) - keep
+    remark = f"(Turns 1 to {hidden} are not shown.)" if hidden > 1 else "(Turn 1 is not shown.)" if hidden else ""
+    said = f"Your notes:\n{notes}" if notes else ""
+    first = "\n\n".join(part for part in (opening[-1]["content"], remark, said) if part)
+    messages: list[Message] = [*opening[:-1], {"role": "user", "content": first}]
+    for one in exchanges[hidden:]:
+        messages += [{"role": "assistant", "content": one.reply}, {"role": "user", "content": one.observation}]
+    return messages
+
+
+def plain_notes(exchanges: Sequence[Exchange], parse: Parse, fits: Callable[[str], bool]) -> str:
+    """Notes for an expert, who leaves none: as many of its last commands as ``fits`` allows."""
+    actions = (parse(one.reply) for one in exchanges)
+    commands = [action.command for action in actions if isinstance(action, Action)]
+    while commands and not fits(notes := f"Done: {'; '.join(commands)}"):
+        commands.pop(0)
+    return notes if commands else "Nothing yet."

@@ -1,0 +1,302 @@
+"""The rollout: one asyncio task an episode, beside lockstep rounds and beside what model and worlds allow, in one run.
+
+Episodes are those of TextCraft, BabyAI and Maze as their oracles play them: their texts, turns and lengths of replies.
+Worlds answer with what was recorded, after 0, 10 or 100 ms or with a heavy tail (lognormal, p99 = 20 x median). The
+model is a tiny one behind verl's vLLM servers; it decodes greedily and as many tokens as the oracle's reply has. Every
+side plays the same episodes with the same waiting times against the same servers, whose prefix caches start empty.
+
+ours           ``agentgym_rl.data.play.play`` and ``TokenConversation``
+lockstep       rounds as AgentGym-RL plays them (``lockstep.py``), without its pause of 1 s a round
+lockstep+1s    with it
+model only     the same requests, each sent when the reply to the one before it is there
+world only     the same waiting times, one after the other
+
+The bound is the longer one of *model only* and *world only*. All episodes of a side start at once.
+
+    python benchmarks/rollout.py                                   # about a quarter of an hour on two cores
+    python benchmarks/rollout.py --in-flight 16 64 --latency tail --repeats 1
+    python benchmarks/rollout.py --every-pair --journal rollout.jsonl    # stop it and go on where it was
+
+Without ``--every-pair`` every number of episodes is played with the last latency, and every latency with as many
+episodes as ``--at`` says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from load import Busy, Cost, Metered, Request
+from lockstep import PAUSE_S, lockstep
+from paced import WORLDS, PacedWorld, Script, latencies, record, understand
+from rich.console import Console
+from rollout_tables import NO_WORLD, Row, show
+
+from agentgym_rl.data.episode import Ending
+from agentgym_rl.data.files import append_jsonl, read_jsonl
+from agentgym_rl.data.play import play
+from agentgym_rl.data.settings import RolloutSettings
+from agentgym_rl.engine import recipes, tiny
+from agentgym_rl.engine.config import Config, WorldConfig
+from agentgym_rl.engine.environment import environment
+from agentgym_rl.engine.progress import Progress
+from agentgym_rl.rollout.tokens import TokenConversation
+
+SCRIPTS = 120
+"""Recorded episodes of each world."""
+SETTINGS = RolloutSettings(style="compact", retries=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """An episode to play: what happens in it, and how long its world takes."""
+
+    script: Script
+    waits: list[float]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A running engine."""
+
+    client: Any
+    tokenizer: Any
+    builder: Any
+    forget: Callable[[], None]
+    """Empties the servers' prefix caches."""
+
+    def conversation(self, server: Metered, script: Script) -> TokenConversation:
+        return TokenConversation(
+            server=server,
+            tokenizer=self.tokenizer,
+            builder=self.builder,
+            sampling={"temperature": 0.0, "top_p": 1.0, "top_k": -1, "ignore_eos": True},
+            prompt_limit=1024,
+            response_limit=4096,
+            settings=replace(SETTINGS, turn_tokens=script.reply_tokens),
+        )
+
+
+def episodes(scripts: Sequence[Script], count: int, latency: str, median_ms: float, seed: str) -> list[Paced]:
+    """Episodes whose turns are distributed like the scripts', whatever their number."""
+    by_turns = sorted(scripts, key=lambda script: script.turns)
+    chosen = [by_turns[(2 * place + 1) * len(by_turns) // (2 * count)] for place in range(count)]
+    rng = Random(seed)
+    rng.shuffle(chosen)
+    return [Paced(script, latencies(latency, median_ms, script.turns + 1, rng)) for script in chosen]
+
+
+async def ours(model: Model, server: Metered, world: Busy, batch: Sequence[Paced]) -> None:
+    """The rollout of training."""
+
+    async def one(paced: Paced) -> None:
+        episode, _ = await play(
+            lambda: PacedWorld(paced.script, paced.waits, world),
+            paced.script.task,
+            lambda: model.conversation(server, paced.script),
+            SETTINGS,
+            paced.script.turns,
+            understand,
+        )
+        if episode.ending is not Ending.TERMINATED:
+            raise RuntimeError(f"{episode.item_id} ended with {episode.ending}: {episode.error}")
+
+    await asyncio.gather(*map(one, batch))
+
+
+async def rounds(model: Model, server: Metered, world: Busy, batch: Sequence[Paced], pause_s: float) -> None:
+    """The same in lockstep."""
+    worlds = [PacedWorld(paced.script, paced.waits, world) for paced in batch]
+    await lockstep(worlds, [model.conversation(server, paced.script) for paced in batch], pause_s)
+
+
+async def model_only(server: Metered, asked: Sequence[Sequence[Request]]) -> None:
+    """The requests of ours, without worlds, parsing or tokenizing."""
+
+    async def one(requests: Sequence[Request]) -> None:
+        for request in requests:
+            await server.generate(
+                request_id=request.request_id, prompt_ids=request.prompt_ids, sampling_params=request.sampling_params
+            )
+
+    await asyncio.gather(*map(one, asked))
+
+
+async def world_only(world: Busy, batch: Sequence[Paced]) -> None:
+    """The waiting times of the worlds, without a model."""
+
+    async def one(paced: Paced) -> None:
+        for seconds in paced.waits:
+            with world:
+                await asyncio.sleep(seconds)
+
+    await asyncio.gather(*map(one, batch))
+
+
+def play_side(side: str, model: Model, batch: Sequence[Paced], asked: Sequence[Sequence[Request]]) -> Row:
+    """Play one side once and say what it cost."""
+    model.forget()
+    server, world = Metered(model.client), Busy()
+    runs: dict[str, Callable[[], Any]] = {
+        "ours": lambda: ours(model, server, world, batch),
+        "lockstep": lambda: rounds(model, server, world, batch, 0.0),
+        "lockstep+1s": lambda: rounds(model, server, world, batch, PAUSE_S),
+        "model only": lambda: model_only(server, asked),
+        "world only": lambda: world_only(world, batch),
+    }
+    with Cost() as cost:
+        asyncio.run(runs[side]())
+    return Row(
+        side=side,
+        episodes=len(batch),
+        turns=sum(paced.script.turns for paced in batch),
+        seconds=cost.seconds,
+        model_idle=1 - server.busy.seconds / cost.seconds,
+        world_idle=1 - world.seconds / cost.seconds,
+        cpu_s=cost.cpu_s,
+        servers_cpu_s=cost.servers_cpu_s,
+        memory_mib=cost.memory_mib,
+    )
+
+
+def requests(model: Model, batch: Sequence[Paced]) -> list[list[Request]]:
+    """What ours asks the model in these episodes; also warms everything up."""
+    model.forget()
+    server = Metered(model.client, requests={})
+    asyncio.run(ours(model, server, Busy(), batch))
+    return list((server.requests or {}).values())
+
+
+@contextmanager
+def engine(config: Config, say: Callable[[str], None]) -> Iterator[Model]:
+    """Ray, vLLM servers and a tiny model, as training starts them."""
+    os.environ.update(environment(config.engine))
+    warnings.filterwarnings("ignore", category=UserWarning, module="verl")
+    import ray
+    from verl.utils.tokenizer import hf_tokenizer
+
+    from agentgym_rl.engine.cluster import cluster
+    from agentgym_rl.engine.launch import launch
+    from agentgym_rl.engine.verl_config import verl_config
+    from agentgym_rl.rollout.builder import continuous_token_builder
+
+    with tempfile.TemporaryDirectory(prefix="rollout_") as name:
+        say("building the tiny model")
+        path = str(tiny.build(Path(name) / "model", config.model, asyncio.run(tiny.corpus(config)), config.seed))
+        settings = verl_config(config, path, Path(name))
+        tokenizer = hf_tokenizer(path)
+        with cluster(settings, config.engine):
+            trainer = launch(settings, config.engine, say)
+            servers = trainer.llm_server_manager.server_handles
+
+            def forget() -> None:
+                ray.get([server.clear_kv_cache.remote() for server in servers])
+
+            yield Model(trainer.get_llm_client(), tokenizer, continuous_token_builder(path, tokenizer), forget)
+
+
+def recipe(sequences: int) -> Config:
+    """The tiny model and the engine of the smoke test, over all worlds of the benchmark."""
+    config = recipes.load(
+        [
+            "experiment=smoke", "algorithm=grpo", f"engine.max_sequences={sequences}", "engine.start_seconds=900",
+            "model.prompt_tokens=1024", "model.response_tokens=4096",
+        ]
+    )  # fmt: skip
+    config.worlds = {name: WorldConfig() for name in WORLDS}
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A setting that every side plays in."""
+
+    in_flight: int
+    latency: str
+
+
+def cells(in_flight: Sequence[int], latency: Sequence[str], at: int, every_pair: bool) -> list[Cell]:
+    """The settings to measure, small ones first."""
+    return [
+        Cell(count, kind)
+        for count in sorted(in_flight)
+        for kind in latency
+        if every_pair or kind == latency[-1] or count == at
+    ]
+
+
+def plan(chosen: Sequence[Cell], repeats: int) -> list[tuple[Cell, int, str]]:
+    """Cell, repeat and side of every measurement; sides take turns.
+
+    The model alone knows no latency and is measured once a repeat and number of episodes. The pause of lockstep is
+    measured once a cell: what it adds hardly varies.
+    """
+    found = []
+    for cell in chosen:
+        for repeat in range(repeats):
+            found += [(cell, repeat, side) for side in ("ours", "lockstep", "world only")]
+            alone = (Cell(cell.in_flight, NO_WORLD), repeat, "model only")
+            found += [alone] if alone not in found else []
+            found += [(cell, repeat, "lockstep+1s")] if repeat == 0 else []
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--in-flight", nargs="+", type=int, default=[16, 64, 256, 1000], help="episodes at once")
+    parser.add_argument("--latency", nargs="+", default=["0", "10", "100", "tail"], help="of worlds: ms, or tail")
+    parser.add_argument("--median", type=float, default=100.0, help="of the tail, in ms")
+    parser.add_argument("--at", type=int, default=256, help="episodes at once for every latency")
+    parser.add_argument("--every-pair", action="store_true", help="of --in-flight and --latency")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--sequences", type=int, default=256, help="most sequences vLLM decodes at once")
+    parser.add_argument("--journal", type=Path, help="file that keeps what was measured; go on from it")
+    given = parser.parse_args()
+    for kind in given.latency:
+        if kind != "tail" and not kind.isdigit():
+            parser.error(f"--latency {kind!r} is neither milliseconds nor tail")
+
+    console = Console()
+    console = console if console.width > 130 else Console(width=150)
+    setting = {"median_ms": given.median, "sequences": given.sequences}
+    rows: list[dict[str, Any]] = []
+    if given.journal and given.journal.is_file():
+        written = read_jsonl(given.journal, torn_end=True)
+        rows = [row for row in written if setting.items() <= row.items() and row["repeat"] < given.repeats]
+    chosen = cells(given.in_flight, given.latency, given.at, given.every_pair)
+    known = {(row["in_flight"], row["latency"], row["repeat"], row["side"]) for row in rows}
+    left = [
+        (cell, repeat, side)
+        for cell, repeat, side in plan(chosen, given.repeats)
+        if (cell.in_flight, cell.latency, repeat, side) not in known
+    ]
+    if left:
+        with Progress(console) as progress, engine(recipe(given.sequences), progress.say) as model:
+            scripts = asyncio.run(record(SCRIPTS, lambda text: len(model.tokenizer.encode(text))))
+            asked: dict[int, list[list[Request]]] = {}
+            for number, (cell, repeat, side) in enumerate(left):
+                progress.bar(f"{cell.in_flight} episodes, {cell.latency}: {side}", number, len(left))
+                if cell.in_flight not in asked:
+                    warm = episodes(scripts, cell.in_flight, "0", given.median, "0")
+                    asked = {cell.in_flight: requests(model, warm)}
+                latency = "0" if cell.latency == NO_WORLD else cell.latency
+                batch = episodes(scripts, cell.in_flight, latency, given.median, str(repeat))
+                found = play_side(side, model, batch, asked[cell.in_flight])
+                rows.append({**asdict(cell), "repeat": repeat, **setting, **asdict(found)})
+                if given.journal:
+                    with given.journal.open("a", encoding="utf-8") as file:
+                        append_jsonl(file, rows[-1])
+    show(console, rows, [(cell.in_flight, cell.latency) for cell in chosen], given.median)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""A Markdown extension for the documentation: formulas as MathML, and what docstrings say in reStructuredText.
+
+``$...$`` and ``$$...$$`` become MathML, which browsers draw without a script or a font from elsewhere. In docstrings,
+``.. math::`` and ``:math:`` are formulas too, and ``:class:`~a.b.C``` is the code ``C``.
+"""
+
+from __future__ import annotations
+
+import re
+from xml.etree.ElementTree import Element
+
+from latex2mathml.converter import convert_to_element
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.inlinepatterns import InlineProcessor
+from markdown.preprocessors import Preprocessor
+
+DIRECTIVE = re.compile(r"^( *)\.\. math:: *((?:.*)(?:\n\1 +\S.*)*)", re.MULTILINE)
+ROLE = re.compile(r":(?:class|func|meth|mod|attr):`(~?)([\w.]+)`")
+
+
+class Formula(InlineProcessor):
+    """One formula between dollars."""
+
+    def __init__(self, pattern: str, md: Markdown, display: str) -> None:
+        super().__init__(pattern, md)
+        self.display = display
+
+    def handleMatch(self, m: re.Match[str], data: str) -> tuple[Element, int, int]:
+        return convert_to_element(m[1].strip(), display=self.display), m.start(0), m.end(0)
+
+
+class Docstrings(Preprocessor):
+    """reStructuredText of docstrings as Markdown."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        text = "\n".join(lines)
+        text = DIRECTIVE.sub(lambda found: f"{found[1]}$${' '.join(found[2].split())}$$", text)
+        text = re.sub(r":math:`([^`]+)`", r"$\1$", text)
+        text = ROLE.sub(lambda found: f"`{found[2].rpartition('.')[2] if found[1] else found[2]}`", text)
+        return text.split("\n")
+
+
+class DocsMarkdown(Extension):
+    def extendMarkdown(self, md: Markdown) -> None:
+        md.preprocessors.register(Docstrings(md), "docstrings", 27)
+        # before escapes (180), which would eat backslashes, and after code (190)
+        md.inlinePatterns.register(Formula(r"\$\$((?:.|\n)+?)\$\$", md, "block"), "formula", 186)
+        md.inlinePatterns.register(Formula(r"(?<![\\$])\$(?![\s$])([^$]+?)(?<!\s)\$(?!\d)", md, "inline"), "math", 185)
+
+
+def makeExtension(**settings: object) -> DocsMarkdown:
+    return DocsMarkdown(**settings)

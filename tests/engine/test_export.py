@@ -1,0 +1,212 @@
+"""From shards to a folder that transformers loads and plays with as before."""
+
+import asyncio
+import json
+import shutil
+
+import pytest
+import yaml
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("verl")
+
+import torch.distributed as dist  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.tensor import DTensor, Replicate, Shard  # noqa: E402
+from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig  # noqa: E402
+
+from agentgym_rl.engine import export as exports  # noqa: E402
+from agentgym_rl.engine import tiny  # noqa: E402
+from agentgym_rl.engine.config import ModelConfig  # noqa: E402
+from agentgym_rl.engine.export import cached, export, find, merged  # noqa: E402
+from agentgym_rl.eval.evaluation import suite  # noqa: E402
+from agentgym_rl.eval.evaluation.evaluate import evaluate  # noqa: E402
+from agentgym_rl.eval.evaluation.plan import Plan  # noqa: E402
+from agentgym_rl.eval.evaluation.rules import Rules, read_config  # noqa: E402
+from agentgym_rl.rollout.local import LocalModel, local  # noqa: E402
+
+TEXTS = ["Thought:\nNext.\n\nAction:\nsay 1", "Action: say 2", "Count to 3.", "Right.", "I do not understand."] * 20
+MODEL = ModelConfig(
+    vocabulary=300, width=20, layers=2, heads=2, kv_heads=1, mlp=18, prompt_tokens=300, response_tokens=300
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return tiny.build(tmp_path_factory.mktemp("tiny") / "model", MODEL, TEXTS, seed=3)
+
+
+def shards(model, actor, ranks=2, replicas=1):
+    """Save a model as FSDP2 does: every tensor split along its first dimension, with a mesh of replicas where asked."""
+    weights = AutoModelForCausalLM.from_pretrained(model).state_dict()
+    world = ranks * replicas
+    for rank in range(world):
+        dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world)
+        shape, names = ((ranks,), ("fsdp",)) if replicas == 1 else ((replicas, ranks), ("ddp", "fsdp"))
+        mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
+        placements = [Shard(0)] if replicas == 1 else [Replicate(), Shard(0)]
+        split = {}
+        for name, tensor in weights.items():
+            parts = list(tensor.chunk(ranks))
+            parts += [tensor[:0]] * (ranks - len(parts))
+            split[name] = DTensor.from_local(
+                parts[rank % ranks].clone(),
+                mesh,
+                placements,
+                run_check=False,
+                shape=tensor.shape,
+                stride=tensor.stride(),
+            )
+        actor.mkdir(parents=True, exist_ok=True)
+        torch.save(split, actor / f"model_world_size_{world}_rank_{rank}.pt")
+        dist.destroy_process_group()
+    (actor / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": world}))
+    shutil.copytree(model, actor / "huggingface", ignore=shutil.ignore_patterns("*.safetensors", "recipe.json"))
+
+
+@pytest.fixture
+def run(model, tmp_path, toys):
+    """A run that cloned, learnt and was controlled, with a checkpoint after each stage."""
+    folder = tmp_path / "runs" / "one"
+    for step in (2, 4, 6):
+        shards(model, folder / "checkpoints" / f"global_step_{step}" / "actor", ranks=1)
+    panel = {"split": "test", "n": None, "difficulty": None, "seed": 0}
+    config = {
+        "name": "one",
+        "seed": 5,
+        "worlds": {"counter": {"panels": {"test": panel}, "options": {}, "max_turns": 4}},
+        "rollout": {"style": "compact", "action_format": "react", "turn_tokens": 12, "invalid_limit": 2},
+        "model": {"prompt_tokens": 200, "response_tokens": 250},
+        "algorithm": {"name": "grpo"},
+        "engine": {"device": "cpu"},
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    state = {"checkpoint": "global_step_6", "cloned": "global_step_2", "global_step": 6}
+    (folder / "state.json").write_text(json.dumps(state))
+    stages = [(1, "bc"), (2, "bc"), (3, "grpo"), (4, "grpo"), (5, "control"), (6, "control")]
+    lines = [json.dumps({"step": step, f"stage/{name}": step}) for step, name in stages]
+    (folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize(("ranks", "replicas"), [(1, 1), (2, 1), (3, 1), (2, 2)])
+def test_shards_become_whole_again(model, tmp_path, ranks, replicas):
+    shards(model, tmp_path / "actor", ranks, replicas)
+    weights = AutoModelForCausalLM.from_pretrained(model).state_dict()
+    found = merged(tmp_path / "actor")
+    assert found.keys() == weights.keys()
+    assert all(torch.equal(found[name], tensor) for name, tensor in weights.items())
+
+
+def test_an_exported_folder_is_the_model(model, run, tmp_path):
+    out = export(find(str(run)), tmp_path / "out")
+    loaded, original = (AutoModelForCausalLM.from_pretrained(one) for one in (out, model))
+    assert loaded.dtype == torch.float32
+    weights = original.state_dict()
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in loaded.state_dict().items())
+    assert loaded.get_input_embeddings().weight is loaded.get_output_embeddings().weight
+    tokenizer, known = (AutoTokenizer.from_pretrained(one) for one in (out, model))
+    said = [{"role": "user", "content": "Count to 3."}]
+    assert tokenizer.apply_chat_template(said) == known.apply_chat_template(said)
+    assert GenerationConfig.from_pretrained(out).eos_token_id == known.eos_token_id
+    facts = json.loads((out / "agentgym_rl.json").read_text())
+    assert (facts["run"], facts["step"], facts["seed"], facts["dtype"]) == ("one", 4, 5, "float32")
+    assert [one.name for one in tmp_path.iterdir() if "tmp" in one.name] == []
+
+
+def test_weights_can_be_rounded(run, tmp_path):
+    out = export(find(str(run)), tmp_path / "out", "bfloat16")
+    assert AutoModelForCausalLM.from_pretrained(out).dtype == torch.bfloat16
+
+
+def test_an_exported_folder_plays_as_the_model_did(model, run, tmp_path):
+    """Greedy, by the rules of the run: the folder brings them."""
+
+    def play(folder, rules, name):
+        played = LocalModel(str(folder), temperature=0, seed=0)
+        plan = Plan(suite=suite.read(str(run), rules), policy="one", rules=rules)
+        make = lambda settings: local(played, settings, rules.prompt_tokens, rules.response_tokens)  # noqa: E731
+        return asyncio.run(evaluate(plan, make, tmp_path / name)).to_dict()
+
+    out = export(find(str(run)), tmp_path / "out")
+    before = play(model, Rules.of_run(read_config(run)), "before")
+    after = play(out, Rules.beside(out), "after")
+    assert before["worlds"]["counter"]["turns"]["value"] > 1
+    assert {**before, "cost": None} == {**after, "cost": None}
+
+
+@pytest.mark.parametrize(
+    ("place", "step"),
+    [("{run}", 4), ("{run}:bc", 2), ("{run}:control", 6), ("{run}/checkpoints/global_step_2", 2)],
+)
+def test_which_checkpoint_is_meant(run, place, step):
+    found = find(place.format(run=run))
+    assert (found.step, found.folder.name, found.run) == (step, f"global_step_{step}", run)
+    assert exports.is_run(place.format(run=run))
+
+
+def test_without_a_control_the_last_weights_are_meant(run):
+    lines = (run / "metrics.jsonl").read_text().splitlines()[:4]
+    (run / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    assert find(str(run)).folder.name == "global_step_6"
+    assert find(str(run), 2).step == 2
+
+
+def test_cloned_weights_may_be_in_a_cache(run, tmp_path):
+    shutil.move(run / "checkpoints" / "global_step_2", tmp_path / "cache")
+    state = json.loads((run / "state.json").read_text()) | {"cloned": str(tmp_path / "cache")}
+    (run / "state.json").write_text(json.dumps(state))
+    found = find(f"{run}:bc")
+    assert (found.folder, found.step) == (tmp_path / "cache", 2)
+
+
+def test_what_is_not_there_is_told(run, tmp_path):
+    with pytest.raises(FileNotFoundError, match="has global_step_2, global_step_4, global_step_6"):
+        find(str(run), 3)
+    with pytest.raises(ValueError, match="has no stage 'dpo'; it has bc, grpo, control"):
+        find(f"{run}:dpo")
+    with pytest.raises(FileNotFoundError, match="not the folder of a run"):
+        find(str(tmp_path))
+    (run / "state.json").unlink()
+    with pytest.raises(FileNotFoundError, match="has no checkpoint yet"):
+        find(str(run))
+    assert not exports.is_run(str(tmp_path))
+
+
+def test_nothing_is_overwritten_and_bad_dtypes_are_told(run, tmp_path):
+    checkpoint = find(str(run), 2)
+    with pytest.raises(ValueError, match="dtype 'int8' is unknown"):
+        export(checkpoint, tmp_path / "out", "int8")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").touch()
+    with pytest.raises(ValueError, match="holds something already"):
+        export(checkpoint, tmp_path / "full")
+
+
+def test_adapters_are_not_merged(run, tmp_path):
+    actor = run / "checkpoints" / "global_step_2" / "actor"
+    torch.save({"model.lora_A.weight": torch.zeros(1)}, actor / "model_world_size_1_rank_0.pt")
+    with pytest.raises(ValueError, match="LoRA adapters"):
+        merged(actor)
+
+
+def test_other_weights_than_the_configuration_says_are_refused(run, tmp_path):
+    actor = run / "checkpoints" / "global_step_2" / "actor"
+    torch.save({"model.strange.weight": torch.zeros(1)}, actor / "model_world_size_1_rank_0.pt")
+    with pytest.raises(ValueError, match="not those of Qwen2ForCausalLM"):
+        export(find(str(run), 2), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_export_is_cached_until_the_weights_change(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_RL_CACHE", str(tmp_path / "cache"))
+    first = cached(find(str(run)))
+    assert first.parent == tmp_path / "cache" / "exports"
+    mark = first / "config.json"
+    stamp = mark.stat().st_mtime_ns
+    assert cached(find(str(run))) == first and mark.stat().st_mtime_ns == stamp
+    shard = run / "checkpoints" / "global_step_4" / "actor" / "model_world_size_1_rank_0.pt"
+    shard.touch()
+    assert cached(find(str(run))) != first

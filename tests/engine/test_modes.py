@@ -1,0 +1,163 @@
+"""What is played when, without an engine."""
+
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("verl")
+
+from omegaconf import OmegaConf
+
+from agentgym_rl.engine import recipes, verl_config
+from agentgym_rl.engine.buffer import AsyncEpisodeBuffer
+from agentgym_rl.engine.modes import ColocateTrainer, SyncTrainer
+from agentgym_rl.engine.preflight import check_config
+from agentgym_rl.engine.recipes import RecipeError
+
+
+def settings(*overrides):
+    return verl_config.verl_config(recipes.load(["experiment=smoke", *overrides]), "m", recipes.Path("run"))
+
+
+def trainer(kind, ahead):
+    one = object.__new__(kind)
+    one.ahead, one._number, one._last, one._sent, one._refills = ahead, -1, -1, 0, 0
+    one.rows = lambda number, other: [(number, other, task) for task in range(3)]
+    sent = []
+    one._submit = lambda rows, due: sent.append((rows, due))
+    return one, sent
+
+
+def step(one, number, last, global_step):
+    if number != one._number + 1:
+        one._sent = number
+    one._number, one._last, one.global_steps = number, last, global_step
+    one.prepare_step()
+
+
+def batches(sent):
+    return [(rows[0][0], due) for rows, due in sent]
+
+
+def test_in_turn_every_step_plays_its_own_batch():
+    one, sent = trainer(SyncTrainer, 0)
+    for number in range(3):
+        step(one, number, 2, 10 + number)
+    assert batches(sent) == [(0, 10), (1, 11), (2, 12)]
+
+
+def test_ahead_of_time_nothing_is_played_twice_or_beyond_the_end():
+    one, sent = trainer(ColocateTrainer, 2)
+    for number in range(5):
+        step(one, number, 4, 10 + number)
+    assert batches(sent) == [(number, 10 + number) for number in range(5)]
+    one, sent = trainer(ColocateTrainer, 2)
+    step(one, 0, 4, 10)
+    assert batches(sent) == [(0, 10), (1, 11), (2, 12)]
+
+
+def test_a_resumed_stage_plays_again_what_was_under_way():
+    one, sent = trainer(ColocateTrainer, 1)
+    step(one, 3, 9, 13)
+    step(one, 4, 9, 14)
+    assert batches(sent) == [(3, 13), (4, 14), (5, 15)]
+
+
+def test_replacements_are_other_draws():
+    one, sent = trainer(ColocateTrainer, 1)
+    step(one, 0, 4, 10)
+    sent.clear()
+    assert one._add_prompts_to_generate(2) == 2
+    one._add_prompts_to_generate(1)
+    assert sent == [([(0, 1, 0), (0, 1, 1)], 10), ([(0, 2, 0)], 10)]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "threshold", "strategy"),
+    [
+        (("engine.stragglers=wait",), 1, "wait"),
+        (("engine.stragglers=partial", "engine.max_staleness=3"), 3, "wait"),
+        (("engine.stragglers=cap", "engine.ahead=2"), 1, "drop"),
+    ],
+)
+def test_stragglers(overrides, threshold, strategy):
+    found = settings("engine.mode=colocate_async", *overrides).trainer.v1.sampler
+    assert (found.max_off_policy_threshold, found.max_off_policy_strategy) == (threshold, strategy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "running_due", "finished", "enough"),
+    [
+        ("wait", 5, 4, False),  # one of this step's own batch is missing
+        ("wait", 6, 4, True),  # only one of the next batch is
+        ("partial", 5, 4, True),
+        ("partial", 4, 4, False),  # it would become too old
+        ("cap", 4, 4, True),
+        ("cap", 6, 3, False),
+    ],
+)
+def test_when_a_step_begins(policy, running_due, finished, enough):
+    sampler = settings("engine.mode=colocate_async", f"engine.stragglers={policy}").trainer.v1.sampler
+    buffer = AsyncEpisodeBuffer(
+        "colocate_async", OmegaConf.create(), sampler.max_off_policy_threshold, sampler.max_off_policy_strategy,
+        OmegaConf.create(),
+    )  # fmt: skip
+    buffer.running_keys["train"] = {"slow"}
+    buffer.prompt_global_steps["train"] = {"slow": running_due}
+    done = {f"done{number}" for number in range(finished)}
+    assert buffer._has_enough_samples(5, "train", 4, done) is enough
+    with buffer.exploring():
+        assert buffer._has_enough_samples(5, "train", 4, done) is (finished >= 4)
+
+
+def test_importance_weights_are_capped_when_asynchronous_only():
+    assert settings().algorithm.rollout_correction.rollout_is is None
+    found = settings("engine.mode=colocate_async").algorithm.rollout_correction
+    assert (found.rollout_is, found.rollout_is_threshold) == ("token", 2.0)
+    assert (
+        settings("engine.mode=separate_async", "algorithm.importance_cap=0").algorithm.rollout_correction.rollout_is
+        is None
+    )
+
+
+def test_servers_of_their_own():
+    found = settings("engine.mode=separate_async", "engine.rollout_workers=3", "algorithm.tasks=8")
+    rollout = found.actor_rollout_ref.rollout
+    assert (rollout.nnodes, rollout.n_gpus_per_node, rollout.checkpoint_engine.backend) == (1, 3, "gloo")
+    assert found.actor_rollout_ref.hybrid_engine is False
+    assert found.trainer.v1.separate_async.parameter_sync_step == 2
+    assert found.ray_kwargs.ray_init.num_gpus == 4
+    gpu = settings("engine=gpu", "engine.mode=separate_async")
+    assert gpu.actor_rollout_ref.rollout.checkpoint_engine.backend == "nccl"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (("engine.mode=fast",), "engine.mode='fast' is unknown; choose sync"),
+        (("engine.stragglers=shoot",), "engine.stragglers='shoot'"),
+        (("engine.mode=colocate_async", "engine.ahead=0"), "engine.ahead must be at least 1"),
+        (("engine.mode=colocate_async", "engine.ahead=3"), "engine.max_staleness=2 leaves no time"),
+        (("algorithm.importance_cap=-1",), "algorithm.importance_cap"),
+        (("engine.mode=separate_async", "algorithm.tasks=6"), "algorithm.minibatch=4 must divide algorithm.tasks=6"),
+        (("algorithm=dpo", "rollout.context=window"), "algorithm=dpo needs whole conversations"),
+        (
+            ("algorithm=agentevol", "algorithm.search.calls=9", "rollout.context=summary"),
+            "search needs whole",
+        ),
+    ],
+)
+def test_refused(overrides, says):
+    with pytest.raises(RecipeError, match=says):
+        check_config(recipes.load(["experiment=smoke", *overrides]))
+
+
+def test_samplers_of_both_kinds_are_what_verl_would_build():
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    for mode, name in (("sync", "EpisodeBuffer"), ("separate_async", "AsyncEpisodeBuffer")):
+        config = settings(f"engine.mode={mode}")
+        built = PPOTrainer._build_replay_buffer(
+            SimpleNamespace(config=config, trainer_mode=mode, _add_prompts_to_generate=None)
+        )
+        assert type(built).__name__ == name

@@ -1,0 +1,65 @@
+"""Two results, task by task."""
+
+import pytest
+
+from agentgym_rl.eval.evaluation.comparison import compare
+from agentgym_rl.eval.evaluation.result import Result
+from agentgym_rl.eval.evaluation.scores import Outcome
+from agentgym_rl.eval.evaluation.tables import comparison_tables
+from agentgym_rl.eval.resampling import mcnemar
+
+
+def result(successes, digest="abc", policy="one", **plan):
+    """``successes``: by item id."""
+    outcomes = tuple(
+        Outcome(name, "easy", tuple(own), (None,) * len(own), (None,) * len(own)) for name, own in successes.items()
+    )
+    worlds = {name.rpartition("_")[0]: {"name": "test", "digest": digest, "n": 1} for name in successes}
+    facts = {"policy": policy, "panel": {"digest": digest, "worlds": worlds}, "samples": 1, "seed": 0, **plan}
+    return Result(facts, outcomes, (), {})
+
+
+def test_flips_and_mcnemar_with_one_sample():
+    before = {"maze_1": [True], "maze_2": [False], "maze_3": [False], "maze_4": [True], "maze_5": [False]}
+    after = {"maze_1": [False], "maze_2": [True], "maze_3": [True], "maze_4": [True], "maze_5": [False]}
+    found = compare(result(before), result(after, policy="two"))
+    (one,) = found.differences
+    assert (one.gained, one.lost) == (("maze_2", "maze_3"), ("maze_1",))
+    assert one.p == mcnemar(2, 1)
+    assert (one.first, one.second, one.difference.value) == (0.4, 0.6, pytest.approx(0.2))
+    assert one.difference.ci95[0] <= 0.2 <= one.difference.ci95[1]
+    assert (found.left_out, found.departures) == ((), ())
+    assert "McNemar" in found.test
+
+
+def test_several_samples_are_compared_by_their_means():
+    before = {f"maze_{n}": [False, False, True] for n in range(8)}
+    after = {f"maze_{n}": [True, True, n % 2 == 0] for n in range(8)}
+    found = compare(result(before, samples=3), result(after, samples=3))
+    (one,) = found.differences
+    assert one.p == pytest.approx(2 / 2**8)
+    assert len(one.gained) == 8 and "signs" in found.test
+
+
+def test_worlds_apart_and_together_and_what_failed_is_left_out():
+    before = {"maze_1": [True], "maze_2": [None], "textcraft_1": [False]}
+    after = {"maze_1": [True], "maze_2": [True], "textcraft_1": [True]}
+    found = compare(result(before), result(after))
+    assert [(one.world, one.difference.n) for one in found.differences] == [("maze", 1), ("textcraft", 1), ("all", 2)]
+    assert found.left_out == ("maze_2",)
+    tables = comparison_tables(found, "a", "b")
+    assert [table.row_count for table in tables] == [3, 2]
+
+
+def test_other_tasks_are_refused():
+    with pytest.raises(ValueError, match=r"different panels, abc \(maze test, n=1\) and abd"):
+        compare(result({"maze_1": [True]}), result({"maze_1": [True]}, digest="abd"))
+    with pytest.raises(ValueError, match="no task has an episode that counts in both"):
+        compare(result({"maze_1": [None]}), result({"maze_1": [True]}))
+
+
+def test_other_rules_are_told():
+    rules = {"settings": {"style": "compact", "turn_tokens": 9}, "max_turns": {}}
+    others = {"settings": {"style": "agentgym", "turn_tokens": 9}, "max_turns": {"maze": 3}}
+    found = compare(result({"maze_1": [True]}, rules=rules), result({"maze_1": [True]}, policy="two", rules=others))
+    assert found.departures == ("rules.max_turns.maze: None, 3", "rules.settings.style: compact, agentgym")

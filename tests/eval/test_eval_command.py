@@ -1,0 +1,112 @@
+"""``agentgym-rl eval`` as it is typed."""
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import toy
+from typer.testing import CliRunner
+
+from agentgym_rl.cli import app
+from agentgym_rl.cli.request import Request
+from agentgym_rl.envs.core import EnvUnavailable
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["eval", *map(str, arguments)], env={"COLUMNS": "150"})
+
+
+def test_a_table_and_files(tmp_path):
+    done = run("panel=counter:test,plain:test:4", "policy=random", "samples=2", "temperature=1")
+    assert done.exit_code == 0, done.output
+    digest = re.match(r"panel ([0-9a-f]{12}): counter test .* \(n=10\), plain test-n4-seed0 .* \(n=4\)", done.stdout)[1]
+    for part in ("counter", "length 3", "mean of 2 worlds", "pass@2", "pass^2", digest):
+        assert part in done.stdout
+    folder = tmp_path / "evals" / digest / "random-n2-t1-seed0"
+    assert f"written: evals/{digest}/random-n2-t1-seed0" in done.stdout
+    assert json.loads((folder / "result.json").read_text())["plan"]["panel"]["digest"] == digest
+
+
+def test_results_are_compared():
+    for policy in ("random", "oracle"):
+        assert run("panel=counter:train", f"policy={policy}", f"out={policy}").exit_code == 0
+    done = run("--compare", "random", "oracle")
+    assert done.exit_code == 0
+    assert "McNemar" in done.stdout and "Tasks that changed sides" in done.stdout and "counter_0" in done.stdout
+    assert run("panel=counter:test", "policy=oracle", "out=other").exit_code == 0
+    refused = run("--compare", "random", "other")
+    assert refused.exit_code == 2 and "different panels" in refused.output
+
+
+def test_rules_and_options_are_taken():
+    done = run(
+        "panel=counter:test", "policy=oracle", "max_turns=1", "style=compact", "options.counter.hurry=true", "out=a"
+    )
+    assert done.exit_code == 0, done.output
+    rules = json.loads(Path("a/result.json").read_text())["plan"]["rules"]
+    assert (rules["settings"]["max_turns"], rules["settings"]["style"]) == (1, "compact")
+    assert rules["options"] == {"counter": {"hurry": True}}
+
+
+def test_failures_outside_the_agent_are_told(monkeypatch):
+    reset = toy.Counter.reset
+
+    async def failing(self, task):
+        if task.index == 43:
+            raise EnvUnavailable("gone")
+        return await reset(self, task)
+
+    monkeypatch.setattr(toy.Counter, "reset", failing)
+    done = run("panel=counter:test", "policy=oracle", "retries=0")
+    assert "1 episodes failed outside the agent and do not count, such as counter_43" in done.stdout
+    monkeypatch.undo()
+
+
+def test_help_names_every_key():
+    text = CliRunner().invoke(app, ["eval", "--help"], env={"COLUMNS": "80"}).stdout
+    for field in fields(Request):
+        assert f" {field.name}=" in text, field.name
+    assert "options.WORLD.KEY=" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "panel= is missing, such as panel=textcraft:test:50"),
+        (["panel=counter:test"], "policy= is missing, such as policy=oracle"),
+        (["panel"], "'panel' is not KEY=VALUE"),
+        (["panel=counter:test", "polcy=oracle"], "unknown key 'polcy'; known are panel, policy, samples"),
+        (["panel=counter:test", "panel=counter:train", "policy=oracle"], "panel= is given twice"),
+        (["panel=counter:test", "policy=oracle", "samples=many"], "samples='many' is not a whole number"),
+        (["panel=counter:test", "policy=oracle", "price=3"], "price='3' is not two numbers"),
+        (["panel=counter:test", "policy=oracle", "samples=0"], "samples is 0; give at least 1"),
+        (["panel=counter:test", "policy=expert"], "policy 'expert' is unknown; choose oracle, random, a run"),
+        (["panel=counter:test", "policy=openai:gpt"], "is not openai:<model>@<url>"),
+        (["panel=counter:test", "policy=openai:m@http://x/v1", "samples=2"], "of a greedy model are the same"),
+        (["panel=counter:test", "policy=openai:m@http://x/v1", "max_cost=2"], "needs to be above 0, and a price"),
+        (["panel=counter:test", "policy=oracle", "style=loud"], "style='loud' is unknown; choose agentgym, compact"),
+        (
+            ["panel=counter:test", "policy=oracle", "action_format=morse"],
+            "action_format='morse' is unknown; choose react",
+        ),
+        (["panel=counter:test", "policy=oracle", "options.counter.speed=1"], "counter has no option 'speed'"),
+        (["panel=counter:test", "policy=oracle", "options.counter"], "not KEY=VALUE"),
+        (["--compare", "a", "b"], "a/result.json does not exist|a does not exist"),
+        (["--compare", "a", "b", "panel=counter:test"], "--compare takes two results and no keys"),
+    ],
+)
+def test_mistakes_are_told_before_anything_starts(tmp_path, arguments, says):
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert re.search(says, done.output), done.output
+    assert list(tmp_path.glob("evals")) == []

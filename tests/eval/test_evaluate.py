@@ -1,0 +1,283 @@
+"""Evaluations are complete or can be gone on with; what the infrastructure did is never the agent's fault."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import toy
+
+from agentgym_rl.data import episode_store
+from agentgym_rl.data.api import ModelRefused, api
+from agentgym_rl.data.players import chance, oracle
+from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.eval.evaluation import result, suite
+from agentgym_rl.eval.evaluation.evaluate import EPISODES, PATIENCE, evaluate
+from agentgym_rl.eval.evaluation.metered import BudgetSpent, Metered
+from agentgym_rl.eval.evaluation.plan import Plan
+from agentgym_rl.eval.evaluation.rules import Rules
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+
+from chat_server import ChatServer
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+JOURNAL = "result.json.partial.jsonl"
+
+
+def plan_of(panel="counter:test", policy="random", retries=0, max_turns=None, **arguments):
+    rules = Rules().but(retries=retries, max_turns=max_turns)
+    return Plan(suite=suite.read(panel, rules), policy=policy, rules=rules, **arguments)
+
+
+def run(folder, plan=None, player=None, **arguments):
+    plan = plan or plan_of(samples=3)
+    make = player or (lambda settings: chance(settings, plan.seed))
+    return asyncio.run(evaluate(plan, make, folder, **arguments))
+
+
+def figures(found):
+    """Everything of a result that has to be the same again."""
+    return {key: value for key, value in found.to_dict().items() if key != "cost"}
+
+
+def test_a_result_is_whole_and_reads_back(tmp_path):
+    found = run(tmp_path / "a", plan_of(samples=3, panel="counter:test,plain:test:4"))
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["episodes", "panel.json", "result.json"]
+    again = result.read(tmp_path / "a")
+    assert figures(again) == figures(found)
+    data = json.loads((tmp_path / "a" / "result.json").read_text())
+    assert data["plan"]["panel"]["n"] == len(data["outcomes"]) == 14
+    assert set(data["worlds"]) == {"counter", "plain"}
+    assert set(data["difficulties"]["counter"]) == {"length 1", "length 2", "length 3"}
+    assert set(data["passes"]["counter"]["pass@k"]) == {"1", "2", "3"}
+    assert data["worlds"]["counter"]["success"]["n"] == 10
+    assert 0 < data["worlds"]["counter"]["success"]["value"] < 1
+    assert suite.read(str(tmp_path / "a" / "panel.json"), Rules()).digest == found.digest
+
+
+def test_the_episodes_are_stored_in_order_with_their_tags(tmp_path):
+    run(tmp_path, concurrency=3)
+    episodes = episode_store.read(tmp_path / EPISODES)
+    played = [(one.item_id, one.tags["sample"]) for one in episodes]
+    assert played == [(f"counter_{index}", number) for index in range(40, 50) for number in range(3)]
+    assert episodes[0].tags == {"panel": "test", "decoding": "greedy", "sample": 0}
+    assert len(episode_store.EpisodeStore(tmp_path).query(env="counter")) == 30
+
+
+def test_the_same_seed_gives_the_same_numbers_at_any_concurrency(tmp_path):
+    first = figures(run(tmp_path / "a"))
+    assert figures(run(tmp_path / "b", concurrency=7)) == first
+    assert figures(run(tmp_path / "c", plan_of(samples=3, seed=1))) != first
+
+
+def test_the_oracle_solves_all_and_a_task_without_one_is_failed(tmp_path):
+    plan = plan_of(panel="counter:test,plain:test", policy="oracle")
+    found = run(tmp_path, plan, oracle)
+    worlds = found.worlds()
+    assert (worlds["counter"].success.value, worlds["plain"].success.value) == (1.0, 0.0)
+    assert worlds["plain"].episodes == 10
+    assert result.macro(list(worlds.values())).success.value == 0.5
+
+
+def test_a_world_has_its_turn_limit(tmp_path):
+    found = run(tmp_path, plan_of(policy="oracle", max_turns=1), oracle)
+    assert found.worlds()["counter"].success.value == 0.3
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, RuntimeError])
+def test_a_killed_evaluation_goes_on_to_the_same_result(tmp_path, monkeypatch, failure):
+    whole = figures(run(tmp_path / "whole"))
+    played: list[int] = []
+    reset = toy.Counter.reset
+
+    async def failing(self, task):
+        if len(played) == 7:
+            raise failure("now")
+        played.append(task.index)
+        return await reset(self, task)
+
+    monkeypatch.setattr(toy.Counter, "reset", failing)
+    with pytest.raises(failure):
+        run(tmp_path / "a")
+    assert not (tmp_path / "a" / "result.json").exists()
+    with (tmp_path / "a" / JOURNAL).open("a") as file:
+        file.write('{"key": "counter_4')  # a process that died while writing
+
+    async def counting(self, task):
+        played.append(task.index)
+        return await reset(self, task)
+
+    monkeypatch.setattr(toy.Counter, "reset", counting)
+    assert figures(run(tmp_path / "a")) == whole
+    assert len(played) == 30
+    assert not (tmp_path / "a" / JOURNAL).exists()
+
+
+def test_a_finished_evaluation_is_not_played_again(tmp_path, monkeypatch):
+    first = run(tmp_path)
+
+    async def never(self, task):
+        raise AssertionError("played again")
+
+    monkeypatch.setattr(toy.Counter, "reset", never)
+    again = run(tmp_path)
+    assert figures(again) == figures(first) and again.cost["seconds"] >= first.cost["seconds"]
+
+
+def test_failures_outside_the_agent_are_apart_and_played_again(tmp_path, monkeypatch):
+    reset = toy.Counter.reset
+    down = {41, 44}
+
+    async def failing(self, task):
+        if task.index in down:
+            raise EnvUnavailable("gone")
+        return await reset(self, task)
+
+    monkeypatch.setattr(toy.Counter, "reset", failing)
+    found = run(tmp_path, plan_of(policy="oracle"), oracle)
+    score = found.worlds()["counter"]
+    assert (score.success.value, score.success.n, score.error_rate.value) == (1.0, 8, 0.2)
+    assert [one["item_id"] for one in found.failures] == ["counter_41", "counter_44"]
+    assert (found.failures[0]["ending"], found.failures[0]["error"]) == ("env_error", "EnvUnavailable: gone")
+    down.clear()
+    again = run(tmp_path, plan_of(policy="oracle"), oracle)
+    assert (again.worlds()["counter"].success.n, again.failures) == (10, ())
+
+
+def test_an_episode_is_retried_before_it_counts_as_failed(tmp_path, monkeypatch):
+    reset, fell = toy.Counter.reset, set()
+
+    async def once(self, task):
+        if task.index not in fell:
+            fell.add(task.index)
+            raise EnvUnavailable("gone")
+        return await reset(self, task)
+
+    monkeypatch.setattr(toy.Counter, "reset", once)
+    found = run(tmp_path, plan_of(policy="oracle", retries=1), oracle)
+    assert found.worlds()["counter"].error_rate.value == 0.0
+    assert {one.attempts for one in episode_store.read(tmp_path / EPISODES)} == {2}
+
+
+def test_when_nothing_works_the_evaluation_stops_and_keeps_what_it_has(tmp_path, monkeypatch):
+    async def failing(self, task):
+        raise EnvUnavailable("gone")
+
+    monkeypatch.setattr(toy.Counter, "reset", failing)
+    with pytest.raises(
+        EnvUnavailable, match=f"{PATIENCE} episodes in a row failed .* EnvUnavailable: gone; .* goes on"
+    ):
+        run(tmp_path, plan_of(panel="counter:train"))
+    monkeypatch.undo()
+    assert not (tmp_path / "result.json").exists()
+
+
+def test_another_evaluation_in_the_folder_is_refused(tmp_path, monkeypatch):
+    run(tmp_path / "a")
+    with pytest.raises(ValueError, match="another seed; choose another out="):
+        run(tmp_path / "a", plan_of(samples=3, seed=4))
+
+    async def failing(self, task):
+        raise RuntimeError
+
+    monkeypatch.setattr(toy.Counter, "reset", failing)
+    with pytest.raises(RuntimeError):
+        run(tmp_path / "b")
+    with pytest.raises(ValueError, match="another samples and temperature"):
+        run(tmp_path / "b", plan_of(samples=2, temperature=1.0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"samples": 0}, "samples is 0"),
+        ({"temperature": -1.0}, "temperature is -1"),
+        ({"concurrency": 0}, "concurrency"),
+    ],
+)
+def test_bad_arguments_leave_no_files(tmp_path, arguments, says):
+    concurrency = {key: arguments.pop(key) for key in ("concurrency",) if key in arguments}
+    with pytest.raises(ValueError, match=says):
+        run(tmp_path / "a", plan_of(**arguments), **concurrency)
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("{}", "not the result"), ("no", "not the result"), ('{"version": 9}', "9")]
+)
+def test_what_is_no_result_is_told(tmp_path, text, says):
+    (tmp_path / "result.json").write_text(text)
+    with pytest.raises(ValueError, match=says):
+        result.read(tmp_path)
+    with pytest.raises(FileNotFoundError, match="folder of a finished evaluation"):
+        result.read(tmp_path / "nothing")
+
+
+# models behind an API
+
+
+def count(messages):
+    said = sum(message["role"] == "assistant" for message in messages)
+    return f"Action: say {said + (messages[0]['role'] != 'user')}"
+
+
+def ask(server, folder, concurrency=2, price=(1000.0, 10000.0), plan=None, **limits):
+    async def work(name):
+        model = Metered(name, temperature=0, turn_tokens=32, price=price, **limits)
+        plan_ = plan or plan_of(policy="some/model")
+        make = lambda settings: api(model, settings, plan_.seed)  # noqa: E731
+        return await evaluate(plan_, make, folder, concurrency=concurrency, usage=model.usage, price=price)
+
+    return asyncio.run(server.during(work))
+
+
+def test_an_api_is_played_and_its_cost_told(tmp_path):
+    found = ask(ChatServer(count), tmp_path, concurrency=5)
+    assert found.worlds()["counter"].success.value == 1.0
+    calls = 20  # lengths 2, 3, 1, ... of ten tasks
+    assert found.cost | {"seconds": 0} == {
+        "seconds": 0, "calls": calls, "prompt_tokens": 10 * calls, "completion_tokens": 2 * calls, "price": 0.6,
+    }  # fmt: skip
+
+
+def test_an_api_may_cost_so_much_and_the_budget_counts_on(tmp_path):
+    server = ChatServer(count)
+    with pytest.raises(BudgetSpent, match=r"has cost 0\.30, of 0\.3 that it may; .* greater max_cost= goes on"):
+        ask(server, tmp_path, concurrency=1, max_cost=0.3)
+    assert len(server.requests) == 10
+    with pytest.raises(BudgetSpent):
+        ask(server, tmp_path, concurrency=1, max_cost=0.27)
+    assert len(server.requests) == 10
+    found = ask(server, tmp_path, max_cost=5.0)
+    assert found.worlds()["counter"].success.value == 1.0
+    assert 20 <= len(server.requests) <= 23  # an episode that was cut off is played from its start
+    assert found.cost["calls"] == len(server.requests)
+
+
+def test_an_api_is_asked_no_more_often_than_allowed(tmp_path):
+    import time
+
+    begun = time.monotonic()
+    ask(ChatServer(count), tmp_path, concurrency=10, per_minute=60 * 40)
+    assert time.monotonic() - begun > 19 / 40
+
+
+def test_limits_make_sense():
+    name = "openai:m@http://localhost/v1"
+    with pytest.raises(ValueError, match="needs to be above 0, and a price"):
+        Metered(name, temperature=0, turn_tokens=8, max_cost=3)
+    with pytest.raises(ValueError, match="per_minute=0 needs"):
+        Metered(name, temperature=0, turn_tokens=8, per_minute=0)
+
+
+def test_a_refusal_ends_the_evaluation(tmp_path):
+    with pytest.raises(ModelRefused, match="no such key"):
+        ask(ChatServer(count, *[(401, "no such key")] * 5), tmp_path)
+
+
+def test_rate_limits_are_waited_out(tmp_path):
+    found = ask(ChatServer(count, (429, "slow"), (503, "busy"), (429, "slow")), tmp_path)
+    assert (found.failures, found.worlds()["counter"].success.value) == ((), 1.0)

@@ -1,0 +1,87 @@
+"""Figures over tasks, estimators of pass@k and pass^k, the mean over worlds."""
+
+from itertools import combinations
+from math import sqrt
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.eval.evaluation.scores import Measure, Outcome, Score, ks, macro, pass_at_k, pass_hat_k, passes, score
+from agentgym_rl.eval.intervals import wilson
+
+
+def outcome(*successes, item_id="maze_1", difficulty="easy"):
+    rewards = tuple(None if one is None else float(one) for one in successes)
+    turns = tuple(None if one is None else 2 + one for one in successes)
+    return Outcome(item_id, difficulty, tuple(successes), rewards, turns)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
+def test_pass_estimators_are_averages_over_all_choices_of_k(successes, data):
+    k = data.draw(st.integers(1, len(successes)))
+    choices = list(combinations(successes, k))
+    n, c = len(successes), sum(successes)
+    assert pass_at_k(n, c, k) == pytest.approx(fmean(any(one) for one in choices))
+    assert pass_hat_k(n, c, k) == pytest.approx(fmean(all(one) for one in choices))
+
+
+@pytest.mark.parametrize(("samples", "found"), [(1, [1]), (2, [1, 2]), (4, [1, 2, 4]), (6, [1, 2, 4, 6])])
+def test_ks(samples, found):
+    assert ks(samples) == found
+
+
+def test_one_sample_a_task():
+    found = score([outcome(True), outcome(False), outcome(False), outcome(None)], "a")
+    assert found.success == Measure(pytest.approx(1 / 3), wilson(1, 3), 3)
+    assert found.reward == found.success
+    assert (found.turns.value, found.turns.n) == (pytest.approx(7 / 3), 3)
+    assert found.error_rate == Measure(0.25, wilson(1, 4), 4)
+    assert (found.tasks, found.episodes) == (4, 3)
+
+
+def test_a_task_weighs_the_same_however_many_of_its_samples_count():
+    found = score([outcome(True, None, None, None), outcome(False, False, False, True)], "a")
+    assert found.success.value == pytest.approx((1 + 0.25) / 2)
+    assert found.error_rate.value == pytest.approx(0.375)
+    assert found.episodes == 5
+
+
+def test_where_nothing_counts_there_is_no_success():
+    found = score([outcome(None), outcome(None)], "a")
+    assert found.success is found.reward is found.turns is None
+    assert found.error_rate.value == 1.0
+
+
+def test_passes_leave_out_tasks_with_too_few_episodes():
+    outcomes = [outcome(True, False, False, True), outcome(False, False, None, None)]
+    found = passes(outcomes, 4, "a")
+    assert [(k, one.n) for k, one in found["pass@k"].items()] == [(1, 2), (2, 2), (4, 1)]
+    assert found["pass@k"][2].value == pytest.approx((5 / 6 + 0) / 2)
+    assert found["pass^k"][2].value == pytest.approx((1 / 6 + 0) / 2)
+    assert found["pass@k"][1].value == found["pass^k"][1].value == pytest.approx(0.25)
+
+
+def test_the_mean_over_worlds_weighs_them_the_same():
+    def world(value, low, high, tasks):
+        one = Measure(value, (low, high), tasks)
+        return Score(one, one, one, Measure(0.0, (0.0, 0.1), tasks), tasks, tasks)
+
+    found = macro([world(0.2, 0.1, 0.4, 10), world(0.8, 0.7, 0.9, 1000)])
+    assert found.success.value == pytest.approx(0.5)
+    assert found.success.ci95 == pytest.approx((0.5 - sqrt(0.02) / 2, 0.5 + sqrt(0.05) / 2))
+    assert (found.success.n, found.tasks) == (2, 1010)
+
+
+def test_an_outcome_of_episodes():
+    def episode(ending, success):
+        turn = Turn(response="", action="", observation="", reward=float(success), invalid=False)
+        return Episode(
+            env="maze", item_id="maze_1", ending=ending, reward=float(success), success=success, horizon=9, turns=[turn]
+        )
+
+    found = Outcome.of("maze_1", "easy", [episode(Ending.TERMINATED, True), episode(Ending.TIMEOUT, False)])
+    assert (found.success, found.reward, found.turns) == ((True, None), (1.0, None), (1, None))
+    assert (found.env, found.mean, found.counted) == ("maze", 1.0, [True])

@@ -1,0 +1,134 @@
+"""Timelines of episodes: spans, Chrome's trace, the page in a real browser."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from agentgym_rl.cli import app
+from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.eval.timeline import write
+from agentgym_rl.eval.timeline_lanes import KINDS, concurrency, lanes, shares, trace
+
+EVIL = "</script><script>alert(1)</script>&\"'"
+
+
+def turn(began_s, model_s=0.2, parse_s=0.01, world_s=0.1, action="look"):
+    return Turn(
+        response="x", action=action, observation="o", reward=0.0, invalid=False, tokens=(0, 7),
+        began_s=began_s, model_s=model_s, parse_s=parse_s, world_s=world_s,
+    )  # fmt: skip
+
+
+def episode(item_id="maze_1", began=1e9, reset_s=0.5, turns=(), env="maze"):
+    return Episode(
+        env=env, item_id=item_id, ending=Ending.TERMINATED, reward=1.0, success=True, horizon=9,
+        turns=list(turns), began=began, reset_s=reset_s,
+    )  # fmt: skip
+
+
+def test_spans_say_what_the_times_say():
+    (lane,) = lanes([episode(turns=[turn(0.6), turn(1.0)])])
+    found = [(span.kind, round(span.start, 6), round(span.seconds, 6)) for span in lane.spans]
+    assert found == [
+        ("step", 0.0, 0.5), ("wait", 0.5, 0.1), ("generate", 0.6, 0.2), ("parse", 0.8, 0.01), ("step", 0.81, 0.1),
+        ("wait", 0.91, 0.09), ("generate", 1.0, 0.2), ("parse", 1.2, 0.01), ("step", 1.21, 0.1),
+    ]  # fmt: skip
+    assert [span.label for span in lane.spans][:3] == ["reset", "before turn 1", "turn 1, 7 tokens"]
+
+
+def test_shares_and_concurrency_agree():
+    drawn = lanes([episode(turns=[turn(0.6)]), episode("maze_2", began=1e9 + 0.3, turns=[turn(0.5)])])
+    found = shares(drawn)
+    assert sum(found.values()) == pytest.approx(1)
+    total = sum(lane.seconds for lane in drawn)
+    assert found["generate"] == pytest.approx(0.4 / total)
+    slices = concurrency(drawn, 37)
+    width = max(lane.end for lane in drawn) / 37
+    for number, kind in enumerate(KINDS, start=1):
+        assert sum(row[number] for row in slices) * width == pytest.approx(found[kind] * total)
+
+
+seconds = st.floats(0, 10)
+
+
+@given(
+    st.lists(
+        st.tuples(seconds, seconds, st.lists(st.tuples(seconds, seconds, seconds, seconds), max_size=4)),
+        min_size=1, max_size=5,
+    )
+)  # fmt: skip
+def test_any_times_make_lanes_without_gaps_or_overlaps(times):
+    episodes = []
+    for began, reset_s, told in times:
+        at, turns = reset_s, []
+        for pause, model_s, parse_s, world_s in told:
+            turns.append(turn(at + pause, model_s, parse_s, world_s))
+            at += pause + model_s + parse_s + world_s
+        episodes.append(episode(began=1e9 + began, reset_s=reset_s, turns=turns))
+    drawn = lanes(episodes)
+    for lane in drawn:
+        for before, after in zip(lane.spans, lane.spans[1:], strict=False):
+            assert after.start == pytest.approx(before.end, abs=1e-5)
+    assert min(lane.start for lane in drawn) == 0
+    for _, *counts in concurrency(drawn, 11):
+        assert sum(counts) <= len(drawn) + 1e-6
+    json.dumps(trace(drawn), allow_nan=False)
+
+
+def test_episodes_without_times_are_left_out():
+    assert len(lanes([episode(), episode(began=0.0)])) == 1
+    with pytest.raises(ValueError, match="none of 1 episodes says when it began"):
+        lanes([episode(began=0.0)])
+
+
+def test_the_trace_is_chromes(tmp_path):
+    page = write(tmp_path, "step000001", [episode(turns=[turn(0.6)]), episode("babyai_2", env="babyai")])
+    events = json.loads(page.with_suffix(".json").read_text())["traceEvents"]
+    names = {event["args"]["name"] for event in events if event["ph"] == "M"}
+    assert names == {"maze", "babyai", "maze_1", "babyai_2"}
+    spans = [event for event in events if event["ph"] == "X"]
+    assert all({"name", "cat", "ts", "dur", "pid", "tid"} <= event.keys() for event in spans)
+    asked = next(event for event in spans if event["name"] == "generate")
+    assert (asked["ts"], asked["dur"]) == (pytest.approx(600_000), pytest.approx(200_000))
+    assert any(event["ph"] == "C" and event["args"].keys() == set(KINDS) for event in events)
+
+
+def test_no_text_of_an_episode_becomes_markup(tmp_path):
+    page = write(tmp_path, "x", [episode(EVIL, turns=[turn(0.6, action=EVIL)])]).read_text()
+    assert "<script>alert" not in page
+    assert len(re.findall("<script", page)) == 2  # data and code
+    data = re.search(r'id="data">(.*?)</script>', page, re.S)[1]
+    assert EVIL in json.loads(data)["lanes"][0]["spans"][-1][3]
+    assert "http" not in re.sub(r"http-equiv|http_equiv", "", page), "a self-contained page asks for nothing"
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_a_browser_draws_the_lanes(tmp_path):
+    page = write(tmp_path, "x", [episode(f"maze_{number}", turns=[turn(0.6)]) for number in range(30)])
+    command = [
+        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1000,1400", "--dump-dom",
+        f"--user-data-dir={tmp_path / 'profile'}", page.as_uri(),
+    ]  # fmt: skip
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    width, height = (int(re.search(rf'<canvas[^>]* {side}="(\d+)"', dom)[1]) for side in ("width", "height"))
+    assert width > 500
+    assert height > 400, "the script has sized the canvas to the lanes"
+
+
+def test_a_stored_run_is_drawn_afterwards(tmp_path):
+    from agentgym_rl.data import episode_store
+
+    for name in ("step000001", "step000002"):
+        episode_store.write(tmp_path / "episodes" / f"{name}.parquet", [episode(turns=[turn(0.6)])])
+    result = CliRunner().invoke(app, ["timeline", str(tmp_path), "--only", "step000002"])
+    assert result.exit_code == 0, result.output
+    assert [file.name for file in sorted((tmp_path / "timeline").iterdir())] == ["step000002.html", "step000002.json"]
+    result = CliRunner().invoke(app, ["timeline", str(tmp_path), "--only", "step000003"])
+    assert result.exit_code == 2
+    assert "step000001, step000002" in result.output

@@ -1,0 +1,267 @@
+"""What the viewer shows of an episode, its server and its export; the page itself is tested in a browser."""
+
+import base64
+import gzip
+import http.client
+import json
+import math
+import threading
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+from viewer_episodes import HOSTILE, made, played, run_folder
+
+from agentgym_rl.cli import app
+from agentgym_rl.data import episode_store
+from agentgym_rl.data.episode import Ending, Turn
+from agentgym_rl.data.episode_store import EpisodeStore
+from agentgym_rl.envs import Task
+from agentgym_rl.envs.babyai import BabyAI
+from agentgym_rl.eval.viewer.assets import CHUNK, page, script, style
+from agentgym_rl.eval.viewer.detail import detail, encode
+from agentgym_rl.eval.viewer.drawings import draw
+from agentgym_rl.eval.viewer.drawings.items import FORMS, icon
+from agentgym_rl.eval.viewer.drawings.picture import shade
+from agentgym_rl.eval.viewer.export import export
+from agentgym_rl.eval.viewer.listing import listing
+from agentgym_rl.eval.viewer.parts import parts
+from agentgym_rl.eval.viewer.server import Viewer
+
+
+def turn(response, action="x", **fields):
+    return Turn(response=response, action=action, observation="", reward=0.0, invalid=False, **fields)
+
+
+def kinds(one):
+    return [(part["kind"], "".join(text for text, _ in part["tokens"])) for part in parts(one)]
+
+
+@pytest.mark.parametrize(
+    ("reply", "action", "wanted"),
+    [
+        ("Thought:\nbecause\n\nAction:\ngo left", "go left",
+         [("other", "Thought:\n"), ("thought", "because"), ("other", "\n\nAction:\n"), ("action", "go left")]),
+        ("Action: go <left>\nand more", "go left",
+         [("other", "Action: "), ("action", "go <left>"), ("other", "\nand more")]),
+        ("Action:\nprint(1)\nprint(2)", "print(1)\nprint(2)",
+         [("other", "Action:\n"), ("action", "print(1)\nprint(2)")]),
+        ('{"thought": "a \\"b\\"", "function_name": "go", "arguments": {}}', "go",
+         [("other", '{"thought": "'), ("thought", 'a \\"b\\"'), ("other", '", '),
+          ("action", '"function_name": "go", "arguments": {}}')]),
+        ("```python\n# left is free\nmove('left')\n```", "move left",
+         [("other", "```python\n"), ("thought", "# left is free"), ("other", "\n"), ("action", "move('left')"),
+          ("other", "\n```")]),
+        ("no idea", None, [("other", "no idea")]),
+        ("", None, []),
+    ],
+)  # fmt: skip
+def test_a_reply_is_cut_into_thought_and_action(reply, action, wanted):
+    assert kinds(turn(reply, action)) == wanted
+
+
+def test_tokens_keep_their_log_probabilities_and_their_order():
+    pieces = ["Thought", ":\n", "be", "cause", "\n\n", "Action:", "\ngo", " left", "<|im_end|>"]
+    one = turn("Thought:\nbecause\n\nAction:\ngo left", pieces=pieces, log_probs=[-0.1 * at for at in range(9)])
+    found = parts(one)
+    assert [(part["kind"], [text for text, _ in part["tokens"]]) for part in found] == [
+        ("other", ["Thought", ":\n"]), ("thought", ["be", "cause"]), ("other", ["\n\n", "Action:"]),
+        ("action", ["\ngo", " left"]), ("other", ["<|im_end|>"]),
+    ]  # fmt: skip
+    assert [log_prob for part in found for _, log_prob in part["tokens"]] == one.log_probs
+
+
+def test_replayed_tokens_have_no_log_probabilities():
+    found = parts(turn("Action: go", pieces=["Action", ":", " go"], calls=0))
+    assert [token for part in found for token in part["tokens"]] == [["Action", None], [":", None], [" go", None]]
+
+
+def test_details_of_an_episode():
+    found = detail(made(turns=2, text=HOSTILE))
+    assert [message["role"] for message in found["opening"]] == ["system", "user"]
+    first, last = found["turns"]
+    assert (first["tokens"], first["observation_tokens"], last["observation_tokens"]) == (6, 14, 0)
+    assert (first["shown"], last["shown"]) == (True, False)
+    assert found["pictures"] == [] and found["picture"] is None
+    assert json.loads(encode(found))["turns"][0]["observation"] == HOSTILE
+    assert encode(found).isascii()
+
+
+def test_an_observation_that_was_put_before_the_model_is_shown():
+    episode = made(turns=1, ending=Ending.CONTEXT_LIMIT)
+    episode.messages.append({"role": "user", "content": "one"})
+    assert [one["shown"] for one in detail(episode)["turns"]] == [True]
+
+
+def test_a_folded_conversation_shows_its_notes():
+    episode = made(turns=2)
+    episode.turns[1] = replace(episode.turns[1], sample=1, tokens=(0, 6), notes="one is done")
+    first, last = detail(episode)["turns"]
+    assert (first["notes"], last["notes"], first["observation_tokens"]) == ("", "one is done", 0)
+
+
+def test_episodes_that_never_began_and_numbers_json_has_not():
+    failed = detail(made(turns=0, messages=[], ending=Ending.ENV_ERROR, success=False, error="gone"))
+    assert (failed["turns"], failed["opening"], failed["counts"]) == ([], [], False)
+    odd = made(turns=1)
+    odd.turns[0] = replace(odd.turns[0], log_prob=math.nan, log_probs=[math.nan, -math.inf])
+    (only,) = json.loads(encode(detail(odd)))["turns"]
+    assert only["log_prob"] is None and only["parts"][0]["tokens"][0][1] is None
+
+
+def slots(picture):
+    return picture.label.partition(". Goal")[0]
+
+
+@pytest.mark.parametrize("style", ["compact", "agentgym"])
+def test_textcrafts_inventory_follows_the_episode(style):
+    episode = played("textcraft", 8, style)  # craft a dark oak boat from two logs
+    pictures = draw(episode)
+    assert len(pictures) == len(episode.turns) + 1
+    assert slots(pictures[0]) == "Inventory: nothing"
+    assert [turn.action for turn in episode.turns][:2] == [
+        "get 2 dark oak log",
+        "craft 4 dark oak planks using 1 dark oak log",
+    ]
+    assert slots(pictures[1]) == "Inventory: 2 dark oak log"
+    assert slots(pictures[2]) == "Inventory: 1 dark oak log, 4 dark oak planks"
+    assert pictures[0].label.endswith("Goal: 1 dark oak boat") and "1 dark oak boat" in slots(pictures[-1])
+    texts = [dict(attributes).get("text") for name, attributes in pictures[2].shapes if name == "text"]
+    assert {"+4", "\N{MINUS SIGN}1", "goal"} <= set(texts)
+
+
+def test_what_textcraft_refused_changes_nothing():
+    episode = played("textcraft", 8)
+    episode.turns[1].observation = "Could not find enough items to craft dark oak planks"
+    assert slots(draw(episode)[2]) == "Inventory: 2 dark oak log"
+
+
+@pytest.mark.parametrize("name", ["", "!", "oak planks", "雪", "netherite ingot", *(min(words) for _, words in FORMS)])
+def test_every_item_has_a_picture(name):
+    assert icon(name, 0, 0) and shade("#808080", 2) == "#ffffff" and shade("#808080", 0) == "#000000"
+
+
+@pytest.mark.parametrize("style", ["compact", "agentgym"])
+def test_babyais_grid_follows_the_episode(style):
+    episode = played("babyai", 2, style)
+    pictures = draw(episode)
+    assert len(pictures) == len(episode.turns) + 1 and None not in pictures
+    env = BabyAI(style)
+    env.reset_blocking(Task.parse(episode.item_id))
+    for one, picture in zip(episode.turns, pictures[1:], strict=True):
+        env.step_blocking(one.action)
+        x, y, heading = env.world.pose
+        assert f"column {x}, row {y}, faces {('right', 'down', 'left', 'up')[heading]}" in picture.label
+
+
+def test_a_grid_that_is_not_the_episodes_is_not_drawn():
+    episode = played("babyai", 7)
+    episode.turns[0].observation = "You stand on the moon."
+    assert [picture is None for picture in draw(episode)] == [False] + [True] * len(episode.turns)
+    episode.messages[episode.start - 1]["content"] = "Goal: fly."
+    assert set(draw(episode)) == {None}
+    episode.item_id = "nobody knows"
+    assert set(draw(episode)) == {None}
+
+
+@pytest.fixture
+def viewer(tmp_path):
+    viewer = Viewer(EpisodeStore(run_folder(tmp_path / "demo")))
+    threading.Thread(target=viewer.serve_forever, daemon=True).start()
+    yield viewer
+    viewer.shutdown()
+    viewer.server_close()
+
+
+def get(viewer, path, **headers):
+    connection = http.client.HTTPConnection(*viewer.server_address, timeout=20)
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    return answer, answer.read().decode()
+
+
+def test_the_server_answers(viewer, tmp_path):
+    answer, text = get(viewer, "/api/index")
+    found = json.loads(text)
+    assert (found["run"], found["count"]) == ("demo", 18) and found == listing(viewer.store)
+    place = found["columns"]["row"][-1], found["values"]["file"][found["columns"]["file"][-1]]
+    answer, text = get(viewer, f"/api/episode?file={place[1]}&row={place[0]}")
+    assert json.loads(text)["turns"][0]["observation"] == HOSTILE
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    for path, kind in (("/", "text/html"), ("/viewer.js", "text/javascript"), ("/viewer.css", "text/css")):
+        answer, text = get(viewer, path)
+        assert answer.status == 200 and answer.headers["Content-Type"].startswith(kind) and len(text) > 900
+    episode_store.write(tmp_path / "demo" / "episodes" / "step000030.parquet", [made(step=30)])
+    assert json.loads(get(viewer, "/api/index")[1])["count"] == 19
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/x", "/../../etc/passwd", "/api/episode", "/api/episode?file=step000000&row=99", "/api/episode?file=..&row=0",
+     "/api/episode?file=step000000&row=-1", "/api/episode?file=step000000&row=x"],
+)  # fmt: skip
+def test_the_server_gives_nothing_else(viewer, path):
+    assert get(viewer, path)[0].status == 404
+
+
+def test_other_sites_do_not_reach_the_server(viewer):
+    assert get(viewer, "/api/index", Host=f"evil.example:{viewer.server_address[1]}")[0].status == 403
+    assert viewer.server_address[0] == "127.0.0.1"
+
+
+def unpacked(text):
+    return json.loads(gzip.decompress(base64.b64decode(text.partition('"')[2].partition('"')[0])))
+
+
+def test_an_export_holds_every_episode(tmp_path):
+    folder = run_folder(tmp_path / "demo")
+    episode_store.write(folder / "episodes" / "step000001.parquet", [made(number) for number in range(2 * CHUNK)])
+    store, out = EpisodeStore(folder), tmp_path / "out"
+    heard = []
+    assert export(store, out, progress=lambda done, total: heard.append((done, total))) == out / "index.html"
+    index = unpacked((out / "data" / "index.js").read_text())
+    chunks = [unpacked(path.read_text()) for path in sorted((out / "data" / "000").iterdir())]
+    assert index == listing(store) and heard[-1] == (118, 118)
+    assert [len(chunk) for chunk in chunks] == [CHUNK, CHUNK, 18]
+    everything = [one for chunk in chunks for one in chunk]
+    items = [index["values"]["item_id"][code] for code in index["columns"]["item_id"]]
+    assert [one["item_id"] for one in everything] == items
+    assert everything[-1] == json.loads(encode(detail(store.open(store.query()[-1]))))
+    assert not any(path.name.startswith(".") for path in out.rglob("*"))
+
+
+def test_an_export_replaces_an_older_one_and_nothing_else(tmp_path):
+    store = EpisodeStore(run_folder(tmp_path / "demo"))
+    out = tmp_path / "out"
+    (out / "data").mkdir(parents=True)
+    with pytest.raises(ValueError, match="holds no exported viewer"):
+        export(store, out)
+    (out / "data").rmdir()
+    export(store, out, pictures=False)
+    (out / "data" / "000" / "000007.js").write_text("old")
+    export(store, out, pictures=False)
+    assert [path.name for path in (out / "data" / "000").iterdir()] == ["000000.js"]
+    (last,) = (unpacked(path.read_text()) for path in (out / "data" / "000").iterdir())
+    assert not any(one["pictures"] for one in last)
+
+
+def test_the_page_names_no_other_place():
+    text = page("server") + style() + script()
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    for word in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function("):
+        assert word not in text
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["view", *map(str, arguments)])
+
+
+def test_the_command_exports(tmp_path):
+    result = run(run_folder(tmp_path / "demo"), "--html", tmp_path / "out", "--no-pictures")
+    assert result.exit_code == 0 and "index.html: 18 episodes" in result.stdout.replace("\n", "")
+    assert run(tmp_path / "nowhere").exit_code == 2
+
+
+def test_a_port_that_is_taken(viewer, tmp_path):
+    result = run(tmp_path / "demo", "--port", viewer.server_address[1], "--no-browser")
+    assert result.exit_code == 2 and "choose another --port" in result.stderr

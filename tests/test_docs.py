@@ -1,0 +1,279 @@
+"""What the documentation says is there: links, commands, keys, files."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from agentgym_rl.cli import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+INLINE = re.compile(r"`((?:agentgym-rl|make|python) [^`]+)`")
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def prose(path: Path) -> str:
+    """A page without its code blocks."""
+    return FENCE.sub("", path.read_text())
+
+
+def slug(heading: str) -> str:
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading.replace("`", "")).strip().lower())
+
+
+@cache
+def anchors(path: Path) -> set[str]:
+    return {slug(found) for found in re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)}
+
+
+def commands(path: Path) -> list[list[str]]:
+    """Commands of ours that a page shows, in words; in a shell's code blocks, and in backticks."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        lines = re.findall(r"(?:^ +|`)((?:agentgym-rl|make|python) [^`\n]+)", text.split('"""')[1], re.MULTILINE)
+    else:
+        blocks = [body for language, body in FENCE.findall(text) if language.split(" ")[0] in ("bash", "sh")]
+        lines = [line.strip() for body in blocks for line in body.replace("\\\n", " ").splitlines()]
+        lines += [found.replace("\n", " ") for found in INLINE.findall(prose(path))]
+    found = []
+    for line in lines:
+        for part in re.split(r"\s(?:\||&&|&)\s", line):
+            words = shlex.split(part, comments=True)
+            if words and words[0] in ("agentgym-rl", "make", "python"):
+                found.append([word for word in words if word not in ("...", "&")])
+    return found
+
+
+SHOWN = [(path, words) for path in [*PAGES, *EXAMPLES] for words in commands(path)]
+OURS = [(path, words) for path, words in SHOWN if words[0] == "agentgym-rl" and len(words) > 1]
+GROUP: typer.core.TyperGroup = typer.main.get_command(app)  # type: ignore[assignment]
+
+
+def test_there_are_commands_to_check():
+    assert len(OURS) > 100 and {"train", "compare", "serve", "collect"} <= {words[1] for _, words in OURS}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_relative_links_lead_somewhere(path):
+    lost = []
+    for target in LINK.findall(prose(path)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        place = (path.parent / file).resolve() if file else path
+        if not place.exists() or (anchor and place.suffix == ".md" and anchor not in anchors(place)):
+            lost.append(target)
+    assert lost == []
+
+
+@pytest.mark.parametrize("path", sorted({path for path, _ in OURS}), ids=name)
+def test_commands_and_their_options_exist(path):
+    wrong = []
+    for where, words in OURS:
+        if where != path or words[1].startswith("-"):
+            continue
+        if words[1] not in GROUP.commands:
+            wrong.append(f"no command: {' '.join(words)}")
+            continue
+        known = {
+            option
+            for parameter in GROUP.commands[words[1]].params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        used = [word.split("=")[0] for word in words[2:] if re.match(r"--?[a-z]", word)]
+        wrong += [f"no option {option}: {' '.join(words)}" for option in used if option not in known]
+    assert wrong == []
+
+
+def test_every_command_is_listed():
+    listed = {words[1] for path, words in OURS if path == DOCS / "commands.md"}
+    assert listed == set(GROUP.commands)
+    assert CliRunner().invoke(app, ["--help"]).exit_code == 0
+
+
+def test_programs_and_targets_exist():
+    targets = set(re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    lost = []
+    for path, words in SHOWN:
+        if words[0] == "make":
+            lost += [f"{name(path)}: make {word}" for word in words[1:] if "=" not in word and word not in targets]
+        elif words[0] == "python" and words[1].startswith(("benchmarks/", "examples/", "scripts/")):
+            lost += [f"{name(path)}: {words[1]}"] if not (ROOT / words[1]).is_file() else []
+    assert lost == []
+
+
+def test_every_page_is_in_the_navigation():
+    yaml = pytest.importorskip("yaml")
+    tree = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+
+    def leaves(part: object) -> list[str]:
+        if isinstance(part, str):
+            return [part]
+        children = part.values() if isinstance(part, dict) else part
+        return [leaf for child in children for leaf in leaves(child)]
+
+    listed = leaves(tree)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+
+
+def test_every_world_and_algorithm_has_a_page():
+    from agentgym_rl.algorithms import ALGORITHMS
+
+    points = re.search(r'entry-points\."agentgym_rl.envs"\]\n(.*?)\n\n', (ROOT / "pyproject.toml").read_text(), re.S)
+    worlds = re.findall(r"^(\w+) =", points[1], re.MULTILINE)
+    assert {page.stem for page in DOCS.glob("worlds/*.md")} == set(worlds)
+    assert {page.stem for page in DOCS.glob("algorithms/*.md")} == set(ALGORITHMS)
+
+
+def compositions() -> list[tuple[str, list[str]]]:
+    """Where the overrides of `train` commands are shown, and these. Commands that choose the same groups, and give no
+    key two values, are composed in one."""
+    from agentgym_rl.engine.sweep import expand
+
+    merged: list[tuple[set[str], dict[str, str], dict[str, str]]] = []  # pages, groups, keys
+    for path, words in OURS:
+        overrides = [word for word in words[2:] if not word.startswith("-")]
+        if words[1] != "train" or not overrides or {"experiment=NAME", "KEY=VALUE"} & set(overrides):
+            continue
+        if {"-m", "--multirun"} & set(words):
+            overrides = expand(overrides)[-1][1]
+        given = dict(word.split("=", 1) for word in overrides)
+        groups = {key: value for key, value in given.items() if "." not in key and key not in ("name", "seed")}
+        alike = (one for one in merged if one[1] == groups and all(one[2].get(k, v) == v for k, v in given.items()))
+        if (found := next(alike, None)) is None:
+            merged.append(found := (set(), groups, {}))
+        found[0].add(name(path))
+        found[2].update(given)
+    return [(", ".join(sorted(pages)), [f"{key}={value}" for key, value in keys.items()]) for pages, _, keys in merged]
+
+
+def test_recipes_compose():
+    pytest.importorskip("hydra")
+    from agentgym_rl.engine.recipes import RecipeError, load
+
+    faults = []
+    for pages, overrides in compositions():
+        try:
+            load(overrides)
+        except RecipeError as error:
+            faults.append(f"{pages}: {' '.join(overrides)}: {error}")
+    assert faults == []
+
+
+def test_the_recipe_to_write_composes(tmp_path, monkeypatch):
+    pytest.importorskip("hydra")
+    import shutil
+
+    from agentgym_rl.engine import recipes
+
+    written = next(body for language, body in FENCE.findall((DOCS / "recipes.md").read_text()) if language == "yaml")
+    tree = tmp_path / "recipes"
+    shutil.copytree(recipes.recipes_dir(), tree)
+    tree.joinpath("experiment", "shallow.yaml").write_text(written)
+    monkeypatch.setattr(recipes, "recipes_dir", lambda: tree)
+    assert recipes.load(["experiment=shallow"]).worlds["textcraft"].experts == 200
+
+
+def test_recipe_groups_are_listed():
+    """Choices in the table of groups are files, and the files are in the table."""
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| .+\|$", (DOCS / "recipes.md").read_text(), re.MULTILINE)
+    listed = {group: set(re.findall(r"`([\w.-]+)`", choices)) for group, choices in rows}
+    for folder in (ROOT / "recipes").iterdir():
+        if folder.is_dir() and folder.name != "tuned":
+            assert listed[folder.name] == {path.stem for path in folder.glob("*.yaml")}, folder.name
+
+
+def test_keys_of_tables_exist():
+    """Keys in backticks that begin with a section of a run's configuration."""
+    pytest.importorskip("omegaconf")
+    from dataclasses import fields, is_dataclass
+    from typing import get_type_hints
+
+    from agentgym_rl.engine.config import Config, PanelConfig, WorldConfig
+
+    def known(kind: type, prefix: str) -> set[str]:
+        hints = get_type_hints(kind)
+        found = {f"{prefix}{field.name}" for field in fields(kind)}
+        for field in fields(kind):
+            if is_dataclass(hints[field.name]):
+                found |= known(hints[field.name], f"{prefix}{field.name}.")
+        return found
+
+    keys = (
+        known(Config, "") | known(WorldConfig, "worlds.<name>.") | known(PanelConfig, "worlds.<name>.panels.<label>.")
+    )
+    open_ended = re.compile(
+        r"verl\.|worlds\.\w+|worlds\.<name>\.(host|options|curriculum|panels)\.|algorithm\.success_threshold\."
+    )
+    sections = "|".join(sorted({key.split(".")[0] for key in keys if "." in key} | {"worlds"}))
+    lost = []
+    for path in PAGES:
+        for key in re.findall(rf"`((?:{sections})\.[\w.<>]+\w)(?:=[^`]*)?`", prose(path)):
+            if path.name not in ("from-agentgym-rl.md", "verl.md") and key not in keys and not open_ended.match(key):
+                lost.append(f"{name(path)}: {key}")
+    assert lost == []
+
+
+def said(folder: Path) -> str:
+    """All the text a package's code holds in strings, with what is filled in cut out."""
+    texts = []
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+    return "\0".join(texts)
+
+
+def test_messages_are_those_of_the_code():
+    """What a message of the troubleshooting page says in words of its own, without examples of names and numbers."""
+    texts = said(ROOT / "agentgym_rl") + (ROOT / "scripts/setup_cpu.sh").read_text()
+    page = (DOCS / "troubleshooting.md").read_text()
+    ours = re.sub(r"## From other programs.*?(?=## )", "", page, flags=re.DOTALL)
+    messages = [
+        found for row in re.findall(r"^\| (`.+?`) \|", ours, re.MULTILINE) for found in re.findall(r"`(.+?)`", row)
+    ]
+    assert len(messages) > 50
+    gap = r"\.\.\.|'[^']*'|\d+|[()]|<[^>]+>|\bN\b"
+    lost = []
+    for message in messages:
+        pieces = [piece.strip(" :;,") for piece in re.split(gap, message)]
+        lost += [f"{message}: {piece}" for piece in pieces if len(piece) > 5 and piece not in texts]
+    assert lost == []
+
+
+def test_formulas_and_docstrings_become_html():
+    pytest.importorskip("markdown")
+    pytest.importorskip("latex2mathml")
+    import sys
+
+    from markdown import markdown
+
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        html = markdown(
+            "costs $5, `$x$`, $\\theta_1$ and\n\n$$a\n- b$$\n\n"
+            ":class:`~a.b.C`, :mod:`d.e`, :math:`x`\n\n.. math:: y\n   = z\n",
+            extensions=["docs_markdown"],
+        )
+    finally:
+        sys.path.remove(str(ROOT / "scripts"))
+    assert "costs $5," in html and "<code>$x$</code>" in html
+    assert html.count("<math") == 4 and html.count('display="block"') == 2
+    assert "<code>C</code>, <code>d.e</code>" in html

@@ -1,0 +1,284 @@
+"""The viewer in a real headless browser: served and exported, by mouse and by keyboard."""
+
+import re
+import shutil
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'agentgym-rl[dev]'")
+sys.path.insert(0, str(Path(__file__).parent / "eval"))
+
+from viewer_episodes import HOSTILE, made, run_folder  # noqa: E402
+
+from agentgym_rl.data import episode_store  # noqa: E402
+from agentgym_rl.data.episode_store import EpisodeStore  # noqa: E402
+from agentgym_rl.eval.viewer.export import export  # noqa: E402
+from agentgym_rl.eval.viewer.server import Viewer  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
+expect = sync_api.expect
+served = pytest.mark.parametrize("page", ["served"], indirect=True)
+"""For what does not depend on where the page comes from."""
+
+
+@pytest.fixture(scope="module")
+def browser(places):
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """The same run served and exported."""
+    folder = run_folder(tmp_path_factory.mktemp("runs") / "demo")
+    store = EpisodeStore(folder)
+    viewer = Viewer(store)
+    threading.Thread(target=viewer.serve_forever, daemon=True).start()
+    exported = export(EpisodeStore(folder), tmp_path_factory.mktemp("exported")).as_uri()
+    yield {"served": viewer.url, "exported": exported, "folder": folder}
+    viewer.shutdown()
+    viewer.server_close()
+
+
+@pytest.fixture(params=["served", "exported"])
+def page(request, browser, places):
+    """An open page that ends as a failure when the browser asked for anything outside, or a script failed."""
+    start = places[request.param]
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.set_default_timeout(20_000)
+    asked, faults = [], []
+    page.on("request", lambda one: asked.append(one.url))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("dialog", lambda dialog: faults.append(dialog.message))
+    page.goto(start)
+    expect(page.locator("#count")).to_have_text("18 episodes")
+    yield page
+    inside = start.removesuffix("index.html")
+    assert asked and [url for url in asked if not url.startswith(inside)] == []
+    assert faults == []
+    assert page.evaluate("window.hacked") is None
+    page.close()
+
+
+def rows(page):
+    return page.locator(".row .name").all_inner_texts()
+
+
+@served
+def test_filters_narrow_the_list(page):
+    page.select_option("#f-result", "failed")
+    expect(page.locator("#count")).to_have_text("6 of 18 episodes")
+    page.fill("#f-step", "0-10")
+    expect(page.locator("#count")).to_have_text("5 of 18 episodes")
+    assert set(rows(page)) == {"counter_1", "counter_2", "counter_3"}
+    page.fill("#f-step", "ten")
+    assert page.get_attribute("#f-step", "aria-invalid") == "true"
+    page.click("#clear")
+    expect(page.locator("#count")).to_have_text("18 episodes")
+    page.select_option("#f-ending", "env_error")
+    expect(page.locator("#count")).to_have_text("3 of 18 episodes")
+    page.select_option("#f-ending", "")
+    page.select_option("#f-panel", "unseen")
+    page.select_option("#f-env", "babyai")
+    assert rows(page) == ["babyai_1"]
+    page.click("#clear")
+    page.fill("#f-task", "SERVER IS GONE")
+    expect(page.locator("#count")).to_have_text("3 of 18 episodes")
+
+
+@served
+def test_the_overview_counts_what_is_selected(page):
+    cells = page.locator(".worlds tbody tr", has_text="counter").locator("td")
+    assert cells.nth(0).inner_text() == "15" and cells.nth(1).inner_text() == "50%", "the infrastructure's do not count"
+    assert page.locator(".overview svg.picture").count() == 1
+    page.select_option("#f-env", "textcraft")
+    expect(page.locator(".worlds tbody tr")).to_have_count(1)
+
+
+def test_an_episode_is_a_conversation(page):
+    page.select_option("#f-order", "turns")
+    page.fill("#f-task", "counter_3")
+    page.fill("#f-step", "20")
+    page.click(".row")
+    expect(page.locator(".episode h2")).to_have_text("counter_3")
+    expect(page.locator(".turn")).to_have_count(4)
+    first = page.locator(".turn").first
+    assert first.locator(".part.thought").inner_text().strip() == "because one"
+    assert first.locator(".part.action").inner_text().strip() == "say 0"
+    assert first.locator(".command.bad").inner_text().split("\n")[0].startswith("not possible")
+    assert first.locator(".observation pre").inner_text() == "one"
+    assert "6 tokens" in first.inner_text() and "log p \N{MINUS SIGN}2.50" in first.inner_text()
+    shades = [
+        re.findall(r"p\d", name)[0]
+        for name in first.locator(".reply .token").evaluate_all("all => all.map(n => n.className)")
+    ]
+    assert shades == ["p0", "p1", "p2", "p3", "p4", "p5"]
+    assert "log p \N{MINUS SIGN}4.000" in first.locator(".token.p5").get_attribute("title")
+    facts = page.locator(".facts").inner_text()
+    assert "30 prompt, 66 response" in facts and "step000020, row 3" in facts
+    times = page.locator(".latency .times").get_attribute("aria-label")
+    assert times.startswith("Time: reset 0.20 s, wait ") and "generate 1.20 s" in times and "world 0.40 s" in times
+    assert "not shown to the model" in page.locator(".turn").last.inner_text()
+    grey = page.evaluate("getComputedStyle(document.querySelector('.observation pre')).color")
+    assert grey == page.evaluate("getComputedStyle(document.querySelector('.legend')).color")
+    said = page.evaluate("getComputedStyle(document.querySelector('.part.thought')).color")
+    assert said != grey, "what is learnt looks otherwise than what is masked"
+
+
+def background(page):
+    return page.evaluate("getComputedStyle(document.querySelector('.reply .p5')).backgroundColor")
+
+
+@served
+def test_the_keyboard_does_everything(page):
+    page.keyboard.press("j")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("k")
+    expect(page.locator(".row[aria-selected=true] .name")).to_have_text("counter_1")
+    assert page.get_attribute("#list", "aria-activedescendant") == "row-1"
+    page.keyboard.press("Enter")
+    expect(page.locator(".episode h2")).to_have_text("counter_1")
+    page.keyboard.press("n")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".turn.current")).to_have_attribute("aria-label", "Turn 2 of 2")
+    page.keyboard.press("p")
+    expect(page.locator(".turn.current")).to_have_attribute("aria-label", "Turn 1 of 2")
+    assert page.evaluate("document.scrollingElement.scrollTop") == 0, "only the episode scrolls"
+    shaded = background(page)
+    page.keyboard.press("l")
+    assert background(page) != shaded and page.get_attribute("#shade", "aria-pressed") == "false"
+    surface = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.keyboard.press("d")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != surface
+    page.keyboard.press("]")
+    expect(page.locator(".episode h2")).to_have_text("counter_2")
+    page.keyboard.press("s")
+    expect(page.locator(".task h2")).to_have_text("counter_2")
+    page.keyboard.press("Escape")
+    expect(page.locator(".overview")).to_have_count(1)
+    page.keyboard.press("/")
+    page.keyboard.type("counter_3")
+    expect(page.locator("#count")).to_have_text("3 of 18 episodes")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    expect(page.locator(".episode h2")).to_have_text("counter_3")
+    page.keyboard.press("?")
+    assert page.locator("#help").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator(".episode h2").inner_text() == "counter_3"
+
+
+def test_an_address_brings_back_what_was_open(page):
+    page.fill("#f-task", "counter_2")
+    page.locator(".row").nth(1).click()
+    expect(page.locator(".episode h2")).to_have_text("counter_2")
+    page.reload()
+    expect(page.locator(".facts")).to_contain_text("step000010, row 2")
+    expect(page.locator("#count")).to_have_text("3 of 18 episodes")
+    page.go_back()
+    expect(page.locator(".overview")).to_have_count(1)
+    page.goto(page.url.split("#")[0] + "#/episode/step000000/99")
+    expect(page.get_by_role("alert")).to_have_text("There is no such episode here.")
+
+
+@served
+def test_the_same_task_across_steps(page):
+    page.fill("#f-task", "counter_1")
+    page.click(".row")
+    page.click("#same")
+    heads = page.locator(".beside thead a")
+    expect(heads).to_have_count(3)
+    assert heads.all_inner_texts() == ["step 0", "step 10", "step 20"]
+    assert page.locator(".beside thead .badge").all_inner_texts() == ["✕ failed", "✓ solved", "✓ solved"]
+    assert page.locator(".beside tbody tr").count() == 2
+    page.locator(".square").nth(1).click()
+    expect(heads).to_have_count(2)
+    heads.last.click()
+    expect(page.locator(".facts")).to_contain_text("step000020, row 1")
+
+
+def test_worlds_are_drawn(page):
+    page.fill("#f-task", "textcraft_3")
+    page.click(".row")
+    pictures = page.locator(".turn .picture")
+    expect(pictures.first).to_be_visible()
+    assert pictures.count() == page.locator(".turn").count()
+    assert pictures.last.get_attribute("aria-label").startswith("Inventory: ")
+    page.fill("#f-task", "babyai_1")
+    page.click(".row")
+    expect(page.locator(".prompt .picture")).to_have_attribute("aria-label", re.compile("^Grid of "))
+    assert page.locator(".prompt .picture .agent").count() == 1
+
+
+def test_hostile_text_is_text(page):
+    page.select_option("#f-env", "hostile")
+    page.click(".row")
+    expect(page.locator(".episode h2")).to_have_text("hostile_7")
+    page.locator("summary").click()
+    page.wait_for_timeout(100)
+    for part in (page.locator(".turn .observation pre").first, page.locator(".part.thought").first):
+        shown = part.evaluate("node => node.textContent")
+        assert '<script>window.hacked = 1</script></script><img src=x onerror="window.hacked=1"> \' " &' in shown
+        assert "U+202Egnp.exeU+202C ␛[31mred␛[0m nul␀ U+2028 {{x}} \ufffd" in shown.replace("\ud800", "\ufffd")
+    assert page.locator("main script, main img, main iframe, main a[href^=javascript]").count() == 0
+    assert page.locator("main .control").first.get_attribute("title") == "U+202E"
+    assert page.locator(".facts dd", has_text="<script>").count() == 1
+
+
+@served
+def test_a_screenshot(page, tmp_path):
+    page.click(".row")
+    page.locator(".turn").first.wait_for()
+    assert len(page.screenshot(path=tmp_path / "viewer.png")) > 20_000
+
+
+@served
+def test_a_narrow_window_shows_one_thing_at_a_time(page):
+    page.set_viewport_size({"width": 420, "height": 800})
+    assert page.locator("#side").is_visible() and not page.locator("#main").is_visible()
+    page.click(".row")
+    page.locator(".turn").first.wait_for()
+    assert page.locator("#main").is_visible() and not page.locator("#side").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+def test_a_running_run_is_followed(browser, places):
+    page = browser.new_page()
+    page.goto(places["served"])
+    expect(page.locator("#count")).to_have_text("18 episodes")
+    new = places["folder"] / "episodes" / "step000030.parquet"
+    try:
+        episode_store.write(new, [made(5, step=30)])
+        page.keyboard.press("r")
+        expect(page.locator("#count")).to_have_text("19 episodes")
+    finally:
+        new.unlink()
+        page.close()
+
+
+def test_a_long_list_keeps_few_elements(browser, tmp_path):
+    episodes = [made(number % 50, step=number // 50, turns=1) for number in range(5000)]
+    episode_store.write(tmp_path / "a.parquet", episodes)
+    viewer = Viewer(EpisodeStore(tmp_path))
+    threading.Thread(target=viewer.serve_forever, daemon=True).start()
+    page = browser.new_page()
+    page.goto(viewer.url)
+    expect(page.locator("#count")).to_have_text("5,000 episodes")
+    page.keyboard.press("End")
+    expect(page.locator(".row[aria-selected=true]")).to_have_attribute("aria-posinset", "5000")
+    assert page.locator(".row").count() < 60
+    page.close()
+    viewer.shutdown()
+    viewer.server_close()
+
+
+def test_hostile_strings_are_all_tried():
+    for wanted in ("</script>", "javascript:", "\u202e", "\x1b", "\x00", "'", '"', "http://"):
+        assert wanted in HOSTILE

@@ -1,0 +1,23 @@
+"""docs/wandb.md names every metric that the code logs under a name of ours."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FAMILIES = "agentevol|curriculum|dpo|env|gigpo|rollout|run|search|stage|supervised|val"
+NAME = re.compile(rf'"((?:{FAMILIES})/[a-z_/{{}}]*[a-z}}])"')
+
+
+def logged():
+    found = set()
+    for layer in ("algorithms", "engine"):
+        for file in (ROOT / "agentgym_rl" / layer).rglob("*.py"):
+            found |= set(NAME.findall(file.read_text(encoding="utf-8")))
+    return sorted({re.sub("^stage/.*", "stage/<stage>", name.replace("{env}", "<env>")) for name in found})
+
+
+@pytest.mark.parametrize("name", logged())
+def test_every_metric_is_documented(name):
+    assert f"`{name}`" in (ROOT / "docs" / "wandb.md").read_text(encoding="utf-8")
