@@ -86,7 +86,7 @@ def show(console: Console, rows: Sequence[dict[str, Any]], cells: Sequence[tuple
     found = {cell: Measured(rows, *cell) for cell in cells}
     turns = {row["in_flight"]: row["turns"] / row["episodes"] for row in rows}
     console.print(
-        f"{os.cpu_count()} cores, {repeats} repeats, median (range); {max(turns.values()):.1f} turns an episode; "
+        f"{os.cpu_count()} cores; median (range), repeats: {repeats}; {max(turns.values()):.1f} turns an episode; "
         f"the tail's median is {median_ms:g} ms, its 99th percentile {20 * median_ms:g} ms",
         highlight=False,
     )

@@ -32,7 +32,7 @@ class Partial:
             if head != own:
                 other = [key for key in own if head.get(key) != own[key]]
                 raise ValueError(
-                    f"{self.path} holds an interrupted collection with another {' and '.join(other)}; "
+                    f"{self.path} holds an interrupted command with another {' and '.join(other)}; "
                     "repeat its command to finish it, delete it, or choose another file"
                 )
             self.rows = {row["key"]: row for row in rows}

@@ -1,6 +1,7 @@
 """A local model on vLLM: what can be told without the engine, and the engine itself."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,8 @@ pytest.importorskip("torch")
 pytest.importorskip("vllm")
 
 from agentgym_rl.data.settings import RolloutSettings
+from agentgym_rl.engine import tiny
+from agentgym_rl.engine.config import ModelConfig
 from agentgym_rl.rollout.local import local, turn_seed
 from agentgym_rl.rollout.vllm_model import VllmModel
 
@@ -84,14 +87,19 @@ if __name__ == "__main__":
 
 @pytest.mark.e2e
 @pytest.mark.timeout(900)
-def test_vllm_agrees_with_transformers_and_with_itself(folder, tmp_path):
-    import json
-
+def test_vllm_agrees_with_transformers_and_with_itself(tmp_path):
+    shape = ModelConfig(vocabulary=300, width=64, layers=1, heads=2, kv_heads=1, mlp=64)  # vLLM's heads are 32 wide
+    folder = tiny.build(tmp_path / "model", shape, ["Action: say 2", "Count to 3."] * 20, seed=0)
     script = tmp_path / "engine.py"
     script.write_text(ENGINE)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
-        [sys.executable, str(script), folder], capture_output=True, text=True, timeout=850, check=False, env=environment
+        [sys.executable, str(script), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=850,
+        check=False,
+        env=environment,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
     assert lines, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
