@@ -15,7 +15,7 @@ from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
 
-ASK = "Before earlier turns are removed from view, note in a few words what you need to remember."
+ASK = "Earlier turns will be hidden. Note what you need to remember."
 """Asks for notes."""
 
 
