@@ -192,7 +192,7 @@ class AgentTrainer(CreditTrainer):
             number: of the step, from 0; its tasks are ``rows(number)``.
             steps: of the whole stage; nothing is played for later ones.
         """
-        if number != self._number + 1:
+        if number == 0 or number != self._number + 1:
             self._sent = number  # a stage begins, or goes on after a stop
         self._number, self._last = number, steps - 1
         self._set_loss("policy")
@@ -307,7 +307,7 @@ class AgentTrainer(CreditTrainer):
         """Go on with another run's settings on the same workers; :mod:`agentgym_rl.engine.session` says which may."""
         self.config = config
         self._minibatch = int(config.actor_rollout_ref.actor.ppo_mini_batch_size)
-        self._number, self._loss = -1, ""
+        self._loss = ""
         if self.use_critic:
             assert self._critic_base is not None, "the critic as loaded was not remembered"
             self.critic_wg.load_checkpoint(local_path=self._critic_base)

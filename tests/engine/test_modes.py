@@ -25,14 +25,25 @@ def trainer(kind, ahead):
     one.rows = lambda number, other: [(number, other, task) for task in range(3)]
     sent = []
     one._submit = lambda rows, due: sent.append((rows, due))
+    one._set_loss = lambda kind: None
+    one.actor_rollout_wg = SimpleNamespace(set_learning_rate=lambda lr: None)
     return one, sent
 
 
 def step(one, number, last, global_step):
-    if number != one._number + 1:
-        one._sent = number
-    one._number, one._last, one.global_steps = number, last, global_step
-    one.prepare_step()
+    """What a training step plays."""
+    one.global_steps = global_step
+
+    class Sent(Exception):
+        pass
+
+    def verls_step(metrics, timing):
+        one.prepare_step()
+        raise Sent
+
+    one.step = verls_step
+    with pytest.raises(Sent):
+        one.reinforce(1e-3, number, last + 1)
 
 
 def batches(sent):
@@ -54,6 +65,13 @@ def test_ahead_of_time_nothing_is_played_twice_or_beyond_the_end():
     one, sent = trainer(ColocateTrainer, 2)
     step(one, 0, 4, 10)
     assert batches(sent) == [(0, 10), (1, 11), (2, 12)]
+
+
+def test_the_next_run_on_the_same_engine_begins_anew():
+    one, sent = trainer(SyncTrainer, 0)
+    for number in (0, 1, 0, 1):
+        step(one, number, 1, 10 + number)
+    assert batches(sent) == [(0, 10), (1, 11), (0, 10), (1, 11)]
 
 
 def test_a_resumed_stage_plays_again_what_was_under_way():
