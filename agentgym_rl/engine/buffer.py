@@ -18,7 +18,7 @@ class NothingToLearn(RuntimeError):
     """Every episode of a batch failed for reasons outside the agent."""
 
 
-class Episodes(ReplayBuffer):  # type: ignore[misc]
+class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
     """Hands over episodes with their tokens; those that say nothing about the agent are left out of the batch.
 
     So they never reach loss, group statistics or success rates. ``take_episodes`` yields all of them, for counting.
@@ -78,11 +78,7 @@ class Episodes(ReplayBuffer):  # type: ignore[misc]
         return KVBatchMeta(partition_id=partition_id, keys=[key for key, _ in kept], tags=[tag for _, tag in kept])
 
 
-class EpisodeBuffer(Episodes):
-    """For playing and learning in turn."""
-
-
-class AsyncEpisodeBuffer(Episodes, ReplayBufferAsync):  # type: ignore[misc]
+class AsyncEpisodeBuffer(EpisodeBuffer, ReplayBufferAsync):  # type: ignore[misc]
     """For playing while learning: verl's rules on groups that come late, for training batches."""
 
     def _has_enough_samples(

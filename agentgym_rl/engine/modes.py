@@ -8,7 +8,6 @@ from omegaconf import DictConfig
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
-from verl.utils.debug import marked_timer
 
 from agentgym_rl.engine.trainer import AgentTrainer
 
@@ -36,10 +35,9 @@ class SeparateTrainer(AgentTrainer, PPOTrainerSeparateAsync):  # type: ignore[mi
         super().__init__(config)
         self.ahead = int(config.trainer.v1.separate_async.num_warmup_batches)
 
-    def publish(self) -> None:
-        with marked_timer("update_weights", self.timing_raw):
-            self.standalone_checkpoint_manager.update_weights(self.global_steps)
-        self._awake = True
+    @property
+    def _servers(self) -> Any:
+        return self.standalone_checkpoint_manager
 
     def prepare_step(self) -> dict[str, Any]:
         self.on_step_begin()

@@ -67,7 +67,7 @@ class AgentTrainer(CreditTrainer):
         self.timing_raw: dict[str, float] = {}
         self.curr_step_profile = False
         self._loss: str = "policy"
-        self._number, self._last, self._sent, self._refills = -1, -1, 0, 0
+        self._number, self._last, self._begins, self._refills = -1, -1, True, 0
         self._pristine = True
         self._awake = True
         self._critic_base: str | None = None
@@ -94,17 +94,19 @@ class AgentTrainer(CreditTrainer):
     def prepare_step(self) -> dict[str, Any]:
         """Send out the step's own batch and those that are to be under way while it is learnt from."""
         assert self.rows is not None, "a training step needs rows"
-        for number in range(max(self._sent, self._number), min(self._number + self.ahead, self._last) + 1):
+        first = self._number if self._begins else self._number + self.ahead  # the others are under way
+        for number in range(first, min(self._number + self.ahead, self._last) + 1):
             self._submit(self.rows(number, 0), self.global_steps + number - self._number)
-            self._sent = number + 1
         return {}
 
-    def _submit(self, rows: Sequence[dict[str, Any]], due: int) -> None:
-        """Have training rows played; ``due`` is the global step that is to learn from them."""
-        batch = self._batch(rows, validate=False)
+    def _submit(self, rows: Sequence[dict[str, Any]], due: int, *, validate: bool = False) -> str:
+        """Have rows played; ``due`` is the global step that is to take them. Returns their partition of the queue."""
+        batch = self._batch(rows, validate=validate)
+        partition = "val" if validate else "train"
         tags = [{"is_prompt": True, "status": "pending", "global_steps": due}] * len(batch)
-        tq.kv_batch_put(keys=list(batch["uid"]), partition_id="train", tags=tags)
+        tq.kv_batch_put(keys=list(batch["uid"]), partition_id=partition, tags=tags)
         self.agent_loop_manager.generate_sequences(batch)
+        return partition
 
     # phases
 
@@ -135,12 +137,8 @@ class AgentTrainer(CreditTrainer):
         """
         if not self._awake:
             self.publish()
-        batch = self._batch(rows, validate=validate)
-        partition = "val" if validate else "train"
-        tags = [{"is_prompt": True, "status": "pending", "global_steps": self.global_steps}] * len(batch)
-        tq.kv_batch_put(keys=list(batch["uid"]), partition_id=partition, tags=tags)
         begun = time.monotonic()
-        self.agent_loop_manager.generate_sequences(batch)
+        partition = self._submit(rows, self.global_steps, validate=validate)
         played: list[Played] = []
         done = 0
         with self.replay_buffer.exploring():
@@ -192,8 +190,7 @@ class AgentTrainer(CreditTrainer):
             number: of the step, from 0; its tasks are ``rows(number)``.
             steps: of the whole stage; nothing is played for later ones.
         """
-        if number == 0 or number != self._number + 1:
-            self._sent = number  # a stage begins, or goes on after a stop
+        self._begins = number == 0 or number != self._number + 1  # a stage, or what is left of it after a stop
         self._number, self._last = number, steps - 1
         self._set_loss("policy")
         self.actor_rollout_wg.set_learning_rate(lr)
@@ -261,10 +258,15 @@ class AgentTrainer(CreditTrainer):
             "actor/lr": lr,
         }
 
+    @property
+    def _servers(self) -> Any:
+        """verl's manager of the vLLM servers that play."""
+        return self.checkpoint_manager
+
     def publish(self) -> None:
         """Send the weights to the vLLM servers."""
         with marked_timer("update_weights", self.timing_raw):
-            self.checkpoint_manager.update_weights(self.global_steps)
+            self._servers.update_weights(self.global_steps)
         self._awake = True
 
     def forget_optimizer(self, lr: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import nan
 from typing import Any
 from uuid import uuid4
@@ -86,8 +87,8 @@ class TokenConversation:
         self.weights: set[int] = set()
         """Global steps of the weights that generated the replies."""
         self._exchanges: list[Exchange] = []
-        self._unfolded: str | None = None
-        """An observation that does not fit into the present sample."""
+        self._full = False
+        """Whether the last observation does not fit into the present sample."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -115,11 +116,11 @@ class TokenConversation:
 
     async def reply(self) -> Reply | None:
         notes, calls = "", 0
-        if self._unfolded is not None:
-            found = await self._fold(self._unfolded)
+        if self._full:
+            found = await self._fold()
             if found is None or found.aborted:
                 return found
-            notes, calls, self._unfolded = found.text, found.calls, None
+            notes, calls, self._full = found.text, found.calls, False
         room = min(self.settings.turn_tokens, self.response_limit - len(self.samples[-1].response_ids))
         if room < 1:
             return None
@@ -148,7 +149,7 @@ class TokenConversation:
             if length >= self.response_limit:
                 return False
         elif length + self.settings.turn_tokens + self._notes_room > self.response_limit:
-            self._unfolded = observation
+            self._full = True
             return True
         self._take(merged, None)
         self.messages = updated
@@ -156,7 +157,7 @@ class TokenConversation:
 
     # folding
 
-    async def _fold(self, observation: str) -> Reply | None:
+    async def _fold(self) -> Reply | None:
         """End the sample and begin the next; the notes it begins with, or None where not even one turn fits."""
         reply = await self._note() if self.settings.context == "summary" else Reply("", calls=0)
         if reply.aborted:
@@ -236,7 +237,7 @@ class TokenConversation:
             sample=len(self.samples) - 1,
             notes=notes,
             log_prob=log_prob,
-            pieces=[self._piece(token) for token in ids],
+            pieces=[_piece(self.tokenizer, token) for token in ids],
             log_probs=[round(value, 4) for value in log_probs or ()],
             calls=calls,
         )
@@ -259,6 +260,9 @@ class TokenConversation:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
 
-    def _piece(self, token: int) -> str:
-        text: str = self.tokenizer.decode([token])
-        return text
+
+@lru_cache(maxsize=1 << 17)
+def _piece(tokenizer: Any, token: int) -> str:
+    """The text of one token; each is said many times."""
+    text: str = tokenizer.decode([token])
+    return text

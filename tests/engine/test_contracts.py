@@ -23,7 +23,7 @@ import transfer_queue as tq
 from omegaconf import OmegaConf
 
 from agentgym_rl.engine import recipes, verl_config
-from agentgym_rl.engine.buffer import AsyncEpisodeBuffer, EpisodeBuffer, Episodes
+from agentgym_rl.engine.buffer import AsyncEpisodeBuffer, EpisodeBuffer
 from agentgym_rl.engine.credit import CreditTrainer
 from agentgym_rl.engine.modes import TRAINERS, SeparateTrainer
 from agentgym_rl.engine.platform import corrections, vllm_cpu
@@ -170,7 +170,7 @@ def test_signatures_of_what_is_replaced():
     (AgentTrainer, "verl.trainer.ppo.v1.trainer_base.PPOTrainer"),
     (CreditTrainer, "verl.trainer.ppo.v1.trainer_base.PPOTrainer"),
     (SeparateTrainer, "verl.trainer.ppo.v1.trainer_separate_async.PPOTrainerSeparateAsync"),
-    (Episodes, "verl.trainer.ppo.v1.replay_buffer.ReplayBuffer"),
+    (EpisodeBuffer, "verl.trainer.ppo.v1.replay_buffer.ReplayBuffer"),
     (AsyncEpisodeBuffer, "verl.trainer.ppo.v1.replay_buffer.ReplayBufferAsync"),
     (AgentWorker, "verl.experimental.separation.engine_workers.DetachActorWorker"),
     (GlooWeights, "verl.checkpoint_engine.CheckpointEngine"),
@@ -196,7 +196,7 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
             "prepare_step",
         },
         CreditTrainer: {"__init__", "_balance_batch", "_compute_advantage", "_update_critic"},
-        Episodes: {"__init__", "_wait_for_next_poll", "_materialize_batch"},
+        EpisodeBuffer: {"__init__", "_wait_for_next_poll", "_materialize_batch"},
         AsyncEpisodeBuffer: {"_has_enough_samples"},
         AgentWorker: {"init_model"},
     }

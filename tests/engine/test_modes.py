@@ -1,5 +1,6 @@
 """What is played when, without an engine."""
 
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -15,13 +16,15 @@ from agentgym_rl.engine.preflight import check_config
 from agentgym_rl.engine.recipes import RecipeError
 
 
+@cache
 def settings(*overrides):
+    """verl's settings, read only."""
     return verl_config.verl_config(recipes.load(["experiment=smoke", *overrides]), "m", recipes.Path("run"))
 
 
 def trainer(kind, ahead):
     one = object.__new__(kind)
-    one.ahead, one._number, one._last, one._sent, one._refills = ahead, -1, -1, 0, 0
+    one.ahead, one._number, one._last, one._refills = ahead, -1, -1, 0
     one.rows = lambda number, other: [(number, other, task) for task in range(3)]
     sent = []
     one._submit = lambda rows, due: sent.append((rows, due))
