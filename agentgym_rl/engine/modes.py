@@ -10,10 +10,15 @@ from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from agentgym_rl.engine.trainer import AgentTrainer
+from agentgym_rl.rollout.client import EpisodeClient
 
 
 class SyncTrainer(AgentTrainer, PPOTrainerSync):  # type: ignore[misc]
     """Plays a batch, learns from it, publishes the weights."""
+
+    def get_llm_client(self) -> EpisodeClient:
+        client: EpisodeClient = self.llm_server_manager.get_client(client_cls=EpisodeClient)
+        return client
 
 
 class ColocateTrainer(AgentTrainer, PPOTrainerColocateAsync):  # type: ignore[misc]

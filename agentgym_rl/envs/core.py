@@ -17,8 +17,9 @@ import asyncio
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, format_react, parse_react
 from agentgym_rl.envs.alfworld_ids import index_of
@@ -26,6 +27,8 @@ from agentgym_rl.envs.tools import Tool
 
 Style = Literal["agentgym", "compact"]
 """How a world words its instruction and observations: as AgentGym does, or briefly for small models."""
+
+T = TypeVar("T")
 
 Message = dict[str, str]
 """One chat message: ``{"role": "system" | "user" | "assistant", "content": text}``."""
@@ -227,6 +230,10 @@ class TextEnv(ABC):
         return [name for name, indices in self.spec.splits.items() if task.index in indices]
 
 
+THREADS = ThreadPoolExecutor(64, "world")
+"""For all blocking worlds of a process. Python's default pool is that of tokenizing, which must not wait for worlds."""
+
+
 class BlockingEnv(TextEnv):
     """A world whose code blocks; its calls run in threads so that no other episode waits for them."""
 
@@ -240,10 +247,13 @@ class BlockingEnv(TextEnv):
         """Free what the session holds."""
 
     async def reset(self, task: Task) -> Observation:
-        return await asyncio.to_thread(self.reset_blocking, task)
+        return await self._in_thread(self.reset_blocking, task)
 
     async def step(self, action: str) -> Step:
-        return await asyncio.to_thread(self.step_blocking, action)
+        return await self._in_thread(self.step_blocking, action)
 
     async def close(self) -> None:
-        await asyncio.to_thread(self.close_blocking)
+        await self._in_thread(self.close_blocking)
+
+    async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(THREADS, call, *arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 from typing import Any
+from uuid import uuid4
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
@@ -13,6 +14,8 @@ from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.hosts import Host
 from agentgym_rl.rollout import hosts
+from agentgym_rl.rollout.builder import remembering
+from agentgym_rl.rollout.client import EpisodeClient
 from agentgym_rl.rollout.folding import Sample
 from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
@@ -36,29 +39,37 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     ``host`` in there, see :class:`Host`.
     """
 
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.continuous_token_builder = remembering(self.continuous_token_builder)
+
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
         task = Task.parse(row["item_id"])
         options = {"style": settings.style, **((self.data_config.get("agentgym_worlds") or {}).get(task.env) or {})}
         host = Host.of(options.pop("host", {}))
         decoding, horizon, branch = row.get("decoding"), row.get("horizon"), row.get("branch")
-        episode, conversation = await play(
-            partial(opener(host).open, task.env, options),
-            task,
-            partial(
-                TokenConversation,
-                server=self.server_manager,
-                tokenizer=self.tokenizer,
-                builder=self.continuous_token_builder,
-                sampling=sampling_params if decoding is None else DECODING[decoding],
-                prompt_limit=self.rollout_config.prompt_length,
-                response_limit=self.rollout_config.response_length,
-                settings=settings,
-                **_replay(branch) if branch else {},
-            ),
-            settings,
-            None if horizon is None else int(horizon),
+        request_id = uuid4().hex
+        converse = partial(
+            TokenConversation,
+            server=self.server_manager,
+            request_id=request_id,
+            tokenizer=self.tokenizer,
+            builder=self.continuous_token_builder,
+            sampling=sampling_params if decoding is None else DECODING[decoding],
+            prompt_limit=self.rollout_config.prompt_length,
+            response_limit=self.rollout_config.response_length,
+            settings=settings,
+            **_replay(branch) if branch else {},
         )
+        world = partial(opener(host).open, task.env, options)
+        try:
+            episode, conversation = await play(
+                world, task, converse, settings, None if horizon is None else int(horizon)
+            )
+        finally:
+            if isinstance(self.server_manager, EpisodeClient):
+                self.server_manager.leave(request_id)
         episode.tags = dict(row.get("tags") or {})
         episode.seed = int(row.get("seed", 0))
         episode.model_step = int(row.get("global_steps", 0))

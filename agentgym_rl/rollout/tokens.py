@@ -51,6 +51,7 @@ class TokenConversation:
         prompt_limit: int,
         response_limit: int,
         settings: RolloutSettings,
+        request_id: str | None = None,
         prefix: Sequence[Forced] = (),
         avoid: Collection[str] = (),
         resamples: int = 0,
@@ -65,6 +66,7 @@ class TokenConversation:
             prompt_limit: most tokens before the first reply of a sample.
             response_limit: most tokens of a sample from its first reply on.
             settings: most tokens of a reply, and what becomes of a conversation that grows too long.
+            request_id: keeps the episode on one server; without it a new one.
             prefix: replies that are said first, without asking the server.
             avoid: commands that the first reply after the prefix should not have.
             resamples: how often at most the server is asked again for another command.
@@ -82,7 +84,7 @@ class TokenConversation:
         self.resamples = resamples
         self.notes = notes
         self.replies = 0
-        self.request_id = uuid4().hex
+        self.request_id = request_id or uuid4().hex
         self.samples: list[Sample] = []
         self.weights: set[int] = set()
         """Global steps of the weights that generated the replies."""

@@ -82,6 +82,9 @@ routed_experts multi_modal_data reward_score num_turns metrics extra_fields mm_p
 verl.experimental.agent_loop.agent_loop.AgentLoopMetrics generate_sequences tool_calls compute_score num_preempted
 verl.workers.rollout.llm_server.LLMServerClient.generate self request_id prompt_ids sampling_params image_data \
 video_data audio_data mm_processor_kwargs kwargs
+verl.workers.rollout.llm_server.LLMServerClient._acquire_server self request_id extra
+verl.workers.rollout.llm_server.LLMServerClient._release_server self server_id request_id
+verl.workers.rollout.llm_server.LLMServerManager.get_client self client_cls kwargs
 verl.workers.rollout.replica.TokenOutput token_ids log_probs routed_experts stop_reason num_preempted extra_fields
 verl.utils.tokenizer.continuous_token_wiring.create_continuous_token_builder tokenizer model_family hf_model_type \
 chat_template_kwargs mm_processor_kwargs processor builder_kwargs
@@ -91,6 +94,7 @@ verl.utils.tokenizer.continuous_token.ContinuousTokenBuilder.merge_assistant_tok
 assistant_token_ids
 verl.utils.tokenizer.continuous_token.ContinuousTokenBuilder.merge_context_tokens self previous_messages \
 updated_messages runtime_token_ids tools
+verl.utils.tokenizer.continuous_token.ContinuousTokenBuilder._render_tokens self messages add_generation_prompt tools
 verl.utils.tokenizer.continuous_token.ContinuousTokenBuilder.align_response_metadata self merge_result response_mask \
 response_logprobs assistant_logprobs
 verl.utils.tokenizer.continuous_token.MergeResult token_ids appended_token_count kind inserted_token_ids \

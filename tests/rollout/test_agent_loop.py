@@ -140,3 +140,26 @@ def test_a_branch_replays_and_avoids(tokenizer):
     assert output.response_ids[:shared] == failed.response_ids[:shared]
     assert output.response_mask[:shared] == failed.response_mask[:shared]
     assert (output.extra_fields["min_global_steps"], output.extra_fields["max_global_steps"]) == (2, 3)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_the_server_of_an_episode_is_left_when_it_is_over(tokenizer, monkeypatch, dies):
+    """Whatever its end, and retries keep the server."""
+    from agentgym_rl.rollout.client import EpisodeClient
+
+    class Client(FakeServer, EpisodeClient):
+        def leave(self, request_id):
+            self.left = [*getattr(self, "left", []), request_id]
+
+    async def dead(self, action):
+        raise EnvUnavailable("gone") if dies else KeyError("a bug")
+
+    monkeypatch.setattr(toy.Counter, "step", dead)
+    server = Client([[*tokenizer.encode(SOLUTION[0]), tokenizer.eos_token_id]])
+    if dies:
+        run(tokenizer, server, rules={"retries": 2})
+    else:
+        with pytest.raises(KeyError):
+            run(tokenizer, server)
+    assert len(server.requests) == (3 if dies else 1)
+    assert set(server.left) == {request.id for request in server.requests} and len(server.left) == 1
