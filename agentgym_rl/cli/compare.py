@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentgym_rl.cli.view import Browser, Port, serve
 from agentgym_rl.envs.core import MissingExtra
+
+if TYPE_CHECKING:
+    from agentgym_rl.data.episode_store import EpisodeStore
+    from agentgym_rl.eval.runs import Run
 
 
 def command(
@@ -28,6 +35,11 @@ def command(
             metavar="DIR", help="Link runs on the page to DIR/<run folder>/index.html, as `view --html` writes."
         ),
     ] = None,
+    view: Annotated[
+        bool, typer.Option("--view", help="Show the page in a browser, with the episodes of each run behind it.")
+    ] = False,
+    port: Port = 0,
+    browser: Browser = True,
     png: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the learning curves as a picture.")] = None,
 ) -> None:
     """Put runs of any algorithms and seeds beside each other: success, paired differences, cost, curves.
@@ -41,8 +53,8 @@ def command(
         from agentgym_rl.eval.compare_tables import tables, write_csv
         from agentgym_rl.eval.runs import find, read
 
-        if html:
-            from agentgym_rl.eval.compare_page import links, write_page
+        if html or view:
+            from agentgym_rl.eval.compare_page import links, page, write_page
         if png:
             from agentgym_rl.eval.compare_curves import write_png
     except ModuleNotFoundError as error:
@@ -65,3 +77,20 @@ def command(
     written += write_png(comparison, png) if png else []
     for file in written:
         console.print(f"written: {file}", highlight=False, soft_wrap=True, markup=False)
+    if view:
+        stores = _stores(comparison.runs)
+        places = {run.folder: f"{place}/" for place, (run, _) in stores.items()}
+        front = page(comparison, lambda run: places.get(run.folder))
+        episodes_of = {place: store for place, (_, store) in stores.items()}
+        serve(episodes_of, port, browser, f"{len(comparison.runs)} runs", front)
+
+
+def _stores(runs: Sequence[Run]) -> dict[str, tuple[Run, EpisodeStore]]:
+    """The runs that have episodes, by the address of theirs."""
+    from agentgym_rl.data.episode_store import EpisodeStore
+
+    found = {}
+    for number, run in enumerate(runs):
+        with suppress(FileNotFoundError):  # a run may have been kept without its episodes
+            found[f"run{number}"] = (run, EpisodeStore(run.folder))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,17 +13,20 @@ from agentgym_rl.cli.episodes import Place
 if TYPE_CHECKING:
     from agentgym_rl.data.episode_store import EpisodeStore
 
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")]
+Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")]
+
 
 def command(
     place: Place,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    port: Port = 0,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FOLDER", help="Write a folder that needs no server instead.")
     ] = None,
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Draw the worlds in the exported folder, too.")
     ] = True,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    browser: Browser = True,
 ) -> None:
     """Read the episodes of a run in a browser: filter, step through, compare a task across training."""
     from agentgym_rl.data.episode_store import EpisodeStore
@@ -32,15 +36,26 @@ def command(
         _export(store, html, pictures)
         return
 
+    serve(store, port, browser, f"{len(store.table):,} episodes")
+
+
+def serve(
+    episodes: EpisodeStore | Mapping[str, EpisodeStore], port: int, browser: bool, what: str, front: str | None = None
+) -> None:
+    """Show episodes until Ctrl-C; see :class:`agentgym_rl.eval.viewer.server.Viewer`.
+
+    Args:
+        what: says what is shown.
+    """
     import webbrowser
 
     from agentgym_rl.eval.viewer.server import Viewer
 
     try:
-        viewer = Viewer(store, port)
+        viewer = Viewer(episodes, port, front)
     except OSError as error:
         raise ValueError(f"port {port} cannot be used: {error.strerror}; choose another --port") from error
-    typer.echo(f"{len(store.table):,} episodes at {viewer.url} (Ctrl-C ends)")
+    typer.echo(f"{what} at {viewer.url} (Ctrl-C ends)")
     if browser:
         webbrowser.open(viewer.url)
     try:

@@ -183,7 +183,7 @@ def get(viewer, path, **headers):
 def test_the_server_answers(viewer, tmp_path):
     answer, text = get(viewer, "/api/index")
     found = json.loads(text)
-    assert (found["run"], found["count"]) == ("demo", 18) and found == listing(viewer.store)
+    assert (found["run"], found["count"]) == ("demo", 18) and found == listing(viewer.stores[""])
     place = found["columns"]["row"][-1], found["values"]["file"][found["columns"]["file"][-1]]
     answer, text = get(viewer, f"/api/episode?file={place[1]}&row={place[0]}")
     assert json.loads(text)["turns"][0]["observation"] == HOSTILE
@@ -207,6 +207,21 @@ def test_the_server_gives_nothing_else(viewer, path):
 def test_other_sites_do_not_reach_the_server(viewer):
     assert get(viewer, "/api/index", Host=f"evil.example:{viewer.server_address[1]}")[0].status == 403
     assert viewer.server_address[0] == "127.0.0.1"
+
+
+def test_runs_lie_behind_a_front_page(tmp_path):
+    stores = {name: EpisodeStore(run_folder(tmp_path / name)) for name in ("run0", "run1")}
+    viewer = Viewer(stores, front="<!doctype html>both")
+    threading.Thread(target=viewer.serve_forever, daemon=True).start()
+    try:
+        assert get(viewer, "/")[1] == "<!doctype html>both"
+        assert [json.loads(get(viewer, f"/{name}/api/index")[1])["run"] for name in stores] == ["run0", "run1"]
+        assert get(viewer, "/run1/")[1] == page("server")
+        missing = ("/api/index", "/viewer.js", "/run2/", "/run2/api/index", "/run1", "/run1/x", "//api/index")
+        assert [get(viewer, path)[0].status for path in missing] == [404] * len(missing)
+    finally:
+        viewer.shutdown()
+        viewer.server_close()
 
 
 def unpacked(text):
