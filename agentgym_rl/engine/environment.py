@@ -7,6 +7,11 @@ import os
 from agentgym_rl.engine.config import EngineConfig
 
 
+def cores() -> int:
+    """Cores that this process may use (``taskset``)."""
+    return len(os.sched_getaffinity(0))
+
+
 def environment(engine: EngineConfig) -> dict[str, str]:
     """Environment variables of driver and workers; what the user has set stays."""
     variables = {
@@ -18,7 +23,7 @@ def environment(engine: EngineConfig) -> dict[str, str]:
     }
     if engine.device == "cpu":
         # vLLM's and the worlds' processes work side by side; training workers get their threads when they are up
-        threads = str(max(1, (os.cpu_count() or 1) // (2 * engine.workers)))
+        threads = str(max(1, cores() // (2 * engine.workers)))
         variables |= {
             "VERL_PLATFORM": "cpu",
             "VLLM_TARGET_DEVICE": "cpu",

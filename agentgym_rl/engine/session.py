@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from agentgym_rl.engine.config import EngineConfig
+from agentgym_rl.engine.environment import cores
 from agentgym_rl.engine.progress import Progress
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ class Session:
         self._running.enter_context(cluster(settings, engine))
         self._trainer = launch(settings, engine, progress.say)
         if engine.device == "cpu":
-            cores = (os.cpu_count() or 1) // engine.workers
-            self._trainer.actor_rollout_wg.set_threads(max(1, cores if engine.threads is None else engine.threads))
+            share = max(1, cores() // engine.workers)
+            self._trainer.actor_rollout_wg.set_threads(share if engine.threads is None else engine.threads)
         self._built = built
         if base or self.several:
             folder = self._running.enter_context(TemporaryDirectory(prefix="agentgym_rl_base_"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import matplotlib
@@ -76,15 +78,49 @@ def draw(summary: dict[str, Any], metrics: Sequence[dict[str, Any]], path: Path,
     right.set_xlim(left=0)
     right.set_title("Training episodes, sampled", fontsize=10, color=INK, loc="left")
     for axes in (left, right):
-        axes.set_facecolor(SURFACE)
-        axes.set_ylim(0, 100)
-        axes.grid(axis="y", color=GRID, linewidth=0.8)
-        axes.tick_params(colors=MUTED, labelsize=9)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.spines[["left", "bottom"]].set_color(GRID)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, fontsize=8, labelcolor=INK)
+        _plain(axes)
     figure.suptitle(title, fontsize=11, color=INK, x=0.01, ha="left")
+    return _save(figure, path)
+
+
+def over_seeds(
+    lines: Mapping[str, Sequence[tuple[Sequence[float], Sequence[float]]]], path: Path, *, x_label: str
+) -> Path:
+    """Success in percent, one curve (x, y) a seed: thin lines, and their mean where all of them have points.
+
+    Args:
+        lines: by arm; the curves of an arm have as many points each.
+        path: PNG to write.
+
+    Raises:
+        ValueError: the curves of an arm are not of one length.
+    """
+    figure, axes = plt.subplots(figsize=(7, 4.2), facecolor=SURFACE, layout="constrained")
+    for colour, (arm, curves) in zip(cycle(COLOURS), lines.items(), strict=False):
+        for x, y in curves:
+            axes.plot(x, y, color=colour, linewidth=0.8, alpha=0.4)
+        means = [[fmean(point) for point in zip(*axis, strict=True)] for axis in zip(*curves, strict=True)]
+        axes.plot(*means, color=colour, linewidth=2.2, marker="o", markersize=4, label=arm)
+    axes.set_xlabel(x_label, fontsize=9, color=MUTED)
+    axes.set_ylabel("success on validation tasks, %", fontsize=9, color=MUTED)
+    axes.set_xlim(left=0)
+    _plain(axes)
+    return _save(figure, path)
+
+
+def _plain(axes: Any) -> None:
+    """Percent from 0 to 100, in the colours of the house."""
+    axes.set_facecolor(SURFACE)
+    axes.set_ylim(0, 100)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    axes.tick_params(colors=MUTED, labelsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(GRID)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize=8, labelcolor=INK)
+
+
+def _save(figure: Any, path: Path) -> Path:
     part = path.with_suffix(".tmp.png")
     figure.savefig(part, dpi=130, facecolor=SURFACE)
     plt.close(figure)

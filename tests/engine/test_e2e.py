@@ -116,6 +116,21 @@ def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path) -> Non
             assert losses[1] < losses[0] and losses[1] < losses[2] and losses[3] < losses[2]
             assert list((folder / "successes").glob("maze_round*.json"))
     assert all(result == bc[0] for result in bc), "cloned once"
+    check_export(tmp_path / "runs" / "smoke-agentevol-seed0", tmp_path / "exported")
+
+
+def check_export(run: Path, out: Path) -> None:
+    """Exported weights on a vLLM of their own play the run's panel as the run did."""
+    for words in (
+        ["export", str(run), "--out", str(out)],
+        ["eval", f"panel={run}:test", f"policy={out}", f"out={out}/evaluated"],
+    ):
+        done = subprocess.run([COMMAND[0], *words], capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    (stage,) = (stage for stage in summary(run)["stages"] if stage["name"] == "agentevol")
+    played = json.loads((out / "evaluated" / "result.json").read_text())
+    assert played["plan"]["backend"] == "vllm"
+    assert played["worlds"]["maze"]["success"]["value"] == stage["panels"]["test"]["maze"]["greedy"]["success"]
 
 
 def test_ppo_with_a_critic_over_tokens_and_over_turns(tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+"""Tables and pictures of ``benchmarks/evidence.py``, from its raw results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import mean
+from typing import Any
+
+from studies import DOCS, Ordering, Side, Study
+
+from agentgym_rl.eval.curves import over_seeds
+from agentgym_rl.eval.intervals import sign_flip_p, student
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def values(rows: Rows, side: Side, column: str) -> dict[int, float]:
+    """Success in percent by seed."""
+    arm, _, stage = (side if isinstance(side, str) else side[column]).partition("/")
+    key = "control" if stage else "success"
+    return {row["seed"]: 100 * row[key][column][0] for row in rows if row["arm"] == arm and row[key] is not None}
+
+
+def averages(rows: Rows, side: Side, columns: Sequence[str]) -> dict[int, float]:
+    """Mean over columns by seed."""
+    found = [values(rows, side, column) for column in columns]
+    return {seed: mean(one[seed] for one in found) for seed in found[0] if all(seed in one for one in found)}
+
+
+def paired(better: Mapping[int, float], worse: Mapping[int, float]) -> list[float]:
+    return [better[seed] - worse[seed] for seed in sorted(better.keys() & worse.keys())]
+
+
+def cell(found: Sequence[float], signed: bool = False) -> str:
+    """Mean and 95% interval over seeds."""
+    if not found:
+        return ""
+    form = "{:+.1f}" if signed else "{:.1f}"
+    text = form.format(mean(found))
+    if len(found) > 1:
+        low, high = student(found)
+        text += f" [{form.format(low)}, {form.format(high)}]"
+    return text
+
+
+def verdict(differences: Sequence[float]) -> str:
+    """What the paired 95% interval of the average says."""
+    if len(differences) < 3:
+        return "too few seeds"
+    low, high = student(differences)
+    return "holds" if low > 0 else "reversed" if high < 0 else "not shown"
+
+
+def arms_table(study: Study, rows: Rows) -> Iterator[str]:
+    """Success of every arm, and what it took."""
+    columns = list(study.columns)
+    spent = {"episodes": "{:.0f}", "tokens": "{:.0f}", "minutes": "{:.1f}"}
+    spent = {key: form for key, form in spent.items() if all(key in row for row in rows)}
+    yield f"| arm | seeds | {' | '.join([*columns, 'average', *spent])} |"
+    yield f"|---|---|{'---|' * (len(columns) + 1 + len(spent))}"
+    for side in [side for arm in study.arms for side in (arm, f"{arm}/control")]:
+        found = averages(rows, side, columns)
+        if not found:
+            continue
+        cells = [cell(list(values(rows, side, column).values())) for column in columns]
+        arm, _, control = side.partition("/")
+        own = [row for row in rows if row["arm"] == arm]
+        took = ["" if control else form.format(mean(row[key] for row in own)) for key, form in spent.items()]
+        yield f"| {side} | {len(found)} | {' | '.join([*cells, cell(list(found.values())), *took])} |"
+
+
+def orderings_table(study: Study, rows: Rows, orderings: Sequence[Ordering]) -> Iterator[str]:
+    """Paired differences in percentage points."""
+    columns = list(study.columns)
+    yield f"| claim | {' | '.join(columns)} | average | seeds in favour | p | verdict |"
+    yield f"|---|{'---|' * len(columns)}---|---|---|---|"
+    for one in orderings:
+        found = paired(averages(rows, one.better, columns), averages(rows, one.worse, columns))
+        if not found:
+            continue
+        cells = [
+            cell(paired(values(rows, one.better, column), values(rows, one.worse, column)), signed=True)
+            for column in columns
+        ]
+        p = sign_flip_p(found)
+        wins = f"{sum(value > 0 for value in found)} of {len(found)}"
+        yield (
+            f"| {one.claim} | {' | '.join(cells)} | {cell(found, signed=True)} | {wins} | "
+            f"{'' if p is None else f'{p:.3f}'} | {verdict(found)} |"
+        )
+
+
+def page(study: Study, text: str, rows: Rows) -> str:
+    """The page with its tables renewed; what stands around them is kept.
+
+    Raises:
+        ValueError: it has no place for one of them.
+    """
+    tables = {"arms": arms_table(study, rows)}
+    tables |= {name: orderings_table(study, rows, found) for name, found in study.orderings.items()}
+    for name, lines in tables.items():
+        block = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not block.search(text):
+            raise ValueError(f"{study.page} has no block '<!-- table {name} -->'")
+        shown = "\n".join(lines) if rows else "No results yet."
+        text = block.sub(lambda found, shown=shown: f"{found[1]}{shown}\n{found[2]}", text)  # type: ignore[misc]
+    return text
+
+
+def pictures(study: Study, rows: Rows) -> None:
+    """Validation success over the tokens of training episodes."""
+    for name, arms in study.curves.items():
+        curves = {arm: [row["curve"] for row in rows if row["arm"] == arm] for arm in arms}
+        lines = {
+            arm: [([spent / 1000 for _, spent, _ in one], [100 * success for *_, success in one]) for one in own]
+            for arm, own in curves.items()
+            if own
+        }
+        if lines:
+            over_seeds(lines, DOCS / "images" / f"{name}.png", x_label="thousand tokens of training episodes")

@@ -1,0 +1,126 @@
+"""What ``benchmarks/evidence.py`` runs: arms of one recipe, and what is claimed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+DOCS = HERE.parent / "docs"
+
+Side = str | Mapping[str, str]
+"""An arm, ``arm/control``, or an arm for each column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """One claim: ``better`` has more success than ``worse``."""
+
+    claim: str
+    better: Side
+    worse: Side
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Arms that differ in some settings of a recipe, run with several seeds."""
+
+    recipe: str
+    prefix: str
+    """Of the runs' names."""
+    columns: Mapping[str, tuple[str, str]]
+    """What success is told of: a name, and the label and world of its panel."""
+    arms: Mapping[str, Sequence[str]]
+    """Overrides of the recipe. A control is a stage of its arm: as many updates on expert data alone."""
+    orderings: Mapping[str, Sequence[Ordering]]
+    """By table of the page."""
+    raw: Path
+    page: Path
+    curves: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Pictures of learning curves: a name in docs/images, and arms."""
+
+
+# which algorithm
+
+EXPERTS = {"textcraft": 48, "babyai": 48, "maze": 16}
+"""Trajectories in the recipe."""
+EXPLORED = 480
+"""Tasks a round of AgentEvol in the recipe."""
+
+
+def alone(world: str) -> list[str]:
+    """As many rounds and episodes of a single world as the joint run gives it."""
+    idle = [f"worlds.{other}.share=0" for other in EXPERTS if other != world]
+    return [*idle, f"algorithm.tasks={EXPLORED // len(EXPERTS)}"]
+
+
+SINGLE = {world: f"evol_{world}" for world in EXPERTS}
+RL = ("grpo", "rloo", "reinforce_pp", "gigpo", "dpo", "ppo", "ppo_turn")
+
+ALGORITHMS = Study(
+    recipe="ablation",
+    prefix="evidence",
+    columns={world: ("new_variants", world) for world in EXPERTS},
+    arms={
+        "bc": ["algorithm=bc"],
+        "bc_large": [
+            "algorithm=bc", "bc.epochs=25", *(f"worlds.{world}.experts={2 * n}" for world, n in EXPERTS.items()),
+        ],
+        "evol": ["algorithm=agentevol", "run.control=true"],
+        "evol_dynamic": ["algorithm=agentevol", "mixture=dynamic"],
+        **{arm: ["algorithm=agentevol", *alone(world)] for world, arm in SINGLE.items()},
+        "grpo": ["algorithm=grpo", "run.control=true"],
+        "rloo": ["algorithm=rloo"],
+        "reinforce_pp": ["algorithm=reinforce_pp"],
+        "gigpo": ["algorithm=gigpo"],
+        "dpo": ["algorithm=dpo"],
+        "ppo": ["algorithm=ppo"],
+        "ppo_turn": ["algorithm=ppo", "algorithm.level=turn"],
+    },
+    orderings={
+        "evolution": [
+            Ordering("AgentEvol > BC", "evol", "bc"),
+            Ordering("AgentEvol > its control", "evol", "evol/control"),
+            Ordering("BC on twice the experts > BC", "bc_large", "bc"),
+            Ordering("AgentEvol > BC on twice the experts", "evol", "bc_large"),
+        ],
+        "worlds": [Ordering("all worlds together > each alone", "evol", SINGLE)],
+        "mixture": [Ordering("dynamic > uniform", "evol_dynamic", "evol")],
+        "rl": [
+            *(Ordering(f"{arm} > BC", arm, "bc") for arm in RL),
+            *(Ordering(f"{arm} > GRPO's control", arm, "grpo/control") for arm in RL),
+            Ordering("AgentEvol > GRPO", "evol", "grpo"),
+        ],
+    },
+    raw=HERE / "evidence.json",
+    page=DOCS / "evidence.md",
+)  # fmt: skip
+
+
+# which horizon
+
+HORIZONS = {
+    "short": ["curriculum=fixed", "curriculum.rounds=[5]"],
+    "long": ["curriculum=fixed", "curriculum.rounds=[20]"],
+    "growing": ["curriculum=stepwise", "curriculum.rounds=[5,10,20]"],
+}
+
+CURRICULUM = Study(
+    recipe="horizon",
+    prefix="horizon",
+    columns={label: (label, "maze") for label in ("near", "middle", "far")},
+    arms={"bc": ["algorithm=bc"], **{name: ["algorithm=grpo", *chosen] for name, chosen in HORIZONS.items()}},
+    orderings={
+        "horizon": [
+            *(Ordering(f"{name} > BC", name, "bc") for name in HORIZONS),
+            Ordering("growing > short", "growing", "short"),
+            Ordering("growing > long", "growing", "long"),
+        ]
+    },
+    raw=HERE / "horizon.json",
+    page=DOCS / "curriculum.md",
+    curves={"horizon": list(HORIZONS)},
+)
+
+STUDIES = {"algorithms": ALGORITHMS, "curriculum": CURRICULUM}
