@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from agentgym_rl.algorithms.core import Algorithm
-from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.episode import Episode, shallow
 from agentgym_rl.rollout.supervised import Example, weighted
 
 AGENTEVOL = Algorithm(name="agentevol")
@@ -115,7 +115,11 @@ class Pool:
 
     def state_dict(self) -> list[dict[str, Any]]:
         """A head with the solved tasks, then one row a success; JSON types."""
-        return [{"solved": sorted(self.solved)}, *(asdict(success) for success in self.successes)]
+        successes = [
+            {**shallow(success), "samples": [shallow(sample) for sample in success.samples]}
+            for success in self.successes
+        ]
+        return [{"solved": sorted(self.solved)}, *successes]
 
     def load_state_dict(self, state: Sequence[dict[str, Any]]) -> None:
         head, *rows = state

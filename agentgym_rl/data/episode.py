@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
@@ -126,11 +126,16 @@ class Episode:
         return sum(turn.calls == 0 for turn in self.turns)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return {**asdict(self), "ending": self.ending.value}
+        """Plain JSON types, lists shared with the episode."""
+        return {**shallow(self), "ending": self.ending.value, "turns": [shallow(turn) for turn in self.turns]}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Episode:
         """The inverse of :meth:`to_dict`."""
         turns = [Turn(**{**turn, "tokens": tuple(turn["tokens"])}) for turn in data["turns"]]
         return cls(**{**data, "ending": Ending(data["ending"]), "turns": turns})
+
+
+def shallow(record: Any) -> dict[str, Any]:
+    """A dataclass as a dict; ``dataclasses.asdict`` looks at every token of a list."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}

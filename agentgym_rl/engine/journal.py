@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from agentgym_rl.algorithms.search import Played
-from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.episode import Episode, shallow
 from agentgym_rl.data.files import append_jsonl, read_jsonl, write_jsonl
 from agentgym_rl.rollout.supervised import Example
 
@@ -28,7 +27,7 @@ class Journal:
     def add(self, played: Played) -> None:
         """Keep one more."""
         episode, samples = played
-        tokens = [asdict(sample) for sample in samples]
+        tokens = [shallow(sample) for sample in samples]
         append_jsonl(self._file, {"episode": episode.to_dict(), "samples": tokens})
         self._keep(played)
 
