@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agentgym_rl.data import episode_store
 from agentgym_rl.engine.run_folder import RunFolder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -120,17 +121,27 @@ def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path) -> Non
 
 
 def check_export(run: Path, out: Path) -> None:
-    """Exported weights on a vLLM of their own play the run's panel as the run did."""
+    """Exported weights on a vLLM of their own play as the run did when it had cloned them."""
     for words in (
-        ["export", str(run), "--out", str(out)],
+        ["export", f"{run}:bc", "--out", str(out)],
         ["eval", f"panel={run}:test", f"policy={out}", f"out={out}/evaluated"],
     ):
         done = subprocess.run([COMMAND[0], *words], capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-    (stage,) = (stage for stage in summary(run)["stages"] if stage["name"] == "agentevol")
     played = json.loads((out / "evaluated" / "result.json").read_text())
     assert played["plan"]["backend"] == "vllm"
-    assert played["worlds"]["maze"]["success"]["value"] == stage["panels"]["test"]["maze"]["greedy"]["success"]
+    greedy = summary(run)["stages"][0]["panels"]["test"]["maze"]["greedy"]
+    assert played["worlds"]["maze"]["success"]["value"] == greedy["success"]
+
+    def replies(file: Path) -> dict[str, list[str]]:
+        found = [one for one in episode_store.read(file) if one.tags.get("decoding", "greedy") == "greedy"]
+        return {one.item_id: [turn.response for turn in one.turns] for one in found if one.env == "maze"}
+
+    before = replies(next((run / "episodes").glob("val_bc_step*.parquet")))
+    after = replies(out / "evaluated" / "episodes" / "evaluation.parquet")
+    assert len({reply for one in after.values() for reply in one}) > 2
+    same = sum(before[item] == after[item] for item in after)
+    assert len(after) == 8 and same >= 7, "one of them may meet two tokens that are equally likely"
 
 
 def test_ppo_with_a_critic_over_tokens_and_over_turns(tmp_path: Path) -> None:
