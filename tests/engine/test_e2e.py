@@ -177,16 +177,17 @@ def test_episodes_of_more_tokens_than_the_context(tmp_path: Path) -> None:
             assert row["rollout/staleness"] == row["rollout/lone_episodes"] == 0
 
 
-@pytest.mark.parametrize("mode", ["colocate_async", "separate_async"])
-def test_playing_while_learning(tmp_path: Path, mode: str) -> None:
-    sweep(tmp_path, "algorithm=grpo", f"engine.mode={mode}", "run.evaluate_untrained=false", "algorithm.steps=4",
+@pytest.mark.parametrize(("mode", "stragglers"), [("colocate_async", "wait"), ("separate_async", "partial")])
+def test_playing_while_learning(tmp_path: Path, mode: str, stragglers: str) -> None:
+    sweep(tmp_path, "algorithm=grpo", f"engine.mode={mode}", f"engine.stragglers={stragglers}", "run.evaluate_untrained=false", "algorithm.steps=4",
           "mixture=dynamic", "curriculum=stepwise", "curriculum.rounds=[4,8]", "curriculum.steps=2")  # fmt: skip
     folder = tmp_path / "runs" / "smoke-grpo-seed0"
     trained = [row for row in check_run(folder, ["bc", "grpo"]) if "actor/pg_loss" in row]
     assert len(trained) == 4
-    # the first batch is played with the weights that learn from it; later ones may be begun a step before
+    # the first batch is played with the weights that learn from it; later ones may be begun a step or two before
     stale = [row["rollout/staleness"] for row in trained]
-    assert stale[0] == 0 < max(stale) and all(row["rollout/staleness_max"] <= 1 for row in trained)
+    most = 1 if stragglers == "wait" else 2
+    assert stale[0] == 0 < max(stale) and all(row["rollout/staleness_max"] <= most for row in trained)
     assert all(0 < row["rollout_corr/rollout_is_mean"] <= 2 for row in trained)
     assert [row["curriculum/horizon"] for row in trained] == [4, 4, 8, 8]
     assert trained[-1]["run/episodes"] == 4 * 8 * 4
