@@ -110,7 +110,7 @@ CURRICULUM = Study(
     recipe="horizon",
     prefix="horizon",
     columns={label: (label, "maze") for label in ("near", "middle", "far")},
-    arms={"bc": ["algorithm=bc"], **{name: ["algorithm=grpo", *chosen] for name, chosen in HORIZONS.items()}},
+    arms={"bc": ["algorithm=bc"], **{name: ["algorithm=agentevol", *chosen] for name, chosen in HORIZONS.items()}},
     orderings={
         "horizon": [
             *(Ordering(f"{name} > BC", name, "bc") for name in HORIZONS),

@@ -95,7 +95,7 @@ def test_every_arm_composes_with_the_same_number_of_episodes(arm):
 
 
 def test_every_horizon_composes_with_the_same_number_of_episodes():
-    assert {episodes_of("curriculum", name) for name in HORIZONS} == {768}
+    assert {episodes_of("curriculum", name) for name in HORIZONS} == {576}
 
 
 def test_results_belong_to_their_settings_wherever_they_were_run():
