@@ -17,8 +17,8 @@ $(READY): pyproject.toml $(wildcard constraints/*.txt) scripts/setup_cpu.sh scri
 demo: setup  ## train a tiny model on this machine: cloning, then AgentEvol with a control, and GRPO; ends with a table
 	$(BIN)/agentgym-rl train -m experiment=demo algorithm=agentevol,grpo
 
-test: setup  ## run the test suite without the engine
-	$(BIN)/python -m pytest
+test: setup  ## run the test suite without the engine, on all cores
+	$(BIN)/python -m pytest -n logical --dist worksteal
 
 docs: setup  ## build the documentation into site/; warnings are errors
 	PYTHONPATH=scripts $(BIN)/zensical build --clean --strict

@@ -95,7 +95,7 @@ def test_every_arm_composes_with_the_same_number_of_episodes(arm):
 
 
 def test_every_horizon_composes_with_the_same_number_of_episodes():
-    assert {episodes_of("curriculum", name) for name in HORIZONS} == {576}
+    assert {episodes_of("curriculum", name) for name in HORIZONS} == {1440}
 
 
 def test_results_belong_to_their_settings_wherever_they_were_run():
@@ -110,8 +110,8 @@ def test_results_belong_to_their_settings_wherever_they_were_run():
 def test_pages_and_raw_results_in_the_repository_are_of_its_settings(name):
     study = STUDIES[name]
     rows, text = evidence.results(study), study.page.read_text()
-    assert rows and pages.page(study, text, rows) == text
-    assert all((DOCS / "images" / f"{picture}.png").is_file() for picture in study.curves)
+    assert pages.page(study, text, rows) == text
+    assert not rows or all((DOCS / "images" / f"{picture}.png").is_file() for picture in study.curves)
     for row in rows:
         if row["seed"] == 0:
             assert row["settings"] == evidence.settings(composed(name, row["arm"]))

@@ -48,7 +48,9 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
     folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume)
     state = folder.load_state()
     if folder.finished:
-        console.print(f"{config.run.dir} holds this run, finished; choose another name or run.dir to run it again")
+        console.print(
+            f"{config.run.dir} holds this run, finished; choose another name or run.dir to run it again", soft_wrap=True
+        )
         return folder.path
     with Progress(console) as progress, _engine_log(folder.path / "engine.log"):
         progress.say(

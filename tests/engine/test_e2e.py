@@ -179,7 +179,8 @@ def test_episodes_of_more_tokens_than_the_context(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("mode", "stragglers"), [("colocate_async", "wait"), ("separate_async", "partial")])
 def test_playing_while_learning(tmp_path: Path, mode: str, stragglers: str) -> None:
-    sweep(tmp_path, "algorithm=grpo", f"engine.mode={mode}", f"engine.stragglers={stragglers}", "run.evaluate_untrained=false", "algorithm.steps=4",
+    sweep(tmp_path, "algorithm=grpo", f"engine.mode={mode}", f"engine.stragglers={stragglers}",
+          "run.evaluate_untrained=false", "algorithm.steps=4",
           "mixture=dynamic", "curriculum=stepwise", "curriculum.rounds=[4,8]", "curriculum.steps=2")  # fmt: skip
     folder = tmp_path / "runs" / "smoke-grpo-seed0"
     trained = [row for row in check_run(folder, ["bc", "grpo"]) if "actor/pg_loss" in row]

@@ -1,14 +1,9 @@
-"""The page of a comparison in a real browser, opened as a file and in front of the episodes of its runs."""
+"""The page of a comparison in a real browser, opened as a file."""
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 
 import pytest
 from test_compare_page import comparison
-from viewer_episodes import run_folder
 
 from agentgym_rl.eval.compare_page import write_page
 
@@ -98,34 +93,3 @@ def test_narrow_screens_do_not_scroll_sideways(page):
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.set_viewport_size({"width": 1200, "height": 900})
-
-
-def test_a_run_leads_to_its_episodes(tmp_path):
-    """As a user has it: the command says where, and Ctrl-C ends it."""
-    runs = comparison(tmp_path / "runs").runs
-    run_folder(runs[0].folder)
-    arguments = ["compare", str(tmp_path / "runs"), "--view", "--no-browser"]
-    serving = subprocess.Popen(
-        [sys.executable, "-m", "agentgym_rl.cli", *arguments],
-        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
-    try:
-        said = next(line for line in serving.stdout if "http://" in line)
-        assert said.startswith(f"{len(runs)} runs at ")
-        with sync_api.sync_playwright() as started:
-            browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            opened = browser.new_page()
-            errors = []
-            opened.on("pageerror", lambda error: errors.append(str(error)))
-            opened.goto(said.split()[3])
-            links = opened.locator("#runs a")
-            assert links.count() == 1
-            links.click()
-            opened.wait_for_selector("#list [role=option]")
-            assert "18" in opened.inner_text("#total") and errors == []
-            browser.close()
-        serving.send_signal(signal.SIGINT)
-        assert serving.wait(20) == 0
-    finally:
-        serving.kill()
