@@ -41,7 +41,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.continuous_token_builder = remembering(self.continuous_token_builder)
+        remembering(self.continuous_token_builder)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
