@@ -100,17 +100,17 @@ def record(study: Study, arm: str, seed: int, digest: str, place: Path) -> None:
         "panels": summary["panels"],
         "versions": {key: summary["versions"][key] for key in ("agentgym-rl", "verl", "torch")},
     }
-    if study.curves:
-        entry |= learning(place)
+    if study.watched:
+        entry |= learning(place, *study.watched)
     rows = [row for row in results(study) if (row["arm"], row["seed"]) != (arm, seed)]
     rows = sorted([*rows, entry], key=lambda row: (row["seed"], list(study.arms).index(row["arm"])))
     write_text(study.raw, "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
 
 
-def learning(place: Path) -> dict[str, Any]:
-    """Tokens of the training episodes, and validation success on the way: rows of episodes, tokens, success."""
+def learning(place: Path, label: str, world: str) -> dict[str, Any]:
+    """Tokens of the training episodes, and success on a panel on the way: rows of episodes, tokens, success."""
     rows = list(read_jsonl(place / "metrics.jsonl"))
-    key = "val/validation/maze/success"
+    key = f"val/{label}/{world}/success"
     curve = [[row["run/episodes"], row["run/tokens"], row[key]] for row in rows if key in row]
     return {"tokens": rows[-1]["run/tokens"], "curve": curve}
 

@@ -37,8 +37,10 @@ class Study:
     """By table of the page."""
     raw: Path
     page: Path
+    watched: tuple[str, str] | None = None
+    """Label and world of the panel whose success during training is kept."""
     curves: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Pictures of learning curves: a name in docs/images, and arms."""
+    """Pictures of it: a name in docs/images, and arms."""
 
 
 # which algorithm
@@ -120,6 +122,7 @@ CURRICULUM = Study(
     },
     raw=HERE / "horizon.json",
     page=DOCS / "curriculum.md",
+    watched=("validation", "maze"),
     curves={"horizon": list(HORIZONS)},
 )
 
