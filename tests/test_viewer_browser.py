@@ -1,7 +1,6 @@
 """The viewer in a real headless browser: served and exported, by mouse and by keyboard."""
 
 import re
-import shutil
 import sys
 import threading
 from pathlib import Path
@@ -18,19 +17,9 @@ from agentgym_rl.data.episode_store import EpisodeStore  # noqa: E402
 from agentgym_rl.eval.viewer.export import export  # noqa: E402
 from agentgym_rl.eval.viewer.server import Viewer  # noqa: E402
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
 expect = sync_api.expect
 served = pytest.mark.parametrize("page", ["served"], indirect=True)
 """For what does not depend on where the page comes from."""
-
-
-@pytest.fixture(scope="module")
-def browser(places):
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +36,7 @@ def places(tmp_path_factory):
 
 
 @pytest.fixture(params=["served", "exported"])
-def page(request, browser, places):
+def page(request, places, browser):
     """An open page that ends as a failure when the browser asked for anything outside, or a script failed."""
     start = places[request.param]
     page = browser.new_page(viewport={"width": 1280, "height": 800})
@@ -249,7 +238,7 @@ def test_a_narrow_window_shows_one_thing_at_a_time(page):
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
 
 
-def test_a_running_run_is_followed(browser, places):
+def test_a_running_run_is_followed(places, browser):
     page = browser.new_page()
     page.goto(places["served"])
     expect(page.locator("#count")).to_have_text("18 episodes")

@@ -64,6 +64,8 @@ def command(
 
     if episodes is not None and html is None:
         raise ValueError("--episodes links the page to episodes and needs --html")
+    if not view and (port or not browser):
+        raise ValueError("--port and --no-browser say how to show the page; add --view")
     folders, unfinished = find(runs)
     comparison = compare([read(folder) for folder in folders], decoding, baseline)
     link = links(comparison, episodes, html.parent) if html and episodes else None

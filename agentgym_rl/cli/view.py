@@ -31,6 +31,8 @@ def command(
     """Read the episodes of a run in a browser: filter, step through, compare a task across training."""
     from agentgym_rl.data.episode_store import EpisodeStore
 
+    if html is not None and (port or not browser):
+        raise ValueError("--html writes a folder that needs no server; leave --port and --no-browser out")
     store = EpisodeStore(place)
     if html is not None:
         _export(store, html, pictures)

@@ -1,7 +1,5 @@
 """The page of a comparison in a real browser, opened as a file."""
 
-import shutil
-
 import pytest
 from test_compare_page import comparison
 
@@ -9,27 +7,26 @@ from agentgym_rl.eval.compare_page import write_page
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it comes with the extra dev")
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
 EVIL = '"><img src=x onerror=window.hurt=1><script>window.hurt=1</script>'
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    """The open page; it asked for nothing but itself and raised nothing when the tests are over."""
+def file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compare")
-    file = write_page(comparison(folder / "runs", EVIL), folder / "compare.html")
-    with sync_api.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        opened = browser.new_page(viewport={"width": 1200, "height": 900})
-        opened.set_default_timeout(20_000)
-        asked, errors = [], []
-        opened.on("request", lambda request: asked.append(request.url))
-        opened.on("pageerror", lambda error: errors.append(str(error)))
-        opened.on("console", lambda message: errors.append(message.text))
-        opened.goto(file.as_uri())
-        yield opened
-        browser.close()
+    return write_page(comparison(folder / "runs", EVIL), folder / "compare.html")
+
+
+@pytest.fixture(scope="module")
+def page(file, browser):
+    """The open page; it asked for nothing but itself and raised nothing when the tests are over."""
+    opened = browser.new_page(viewport={"width": 1200, "height": 900})
+    opened.set_default_timeout(20_000)
+    asked, errors = [], []
+    opened.on("request", lambda request: asked.append(request.url))
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.on("console", lambda message: errors.append(message.text))
+    opened.goto(file.as_uri())
+    yield opened
     assert asked == [file.as_uri()] and errors == []
 
 

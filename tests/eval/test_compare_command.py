@@ -50,6 +50,7 @@ def test_globs_baseline_and_decoding(folder):
         (["nothing"], "does not exist"),
         (["grpo0", "--baseline", "ppo"], "there is no arm 'ppo'; the arms are: bc; grpo"),
         (["grpo0", "--decoding", "beam"], "choose sampled or greedy"),
+        (["grpo0", "--no-browser"], "add --view"),
     ],
 )
 def test_mistakes_are_one_line(folder, arguments, says):

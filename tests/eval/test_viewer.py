@@ -275,6 +275,8 @@ def test_the_command_exports(tmp_path):
     result = run(run_folder(tmp_path / "demo"), "--html", tmp_path / "out", "--no-pictures")
     assert result.exit_code == 0 and "index.html: 18 episodes" in result.stdout.replace("\n", "")
     assert run(tmp_path / "nowhere").exit_code == 2
+    refused = run(tmp_path / "demo", "--html", tmp_path / "out", "--no-browser")
+    assert refused.exit_code == 2 and "needs no server" in refused.stderr
 
 
 def test_a_port_that_is_taken(viewer, tmp_path):
