@@ -10,8 +10,10 @@ lockstep       rounds as AgentGym-RL plays them (``lockstep.py``), without its p
 lockstep+1s    with it
 model only     the same requests, each sent when the reply to the one before it is there
 world only     the same waiting times, one after the other
+longest alone  the episode that waits and generates most, played by ours with nothing beside it
 
-The bound is the longer one of *model only* and *world only*. All episodes of a side start at once.
+The bound is the longer one of *model only* and *world only*. No rollout reaches it where *longest alone* takes longer:
+an episode's turns wait for each other. All episodes of a side start at once.
 
     python benchmarks/rollout.py                                   # about a quarter of an hour on two cores
     python benchmarks/rollout.py --in-flight 16 64 --latency tail --repeats 1
@@ -131,6 +133,11 @@ async def model_only(server: Metered, asked: Sequence[Sequence[Request]]) -> Non
     await asyncio.gather(*map(one, asked))
 
 
+def length(paced: Paced) -> float:
+    """Of an episode, in seconds, if a token took 5 ms."""
+    return sum(paced.waits) + 0.005 * paced.script.turns * paced.script.reply_tokens
+
+
 async def world_only(world: Busy, batch: Sequence[Paced]) -> None:
     """The waiting times of the worlds, without a model."""
 
@@ -145,6 +152,7 @@ async def world_only(world: Busy, batch: Sequence[Paced]) -> None:
 def play_side(side: str, model: Model, batch: Sequence[Paced], asked: Sequence[Sequence[Request]]) -> Row:
     """Play one side once and say what it cost."""
     model.forget()
+    batch = [max(batch, key=length)] if side == "longest alone" else batch
     server, world = Metered(model.client), Busy()
     runs: dict[str, Callable[[], Any]] = {
         "ours": lambda: ours(model, server, world, batch),
@@ -152,6 +160,7 @@ def play_side(side: str, model: Model, batch: Sequence[Paced], asked: Sequence[S
         "lockstep+1s": lambda: rounds(model, server, world, batch, PAUSE_S),
         "model only": lambda: model_only(server, asked),
         "world only": lambda: world_only(world, batch),
+        "longest alone": lambda: ours(model, server, world, batch),
     }
     with Cost() as cost:
         asyncio.run(runs[side]())
@@ -243,7 +252,7 @@ def plan(chosen: Sequence[Cell], repeats: int) -> list[tuple[Cell, int, str]]:
     found = []
     for cell in chosen:
         for repeat in range(repeats):
-            found += [(cell, repeat, side) for side in ("ours", "lockstep", "world only")]
+            found += [(cell, repeat, side) for side in ("ours", "lockstep", "world only", "longest alone")]
             alone = (Cell(cell.in_flight, NO_WORLD), repeat, "model only")
             found += [alone] if alone not in found else []
             found += [(cell, repeat, "lockstep+1s")] if repeat == 0 else []

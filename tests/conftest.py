@@ -49,7 +49,7 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Headless Chromium. What is made with ``asyncio.run`` is made before: its thread then runs playwright's own loop."""
+    """Headless Chromium. Make data with ``asyncio.run`` before: this thread then runs playwright's own loop."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'agentgym-rl[dev]'")
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:

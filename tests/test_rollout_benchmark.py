@@ -115,6 +115,13 @@ def test_rounds_wait_for_the_slowest_world_and_ours_does_not(model):
     assert rows["ours"].seconds < rows["lockstep"].seconds - 0.4
 
 
+def test_the_longest_episode_is_played_alone(model):
+    played = [*batch([1, 4]), *batch([2], 0.3)]
+    row = rollout.play_side("longest alone", model, played, [])
+    assert (row.episodes, row.turns) == (1, 2)
+    assert row.seconds > 0.9
+
+
 def test_the_pause_is_slept_once_a_round(model):
     worlds = [PacedWorld(script(2), [0.0] * 3, Busy())]
     server = Metered(Server())
@@ -157,7 +164,9 @@ def test_busy_time_is_counted_once():
 
 
 def made_rows():
-    seconds = {"ours": 2.0, "lockstep": 8.0, "lockstep+1s": 20.0, "model only": 1.9, "world only": 1.0}
+    seconds = {
+        "ours": 2.0, "lockstep": 8.0, "lockstep+1s": 20.0, "model only": 1.9, "world only": 1.0, "longest alone": 1.5,
+    }  # fmt: skip
     return [
         {
             "in_flight": count, "latency": "-" if side == "model only" else "tail", "repeat": repeat,

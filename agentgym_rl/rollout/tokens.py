@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import nan
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from agentgym_rl.data.conversation import ContextTooSmall, Reply, repeats
@@ -15,6 +15,11 @@ from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
 from agentgym_rl.rollout.folding import ASK, Exchange, Sample, folded
+
+T = TypeVar("T")
+
+LONG = 2000
+"""Characters that take about a millisecond to tokenize; for fewer, a thread costs more than it frees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +208,14 @@ class TokenConversation:
     # tokens
 
     async def _prompt(self, messages: list[Message]) -> list[int]:
-        return list(await asyncio.to_thread(self.builder.build_initial_tokens, messages))
+        text = sum(len(message["content"]) for message in messages)
+        return list(await _aside(text, self.builder.build_initial_tokens, messages))
 
     async def _merge(self, updated: list[Message]) -> Any:
         """The present sample with the messages that follow its last reply, as the builder's token edits."""
         sample = self.samples[-1]
-        return await asyncio.to_thread(
-            self.builder.merge_context_tokens, self.messages, updated, sample.prompt_ids + sample.response_ids
-        )
+        text, ids = len(updated[-1]["content"]), sample.prompt_ids + sample.response_ids
+        return await _aside(text, self.builder.merge_context_tokens, self.messages, updated, ids)
 
     async def _generate(self, room: int) -> Any:
         """The server's output, at most ``room`` tokens; None where it dropped the request."""
@@ -261,6 +266,11 @@ class TokenConversation:
     def _text(self, ids: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
+
+
+async def _aside(text: int, work: Callable[..., T], *arguments: Any) -> T:
+    """Call in a thread if there are many characters to tokenize, so that other episodes go on; else at once."""
+    return await asyncio.to_thread(work, *arguments) if text > LONG else work(*arguments)
 
 
 @lru_cache(maxsize=1 << 17)
