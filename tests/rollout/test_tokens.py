@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import threading
 from functools import partial
 from math import isnan
 from unicodedata import normalize
@@ -19,7 +20,7 @@ from agentgym_rl.data.play import play
 from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import Observation, Step, Task
 from agentgym_rl.rollout.supervised import encode, end_of_turn, from_rollout
-from agentgym_rl.rollout.tokens import Forced, TokenConversation
+from agentgym_rl.rollout.tokens import LONG, Forced, TokenConversation
 
 TASK = Task("counter", 2)
 VOCABULARY = 300
@@ -284,3 +285,15 @@ def test_the_builder_renders_what_verls_does_and_the_made_up_messages_once(token
         before = [*after, {"role": "assistant", "content": "z"}]
     assert ours.build_initial_tokens(before) == plain.build_initial_tokens(before)
     assert calls.count(True) == 1
+
+
+def test_only_long_texts_are_tokenized_beside_the_other_episodes(tokenizer, builder, monkeypatch):
+    merge, threads = builder.merge_context_tokens, []
+
+    def noted(*arguments):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return merge(*arguments)
+
+    monkeypatch.setattr(builder, "merge_context_tokens", noted)
+    run(FakeServer([[1]] * 3), tokenizer, builder, lambda: Talking(["a", "b" * LONG, "c" * (LONG + 1), "d"], "compact"))
+    assert threads == [True, False]
