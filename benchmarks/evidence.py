@@ -108,11 +108,14 @@ def record(study: Study, arm: str, seed: int, digest: str, place: Path) -> None:
 
 
 def learning(place: Path, label: str, world: str) -> dict[str, Any]:
-    """Tokens of the training episodes, and success on a panel on the way: rows of episodes, tokens, success."""
+    """Tokens of the training episodes, and success on a panel on the way: rows of episodes, tokens, success.
+
+    Weights that were evaluated again, as those of the last round are at the end, count as evaluated last.
+    """
     rows = list(read_jsonl(place / "metrics.jsonl"))
     key = f"val/{label}/{world}/success"
-    curve = [[row["run/episodes"], row["run/tokens"], row[key]] for row in rows if key in row]
-    return {"tokens": rows[-1]["run/tokens"], "curve": curve}
+    curve = {row["run/episodes"]: [row["run/episodes"], row["run/tokens"], row[key]] for row in rows if key in row}
+    return {"tokens": rows[-1]["run/tokens"], "curve": list(curve.values())}
 
 
 def _success(study: Study, stage: dict[str, Any]) -> dict[str, list[float]]:

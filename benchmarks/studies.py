@@ -116,6 +116,7 @@ CURRICULUM = Study(
     orderings={
         "horizon": [
             *(Ordering(f"{name} > BC", name, "bc") for name in HORIZONS),
+            Ordering("long > short", "long", "short"),
             Ordering("growing > short", "growing", "short"),
             Ordering("growing > long", "growing", "long"),
         ]

@@ -1,5 +1,6 @@
 """The pages of benchmarks/evidence.py, from made-up results."""
 
+import json
 import sys
 from functools import cache
 from pathlib import Path
@@ -104,6 +105,18 @@ def test_results_belong_to_their_settings_wherever_they_were_run():
 
     assert of("grpo") == evidence.settings(composed("algorithms", "grpo"))
     assert len({of("grpo"), of("rloo"), of("grpo", seed=1)}) == 3
+
+
+def test_weights_evaluated_again_are_one_point_of_the_curve(tmp_path):
+    found = [(0, 0, 0.1), (480, 900, 0.3), (960, 1900, 0.4), (960, 1900, 0.5)]
+    rows = [
+        {"run/episodes": episodes, "run/tokens": tokens, "val/validation/maze/success": success}
+        for episodes, tokens, success in found
+    ]
+    lines = [*rows[:2], {"run/episodes": 700, "run/tokens": 1500}, *rows[2:]]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    curve = [[0, 0, 0.1], [480, 900, 0.3], [960, 1900, 0.5]]
+    assert evidence.learning(tmp_path, "validation", "maze") == {"tokens": 1900, "curve": curve}
 
 
 @pytest.mark.parametrize("name", STUDIES)
