@@ -18,6 +18,7 @@ an episode's turns wait for each other. All episodes of a side start at once.
     python benchmarks/rollout.py                                   # about a quarter of an hour on two cores
     python benchmarks/rollout.py --in-flight 16 64 --latency tail --repeats 1
     python benchmarks/rollout.py --every-pair --journal rollout.jsonl    # stop it and go on where it was
+    python benchmarks/rollout.py --in-flight 256 --latency 0 --repeats 1 --profile    # which packages take the time
 
 Without ``--every-pair`` every number of episodes is played with the last latency, and every latency with as many
 episodes as ``--at`` says.
@@ -37,6 +38,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import where
 from load import Busy, Cost, Metered, Request
 from lockstep import PAUSE_S, lockstep
 from paced import WORLDS, PacedWorld, Script, latencies, record, understand
@@ -268,6 +270,7 @@ def main() -> None:
     parser.add_argument("--every-pair", action="store_true", help="of --in-flight and --latency")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sequences", type=int, default=256, help="most sequences vLLM decodes at once")
+    parser.add_argument("--profile", action="store_true", help="at last, tell in which packages ours spends its time")
     parser.add_argument("--journal", type=Path, help="file that keeps what was measured; go on from it")
     given = parser.parse_args()
     for kind in given.latency:
@@ -288,7 +291,8 @@ def main() -> None:
         for cell, repeat, side in plan(chosen, given.repeats)
         if (cell.in_flight, cell.latency, repeat, side) not in known
     ]
-    if left:
+    shown = None
+    if left or given.profile:
         with Progress(console) as progress, engine(recipe(given.sequences), progress.say) as model:
             scripts = asyncio.run(record(SCRIPTS, lambda text: len(model.tokenizer.encode(text))))
             asked: dict[int, list[list[Request]]] = {}
@@ -304,6 +308,13 @@ def main() -> None:
                 if given.journal:
                     with given.journal.open("a", encoding="utf-8") as file:
                         append_jsonl(file, rows[-1])
+            if given.profile:
+                progress.say(f"profile of {chosen[-1].in_flight} episodes")
+                batch = episodes(scripts, chosen[-1].in_flight, "0", given.median, "0")
+                spent = where.profile(lambda: asyncio.run(ours(model, Metered(model.client), Busy(), batch)))
+                shown = where.table(spent, sum(paced.script.turns for paced in batch))
+    if shown is not None:
+        console.print(shown)
     show(console, rows, [(cell.in_flight, cell.latency) for cell in chosen], given.median)
 
 

@@ -84,7 +84,7 @@ def show(console: Console, rows: Sequence[dict[str, Any]], cells: Sequence[tuple
     """Print speed, cost and how they stand to the targets."""
     repeats = 1 + max(row["repeat"] for row in rows)
     found = {cell: Measured(rows, *cell) for cell in cells}
-    turns = {row["in_flight"]: row["turns"] / row["episodes"] for row in rows}
+    turns = {row["in_flight"]: row["turns"] / row["episodes"] for row in rows if row["side"] == "ours"}
     console.print(
         f"{os.cpu_count()} cores; median (range), repeats: {repeats}; {max(turns.values()):.1f} turns an episode; "
         f"the tail's median is {median_ms:g} ms, its 99th percentile {20 * median_ms:g} ms",

@@ -51,7 +51,7 @@ def __getattr__(name: str) -> Any:
         def _materialize_batch(self, *args: Any) -> Any:
             batch = super()._materialize_batch(*args)
             with open(os.environ[RECORD], "a") as file:
-                file.write(f"{max(episode.seconds for episode in self.take_episodes())}\n")
+                file.write(f"{max(episode.seconds for episode in self.take_episodes().values())}\n")
             return batch
 
     return StockBuffer
@@ -63,11 +63,17 @@ def share_outside(row: dict[str, float], slowest_s: float) -> float:
     return max(0.0, 1.0 - work / row["timing_s/step"])
 
 
+def ending(log: str) -> str:
+    """The last lines of a log that goes with its temporary folder."""
+    return "".join(Path(log).read_text().splitlines(keepends=True)[-40:])
+
+
 def ours(model: Path, folder: Path, steps: int) -> tuple[float, list[float], list[float]]:
     """Launch seconds, step seconds, overhead shares."""
     command = [
-        "agentgym-rl", "train", "experiment=smoke", "algorithm=grpo", f"model.path={model}", f"run.dir={folder}",
-        "bc.epochs=0", "run.evaluate_untrained=false", "run.save_every=0", "logger.wandb=disabled",
+        sys.executable, "-m", "agentgym_rl.cli", "train", "experiment=smoke", "algorithm=grpo",
+        f"model.path={model}", f"run.dir={folder}", "bc.epochs=0", "run.evaluate_untrained=false", "run.save_every=0",
+        "logger.wandb=disabled",
         "worlds.textcraft.panels.new_variants.n=1", f"algorithm.steps={steps}", f"algorithm.tasks={TASKS}",
         f"algorithm.samples={SAMPLES}", f"algorithm.minibatch={TASKS}",
     ]  # fmt: skip
@@ -79,7 +85,7 @@ def ours(model: Path, folder: Path, steps: int) -> tuple[float, list[float], lis
             time.sleep(0.05)
         launch = time.time() - started
         if process.wait() != 0:
-            sys.exit(f"ours failed, see {log.name}")
+            sys.exit(f"ours failed:\n{ending(log.name)}")
     rows = [row for line in metrics.read_text().splitlines() if "timing_s/step" in (row := json.loads(line))]
     later = rows[1:]
     return launch, [row["timing_s/step"] for row in later], [share_outside(r, r["rollout/slowest_s"]) for r in later]
@@ -133,7 +139,8 @@ def stock(model: Path, folder: Path, steps: int) -> tuple[float, list[float], li
                 launch = launch or time.time() - started
                 rows.append({key: float(value) for key, value in re.findall(r"(timing_s/\w+):([\d.e+-]+)", line)})
         if process.wait() != 0:
-            sys.exit(f"stock failed, see {log.name}")
+            log.flush()
+            sys.exit(f"stock failed:\n{ending(log.name)}")
     slowest = [float(value) for value in record.read_text().split()]
     later = list(zip(rows, slowest, strict=True))[1:]
     return launch, [row["timing_s/step"] for row, _ in later], [share_outside(row, value) for row, value in later]

@@ -1,6 +1,7 @@
 """benchmarks/rollout.py without an engine: its worlds, both sides, the bound and what it prints."""
 
 import asyncio
+import json
 import sys
 from io import StringIO
 from pathlib import Path
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import rollout  # noqa: E402
+import where  # noqa: E402
 from load import Busy, Cost, Metered  # noqa: E402
 from lockstep import lockstep  # noqa: E402
 from paced import PacedWorld, Script, latencies  # noqa: E402
@@ -211,3 +213,11 @@ def test_what_does_not_depend_on_the_setting_is_measured_once():
     assert sum(side == "model only" for *_, side in found) == 2
     assert sum(side == "lockstep+1s" for *_, side in found) == 2
     assert sum(side == "ours" for *_, side in found) == 4
+
+
+def test_time_in_built_in_functions_is_the_callers():
+    spent = where.profile(lambda: [json.dumps(list(range(2000))) for _ in range(100)])
+    assert spent["json"] > 0 and set(spent) <= {"json", "other"}
+    assert where.package("/a/lib/python3.11/site-packages/verl/trainer/x.py") == "verl"
+    assert where.package("/a/agentgym_rl/data/play.py") == "agentgym_rl"
+    assert where.package("/a/lib/python3.11/asyncio/events.py") == "asyncio"

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from verl.workers.rollout.llm_server import LLMServerClient
+
+
+def _plain(config: Any) -> SimpleNamespace:
+    """The two values that ``LLMServerClient.generate`` reads every turn, out of OmegaConf, which takes its time."""
+    rollout = config.actor_rollout_ref.rollout
+    kept = SimpleNamespace(name=rollout.name, full_determinism=getattr(rollout, "full_determinism", False))
+    return SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=kept))
 
 
 class EpisodeClient(LLMServerClient):  # type: ignore[misc]
@@ -15,8 +23,8 @@ class EpisodeClient(LLMServerClient):  # type: ignore[misc]
     Only for servers that stay: where they come and go, a server that is held may be gone.
     """
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+    def __init__(self, config: Any, *arguments: Any, **named: Any) -> None:
+        super().__init__(_plain(config), *arguments, **named)
         self._held: dict[str, tuple[str, Any]] = {}
 
     async def _acquire_server(self, request_id: str, **extra: Any) -> tuple[str, Any]:
