@@ -6,19 +6,55 @@ from typing import Any
 
 import ray
 from omegaconf import DictConfig
+from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
+from verl.utils.rollout_trace import rollout_trace_attr
+from verl.workers.rollout.replica import get_rollout_replica_class
+
+from agentgym_rl.rollout.agent_loop import NAME, AgentGymLoop
 
 _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 
 
 class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
-    """Is told of the LLM servers when they are up."""
+    """Is told of the LLM servers when they are up; until then imports what their handles need."""
+
+    def __init__(self, config: DictConfig, *arguments: Any, **named: Any) -> None:
+        super().__init__(config, *arguments, **named)
+        get_rollout_replica_class(config.actor_rollout_ref.rollout.name)
 
     def connect(self, llm_client: Any, teacher_client: Any, reward_loop_worker_handles: Any) -> None:
         self.llm_client = llm_client
         self.teacher_client = teacher_client
         self.reward_loop_worker_handles = reward_loop_worker_handles
+        self._episodes = AgentGymLoop(
+            trainer_config=DictConfigWrap(self.config),
+            server_manager=llm_client,
+            tokenizer=self.tokenizer,
+            processor=self.processor,
+            dataset_cls=self.dataset_cls,
+            data_config=DictConfigWrap(self.config.data),
+            hf_model_type=self.hf_model_type,
+        )
+
+    async def _run_agent_loop(
+        self,
+        sampling_params: dict[str, Any],
+        trajectory: dict[str, Any],
+        *,
+        agent_name: str,
+        trace: bool = True,
+        **row: Any,
+    ) -> None:
+        """One agent loop for all episodes; verl makes one an episode, which takes Hydra 5 ms."""
+        if agent_name != NAME:
+            await super()._run_agent_loop(sampling_params, trajectory, agent_name=agent_name, trace=trace, **row)
+            return
+        about = {key: trajectory[key] for key in ("step", "sample_index", "rollout_n", "validate")}
+        with rollout_trace_attr(**about, name="agent_loop", trace=trace):
+            outputs = await self._episodes.run(sampling_params, **row)
+            await self._agent_loop_postprocess(outputs, trajectory["validate"], **row)
 
 
 class EarlyManager(AgentLoopManagerTQ):  # type: ignore[misc]

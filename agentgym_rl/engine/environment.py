@@ -38,5 +38,7 @@ def environment(engine: EngineConfig) -> dict[str, str]:
             "OMP_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
             "TOKENIZERS_PARALLELISM": "false",
+            # vLLM would compile its sampler during the first turn, which takes seconds and a C++ compiler
+            "TORCHDYNAMO_DISABLE": "1",
         }
     return {key: os.environ.get(key, value) for key, value in variables.items()}

@@ -9,6 +9,7 @@ from typing import Any
 
 import transfer_queue as tq
 from omegaconf import DictConfig
+from verl.workers.rollout.replica import get_rollout_replica_class
 
 from agentgym_rl.engine.agent_loops import EarlyManager
 from agentgym_rl.engine.config import EngineConfig
@@ -63,8 +64,9 @@ def _start(config: DictConfig) -> AgentTrainer:
         tq.init(config.transfer_queue)
         return EarlyManager.start(config)
 
-    with ThreadPoolExecutor(1, "agent_loops") as pool:
+    with ThreadPoolExecutor(2, "launch") as pool:
         starting = pool.submit(agent_loops)
+        pool.submit(get_rollout_replica_class, config.actor_rollout_ref.rollout.name)  # imports vLLM, asked for later
         trainer = TRAINERS[config.trainer.v1.trainer_mode](config)
         trainer.global_steps = 0
         trainer.init()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ray
 from omegaconf import DictConfig
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
@@ -17,8 +18,11 @@ class SyncTrainer(AgentTrainer, PPOTrainerSync):  # type: ignore[misc]
     """Plays a batch, learns from it, publishes the weights."""
 
     def get_llm_client(self) -> EpisodeClient:
-        client: EpisodeClient = self.llm_server_manager.get_client(client_cls=EpisodeClient)
-        return client
+        manager = self.llm_server_manager
+        ray.kill(
+            manager.global_load_balancer
+        )  # nobody asks it, and its process imports verl and vLLM in the first step
+        return EpisodeClient(self.config, dict(zip(manager.server_addresses, manager.server_handles, strict=True)))
 
 
 class ColocateTrainer(AgentTrainer, PPOTrainerColocateAsync):  # type: ignore[misc]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -84,7 +86,6 @@ class Session:
             LaunchFailed: a new engine did not come up.
         """
         from agentgym_rl.engine.cluster import cluster
-        from agentgym_rl.engine.launch import launch
 
         built = _built_from(settings)
         if self._trainer is not None and built == self._built:
@@ -94,8 +95,10 @@ class Session:
         if self._trainer is not None:
             progress.say("this run needs another engine")
             self.close()
-        self._running.enter_context(cluster(settings, engine))
-        self._trainer = launch(settings, engine, progress.say)
+        with ThreadPoolExecutor(1, "import") as pool:  # verl's trainer takes seconds to import, Ray to start
+            trainer = pool.submit(import_module, "agentgym_rl.engine.launch")
+            self._running.enter_context(cluster(settings, engine))
+        self._trainer = trainer.result().launch(settings, engine, progress.say)
         if engine.device == "cpu":
             share = max(1, cores() // engine.workers)
             self._trainer.actor_rollout_wg.set_threads(share if engine.threads is None else engine.threads)

@@ -96,11 +96,8 @@ def _run(
     from verl.utils.config import validate_config
     from verl.utils.tokenizer import hf_tokenizer
 
-    from agentgym_rl.engine.cache import ClonedCache
     from agentgym_rl.engine.metrics_log import MetricsLog
-    from agentgym_rl.engine.stages import Stages
     from agentgym_rl.engine.verl_config import verl_config
-    from agentgym_rl.engine.work import Work
     from agentgym_rl.rollout.builder import continuous_token_builder
     from agentgym_rl.rollout.supervised import with_observations
 
@@ -116,6 +113,11 @@ def _run(
         with _stop_on_interrupt(progress) as stop:
             base = config.algorithm.name == "agentevol" and config.algorithm.restart_from == "base"
             trainer = session.trainer(settings, config.engine, progress, base=base)
+
+            from agentgym_rl.engine.cache import ClonedCache  # these import verl's trainer, as the session did
+            from agentgym_rl.engine.stages import Stages
+            from agentgym_rl.engine.work import Work
+
             work = Work(
                 config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=mixture,
                 curriculum=curriculum, panels=panels,

@@ -1,9 +1,11 @@
-"""verl's client of the LLM servers, asking the load balancer once an episode."""
+"""verl's client of the LLM servers, choosing a server once an episode."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
 from verl.workers.rollout.llm_server import LLMServerClient
 
@@ -18,24 +20,35 @@ def _plain(config: Any) -> SimpleNamespace:
 class EpisodeClient(LLMServerClient):  # type: ignore[misc]
     """Holds the server of an episode from its first turn until :meth:`leave`.
 
-    verl's client acquires and releases a server every turn, two calls of the balancer's one process, although the
-    balancer always names the same server for one request id. Here the balancer counts episodes in flight, not requests.
+    An episode begins on the server that plays the fewest episodes of this process. verl's client acquires and releases
+    a server every turn, two calls of one balancing process, which always names the same server for one request id.
     Only for servers that stay: where they come and go, a server that is held may be gone.
     """
 
-    def __init__(self, config: Any, *arguments: Any, **named: Any) -> None:
-        super().__init__(_plain(config), *arguments, **named)
-        self._held: dict[str, tuple[str, Any]] = {}
+    def __init__(self, config: Any, servers: Mapping[str, Any]) -> None:
+        """
+        Args:
+            config: verl's whole configuration.
+            servers: handles of the servers by address.
+        """
+        super().__init__(_plain(config))
+        self._servers = dict(servers)
+        self._playing = dict.fromkeys(servers, 0)
+        self._held: dict[str, str] = {}
 
     async def _acquire_server(self, request_id: str, **extra: Any) -> tuple[str, Any]:
         if request_id not in self._held:
-            self._held[request_id] = await super()._acquire_server(request_id, **extra)
-        return self._held[request_id]
+            # among equals another one for each episode, so that several processes do not all begin with the same
+            chosen = min(self._playing, key=lambda name: (self._playing[name], crc32(f"{request_id} {name}".encode())))
+            self._held[request_id] = chosen
+            self._playing[chosen] += 1
+        name = self._held[request_id]
+        return name, self._servers[name]
 
     def _release_server(self, server_id: str, request_id: str | None = None) -> None:
         """Nothing: the episode goes on."""
 
     def leave(self, request_id: str) -> None:
         """The episode is over."""
-        if held := self._held.pop(request_id, None):
-            super()._release_server(held[0], request_id)
+        if (held := self._held.pop(request_id, None)) is not None:
+            self._playing[held] -= 1

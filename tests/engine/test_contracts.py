@@ -1,6 +1,7 @@
 """What this package relies on in verl 0.9.1 and vLLM 0.28, each symbol by name, so that an upgrade fails here."""
 
 import ast
+import asyncio
 import gc
 import importlib
 import importlib.util
@@ -84,7 +85,9 @@ verl.workers.rollout.llm_server.LLMServerClient.generate self request_id prompt_
 video_data audio_data mm_processor_kwargs kwargs
 verl.workers.rollout.llm_server.LLMServerClient._acquire_server self request_id extra
 verl.workers.rollout.llm_server.LLMServerClient._release_server self server_id request_id
-verl.workers.rollout.llm_server.LLMServerManager.get_client self client_cls kwargs
+verl.workers.rollout.llm_server.LLMServerClient.__init__ self config load_balancer_handle kwargs
+verl.workers.rollout.replica.get_rollout_replica_class rollout disaggregation_enabled
+verl.utils.rollout_trace.rollout_trace_attr sample_index step rollout_n name validate trace
 verl.workers.rollout.replica.TokenOutput token_ids log_probs routed_experts stop_reason num_preempted extra_fields
 verl.utils.tokenizer.continuous_token_wiring.create_continuous_token_builder tokenizer model_family hf_model_type \
 chat_template_kwargs mm_processor_kwargs processor builder_kwargs
@@ -299,10 +302,55 @@ def test_agent_loop_workers_can_be_told_of_their_servers_later():
     worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
     assert issubclass(EarlyWorker, worker) and issubclass(EarlyManager, AgentLoopManagerTQ)
     (source,) = (inspect.getsource(base.__init__) for base in worker.__mro__ if base.__name__ == "AgentLoopWorker")
-    for client in ("llm_client", "teacher_client", "reward_loop_worker_handles"):
-        assert f"self.{client} = {client}" in source
+    for name in ("llm_client", "teacher_client", "reward_loop_worker_handles"):
+        assert f"self.{name} = {name}" in source
+    for name in ("config", "tokenizer", "processor", "dataset_cls", "hf_model_type"):
+        assert f"self.{name} =" in source or f"self.{name}:" in source
     assert "self.agent_loop_workers_class" in inspect.getsource(AgentLoopManager._init_agent_loop_workers)
     assert "self.agent_loop_workers" in inspect.getsource(AgentLoopManagerTQ.generate_sequences)
+
+
+def test_one_agent_loop_for_all_episodes_does_what_verls_workers_do():
+    """``EarlyWorker._run_agent_loop`` takes the same arguments, and goes on with the same step."""
+    from verl.experimental.agent_loop.agent_loop import get_trajectory_info
+    from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
+
+    from agentgym_rl.engine.agent_loops import EarlyWorker
+    from agentgym_rl.rollout.agent_loop import NAME
+
+    theirs = AgentLoopWorkerTQ.__ray_metadata__.modified_class._run_agent_loop
+    (*found, row), wanted = (
+        inspect.signature(one).parameters.values() for one in (EarlyWorker._run_agent_loop, theirs)
+    )
+    (*wanted, kwargs) = (one for one in wanted if one.name != "_ray_trace_ctx")  # added by Ray
+    assert [(one.name, one.default, one.kind) for one in found] == [(one.name, one.default, one.kind) for one in wanted]
+    assert row.kind == kwargs.kind == inspect.Parameter.VAR_KEYWORD
+
+    trajectory, *_ = asyncio.run(get_trajectory_info(3, [0, 0], validate=True))
+    told = []
+
+    async def postprocess(outputs, validate, **row):
+        told.append((outputs, validate, row))
+
+    async def play(sampling, **row):
+        return sampling, row
+
+    worker = object.__new__(EarlyWorker)
+    worker._agent_loop_postprocess, worker._episodes = postprocess, SimpleNamespace(run=play)
+    asyncio.run(worker._run_agent_loop({"top_k": 1}, trajectory, agent_name=NAME, uid="a", session_id=2))
+    row = {"uid": "a", "session_id": 2}
+    assert told == [(({"top_k": 1}, row), True, row)]
+    with pytest.raises(AssertionError, match="Agent loop another not registered"):
+        asyncio.run(worker._run_agent_loop({}, trajectory, agent_name="another"))
+
+
+def test_servers_are_reached_without_verls_balancer():
+    """``SyncTrainer`` hands the servers to its client, and ends the balancer."""
+    from verl.workers.rollout.llm_server import LLMServerManager
+
+    source = inspect.getsource(LLMServerManager)
+    for name in ("server_addresses", "server_handles", "global_load_balancer"):
+        assert f"self.{name} = " in source
 
 
 def test_a_worker_method_is_called_on_every_worker():

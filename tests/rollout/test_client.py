@@ -1,67 +1,69 @@
 """An episode keeps its server until it is over."""
 
 import asyncio
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 from fake_server import Output
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("verl")
-
-from verl.workers.rollout.router import GlobalRequestLoadBalancer
 
 from agentgym_rl.rollout.client import EpisodeClient
 
 
-class Remote:
-    """An actor of Ray that runs here and counts its calls."""
-
-    def __init__(self, actor):
-        self.actor, self.calls = actor, []
-
-    def __getattr__(self, name):
-        def remote(*arguments, **named):
-            self.calls.append(name)
-            found = asyncio.get_running_loop().create_future()
-            found.set_result(getattr(self.actor, name)(*arguments, **named))
-            return found
-
-        return SimpleNamespace(remote=remote)
-
-
 class Server:
-    def __init__(self, name):
-        self.name = name
+    """A server of Ray that runs here."""
 
-    def generate(self, **asked):
+    def __init__(self, name):
+        self.name, self.generate = name, self
+
+    async def remote(self, **asked):
         return Output([1, 2], [0.0, 0.0], extra_fields={"server": self.name})
 
 
-def client_of(servers):
-    balancer = Remote(GlobalRequestLoadBalancer({name: Remote(Server(name)) for name in servers}))
+def client_of(*servers):
     config = SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=SimpleNamespace(name="vllm")))
-    return EpisodeClient(config=config, load_balancer_handle=balancer), balancer
+    return EpisodeClient(config, {name: Server(name) for name in servers})
 
 
-def test_one_call_of_the_balancer_takes_a_server_and_one_gives_it_back():
-    client, balancer = client_of(["a", "b"])
+async def ask(client, episode):
+    output = await client.generate(episode, prompt_ids=[5], sampling_params={"max_tokens": 2})
+    return output.extra_fields["server"]
 
-    async def ask(episode):
-        output = await client.generate(episode, prompt_ids=[5], sampling_params={"max_tokens": 2})
-        return output.extra_fields["server"]
 
+def test_an_episode_keeps_its_server_and_a_new_one_begins_where_fewest_are_played():
     async def session():
-        first = [await ask("one") for _ in range(5)]
+        client = client_of("a", "b")
+        first = [await ask(client, "one") for _ in range(5)]
         assert len(set(first)) == 1
-        second = [await ask("two") for _ in range(3)]
-        assert set(second) == {"a", "b"} - set(first), "the other server has fewer episodes"
-        assert balancer.calls.count("acquire_server") == 2 and "release_server" not in balancer.calls
-        assert balancer.actor.get_total_inflight() == 2
+        second = [await ask(client, "two") for _ in range(3)]
+        assert set(second) == {"a", "b"} - set(first)
         client.leave("one")
         client.leave("one")
         client.leave("never asked")
-        assert balancer.calls.count("release_server") == 1
-        assert balancer.actor.get_total_inflight() == 1
-        assert await ask("three") == first[0]
+        assert await ask(client, "three") == first[0]
+        assert await ask(client, "two") == second[0]
 
     asyncio.run(session())
+
+
+@given(st.integers(1, 6), st.lists(st.uuids().map(str), min_size=1, max_size=60, unique=True))
+def test_episodes_in_flight_are_spread_evenly(servers, episodes):
+    async def session():
+        client = client_of(*map(str, range(servers)))
+        return Counter([await ask(client, episode) for episode in episodes])
+
+    counts = [*asyncio.run(session()).values()]
+    assert len(counts) == min(servers, len(episodes)) and max(counts) - min(counts) <= 1
+
+
+def test_processes_do_not_all_begin_on_the_same_server():
+    """Each plays one episode; so would many workers of a small batch."""
+
+    async def session():
+        return Counter([await ask(client_of("a", "b", "c", "d"), f"episode {number}") for number in range(400)])
+
+    assert all(70 <= count <= 130 for count in asyncio.run(session()).values())
