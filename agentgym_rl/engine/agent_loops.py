@@ -47,7 +47,7 @@ class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
         trace: bool = True,
         **row: Any,
     ) -> None:
-        """One agent loop for all episodes; verl makes one an episode, which takes Hydra 5 ms."""
+        """One agent loop for all episodes; verl has Hydra make one an episode, which costs as much as a turn."""
         if agent_name != NAME:
             await super()._run_agent_loop(sampling_params, trajectory, agent_name=agent_name, trace=trace, **row)
             return

@@ -62,11 +62,11 @@ def _start(config: DictConfig) -> AgentTrainer:
 
     def agent_loops() -> EarlyManager:
         tq.init(config.transfer_queue)
+        get_rollout_replica_class(config.actor_rollout_ref.rollout.name)  # imports vLLM, which the servers' start needs
         return EarlyManager.start(config)
 
-    with ThreadPoolExecutor(2, "launch") as pool:
+    with ThreadPoolExecutor(1, "agent_loops") as pool:
         starting = pool.submit(agent_loops)
-        pool.submit(get_rollout_replica_class, config.actor_rollout_ref.rollout.name)  # imports vLLM, asked for later
         trainer = TRAINERS[config.trainer.v1.trainer_mode](config)
         trainer.global_steps = 0
         trainer.init()
