@@ -263,28 +263,30 @@ def test_a_request_dropped_while_sampling_again_aborts_the_episode(tokenizer, bu
 
 
 @given(said=st.lists(TEXT, min_size=1, max_size=3))
-def test_the_builder_renders_what_verls_does_and_the_made_up_messages_once(tokenizer, said):
+def test_the_builder_renders_what_verls_does_and_nothing_twice(tokenizer, said):
     from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
     from agentgym_rl.rollout import builder as builders
 
-    plain, ours, rendered = (
+    plain, ours, another = (
         create_continuous_token_builder(tokenizer, hf_model_type="qwen2", chat_template_kwargs={}) for _ in range(3)
     )
-    before = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
-    builders._rendered.clear()
-    calls = []
+    builders._renderers.clear()
+    rendered = []
     render = ours._render_tokens
-    ours._render_tokens = lambda messages, **how: calls.append(messages == builders.MADE_UP) or render(messages, **how)
-    ours = builders.remembering(ours)
-    for text in said:
-        after = [*before, {"role": "user", "content": text}]
-        wanted = plain.merge_context_tokens(before, after, [1, 2]).token_ids
-        assert ours.merge_context_tokens(before, after, [1, 2]).token_ids == wanted
-        assert builders.remembering(rendered).merge_context_tokens(before, after, [1, 2]).token_ids == wanted
-        before = [*after, {"role": "assistant", "content": "z"}]
-    assert ours.build_initial_tokens(before) == plain.build_initial_tokens(before)
-    assert calls.count(True) == 1
+    ours._render_tokens = lambda messages, **how: rendered.append(str((messages, how))) or render(messages, **how)
+    for one in (builders.remembering(ours), builders.remembering(another)):
+        before = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+        for text in said:
+            after = [*before, {"role": "user", "content": text}]
+            wanted = plain.merge_context_tokens(before, after, [1, 2]).token_ids
+            assert one.merge_context_tokens(before, after, [1, 2]).token_ids == wanted
+            before = [*after, {"role": "assistant", "content": "z"}]
+        for _ in range(2):
+            prompt = one.build_initial_tokens(before)
+            assert prompt == plain.build_initial_tokens(before)
+            prompt.append(1)
+    assert rendered and len(rendered) == len(set(rendered))
 
 
 def test_only_long_texts_are_tokenized_beside_the_other_episodes(tokenizer, builder, monkeypatch):
