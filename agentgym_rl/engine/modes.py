@@ -17,11 +17,13 @@ from agentgym_rl.rollout.client import EpisodeClient
 class SyncTrainer(AgentTrainer, PPOTrainerSync):  # type: ignore[misc]
     """Plays a batch, learns from it, publishes the weights."""
 
+    def _setup(self) -> None:
+        """verl's, without its load balancer: nobody asks it, and its process would import vLLM in the first step."""
+        super()._setup()
+        ray.kill(self.llm_server_manager.global_load_balancer)
+
     def get_llm_client(self) -> EpisodeClient:
         manager = self.llm_server_manager
-        ray.kill(
-            manager.global_load_balancer
-        )  # nobody asks it, and its process imports verl and vLLM in the first step
         return EpisodeClient(self.config, dict(zip(manager.server_addresses, manager.server_handles, strict=True)))
 
 

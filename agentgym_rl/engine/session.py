@@ -96,9 +96,9 @@ class Session:
             progress.say("this run needs another engine")
             self.close()
         with ThreadPoolExecutor(1, "import") as pool:  # verl's trainer takes seconds to import, Ray to start
-            trainer = pool.submit(import_module, "agentgym_rl.engine.launch")
+            launch = pool.submit(import_module, "agentgym_rl.engine.launch")
             self._running.enter_context(cluster(settings, engine))
-        self._trainer = trainer.result().launch(settings, engine, progress.say)
+        self._trainer = launch.result().launch(settings, engine, progress.say)
         if engine.device == "cpu":
             share = max(1, cores() // engine.workers)
             self._trainer.actor_rollout_wg.set_threads(share if engine.threads is None else engine.threads)

@@ -61,6 +61,7 @@ verl.utils.torch_functional.masked_whiten values mask shift_mean
 verl.workers.utils.padding.response_to_nested tensor response_mask
 transfer_queue.KVBatchMeta.select_keys self keys_to_select
 verl.trainer.ppo.v1.trainer_base.PPOTrainer.init self
+verl.trainer.ppo.v1.trainer_base.PPOTrainer._setup self
 verl.trainer.ppo.v1.trainer_base.PPOTrainer.step self metrics timing_raw
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._next_train_batch self num_prompts
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._init_resource_pool_mgr self
@@ -344,13 +345,28 @@ def test_one_agent_loop_for_all_episodes_does_what_verls_workers_do():
         asyncio.run(worker._run_agent_loop({}, trajectory, agent_name="another"))
 
 
-def test_servers_are_reached_without_verls_balancer():
-    """``SyncTrainer`` hands the servers to its client, and ends the balancer."""
+def test_servers_are_reached_without_verls_balancer(monkeypatch):
+    """``SyncTrainer`` ends the balancer once, and hands the servers to every client."""
+    import ray
+    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
     from verl.workers.rollout.llm_server import LLMServerManager
 
     source = inspect.getsource(LLMServerManager)
     for name in ("server_addresses", "server_handles", "global_load_balancer"):
         assert f"self.{name} = " in source
+
+    killed = []
+    monkeypatch.setattr(ray, "kill", killed.append)
+    monkeypatch.setattr(PPOTrainerSync, "_setup", lambda self: None)
+    trainer = object.__new__(TRAINERS["sync"])
+    trainer.config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"name": "vllm"}}})
+    trainer.llm_server_manager = SimpleNamespace(
+        server_addresses=["a"], server_handles=["server of a"], global_load_balancer="balancer"
+    )
+    trainer._setup()
+    for _ in range(2):
+        assert asyncio.run(trainer.get_llm_client()._acquire_server("episode")) == ("a", "server of a")
+    assert killed == ["balancer"]
 
 
 def test_a_worker_method_is_called_on_every_worker():
