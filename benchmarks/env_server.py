@@ -31,7 +31,7 @@ from rich.table import Table
 
 from agentgym_rl.envs import env_class
 from agentgym_rl.envs.core import Task
-from agentgym_rl.envs.wire import Dialect, dialect
+from agentgym_rl.envs.protocol.wire import Dialect, dialect
 
 ACTIONS = {
     "textcraft": ("get 1 oak log", "inventory", "craft 4 oak planks using 1 oak log", "get 1 crimson planks", "qwzx"),

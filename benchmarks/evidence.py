@@ -32,11 +32,11 @@ from rich.console import Console
 from studies import STUDIES, Study
 
 from agentgym_rl.data.files import read_jsonl, write_text
-from agentgym_rl.engine.config import Config
-from agentgym_rl.engine.recipes import load
-from agentgym_rl.engine.run_folder import Interrupted
-from agentgym_rl.engine.session import Session
-from agentgym_rl.engine.train import train
+from agentgym_rl.engine.recipe.compose import load
+from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.run.folder import Interrupted
+from agentgym_rl.engine.run.session import Session
+from agentgym_rl.engine.run.train import train
 
 
 def run(study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, console: Console) -> None:

@@ -13,13 +13,13 @@ from typing import ClassVar
 
 from load import Busy
 
-from agentgym_rl.data.conversation import Scripted
-from agentgym_rl.data.play import attempt
-from agentgym_rl.data.policies import OraclePolicy
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import env_class
 from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.core import EnvSpec, Message, Observation, Step, Task, TextEnv
+from agentgym_rl.rollout.conversation import Scripted
+from agentgym_rl.rollout.loop import attempt
+from agentgym_rl.rollout.policies import OraclePolicy
+from agentgym_rl.rollout.settings import RolloutSettings
 
 WORLDS = ("textcraft", "babyai", "maze")
 SIGMA = log(20) / 2.3263478740408408

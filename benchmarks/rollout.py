@@ -5,7 +5,7 @@ Worlds answer with what was recorded, after 0, 10 or 100 ms or with a heavy tail
 model is a tiny one behind verl's vLLM servers; it decodes greedily and as many tokens as the oracle's reply has. Every
 side plays the same episodes with the same waiting times against the same servers, whose prefix caches start empty.
 
-ours           ``agentgym_rl.data.play.play`` and ``TokenConversation``
+ours           ``agentgym_rl.rollout.loop.play`` and ``TokenConversation``
 lockstep       rounds as AgentGym-RL plays them (``lockstep.py``), without its pause of 1 s a round
 lockstep+1s    with it
 model only     the same requests, each sent when the reply to the one before it is there
@@ -47,12 +47,13 @@ from rollout_tables import NO_WORLD, Row, show
 
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.data.files import append_jsonl, read_jsonl
-from agentgym_rl.data.play import play
-from agentgym_rl.data.settings import RolloutSettings
-from agentgym_rl.engine import recipes, tiny
-from agentgym_rl.engine.config import Config, WorldConfig
-from agentgym_rl.engine.environment import environment
-from agentgym_rl.engine.progress import Progress
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.config import Config, WorldConfig
+from agentgym_rl.engine.run import tiny
+from agentgym_rl.engine.run.environment import environment
+from agentgym_rl.engine.run.progress import Progress
+from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import TokenConversation
 
 SCRIPTS = 120
@@ -195,9 +196,9 @@ def engine(config: Config, say: Callable[[str], None]) -> Iterator[Model]:
     import ray
     from verl.utils.tokenizer import hf_tokenizer
 
-    from agentgym_rl.engine.cluster import cluster
-    from agentgym_rl.engine.launch import launch
-    from agentgym_rl.engine.verl_config import verl_config
+    from agentgym_rl.engine.verl.cluster import cluster
+    from agentgym_rl.engine.verl.launch import launch
+    from agentgym_rl.engine.verl.mapping import verl_config
     from agentgym_rl.rollout.builder import continuous_token_builder
 
     with tempfile.TemporaryDirectory(prefix="rollout_") as name:

@@ -28,14 +28,14 @@ from statistics import median
 from typing import Any
 
 from agentgym_rl.algorithms.search import Branch, Node, Played, Searched, SearchSettings, TreeSearch, search, unsolved
-from agentgym_rl.data.conversation import Scripted
 from agentgym_rl.data.files import write_text
 from agentgym_rl.data.panels import sample
-from agentgym_rl.data.play import play
-from agentgym_rl.data.policies import SIMPLE_COMMANDS, say
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import Message, Step
+from agentgym_rl.rollout.conversation import Scripted
+from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.policies import SIMPLE_COMMANDS, say
+from agentgym_rl.rollout.settings import RolloutSettings
 
 WORLDS: dict[str, dict[str, Any]] = {
     "textcraft": {"split": "train", "difficulty": ["depth [234]"]},
@@ -119,18 +119,18 @@ def engine(run: Path) -> Iterator[tuple[Any, Players]]:
     """The configuration of a run, and players with its newest weights on a running engine."""
     from omegaconf import OmegaConf
 
-    from agentgym_rl.engine import tiny
-    from agentgym_rl.engine.config import Config
-    from agentgym_rl.engine.environment import environment
+    from agentgym_rl.engine.recipe.config import Config
+    from agentgym_rl.engine.run import tiny
+    from agentgym_rl.engine.run.environment import environment
 
     schema = OmegaConf.structured(Config)
     config: Any = OmegaConf.to_object(OmegaConf.merge(schema, OmegaConf.load(run / "config.yaml")))
     os.environ.update(environment(config.engine))
 
-    from agentgym_rl.engine.cluster import cluster
-    from agentgym_rl.engine.dataset import row
-    from agentgym_rl.engine.launch import launch
-    from agentgym_rl.engine.verl_config import verl_config
+    from agentgym_rl.engine.verl.cluster import cluster
+    from agentgym_rl.engine.verl.dataset import row
+    from agentgym_rl.engine.verl.launch import launch
+    from agentgym_rl.engine.verl.mapping import verl_config
 
     state = json.loads((run / "state.json").read_text())
     model = config.model.path or str(tiny.home(config, run.resolve()))
@@ -271,7 +271,7 @@ def main() -> None:
             tables.append(report(f"{env}, noisy oracle (epsilon {arguments.epsilon}), {budget}; {machine}", repeats))
     else:
         with engine(arguments.run) as (config, players):
-            from agentgym_rl.engine.tasks import open_world
+            from agentgym_rl.engine.recipe.tasks import open_world
 
             for env in arguments.env or config.worlds:
                 own = config.worlds[env]

@@ -28,8 +28,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agentgym_rl.engine import recipes, tiny
-from agentgym_rl.engine.environment import environment
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.run import tiny
+from agentgym_rl.engine.run.environment import environment
 
 TASKS, SAMPLES = 16, 4
 LAUNCH_S, OVERHEAD = 45.0, 0.1
@@ -41,7 +42,7 @@ def __getattr__(name: str) -> Any:
     """``StockBuffer``, for verl's workers only: importing it needs verl."""
     if name != "StockBuffer":
         raise AttributeError(name)
-    from agentgym_rl.engine.buffer import EpisodeBuffer
+    from agentgym_rl.engine.verl.buffer import EpisodeBuffer
 
     class StockBuffer(EpisodeBuffer):
         """verl's own pause between polls; notes the longest episode of each batch."""
@@ -95,7 +96,7 @@ def stock(model: Path, folder: Path, steps: int) -> tuple[float, list[float], li
     """The same under verl's own entry point."""
     record = folder.with_suffix(".episodes")
     settings = {
-        "data.custom_cls.path": "pkg://agentgym_rl.engine.dataset", "data.custom_cls.name": "TaskDataset",
+        "data.custom_cls.path": "pkg://agentgym_rl.engine.verl.dataset", "data.custom_cls.name": "TaskDataset",
         "data.train_files": f"[textcraft:train_variants:{TASKS * steps}]", "data.val_files": "[textcraft:test:1]",
         "+data.agentgym.style": "compact", "+data.agentgym.turn_tokens": 24, "+data.agentgym.invalid_limit": 2,
         "data.train_batch_size": TASKS, "data.max_prompt_length": 256, "data.max_response_length": 512,

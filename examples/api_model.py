@@ -13,10 +13,10 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from agentgym_rl.data.api import ChatModel, api
-from agentgym_rl.data.collect import collect
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.eval.intervals import wilson
+from agentgym_rl.rollout.api import ChatModel, api
+from agentgym_rl.rollout.collect import collect
+from agentgym_rl.rollout.settings import RolloutSettings
 
 
 def main() -> None:

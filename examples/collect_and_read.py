@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from agentgym_rl.data import agenttraj
-from agentgym_rl.data.collect import collect
+from agentgym_rl.rollout.collect import collect
 
 
 def main() -> None:

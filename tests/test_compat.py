@@ -18,7 +18,7 @@ from agentgym_rl.compat.agentenv.controller import BaseEnvClient, BaseTask, Eval
 from agentgym_rl.compat.agentenv.controller.types import StepOutput
 from agentgym_rl.envs import make
 from agentgym_rl.envs.core import ACKNOWLEDGEMENT, EnvError, EnvUnavailable, ProtocolError
-from agentgym_rl.envs.wire import DIALECTS
+from agentgym_rl.envs.protocol.wire import DIALECTS
 
 REPLY = "Thought:\nWhy not.\n\nAction:\nget 1 y"
 

@@ -145,7 +145,7 @@ def test_every_world_and_algorithm_has_a_page():
 def compositions() -> list[tuple[str, list[str]]]:
     """Where the overrides of `train` commands are shown, and these. Commands that choose the same groups, and give no
     key two values, are composed in one."""
-    from agentgym_rl.engine.sweep import expand
+    from agentgym_rl.engine.run.sweep import expand
 
     merged: list[tuple[set[str], dict[str, str], dict[str, str]]] = []  # pages, groups, keys
     for path, words in OURS:
@@ -166,7 +166,7 @@ def compositions() -> list[tuple[str, list[str]]]:
 
 def test_recipes_compose():
     pytest.importorskip("hydra")
-    from agentgym_rl.engine.recipes import RecipeError, load
+    from agentgym_rl.engine.recipe.compose import RecipeError, load
 
     faults = []
     for pages, overrides in compositions():
@@ -181,7 +181,7 @@ def test_the_recipe_to_write_composes(tmp_path, monkeypatch):
     pytest.importorskip("hydra")
     import shutil
 
-    from agentgym_rl.engine import recipes
+    from agentgym_rl.engine.recipe import compose as recipes
 
     written = next(body for language, body in FENCE.findall((DOCS / "recipes.md").read_text()) if language == "yaml")
     tree = tmp_path / "recipes"
@@ -206,7 +206,7 @@ def test_keys_of_tables_exist():
     from dataclasses import fields, is_dataclass
     from typing import get_type_hints
 
-    from agentgym_rl.engine.config import Config, PanelConfig, WorldConfig
+    from agentgym_rl.engine.recipe.config import Config, PanelConfig, WorldConfig
 
     def known(kind: type, prefix: str) -> set[str]:
         hints = get_type_hints(kind)

@@ -16,7 +16,7 @@ import evidence  # noqa: E402
 import evidence_page as pages  # noqa: E402
 from studies import ALGORITHMS, DOCS, HORIZONS, SINGLE, STUDIES  # noqa: E402
 
-from agentgym_rl.engine import tasks  # noqa: E402
+from agentgym_rl.engine.recipe import tasks  # noqa: E402
 
 
 def row(arm, seed, textcraft, babyai, maze, control=None):

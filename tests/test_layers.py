@@ -20,7 +20,7 @@ BELOW = {
 }
 LIGHT = ("envs", "data", "eval", "compat")
 HEAVY = {"torch", "verl", "vllm", "ray", "transformers", "numpy", "minigrid", "gymnasium"}
-ALLOWED = {"agentgym_rl.envs.babyai": {"numpy", "minigrid", "gymnasium"}}
+ALLOWED = {"agentgym_rl.envs.babyai": {"numpy", "minigrid", "gymnasium"}, "agentgym_rl.envs.hosts.ray": {"ray"}}
 
 
 def name_of(path: Path) -> str:

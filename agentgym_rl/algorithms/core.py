@@ -25,4 +25,4 @@ class Algorithm:
     step_level: bool = False
     """Whether turns that answered the same observation are compared too."""
     preferences: bool = False
-    """Whether pairs of episodes are learnt from, with the loss of :mod:`agentgym_rl.engine.preference`."""
+    """Whether pairs of episodes are learnt from, with the loss of :mod:`agentgym_rl.engine.verl.preference`."""

@@ -24,8 +24,8 @@ from agentgym_rl.cli.common import (
 from agentgym_rl.envs.actions import ActionFormat
 
 if TYPE_CHECKING:
-    from agentgym_rl.data.players import Player, Usage
-    from agentgym_rl.data.settings import RolloutSettings
+    from agentgym_rl.rollout.players import Player, Usage
+    from agentgym_rl.rollout.settings import RolloutSettings
 
 
 def command(
@@ -71,8 +71,8 @@ def command(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from agentgym_rl.data.collect import collect
-    from agentgym_rl.data.settings import RolloutSettings
+    from agentgym_rl.rollout.collect import collect
+    from agentgym_rl.rollout.settings import RolloutSettings
 
     options = world_options(env, option)
     rules: Any = {"style": style, "action_format": action_format, "max_turns": max_turns}
@@ -115,7 +115,7 @@ def _player(policy: str, settings: RolloutSettings, temperature: float, seed: in
     if policy in ("oracle", "random"):
         return None
     if policy.startswith("openai:"):
-        from agentgym_rl.data.api import ChatModel, api
+        from agentgym_rl.rollout.api import ChatModel, api
 
         model = ChatModel(policy, temperature=temperature, turn_tokens=settings.turn_tokens)
         return api(model, settings, seed)

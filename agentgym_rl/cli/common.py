@@ -51,7 +51,7 @@ def place(kind: str | None, address: str | None, token_env: str | None) -> Opene
     if host.kind != "ray":
         return hosts.opener(host)
     try:
-        from agentgym_rl.rollout.hosts import opener
+        from agentgym_rl.envs.hosts.ray import opener
     except ModuleNotFoundError as error:
         raise MissingExtra("--host ray needs Ray, which comes with the engine; see docs/engine.md") from error
     return opener(host)

@@ -184,8 +184,8 @@ def _policy(request: Request, folder: str | None, rules: Rules) -> Policy:
             request.policy, folder, rules, temperature=request.temperature, seed=request.seed, backend=request.backend,
             sequences=max(16, request.concurrency or 0),
         )  # fmt: skip
-    from agentgym_rl.data.api import api
     from agentgym_rl.eval.evaluation.metered import Metered
+    from agentgym_rl.rollout.api import api
 
     model = Metered(
         request.policy, temperature=request.temperature, turn_tokens=rules.settings.turn_tokens, price=request.price,

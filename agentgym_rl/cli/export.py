@@ -30,7 +30,7 @@ def command(
     `agentgym-rl eval policy=DIR` plays as the run did.
     """
     try:
-        from agentgym_rl.engine.export import export, find
+        from agentgym_rl.engine.run.export import export, find
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"exporting needs the package {error.name!r}; install it with: pip install 'agentgym-rl[cpu]' (or [gpu])"

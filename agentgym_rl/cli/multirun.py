@@ -14,11 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym_rl.cli.report import picture
-from agentgym_rl.engine.config import Config
-from agentgym_rl.engine.run_folder import Interrupted
-from agentgym_rl.engine.session import Session
-from agentgym_rl.engine.sweep import Job, by_engine, jobs
-from agentgym_rl.engine.train import train
+from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.run.folder import Interrupted
+from agentgym_rl.engine.run.session import Session
+from agentgym_rl.engine.run.sweep import Job, by_engine, jobs
+from agentgym_rl.engine.run.train import train
 from agentgym_rl.envs.core import EnvError
 from agentgym_rl.eval.compare import compare
 from agentgym_rl.eval.compare_tables import tables

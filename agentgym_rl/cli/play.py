@@ -48,11 +48,11 @@ def command(
     option: Options = None,
 ) -> None:
     """Play a task yourself, or pipe in actions, one a line. Exit status 0 when the task is solved, 1 when not."""
-    from agentgym_rl.data.conversation import Scripted, StopPlaying
-    from agentgym_rl.data.play import attempt
-    from agentgym_rl.data.settings import RolloutSettings
     from agentgym_rl.envs import Task
     from agentgym_rl.envs.actions import Action, ActionFormat
+    from agentgym_rl.rollout.conversation import Scripted, StopPlaying
+    from agentgym_rl.rollout.loop import attempt
+    from agentgym_rl.rollout.settings import RolloutSettings
 
     task = Task.parse(item_id)
     at = place(host, address, token_env)
@@ -132,7 +132,7 @@ class Person:
         self.console.print("\n? lists actions, hint tells what the oracle would do, quit leaves.\n", style="italic")
 
     def reply(self, messages: list[dict[str, str]]) -> str:
-        from agentgym_rl.data.conversation import StopPlaying
+        from agentgym_rl.rollout.conversation import StopPlaying
 
         while True:
             self.console.print(f"[bold]{len(self.taken) + 1}>[/bold] ", end="")
@@ -192,7 +192,7 @@ def _line() -> str:
     Raises:
         StopPlaying: there is none.
     """
-    from agentgym_rl.data.conversation import StopPlaying
+    from agentgym_rl.rollout.conversation import StopPlaying
 
     line = sys.stdin.readline()
     if not line:

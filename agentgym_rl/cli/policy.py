@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentgym_rl.data.players import Player, Usage, chance, oracle
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.rollout.players import Player, Usage, chance, oracle
+from agentgym_rl.rollout.settings import RolloutSettings
 
 if TYPE_CHECKING:
     from agentgym_rl.eval.evaluation.rules import Rules
@@ -53,7 +53,7 @@ def folder_of(policy: str) -> str:
             "folder or hub id (with a '/' in it), or openai:<model>@<url>"
         )
     try:
-        from agentgym_rl.engine import export
+        from agentgym_rl.engine.run import export
     except ModuleNotFoundError as error:
         raise _engine_is_missing(policy, error) from error
     return str(export.cached(export.find(policy))) if export.is_run(policy) else policy
@@ -89,10 +89,10 @@ def local_model(
     if backend not in BACKENDS:
         raise ValueError(f"backend {backend!r} is unknown; choose {', '.join(BACKENDS)}")
     try:
-        from agentgym_rl.engine.config import EngineConfig
-        from agentgym_rl.engine.environment import environment
         from agentgym_rl.engine.platform import vllm_cpu
         from agentgym_rl.engine.platform.detect import on_cpu
+        from agentgym_rl.engine.recipe.config import EngineConfig
+        from agentgym_rl.engine.run.environment import environment
         from agentgym_rl.rollout import vllm_model
         from agentgym_rl.rollout.local import LocalModel, local
     except ModuleNotFoundError as error:

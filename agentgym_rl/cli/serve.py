@@ -37,8 +37,8 @@ def command(
 ) -> None:
     """Serve worlds over HTTP in AgentGym's protocol, until Ctrl-C."""
     try:
-        from agentgym_rl.envs.server import Settings, serve
-        from agentgym_rl.envs.server.run import listen
+        from agentgym_rl.envs.protocol.server import Settings, serve
+        from agentgym_rl.envs.protocol.server.run import listen
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "agentgym_rl":
             raise

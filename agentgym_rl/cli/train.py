@@ -41,9 +41,9 @@ def command(
     try:
         from agentgym_rl.cli.multirun import run_all
         from agentgym_rl.cli.report import report
-        from agentgym_rl.engine.recipes import experiments, load, to_yaml
-        from agentgym_rl.engine.run_folder import Interrupted
-        from agentgym_rl.engine.train import train
+        from agentgym_rl.engine.recipe.compose import experiments, load, to_yaml
+        from agentgym_rl.engine.run.folder import Interrupted
+        from agentgym_rl.engine.run.train import train
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"training needs the package {error.name!r}; install it with: pip install 'agentgym-rl[cpu]' (or [gpu])"

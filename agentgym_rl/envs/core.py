@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, format_react, parse_react
-from agentgym_rl.envs.alfworld_ids import index_of
+from agentgym_rl.envs.item_ids import index_of
 from agentgym_rl.envs.tools import Tool
 
 Style = Literal["agentgym", "compact"]

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from agentgym_rl.data.conversation import Scripted
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.data.panels import Panel
-from agentgym_rl.data.play import play
-from agentgym_rl.data.policies import OraclePolicy, RandomPolicy
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.eval.score import Score, score
+from agentgym_rl.rollout.conversation import Scripted
+from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.policies import OraclePolicy, RandomPolicy
+from agentgym_rl.rollout.settings import RolloutSettings
 
 
 async def reference(

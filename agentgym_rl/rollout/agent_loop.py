@@ -9,14 +9,14 @@ from uuid import uuid4
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.data.play import play
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.hosts import Host
-from agentgym_rl.rollout import hosts
+from agentgym_rl.envs.hosts import ray as hosts
 from agentgym_rl.rollout.builder import remembering
 from agentgym_rl.rollout.client import EpisodeClient
 from agentgym_rl.rollout.folding import Sample
+from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
 NAME = "agentgym"

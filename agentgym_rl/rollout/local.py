@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.data.play import play
-from agentgym_rl.data.players import Player, Usage
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import Task, TextEnv
+from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.players import Player, Usage
+from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import TokenConversation
 
 

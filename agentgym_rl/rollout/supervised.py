@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym_rl.data.agenttraj import Trajectory
-from agentgym_rl.data.conversation import ContextTooSmall
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
+from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.folding import Exchange, Sample, plain_notes
+from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
 

@@ -10,11 +10,11 @@ from math import nan
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from agentgym_rl.data.conversation import ContextTooSmall, Reply, repeats
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
+from agentgym_rl.rollout.conversation import ContextTooSmall, Reply, repeats
 from agentgym_rl.rollout.folding import ASK, Exchange, Sample, folded
+from agentgym_rl.rollout.settings import RolloutSettings
 
 T = TypeVar("T")
 

@@ -22,8 +22,8 @@ LAST = [4, 4, 2]
 @cache
 def settings_of(algorithm: str, overrides: tuple[str, ...]) -> Any:
     """verl's ``algorithm`` block of a run."""
-    from agentgym_rl.engine import recipes
-    from agentgym_rl.engine.verl_config import verl_config
+    from agentgym_rl.engine.recipe import compose as recipes
+    from agentgym_rl.engine.verl.mapping import verl_config
 
     config = recipes.load(["name=x", f"algorithm={algorithm}", *overrides])
     return verl_config(config, "m", Path("run")).algorithm

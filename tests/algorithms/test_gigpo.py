@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.algorithms.gigpo import anchors, answered, returns, step_advantages
-from agentgym_rl.data.conversation import Scripted
 from agentgym_rl.data.episode import Ending, Episode, Turn
-from agentgym_rl.data.play import play
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task
+from agentgym_rl.rollout.conversation import Scripted
+from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.settings import RolloutSettings
 
 
 def episode(observations, rewards):

@@ -18,11 +18,11 @@ from agentgym_rl.algorithms.search import (
     search,
     unsolved,
 )
-from agentgym_rl.data.conversation import Scripted
 from agentgym_rl.data.episode import Ending
-from agentgym_rl.data.play import play
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import EnvUnavailable, Observation, Step, Task
+from agentgym_rl.rollout.conversation import Scripted
+from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import Example
 
 DOORS = ("red", "green", "blue")

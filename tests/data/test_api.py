@@ -7,10 +7,10 @@ import pytest
 from chat_server import ChatServer
 
 from agentgym_rl.data import agenttraj
-from agentgym_rl.data.api import ChatModel, ModelRefused, api
-from agentgym_rl.data.collect import collect
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.rollout.api import ChatModel, ModelRefused, api
+from agentgym_rl.rollout.collect import collect
+from agentgym_rl.rollout.settings import RolloutSettings
 
 pytestmark = pytest.mark.usefixtures("toys")
 

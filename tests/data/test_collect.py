@@ -7,9 +7,9 @@ import pytest
 import toy
 
 from agentgym_rl.data import agenttraj
-from agentgym_rl.data.collect import collect
 from agentgym_rl.envs.actions import Action, parse_react
 from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.rollout.collect import collect
 
 LISTED = [Action(f"say {number}", f"My next action is: say {number}.") for number in (1, 2, 3)]
 

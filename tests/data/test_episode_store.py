@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
 from agentgym_rl.data import convert, episode_schema, episode_store
-from agentgym_rl.data.collect import collect
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.data.episode_store import EpisodeStore, read, write
+from agentgym_rl.rollout.collect import collect
 
 texts = st.text(st.characters(), max_size=20)
 turns = st.builds(

@@ -142,8 +142,8 @@ def test_verl_learns_just_what_is_flagged(tmp_path, monkeypatch):
     from omegaconf import OmegaConf
     from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
-    from agentgym_rl.engine import tiny
-    from agentgym_rl.engine.config import ModelConfig
+    from agentgym_rl.engine.recipe.config import ModelConfig
+    from agentgym_rl.engine.run import tiny
 
     path = tmp_path / "new" / "a.parquet"
     FORMATS["verl"](path, [Record(agenttraj.decode(conversation("first reply", "second")))])

@@ -9,10 +9,7 @@ import toy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.data.conversation import ContextTooSmall, Reply, Scripted, StopPlaying, repeats
 from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.data.play import attempt, play
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.actions import Action, parse_react
 from agentgym_rl.envs.core import (
     ACKNOWLEDGEMENT,
@@ -23,6 +20,9 @@ from agentgym_rl.envs.core import (
     Task,
     TaskNotFound,
 )
+from agentgym_rl.rollout.conversation import ContextTooSmall, Reply, Scripted, StopPlaying, repeats
+from agentgym_rl.rollout.loop import attempt, play
+from agentgym_rl.rollout.settings import RolloutSettings
 
 TASK = Task("counter", 2)  # counts to 3
 SOLUTION = ("Action: say 1", "Action: say 2", "Action: say 3")

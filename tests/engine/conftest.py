@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("verl")
 
-from agentgym_rl.engine import recipes
+from agentgym_rl.engine.recipe import compose as recipes
 
 EXPERIMENT = """# @package _global_
 defaults:

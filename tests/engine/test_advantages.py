@@ -15,7 +15,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from agentgym_rl.data.episode import Ending, Episode, Turn
-from agentgym_rl.engine.advantages import (
+from agentgym_rl.engine.verl.advantages import (
     Credit,
     Rows,
     add_steps,
@@ -26,8 +26,8 @@ from agentgym_rl.engine.advantages import (
     value_places,
     without_lone,
 )
-from agentgym_rl.engine.buffer import NothingToLearn
-from agentgym_rl.engine.modes import SyncTrainer
+from agentgym_rl.engine.verl.buffer import NothingToLearn
+from agentgym_rl.engine.verl.modes import SyncTrainer
 
 
 def jagged(rows, kind=torch.float32):

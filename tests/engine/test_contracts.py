@@ -23,14 +23,15 @@ import torch
 import transfer_queue as tq
 from omegaconf import OmegaConf
 
-from agentgym_rl.engine import recipes, verl_config
-from agentgym_rl.engine.buffer import AsyncEpisodeBuffer, EpisodeBuffer
-from agentgym_rl.engine.credit import CreditTrainer
-from agentgym_rl.engine.modes import TRAINERS, SeparateTrainer
 from agentgym_rl.engine.platform import corrections, vllm_cpu
 from agentgym_rl.engine.platform.gloo_weights import GlooWeights
-from agentgym_rl.engine.trainer import AgentTrainer
-from agentgym_rl.engine.worker import AgentWorker
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.verl import mapping as verl_config
+from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer, EpisodeBuffer
+from agentgym_rl.engine.verl.credit import CreditTrainer
+from agentgym_rl.engine.verl.modes import TRAINERS, SeparateTrainer
+from agentgym_rl.engine.verl.trainer import AgentTrainer
+from agentgym_rl.engine.verl.worker import AgentWorker
 
 SIGNATURES = """
 verl.plugin.platform.get_platform
@@ -298,7 +299,7 @@ def test_agent_loop_workers_can_be_told_of_their_servers_later():
     from verl.trainer.ppo.v1 import AgentLoopManagerTQ
     from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
-    from agentgym_rl.engine.agent_loops import EarlyManager, EarlyWorker
+    from agentgym_rl.engine.verl.agent_loops import EarlyManager, EarlyWorker
 
     worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
     assert issubclass(EarlyWorker, worker) and issubclass(EarlyManager, AgentLoopManagerTQ)
@@ -316,7 +317,7 @@ def test_one_agent_loop_for_all_episodes_does_what_verls_workers_do():
     from verl.experimental.agent_loop.agent_loop import get_trajectory_info
     from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
-    from agentgym_rl.engine.agent_loops import EarlyWorker
+    from agentgym_rl.engine.verl.agent_loops import EarlyWorker
     from agentgym_rl.rollout.agent_loop import NAME
 
     theirs = AgentLoopWorkerTQ.__ray_metadata__.modified_class._run_agent_loop
@@ -430,7 +431,7 @@ def test_failed_episodes_leave_the_batch_and_are_counted(monkeypatch):
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
     from agentgym_rl.data.episode import Ending, Episode
-    from agentgym_rl.engine.buffer import NothingToLearn
+    from agentgym_rl.engine.verl.buffer import NothingToLearn
 
     def episode(ending):
         return Episode(env="counter", item_id="counter_1", ending=ending, reward=0.0, success=False, horizon=5)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agentgym_rl.data import episode_store
-from agentgym_rl.engine.run_folder import RunFolder
+from agentgym_rl.engine.run.folder import RunFolder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 

@@ -16,10 +16,10 @@ from torch.distributed.tensor import DTensor, Replicate, Shard  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig  # noqa: E402
 
-from agentgym_rl.engine import export as exports  # noqa: E402
-from agentgym_rl.engine import tiny  # noqa: E402
-from agentgym_rl.engine.config import ModelConfig  # noqa: E402
-from agentgym_rl.engine.export import cached, export, find, merged  # noqa: E402
+from agentgym_rl.engine.recipe.config import ModelConfig  # noqa: E402
+from agentgym_rl.engine.run import export as exports  # noqa: E402
+from agentgym_rl.engine.run import tiny  # noqa: E402
+from agentgym_rl.engine.run.export import cached, export, find, merged  # noqa: E402
 from agentgym_rl.eval.evaluation import suite  # noqa: E402
 from agentgym_rl.eval.evaluation.evaluate import evaluate  # noqa: E402
 from agentgym_rl.eval.evaluation.plan import Plan  # noqa: E402

@@ -8,8 +8,8 @@ pytest.importorskip("wandb")
 import wandb
 
 from agentgym_rl.data.episode import Ending, Episode, Turn
-from agentgym_rl.engine import recipes
-from agentgym_rl.engine.metrics_log import MetricsLog, read, without_seed
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.run.metrics_log import MetricsLog, read, without_seed
 from agentgym_rl.eval.episode_rows import ROWS
 from agentgym_rl.eval.wandb_file import stored, table
 

@@ -9,11 +9,12 @@ pytest.importorskip("verl")
 
 from omegaconf import OmegaConf
 
-from agentgym_rl.engine import recipes, verl_config
-from agentgym_rl.engine.buffer import AsyncEpisodeBuffer
-from agentgym_rl.engine.modes import ColocateTrainer, SyncTrainer
-from agentgym_rl.engine.preflight import check_config
-from agentgym_rl.engine.recipes import RecipeError
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.compose import RecipeError
+from agentgym_rl.engine.recipe.preflight import check_config
+from agentgym_rl.engine.verl import mapping as verl_config
+from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer
+from agentgym_rl.engine.verl.modes import ColocateTrainer, SyncTrainer
 
 
 @cache

@@ -10,9 +10,9 @@ pytest.importorskip("verl")
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app, multirun
-from agentgym_rl.engine import recipes
-from agentgym_rl.engine.launch import LaunchFailed
-from agentgym_rl.engine.run_folder import Interrupted, RunFolder, State
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
+from agentgym_rl.engine.verl.launch import LaunchFailed
 
 
 class Runs:

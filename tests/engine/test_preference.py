@@ -11,8 +11,8 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.utils import prepare_micro_batches
 
 from agentgym_rl.data.episode import Ending, Episode, Turn
-from agentgym_rl.engine.modes import SyncTrainer
-from agentgym_rl.engine.preference import dpo_loss, episode_log_probs, pair_batch
+from agentgym_rl.engine.verl.modes import SyncTrainer
+from agentgym_rl.engine.verl.preference import dpo_loss, episode_log_probs, pair_batch
 from agentgym_rl.rollout.supervised import Example
 
 GOOD, BAD = Example([1, 2, 3, 4], [0.0, 1.0, 0.0, 1.0]), Example([1, 5, 6], [0.0, 0.0, 1.0])
@@ -155,7 +155,7 @@ class Workers:
 
 @pytest.fixture
 def trainer(monkeypatch):
-    monkeypatch.setattr("agentgym_rl.engine.trainer.omega_conf_to_dataclass", lambda config: config)
+    monkeypatch.setattr("agentgym_rl.engine.verl.trainer.omega_conf_to_dataclass", lambda config: config)
     one = object.__new__(SyncTrainer)
     one.config = SimpleNamespace(
         trainer=SimpleNamespace(nnodes=1, n_gpus_per_node=2),

@@ -4,8 +4,9 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
-from agentgym_rl.engine import preflight, recipes, tasks
-from agentgym_rl.engine.train import train
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe import preflight, tasks
+from agentgym_rl.engine.run.train import train
 
 pytestmark = pytest.mark.usefixtures("toy_recipes")
 
@@ -95,7 +96,7 @@ def test_a_mended_mistake_leaves_no_trace(toy_recipes, monkeypatch):
     def stop(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("agentgym_rl.engine.cluster.cluster", stop)
+    monkeypatch.setattr("agentgym_rl.engine.verl.cluster.cluster", stop)
     with pytest.raises(ZeroDivisionError):
         train(recipes.load(["experiment=counter", "model.prompt_tokens=300"]), Console(quiet=True))
     assert not (toy_recipes / "summary.json").exists()

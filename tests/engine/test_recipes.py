@@ -9,10 +9,12 @@ pytest.importorskip("verl")
 from omegaconf import OmegaConf
 
 from agentgym_rl.algorithms import ALGORITHMS
-from agentgym_rl.engine import preflight, recipes, tasks, tiny
-from agentgym_rl.engine.config import Config, ModelConfig
-from agentgym_rl.engine.recipes import RecipeError, experiments, load
-from agentgym_rl.engine.verl_config import defaults, verl_config
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe import preflight, tasks
+from agentgym_rl.engine.recipe.compose import RecipeError, experiments, load
+from agentgym_rl.engine.recipe.config import Config, ModelConfig
+from agentgym_rl.engine.run import tiny
+from agentgym_rl.engine.verl.mapping import defaults, verl_config
 
 EXPERIMENTS = experiments()
 LARGE = sorted(name for name in EXPERIMENTS if load([f"experiment={name}"]).engine.device == "cuda")

@@ -11,12 +11,13 @@ from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
 from agentgym_rl.data.episode import Ending, Episode, Turn
-from agentgym_rl.engine import launch, recipes
-from agentgym_rl.engine.config import EngineConfig
-from agentgym_rl.engine.journal import Journal
-from agentgym_rl.engine.metrics_log import MetricsLog, read
-from agentgym_rl.engine.run_folder import RunFolder, RunFolderError, State, versions
-from agentgym_rl.engine.train import train
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.config import EngineConfig
+from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State, versions
+from agentgym_rl.engine.run.journal import Journal
+from agentgym_rl.engine.run.metrics_log import MetricsLog, read
+from agentgym_rl.engine.run.train import train
+from agentgym_rl.engine.verl import launch
 from agentgym_rl.rollout.supervised import Example
 
 STATE = State(
@@ -177,7 +178,7 @@ def no_cluster(monkeypatch):
     def cluster(*_):
         raise Reached
 
-    monkeypatch.setattr("agentgym_rl.engine.cluster.cluster", cluster)
+    monkeypatch.setattr("agentgym_rl.engine.verl.cluster.cluster", cluster)
 
 
 @pytest.mark.usefixtures("no_cluster")

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentgym_rl.engine import cluster, launch
-from agentgym_rl.engine.recipes import load
-from agentgym_rl.engine.session import Session
-from agentgym_rl.engine.verl_config import verl_config
+from agentgym_rl.engine.recipe.compose import load
+from agentgym_rl.engine.run.session import Session
+from agentgym_rl.engine.verl import cluster, launch
+from agentgym_rl.engine.verl.mapping import verl_config
 
 
 class Engine:

@@ -16,14 +16,15 @@ from omegaconf import OmegaConf
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.data.files import write_text
-from agentgym_rl.engine import recipes, tasks
-from agentgym_rl.engine.cache import ClonedCache
-from agentgym_rl.engine.config import PanelConfig
-from agentgym_rl.engine.digest import digest
-from agentgym_rl.engine.metrics_log import MetricsLog, read
-from agentgym_rl.engine.run_folder import Interrupted, RunFolder
-from agentgym_rl.engine.stages import Stages
-from agentgym_rl.engine.work import Work
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe import tasks
+from agentgym_rl.engine.recipe.config import PanelConfig
+from agentgym_rl.engine.recipe.digest import digest
+from agentgym_rl.engine.run.cache import ClonedCache
+from agentgym_rl.engine.run.folder import Interrupted, RunFolder
+from agentgym_rl.engine.run.metrics_log import MetricsLog, read
+from agentgym_rl.engine.run.stages import Stages
+from agentgym_rl.engine.run.work import Work
 from agentgym_rl.rollout.supervised import Example
 
 PANEL = 4

@@ -8,7 +8,7 @@ from agentgym_rl.rollout.supervised import Example
 
 pytest.importorskip("verl")
 
-from agentgym_rl.engine.supervised import order, to_batch
+from agentgym_rl.engine.verl.supervised import order, to_batch
 
 
 @given(count=st.integers(1, 40), batch=st.integers(1, 12), seed=st.text(), updates=st.none() | st.integers(0, 15))

@@ -6,10 +6,10 @@ import pytest
 
 pytest.importorskip("verl")
 
-from agentgym_rl.engine import recipes
-from agentgym_rl.engine.recipes import RecipeError
-from agentgym_rl.engine.run_folder import RunFolder, RunFolderError, State
-from agentgym_rl.engine.sweep import by_engine, expand, group_name, jobs
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.compose import RecipeError
+from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State
+from agentgym_rl.engine.run.sweep import by_engine, expand, group_name, jobs
 
 
 def swept(*overrides):

@@ -20,8 +20,8 @@ from agentgym_rl.envs.alfworld.env import MAX_STEPS
 from agentgym_rl.envs.alfworld.game import TYPES, Game, Goal, Name, openable, treatment
 from agentgym_rl.envs.alfworld.plan import plan
 from agentgym_rl.envs.alfworld.tasks import game
-from agentgym_rl.envs.alfworld_ids import games, index_of
 from agentgym_rl.envs.core import MissingExtra, OracleUnavailable, Style, TaskNotFound
+from agentgym_rl.envs.item_ids import games, index_of
 from agentgym_rl.envs.probe import GARBAGE
 
 FIRST = "look_at_obj_in_light-AlarmClock-None-DeskLamp-301_trial_T20190907_174127_043461"

@@ -63,8 +63,8 @@ def sleepy(toys: Path):
 def serving(worlds):
     """Our own server, in a thread; gives its address."""
     uvicorn = pytest.importorskip("uvicorn")
-    from agentgym_rl.envs.server import Settings, create_app
-    from agentgym_rl.envs.server.run import listen
+    from agentgym_rl.envs.protocol.server import Settings, create_app
+    from agentgym_rl.envs.protocol.server.run import listen
 
     listening = listen("127.0.0.1", 0)
     settings = Settings(worlds={world: {} for world in worlds})
@@ -139,7 +139,7 @@ def test_two_of_our_servers_share_many_episodes():
 @pytest.mark.e2e
 def test_ray_actors_play_the_same_and_are_replaced():
     ray = pytest.importorskip("ray")
-    from agentgym_rl.rollout.hosts import opener as any_opener
+    from agentgym_rl.envs.hosts.ray import opener as any_opener
 
     async def replaced(place):
         env, task = place.open("counter", {}), Task("counter", 2)
@@ -388,14 +388,14 @@ def test_ray_is_opened_elsewhere():
 
 def recipe(*overrides):
     pytest.importorskip("hydra")
-    from agentgym_rl.engine.recipes import load
+    from agentgym_rl.engine.recipe.compose import load
 
     return load(["experiment=smoke", "algorithm=bc", *overrides])
 
 
 def test_a_recipe_says_where_a_world_runs():
-    from agentgym_rl.engine.tasks import host_of
-    from agentgym_rl.engine.verl_config import _common
+    from agentgym_rl.engine.recipe.tasks import host_of
+    from agentgym_rl.engine.verl.mapping import _common
 
     config = recipe("worlds.textcraft.host.kind=remote", "worlds.textcraft.host.address=http://a:1")
     assert host_of(config, "textcraft") == Host(kind="remote", address="http://a:1")
@@ -405,7 +405,7 @@ def test_a_recipe_says_where_a_world_runs():
 
 
 def test_a_recipe_with_a_wrong_host_or_a_dead_server_is_refused():
-    from agentgym_rl.engine.preflight import check_hosts
+    from agentgym_rl.engine.recipe.preflight import check_hosts
 
     with pytest.raises(ValueError, match=r"^worlds\.textcraft\.host\.kind='clod' is unknown"):
         check_hosts(recipe("worlds.textcraft.host.kind=clod"))

@@ -15,9 +15,9 @@ from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
 from agentgym_rl.envs.hosts.settings import Host
 from agentgym_rl.envs.pool import Pool
-from agentgym_rl.envs.remote import Remote, transport
-from agentgym_rl.envs.remote.leases import reach
-from agentgym_rl.envs.wire import DIALECTS
+from agentgym_rl.envs.protocol.client import Remote, transport
+from agentgym_rl.envs.protocol.client.leases import reach
+from agentgym_rl.envs.protocol.wire import DIALECTS
 
 TASK = Task("textcraft", 3)
 

@@ -14,9 +14,9 @@ from starlette.testclient import TestClient
 from agentgym_rl.envs import available, make
 from agentgym_rl.envs.actions import parse_line
 from agentgym_rl.envs.core import EnvUnavailable, Task
-from agentgym_rl.envs.server import Settings, create_app
-from agentgym_rl.envs.server.sessions import Full, Sessions
-from agentgym_rl.envs.wire import MAX_SESSION, dialect
+from agentgym_rl.envs.protocol.server import Settings, create_app
+from agentgym_rl.envs.protocol.server.sessions import Full, Sessions
+from agentgym_rl.envs.protocol.wire import MAX_SESSION, dialect
 
 
 def loadable(name):
@@ -221,7 +221,7 @@ def family_b(toys, monkeypatch):
         def spec(self):
             return replace(super().spec, read=parse_line)
 
-    monkeypatch.setattr("agentgym_rl.envs.server.world.env_class", lambda name: Todo)
+    monkeypatch.setattr("agentgym_rl.envs.protocol.server.world.env_class", lambda name: Todo)
     with connect("todo") as client:
         yield client
 
@@ -323,7 +323,7 @@ class Slow(toy.Counter):
 
 @pytest.fixture
 def slow(monkeypatch):
-    monkeypatch.setattr("agentgym_rl.envs.server.world.env_class", lambda name: Slow)
+    monkeypatch.setattr("agentgym_rl.envs.protocol.server.world.env_class", lambda name: Slow)
     Slow.log, Slow.now = [], 0.0
     return create_app(Settings(worlds={"slow": {}}, session_ttl=100), clock=lambda: Slow.now)
 

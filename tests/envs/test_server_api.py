@@ -13,8 +13,8 @@ from schemathesis.checks import not_a_server_error
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app as cli
-from agentgym_rl.envs.server import Settings, create_app
-from agentgym_rl.envs.server.run import listen
+from agentgym_rl.envs.protocol.server import Settings, create_app
+from agentgym_rl.envs.protocol.server.run import listen
 
 APP = create_app(Settings(worlds={"textcraft": {}, "maze": {}, "todo": {}}, max_sessions=10_000))
 SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APP)
@@ -86,7 +86,7 @@ def test_a_port_in_use(toys):
 
 def test_options_reach_their_world_and_strangers_are_warned_of(toys, monkeypatch):
     given = []
-    monkeypatch.setattr("agentgym_rl.envs.server.serve", lambda settings, listening: given.append(settings))
+    monkeypatch.setattr("agentgym_rl.envs.protocol.server.serve", lambda settings, listening: given.append(settings))
     arguments = ["counter", "endless", "--port", "0", "--style", "compact", "-o", "counter.hurry=true"]
     result = CliRunner().invoke(cli, ["serve", *arguments])
     assert result.exit_code == 0 and "Warning" not in result.stderr

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentgym_rl.envs.actions import Action, parse_line
 from agentgym_rl.envs.core import EnvSpec, EnvTimeout, Observation, ProtocolError, Step
-from agentgym_rl.envs.wire import DIALECTS, MAX_SESSION, Dialect, State, dialect, error_in
+from agentgym_rl.envs.protocol.wire import DIALECTS, MAX_SESSION, Dialect, State, dialect, error_in
 
 BARE, TEXT, PAIR = "bare", "text", "pair"
 TOOL = (BARE, {"id": 0}, {"env_idx": 9, "id": 4}, TEXT, {"observation", "reward", "done"})

@@ -9,14 +9,14 @@ import pytest
 import toy
 
 from agentgym_rl.data import episode_store
-from agentgym_rl.data.api import ModelRefused, api
-from agentgym_rl.data.players import chance, oracle
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.eval.evaluation import result, suite
 from agentgym_rl.eval.evaluation.evaluate import EPISODES, PATIENCE, evaluate
 from agentgym_rl.eval.evaluation.metered import BudgetSpent, Metered
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.rules import Rules
+from agentgym_rl.rollout.api import ModelRefused, api
+from agentgym_rl.rollout.players import chance, oracle
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from agentgym_rl.data.panels import select
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.eval.reference import reference
+from agentgym_rl.rollout.settings import RolloutSettings
 
 pytestmark = pytest.mark.usefixtures("toys")
 

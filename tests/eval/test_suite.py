@@ -6,11 +6,11 @@ import pytest
 import yaml
 
 from agentgym_rl.data.panels import select
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import UnknownEnv
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
 from agentgym_rl.eval.evaluation.suite import read, run_of
+from agentgym_rl.rollout.settings import RolloutSettings
 
 pytestmark = pytest.mark.usefixtures("toys")
 

@@ -6,9 +6,9 @@ from functools import cache
 
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
-from agentgym_rl.data.players import oracle
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task, make
+from agentgym_rl.rollout.players import oracle
+from agentgym_rl.rollout.settings import RolloutSettings
 
 HOSTILE = (
     '<script>window.hacked = 1</script></script><img src=x onerror="window.hacked=1"> \' " & javascript:alert(1) '

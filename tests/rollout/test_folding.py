@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from test_tokens import TASK, Talking
 
 from agentgym_rl.data.agenttraj import Trajectory
-from agentgym_rl.data.conversation import ContextTooSmall
 from agentgym_rl.data.episode import Ending
-from agentgym_rl.data.play import play
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import Task
 from agentgym_rl.envs.formats import reader
+from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.folding import ASK, Exchange, folded, plain_notes
+from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import encode, encode_folded, of_sample
 from agentgym_rl.rollout.tokens import TokenConversation
 

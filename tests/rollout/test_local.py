@@ -6,9 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from agentgym_rl.data.settings import RolloutSettings  # noqa: E402
 from agentgym_rl.envs import Task, make  # noqa: E402
 from agentgym_rl.rollout.local import LocalModel, local  # noqa: E402
+from agentgym_rl.rollout.settings import RolloutSettings  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("toys")
 

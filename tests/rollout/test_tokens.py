@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.data.agenttraj import Trajectory
-from agentgym_rl.data.conversation import ContextTooSmall
 from agentgym_rl.data.episode import Ending
-from agentgym_rl.data.play import play
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs.core import Observation, Step, Task
+from agentgym_rl.rollout.conversation import ContextTooSmall
+from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import encode, end_of_turn, from_rollout
 from agentgym_rl.rollout.tokens import LONG, Forced, TokenConversation
 

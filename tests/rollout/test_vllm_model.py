@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("vllm")
 
-from agentgym_rl.data.settings import RolloutSettings
-from agentgym_rl.engine import tiny
-from agentgym_rl.engine.config import ModelConfig
+from agentgym_rl.engine.recipe.config import ModelConfig
+from agentgym_rl.engine.run import tiny
 from agentgym_rl.rollout.local import local, turn_seed
+from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.vllm_model import VllmModel
 
 
@@ -51,7 +51,7 @@ def test_turns_have_seeds_of_their_own():
 ENGINE = """
 import asyncio, json, sys
 from agentgym_rl.cli.policy import local_model
-from agentgym_rl.data.settings import RolloutSettings
+from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.eval.evaluation.rules import Rules
 from agentgym_rl.rollout.local import LocalModel
 from agentgym_rl.rollout.vllm_model import VllmModel

@@ -14,8 +14,8 @@ from agentgym_rl.compat.agentenv.controller.types import ActionFormat, Conversat
 from agentgym_rl.envs.actions import InvalidAction
 from agentgym_rl.envs.core import Task
 from agentgym_rl.envs.formats import opening, reader
-from agentgym_rl.envs.remote import Remote
-from agentgym_rl.envs.wire import dialect
+from agentgym_rl.envs.protocol.client import Remote
+from agentgym_rl.envs.protocol.wire import dialect
 
 T = TypeVar("T")
 

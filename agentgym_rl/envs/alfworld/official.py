@@ -12,8 +12,8 @@ from agentgym_rl.envs.alfworld.house import canonical
 from agentgym_rl.envs.alfworld.session import Turn
 from agentgym_rl.envs.alfworld.tasks import OFFICIAL
 from agentgym_rl.envs.alfworld.wording import with_actions
-from agentgym_rl.envs.alfworld_ids import games
 from agentgym_rl.envs.core import MissingExtra, OracleUnavailable, Style, TaskNotFound
+from agentgym_rl.envs.item_ids import games
 
 FOLDERS = {"train": "json_2.1.1/train", "test": "json_2.1.1/valid_train"}
 """Where the games of each split are, as AgentGym's server has it."""

@@ -22,7 +22,7 @@ class Remotes(Opener):
 
     def open(self, name: str, options: Mapping[str, Any]) -> TextEnv:
         _needs_aiohttp()
-        from agentgym_rl.envs.remote import Remote
+        from agentgym_rl.envs.protocol.client import Remote
 
         host = self.host
         return Remote(
@@ -38,7 +38,7 @@ class Remotes(Opener):
     async def check(self, name: str) -> None:
         """Open a session on each server, and close it."""
         _needs_aiohttp()
-        from agentgym_rl.envs.remote.leases import reach
+        from agentgym_rl.envs.protocol.client.leases import reach
 
         await reach(name, self.host)
 
@@ -49,7 +49,7 @@ def _needs_aiohttp() -> None:
 
 
 def opener(host: Host) -> Opener:
-    """What opens sessions at a host. Hosts of kind ``ray`` are opened by :func:`agentgym_rl.rollout.hosts.opener`.
+    """What opens sessions at a host. Hosts of kind ``ray`` are opened by :func:`agentgym_rl.envs.hosts.ray.opener`.
 
     Raises:
         ValueError: the host is of another kind.
@@ -61,4 +61,4 @@ def opener(host: Host) -> Opener:
             return Processes(host)
         case "remote":
             return Remotes(host)
-    raise ValueError(f"host.kind={host.kind!r} needs Ray; open it with agentgym_rl.rollout.hosts.opener")
+    raise ValueError(f"host.kind={host.kind!r} needs Ray; open it with agentgym_rl.envs.hosts.ray.opener")

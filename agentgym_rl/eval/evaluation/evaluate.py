@@ -10,15 +10,15 @@ from typing import Any
 
 from agentgym_rl.data import episode_store, item_ids
 from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.data.partial import Partial
-from agentgym_rl.data.players import Player, Usage
-from agentgym_rl.data.settings import RolloutSettings
 from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.hosts import Local, Opener
 from agentgym_rl.eval.evaluation import result
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.result import Result
+from agentgym_rl.rollout.partial import Partial
+from agentgym_rl.rollout.players import Player, Usage
+from agentgym_rl.rollout.settings import RolloutSettings
 
 MakePlayer = Callable[[RolloutSettings], Player]
 """Who plays, by the rules of a world."""

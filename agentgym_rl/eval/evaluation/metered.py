@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
-from agentgym_rl.data.api import ChatModel
-from agentgym_rl.data.conversation import Reply
 from agentgym_rl.envs.core import Message
+from agentgym_rl.rollout.api import ChatModel
+from agentgym_rl.rollout.conversation import Reply
 
 
 class BudgetSpent(ValueError):

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from agentgym_rl.data.files import write_text
-from agentgym_rl.data.settings import RolloutSettings
+from agentgym_rl.rollout.settings import RolloutSettings
 
 FILE = "agentgym_rl.json"
 """Beside the weights of an exported model: the rules it was trained by."""

@@ -1,0 +1,100 @@
+"""Metrics of a run: ``metrics.jsonl`` always, Weights & Biases beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.files import append_jsonl, read_jsonl, write_jsonl
+from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.eval.episode_rows import COLUMNS, episode_rows
+
+
+class MetricsLog:
+    """One line a step; the same numbers go to W&B under the same names (docs/wandb.md lists them)."""
+
+    def __init__(self, folder: Path, config: Config, config_dict: dict[str, Any], last_step: int) -> None:
+        """
+        Args:
+            last_step: what was logged after this step, by a run that was killed later, is dropped.
+        """
+        self.path = folder / "metrics.jsonl"
+        rows = [row for row in read_jsonl(self.path, torn_end=True)] if self.path.is_file() else []
+        write_jsonl(self.path, [row for row in rows if row["step"] <= last_step])
+        self.file = self.path.open("a", encoding="utf-8")
+        self.wandb = self._start_wandb(folder, config, config_dict)
+
+    @staticmethod
+    def _start_wandb(folder: Path, config: Config, config_dict: dict[str, Any]) -> Any:
+        mode = config.logger.wandb
+        if mode == "disabled":
+            return None
+        if mode == "auto":
+            mode = "online" if os.environ.get("WANDB_API_KEY") else "offline"
+        import wandb
+
+        return wandb.init(
+            project=config.logger.project,
+            name=config.name,
+            group=config.logger.group or without_seed(config.name, config.seed),
+            job_type=config.algorithm.name,
+            tags=tags(config),
+            id=f"{config.name}-{config.seed}".replace("/", "-"),
+            resume="allow",
+            dir=folder,
+            mode=mode,  # type: ignore[arg-type]
+            config=config_dict,
+            settings=wandb.Settings(silent=True, console="off"),
+        )
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        """Write the metrics of a step."""
+        append_jsonl(self.file, {"step": step, **metrics})
+        if self.wandb is not None:
+            self.wandb.log(metrics, step=step)
+
+    def log_episodes(self, step: int, episodes: Sequence[Episode]) -> None:
+        """Show the episodes of an evaluation in W&B, a table ``val/<panel>/<env>/episodes`` each panel and world."""
+        if self.wandb is None:
+            return
+        import wandb
+
+        shown: dict[str, list[Episode]] = {}
+        for episode in episodes:
+            shown.setdefault(f"val/{episode.tags['panel']}/{episode.env}/episodes", []).append(episode)
+        tables = {
+            name: wandb.Table(columns=list(COLUMNS), data=[list(row) for row in episode_rows(own)])
+            for name, own in shown.items()
+        }
+        self.wandb.log(tables, step=step)
+
+    def close(self) -> None:
+        self.file.close()
+        if self.wandb is not None:
+            self.wandb.finish()
+
+
+def tags(config: Config) -> list[str]:
+    """W&B's tags of a run, ``kind:value`` each."""
+    return [
+        f"algorithm:{config.algorithm.name}",
+        *(f"world:{env}" for env in sorted(config.worlds)),
+        f"mixture:{config.mixture.type}",
+        f"curriculum:{config.curriculum.type}",
+        f"seed:{config.seed}",
+    ]
+
+
+def without_seed(name: str, seed: int) -> str:
+    """A run's name without its seed, which runs that differ in nothing else share."""
+    return re.sub(rf"[-_/.]?seed[-_=]?{seed}(?!\d)", "", name).strip("-_/.") or name
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The metrics of a run, one mapping a step."""
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]

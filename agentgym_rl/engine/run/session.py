@@ -1,0 +1,123 @@
+"""A running engine that one run after the other works on, as long as they can share it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from agentgym_rl.engine.recipe.config import EngineConfig
+from agentgym_rl.engine.run.environment import cores
+from agentgym_rl.engine.run.progress import Progress
+
+if TYPE_CHECKING:
+    from agentgym_rl.engine.verl.trainer import AgentTrainer
+
+ACTOR = "actor_rollout_ref.actor"
+READ_EVERY_STEP = (
+    "algorithm",
+    "data.seed",
+    "data.train_batch_size",
+    "data.train_files",
+    "data.val_files",
+    "actor_rollout_ref.ref.rollout_n",
+    "actor_rollout_ref.rollout.n",
+    "actor_rollout_ref.rollout.trace.experiment_name",
+    f"{ACTOR}.clip_ratio",
+    f"{ACTOR}.data_loader_seed",
+    f"{ACTOR}.entropy_coeff",
+    f"{ACTOR}.loss_agg_mode",
+    f"{ACTOR}.optim.lr",
+    f"{ACTOR}.ppo_epochs",
+    f"{ACTOR}.ppo_mini_batch_size",
+    f"{ACTOR}.rollout_n",
+    "critic.ppo_epochs",
+    "critic.ppo_mini_batch_size",
+    "critic.rollout_n",
+    "trainer.critic_warmup",
+    "trainer.default_local_dir",
+    "trainer.experiment_name",
+    "trainer.project_name",
+    "trainer.total_training_steps",
+    "trainer.v1.agentgym",
+)
+"""Keys of verl's configuration that the driver reads at every step, or sends to the workers with the loss."""
+
+
+class Session:
+    """Starts the engine for the first run, and again only for a run that needs another one."""
+
+    def __init__(self, *, several: bool) -> None:
+        """
+        Args:
+            several: further runs will follow, so that the weights as loaded have to be remembered.
+        """
+        self.several = several
+        self._running = ExitStack()
+        self._built: dict[str, Any] | None = None
+        self._trainer: AgentTrainer | None = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the engine down."""
+        self._trainer, self._built = None, None
+        self._running.close()
+
+    def trainer(self, settings: DictConfig, engine: EngineConfig, progress: Progress, *, base: bool) -> AgentTrainer:
+        """A trainer with these settings: the one that runs, if it could have been built from them.
+
+        Args:
+            base: the run goes back to the weights as loaded.
+
+        Raises:
+            LaunchFailed: a new engine did not come up.
+        """
+        from agentgym_rl.engine.verl.cluster import cluster
+
+        built = _built_from(settings)
+        if self._trainer is not None and built == self._built:
+            progress.say("the engine runs already")
+            self._trainer.configure(settings)
+            return self._trainer
+        if self._trainer is not None:
+            progress.say("this run needs another engine")
+            self.close()
+        with ThreadPoolExecutor(1, "import") as pool:  # verl's trainer takes seconds to import, Ray to start
+            launch = pool.submit(import_module, "agentgym_rl.engine.verl.launch")
+            self._running.enter_context(cluster(settings, engine))
+        self._trainer = launch.result().launch(settings, engine, progress.say)
+        if engine.device == "cpu":
+            share = max(1, cores() // engine.workers)
+            self._trainer.actor_rollout_wg.set_threads(share if engine.threads is None else engine.threads)
+        self._built = built
+        if base or self.several:
+            folder = self._running.enter_context(TemporaryDirectory(prefix="agentgym_rl_base_"))
+            self._trainer.remember_base(Path(folder))
+        return self._trainer
+
+
+def _built_from(settings: DictConfig) -> dict[str, Any]:
+    """What workers and servers are built from: everything that is not read anew at every step."""
+    built: dict[str, Any] = OmegaConf.to_container(settings, resolve=True)  # type: ignore[assignment]
+    for key in READ_EVERY_STEP:
+        *path, leaf = key.split(".")
+        node = built
+        for part in path:
+            node = node[part]
+        node.pop(leaf, None)
+    if not settings.critic.enable:
+        built["critic"] = None
+    return built

@@ -1,0 +1,120 @@
+"""A language model small enough for a CPU: tokenizer and random weights, built from a run's worlds and seed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from agentgym_rl.engine.recipe.config import Config, ModelConfig
+from agentgym_rl.engine.recipe.digest import digest
+from agentgym_rl.engine.recipe.tasks import draw, open_world, training_pool
+from agentgym_rl.envs.actions import ActionFormat
+from agentgym_rl.envs.core import OracleUnavailable
+from agentgym_rl.rollout.conversation import Scripted
+from agentgym_rl.rollout.loop import attempt
+from agentgym_rl.rollout.policies import OraclePolicy
+from agentgym_rl.rollout.settings import RolloutSettings
+
+IM_START, IM_END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""ChatML, the format that verl's Continuous Token builder for Qwen extends turn by turn."""
+
+FIRST_OBSERVATIONS, CONVERSATIONS = 400, 100
+"""How much of each world's text the tokenizer is trained on."""
+
+
+async def corpus(config: Config) -> list[str]:
+    """Texts of the run's worlds: first observations of training tasks, and whole conversations of the oracle."""
+    texts: list[str] = []
+    settings = RolloutSettings(action_format=ActionFormat(config.rollout.action_format))
+    for name, world_config in config.worlds.items():
+        world = open_world(config, name)
+        tasks = draw(training_pool(world, world_config), name, FIRST_OBSERVATIONS, seed=0)
+        for number, task in enumerate(tasks):
+            texts.append((await world.reset(task)).text)
+            if number % (FIRST_OBSERVATIONS // CONVERSATIONS) == 0:
+                with suppress(OracleUnavailable):
+                    commands = world.oracle(task)
+                    oracle = Scripted(OraclePolicy(commands, world, settings.action_format))
+                    horizon = min(len(commands), world.spec.max_turns)
+                    episode = await attempt(world, task, oracle, settings, horizon)
+                    texts += [message["content"] for message in episode.messages]
+                    texts.append(episode.turns[-1].observation)
+        await world.close()
+    return texts
+
+
+def home(config: Config, run: Path) -> Path:
+    """Where the tiny model of a run is: in its own folder, or in the cache it shares with others."""
+    if config.run.cache is None:
+        return run / "model"
+    return Path(config.run.cache).resolve() / f"model-{digest(config, cloned=False)}"
+
+
+def build(folder: Path, model: ModelConfig, texts: Iterator[str] | list[str], seed: int) -> Path:
+    """Write tokenizer, configuration and random weights as a Hugging Face folder; a finished folder is kept.
+
+    The same recipe, texts and seed give the same files.
+    """
+    import torch
+    from tokenizers import models, pre_tokenizers, trainers
+    from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
+
+    if folder.is_dir():
+        return folder
+    core = Qwen2Tokenizer().backend_tokenizer  # splits text as it will when loaded by the model's type
+    core.model = models.BPE()
+    core.train_from_iterator(
+        [*texts, "system\nuser\nassistant\n" * 100],
+        trainers.BpeTrainer(
+            vocab_size=model.vocabulary,
+            special_tokens=[PAD, IM_START, IM_END],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core, eos_token=IM_END, pad_token=PAD, additional_special_tokens=[IM_START, IM_END, PAD]
+    )
+    tokenizer.chat_template = CHAT_TEMPLATE
+    context = model.prompt_tokens + model.response_tokens
+    architecture = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=model.width,
+        num_hidden_layers=model.layers,
+        num_attention_heads=model.heads,
+        num_key_value_heads=model.kv_heads,
+        intermediate_size=model.mlp,
+        max_position_embeddings=context,
+        rope_theta=10000.0,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = Qwen2ForCausalLM(architecture)
+    network.generation_config = GenerationConfig(
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
+    )
+    unfinished = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    tokenizer.save_pretrained(unfinished)
+    network.save_pretrained(unfinished)
+    recipe = {"seed": seed, **asdict(model), "parameters": sum(p.numel() for p in network.parameters())}
+    (unfinished / "recipe.json").write_text(json.dumps(recipe, indent=2) + "\n")
+    os.replace(unfinished, folder)
+    return folder

@@ -1,0 +1,184 @@
+"""One run, from configuration to summary."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from rich.console import Console
+
+from agentgym_rl.algorithms.mixture import Mixture
+from agentgym_rl.algorithms.scaling_inter import Curriculum
+from agentgym_rl.data.panels import Panel
+from agentgym_rl.engine.recipe import preflight, tasks
+from agentgym_rl.engine.recipe.compose import identity
+from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.run import experts
+from agentgym_rl.engine.run.environment import environment
+from agentgym_rl.engine.run.folder import RunFolder, State, versions
+from agentgym_rl.engine.run.progress import Progress
+from agentgym_rl.engine.run.session import Session
+from agentgym_rl.eval.reference import reference
+from agentgym_rl.rollout.settings import RolloutSettings
+
+
+def train(config: Config, console: Console, session: Session | None = None) -> Path:
+    """Run or resume a run; returns its folder.
+
+    Args:
+        session: an engine to share with other runs; without one the run starts and ends its own.
+
+    Raises:
+        RecipeError, RunFolderError, FileNotFoundError, EnvError, ContextTooSmall, ValueError: found before Ray starts.
+        LaunchFailed: the engine did not start.
+        Interrupted: stopped by Ctrl-C with everything saved.
+    """
+    preflight.check_config(config)
+    preflight.check_model(config)
+    preflight.check_hosts(config)
+    os.environ.update(environment(config.engine))
+    panels = tasks.panels(config)
+    mixture, curriculum = tasks.mixture(config), tasks.curriculum(config)
+    folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume)
+    state = folder.load_state()
+    if folder.finished:
+        console.print(
+            f"{config.run.dir} holds this run, finished; choose another name or run.dir to run it again", soft_wrap=True
+        )
+        return folder.path
+    with Progress(console) as progress, _engine_log(folder.path / "engine.log"):
+        progress.say(
+            f"run folder {config.run.dir}" + (f", resumed at step {state.global_step}" if folder.resumed else "")
+        )
+        files = experts.files(
+            config, folder.path, lambda name, done, total: progress.bar(f"experts: {name}", done, total)
+        )
+        model = _model(config, folder, progress)
+        with nullcontext(session) if session is not None else Session(several=False) as engine:
+            _run(config, folder, state, model, files, mixture, curriculum, panels, progress, engine)
+    return folder.path
+
+
+def _model(config: Config, folder: RunFolder, progress: Progress) -> str:
+    """Folder or id of the policy to start from."""
+    if config.model.path is not None:
+        return config.model.path
+    from agentgym_rl.engine.run import tiny
+
+    home = tiny.home(config, folder.path)
+    if not home.is_dir():
+        progress.say("building the tiny model")
+        texts = asyncio.run(tiny.corpus(config))
+        home.parent.mkdir(parents=True, exist_ok=True)
+        tiny.build(home, config.model, texts, config.seed)
+    return str(home)
+
+
+def _run(
+    config: Config,
+    folder: RunFolder,
+    state: State,
+    model: str,
+    files: dict[str, Path],
+    mixture: Mixture,
+    curriculum: Curriculum,
+    panels: dict[str, dict[str, Panel]],
+    progress: Progress,
+    session: Session,
+) -> None:
+    # verl takes seconds to import; what can be wrong with a recipe was found before
+    from verl.utils.config import validate_config
+    from verl.utils.tokenizer import hf_tokenizer
+
+    from agentgym_rl.engine.run.metrics_log import MetricsLog
+    from agentgym_rl.engine.verl.mapping import verl_config
+    from agentgym_rl.rollout.builder import continuous_token_builder
+    from agentgym_rl.rollout.supervised import with_observations
+
+    tokenizer = hf_tokenizer(model)
+    builder = continuous_token_builder(model, tokenizer)
+    preflight.check_context(config, builder)
+    examples = experts.examples(config, files, tokenizer, builder)
+    settings = verl_config(config, model, folder.path)
+    validate_config(settings, use_reference_policy=config.algorithm.kl_loss > 0, use_critic=settings.critic.enable)
+    OmegaConf.resolve(settings)
+    log = MetricsLog(folder.path, config, OmegaConf.to_container(OmegaConf.structured(config)), state.global_step)  # type: ignore[arg-type]
+    try:
+        with _stop_on_interrupt(progress) as stop:
+            base = config.algorithm.name == "agentevol" and config.algorithm.restart_from == "base"
+            trainer = session.trainer(settings, config.engine, progress, base=base)
+
+            from agentgym_rl.engine.run.cache import ClonedCache  # these import verl's trainer, as the session did
+            from agentgym_rl.engine.run.stages import Stages
+            from agentgym_rl.engine.run.work import Work
+
+            work = Work(
+                config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=mixture,
+                curriculum=curriculum, panels=panels,
+                experts=[with_observations(one, config.bc.observation_weight) for one in examples],
+                bar=progress.bar, say=progress.say, stop=stop.is_set,
+            )  # fmt: skip
+            cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), config)
+            Stages(work, cache).run()
+        summary = _summary(config, folder, state, panels)
+        folder.write_summary(summary)
+    finally:
+        log.close()
+
+
+def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, dict[str, Panel]]) -> dict[str, Any]:
+    rules = {key: getattr(config.rollout, key) for key in ("style", "action_format", "invalid_limit")}
+    settings = RolloutSettings.from_mapping(rules)
+    bounds: dict[str, Any] = {}
+    for policy in ("random", "oracle"):
+        for env, by_label in panels.items():
+            world = config.worlds[env]
+            for label, panel in by_label.items():
+                found = asyncio.run(reference(panel, policy, settings, world.max_turns, world.options))
+                bounds.setdefault(policy, {}).setdefault(label, {})[env] = found.to_dict()
+    return {
+        "name": config.name,
+        "algorithm": config.algorithm.name,
+        "stages": state.results,
+        "reference": bounds,
+        "wall_s": round(state.wall_s, 1),
+        "seed": config.seed,
+        "panels": {env: {label: panel.digest for label, panel in own.items()} for env, own in panels.items()},
+        "versions": versions(),
+    }
+
+
+@contextmanager
+def _engine_log(path: Path) -> Iterator[None]:
+    """What verl, vLLM and Ray say in this process goes to a file, or to the terminal with AGENTGYM_RL_DEBUG=1."""
+    if os.environ.get("AGENTGYM_RL_DEBUG"):
+        yield
+        return
+    with path.open("a", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
+        yield
+
+
+@contextmanager
+def _stop_on_interrupt(progress: Progress) -> Iterator[threading.Event]:
+    """The first Ctrl-C lets the present step finish and saves; the second stops at once."""
+    stop = threading.Event()
+
+    def handle(number: int, frame: Any) -> None:
+        if stop.is_set():
+            signal.signal(signal.SIGINT, previous)
+            raise KeyboardInterrupt
+        stop.set()
+        progress.say("stopping after this step and saving; Ctrl-C again stops at once")
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, previous)

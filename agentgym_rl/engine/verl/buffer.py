@@ -1,0 +1,89 @@
+"""verl's replay buffer, minding episodes: ``trainer.v1.sampler.custom_sampler``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import transfer_queue as tq
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
+
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.engine.verl.keys import extra_fields, session_of
+
+
+class NothingToLearn(RuntimeError):
+    """Every episode of a batch failed for reasons outside the agent."""
+
+
+class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
+    """Hands over episodes with their tokens; those that say nothing about the agent are left out of the batch.
+
+    So they never reach loss, group statistics or success rates. ``take_episodes`` yields all of them, for counting.
+    """
+
+    poll_s = 0.02
+    """Pause between looks at the TransferQueue, in seconds; verl's own is 2 s, most of a small model's step."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, poll_interval=self.poll_s, **kwargs)
+        self.progress: Callable[[int, int], None] | None = None
+        """Told of the prompts finished and of all prompts while a batch is waited for."""
+        self._episodes: dict[str, Episode] = {}
+        self._may_be_empty = False
+
+    @contextmanager
+    def exploring(self) -> Iterator[None]:
+        """Batches taken inside may have no episode that counts; ends with no progress to report to."""
+        self._may_be_empty = True
+        try:
+            yield
+        finally:
+            self._may_be_empty = False
+            self.progress = None
+
+    def take_episodes(self) -> dict[str, Episode]:
+        """Episodes of the batches sampled since the last call by session, failed ones included."""
+        episodes, self._episodes = self._episodes, {}
+        return episodes
+
+    def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
+        if self.progress is not None:
+            finished = len(self.finished_keys[partition_id]) + len(self.failure_keys[partition_id])
+            waiting = len(self.pending_keys[partition_id]) + len(self.running_keys[partition_id])
+            self.progress(finished, finished + waiting)
+        return float(super()._wait_for_next_poll(partition_id, last_debug_time))
+
+    def _materialize_batch(
+        self, partition_id: str, selected_prompt_uids: list[str], partition_snapshot: dict[str, dict[str, Any]]
+    ) -> KVBatchMeta:
+        batch = super()._materialize_batch(partition_id, selected_prompt_uids, partition_snapshot)
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=["extra_fields"])
+        episodes = {
+            session_of(key): Episode.from_dict(fields["episode"])
+            for key, fields in zip(batch.keys, extra_fields(data), strict=True)
+            if fields["episode"] is not None
+        }
+        self._episodes |= episodes
+        failed = [key for key in batch.keys if not episodes[session_of(key)].ending.counts]
+        if not failed:
+            return batch
+        if len(failed) == len(batch.keys) and partition_id != "val" and not self._may_be_empty:
+            last = list(episodes.values())[-1].error
+            raise NothingToLearn(f"all {len(failed)} episodes of this step failed outside the agent; the last: {last}")
+        tq.kv_clear(keys=failed, partition_id=partition_id)
+        kept = [(key, tag) for key, tag in zip(batch.keys, batch.tags, strict=True) if key not in set(failed)]
+        return KVBatchMeta(partition_id=partition_id, keys=[key for key, _ in kept], tags=[tag for _, tag in kept])
+
+
+class AsyncEpisodeBuffer(EpisodeBuffer, ReplayBufferAsync):  # type: ignore[misc]
+    """For playing while learning: verl's rules on groups that come late, for training batches."""
+
+    def _has_enough_samples(
+        self, global_steps: int, partition_id: str, batch_size: int, sampleable_keys: set[str]
+    ) -> bool:
+        if self._may_be_empty:
+            return len(sampleable_keys) >= batch_size
+        return bool(super()._has_enough_samples(global_steps, partition_id, batch_size, sampleable_keys))

@@ -1,0 +1,76 @@
+"""Bringing up workers, vLLM servers and agent loops, with an end to waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import transfer_queue as tq
+from omegaconf import DictConfig
+from verl.workers.rollout.replica import get_rollout_replica_class
+
+from agentgym_rl.engine.recipe.config import EngineConfig
+from agentgym_rl.engine.verl.agent_loops import EarlyManager
+from agentgym_rl.engine.verl.modes import TRAINERS
+from agentgym_rl.engine.verl.trainer import AgentTrainer
+
+
+class LaunchFailed(RuntimeError):
+    """The engine did not come up."""
+
+
+def launch(config: DictConfig, engine: EngineConfig, say: Callable[[str], None]) -> AgentTrainer:
+    """Start everything a run needs on a running Ray.
+
+    Raises:
+        LaunchFailed: a worker failed, or nothing was ready after ``engine.start_seconds``.
+    """
+    say(f"starting {engine.workers * engine.nodes} FSDP worker(s) and vLLM on {engine.device}")
+    outcome: dict[str, Any] = {}
+
+    def start() -> None:
+        try:
+            outcome["trainer"] = _start(config)
+        except BaseException as error:
+            outcome["error"] = error
+
+    thread = threading.Thread(target=start, name="launch", daemon=True)
+    thread.start()
+    thread.join(engine.start_seconds)
+    if thread.is_alive():
+        raise LaunchFailed(
+            f"the workers were not ready after {engine.start_seconds:g} s; Ray's logs say what they waited for, "
+            "and engine.start_seconds gives a slow machine more time"
+        )
+    if "error" in outcome:
+        raise LaunchFailed(f"the engine did not start: {_root(outcome['error'])}") from outcome["error"]
+    say("engine ready")
+    trainer: AgentTrainer = outcome["trainer"]
+    return trainer
+
+
+def _root(error: BaseException) -> str:
+    """The last line of a worker's error, which names its cause."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"
+
+
+def _start(config: DictConfig) -> AgentTrainer:
+    """Side by side: TransferQueue and agent loops, training workers, vLLM servers (see ``AgentWorker.init_model``)."""
+
+    def agent_loops() -> EarlyManager:
+        tq.init(config.transfer_queue)
+        get_rollout_replica_class(config.actor_rollout_ref.rollout.name)  # imports vLLM, which the servers' start needs
+        return EarlyManager.start(config)
+
+    with ThreadPoolExecutor(1, "agent_loops") as pool:
+        starting = pool.submit(agent_loops)
+        trainer = TRAINERS[config.trainer.v1.trainer_mode](config)
+        trainer.global_steps = 0
+        trainer.init()
+        manager = starting.result()
+    manager.connect(trainer.get_llm_client(), trainer.get_teacher_client(), trainer.get_reward_handles())
+    trainer.begin(manager)
+    return trainer

@@ -1,0 +1,229 @@
+"""From a run's configuration to verl's: the one place that knows verl's keys."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from agentgym_rl.algorithms import ALGORITHMS
+from agentgym_rl.engine.recipe.compose import RecipeError
+from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.tasks import rules
+
+PACKAGE = "agentgym_rl.engine"
+
+
+def defaults() -> DictConfig:
+    """verl's own ``ppo_trainer`` configuration."""
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(files("verl") / "trainer" / "config"), version_base=None):
+        return compose("ppo_trainer")
+
+
+def verl_config(config: Config, model_path: str, run_dir: Path) -> DictConfig:
+    """verl's configuration of a run.
+
+    Raises:
+        RecipeError: ``verl`` names a key that verl does not have, or a value of the wrong type.
+    """
+    result = defaults()
+    OmegaConf.set_struct(result, False)  # some of verl's keys are optional and absent from its defaults
+    for block in (_common(config, model_path, run_dir), _device(config), _mode(config)):
+        for key, value in block.items():
+            OmegaConf.update(result, key, value, merge=True)
+    OmegaConf.set_struct(result, True)
+    for key, value in _flat(config.verl).items():
+        try:
+            OmegaConf.update(result, key, value, merge=True)
+        except (OmegaConfBaseException, AttributeError) as error:
+            raise RecipeError(f"verl.{key}: {error}") from error
+    return result
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """Dotted keys of a nested mapping."""
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            leaves.update(_flat(value, f"{prefix}{key}."))
+        else:
+            leaves[prefix + key] = value
+    return leaves
+
+
+def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
+    algorithm, engine, model, rollout = config.algorithm, config.engine, config.model, config.rollout
+    kind = ALGORITHMS[algorithm.name]
+    actor, generation = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+    context = model.prompt_tokens + model.response_tokens
+    return {
+        # data
+        "data.custom_cls.path": f"pkg://{PACKAGE}.verl.dataset",
+        "data.custom_cls.name": "TaskDataset",
+        "data.train_files": [f"{name}:{world.split}:1" for name, world in config.worlds.items()],
+        "data.val_files": [f"{name}:{world.split}:1" for name, world in config.worlds.items()],
+        "data.train_batch_size": algorithm.tasks,
+        "data.max_prompt_length": model.prompt_tokens,
+        "data.max_response_length": model.response_tokens,
+        "data.dataloader_num_workers": 0,
+        "data.seed": config.seed,
+        "data.agentgym": rules(config),
+        "data.agentgym_worlds": {
+            name: {**world.options, "host": world.host} if world.host else world.options
+            for name, world in config.worlds.items()
+        },
+        # algorithm
+        "algorithm.adv_estimator": kind.estimator or "grpo",  # the supervised ones never reach it
+        "algorithm.gamma": algorithm.gamma,
+        "algorithm.lam": algorithm.lam,
+        "algorithm.norm_adv_by_std_in_grpo": algorithm.normalise_by_std,
+        "algorithm.use_kl_in_reward": False,
+        # policy
+        "actor_rollout_ref.model.path": model_path,
+        f"{actor}.strategy": "fsdp2",
+        f"{actor}.optim.lr": algorithm.lr,
+        f"{actor}.optim.weight_decay": 0.0,
+        f"{actor}.optim.clip_grad": 1.0,
+        f"{actor}.ppo_mini_batch_size": algorithm.minibatch,
+        f"{actor}.ppo_epochs": algorithm.epochs,
+        f"{actor}.use_dynamic_bsz": True,
+        f"{actor}.ppo_max_token_len_per_gpu": engine.micro_tokens,
+        f"{actor}.clip_ratio": algorithm.clip,
+        f"{actor}.loss_agg_mode": algorithm.loss_aggregation,
+        f"{actor}.entropy_coeff": algorithm.entropy,
+        f"{actor}.use_kl_loss": algorithm.kl_loss > 0,
+        f"{actor}.kl_loss_coef": algorithm.kl_loss,
+        f"{actor}.kl_loss_type": "low_var_kl",
+        f"{actor}.data_loader_seed": config.seed,
+        f"{actor}.fsdp_config.param_offload": engine.offload,
+        f"{actor}.fsdp_config.optimizer_offload": engine.offload,
+        f"{actor}.fsdp_config.seed": config.seed,
+        "actor_rollout_ref.ref.strategy": "fsdp2",
+        "actor_rollout_ref.ref.log_prob_use_dynamic_bsz": True,
+        "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": engine.micro_tokens,
+        # rollout
+        f"{generation}.name": "vllm",
+        f"{generation}.mode": "async",
+        f"{generation}.n": algorithm.samples,
+        f"{generation}.temperature": rollout.temperature,
+        f"{generation}.prompt_length": model.prompt_tokens,
+        f"{generation}.response_length": model.response_tokens,
+        f"{generation}.max_model_len": context,
+        f"{generation}.max_num_seqs": engine.max_sequences,
+        f"{generation}.max_num_batched_tokens": max(context, 8192),
+        f"{generation}.tensor_model_parallel_size": engine.tensor_parallel,
+        f"{generation}.gpu_memory_utilization": engine.memory_fraction,
+        f"{generation}.log_prob_use_dynamic_bsz": True,
+        f"{generation}.log_prob_max_token_len_per_gpu": engine.micro_tokens,
+        f"{generation}.calculate_log_probs": True,
+        f"{generation}.seed": config.seed,
+        f"{generation}.agent.default_agent_loop": "agentgym",
+        f"{generation}.agent.num_workers": rollout.workers,
+        f"{generation}.multi_turn.enable": True,
+        # critic
+        "critic.enable": kind.critic,
+        "critic.strategy": "fsdp2",
+        "critic.model.path": model_path,
+        "critic.optim.lr": algorithm.critic_lr,
+        "critic.optim.clip_grad": 1.0,
+        "critic.ppo_mini_batch_size": algorithm.minibatch,
+        "critic.use_dynamic_bsz": True,
+        "critic.ppo_max_token_len_per_gpu": engine.micro_tokens,
+        "critic.forward_max_token_len_per_gpu": engine.micro_tokens,
+        # trainer
+        "trainer.nnodes": engine.nodes,
+        "trainer.n_gpus_per_node": engine.workers,
+        "trainer.total_training_steps": max(1, algorithm.steps),
+        "trainer.total_epochs": 1,
+        "trainer.critic_warmup": algorithm.critic_warmup,
+        "trainer.default_local_dir": str(run_dir / "checkpoints"),
+        "trainer.resume_mode": "disable",  # our trainer restores its own state together with verl's
+        "trainer.val_before_train": False,
+        "trainer.project_name": config.logger.project,
+        "trainer.experiment_name": config.name,
+        "trainer.logger": [],
+        "trainer.v1.agentgym": {
+            "grouped": kind.grouped,
+            "step_weight": algorithm.step_weight if kind.step_level else 0.0,
+            "level": algorithm.level if kind.critic else "token",
+        },
+        "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.verl.buffer",
+        "reward.num_workers": 0,  # episodes bring their reward
+        "transfer_queue.enable": True,
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units": engine.nodes,
+    }
+
+
+def _device(config: Config) -> dict[str, Any]:
+    """What differs between a CPU and GPUs."""
+    if config.engine.device == "cuda":
+        return {"trainer.device": "cuda"}
+    model, actor, generation = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+    workers = config.engine.workers
+    own = config.engine.rollout_workers if config.engine.mode == "separate_async" else 0
+    return {
+        "trainer.device": "cpu",
+        "ray_kwargs.ray_init.num_gpus": workers + own,  # logical: one a worker
+        "ray_kwargs.ray_init.num_cpus": 8 + 4 * (workers + own),  # logical: actors that mostly wait
+        f"{model}.use_remove_padding": False,  # needs flash attention
+        f"{model}.override_config.attn_implementation": "sdpa",
+        f"{model}.enable_gradient_checkpointing": False,
+        f"{actor}.use_torch_compile": False,
+        f"{actor}.fsdp_config.use_torch_compile": False,
+        f"{actor}.fsdp_config.model_dtype": "float32",
+        f"{actor}.fsdp_config.mixed_precision": {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
+        "actor_rollout_ref.ref.use_torch_compile": False,
+        "actor_rollout_ref.ref.fsdp_config.model_dtype": "float32",
+        "critic.model.use_remove_padding": False,
+        "critic.model.override_config.attn_implementation": "sdpa",
+        "critic.model.enable_gradient_checkpointing": False,
+        "critic.fsdp.model_dtype": "float32",
+        "critic.fsdp.mixed_precision": {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
+        f"{generation}.dtype": "float32",
+        f"{generation}.enforce_eager": True,
+        f"{generation}.free_cache_engine": False,
+        f"{generation}.enable_sleep_mode": False,
+        f"{generation}.checkpoint_engine.update_weights_bucket_megabytes": 64,
+        f"{generation}.engine_kwargs.vllm.distributed_executor_backend": "uni"
+        if config.engine.tensor_parallel == 1
+        else "mp",
+    }
+
+
+def _mode(config: Config) -> dict[str, Any]:
+    """How playing and learning share time and machines."""
+    engine, algorithm, generation = config.engine, config.algorithm, "actor_rollout_ref.rollout"
+    settings: dict[str, Any] = {"trainer.v1.trainer_mode": engine.mode}
+    buffer = "trainer.v1.sampler.custom_sampler.name"
+    if engine.mode == "sync":
+        return settings | {buffer: "EpisodeBuffer"}
+    # a task of step s is due in s: verl counts its lateness from there, not from when it was begun
+    late = 1 if engine.stragglers == "wait" else engine.max_staleness - engine.ahead + 1
+    settings |= {
+        buffer: "AsyncEpisodeBuffer",
+        f"trainer.v1.{engine.mode}.num_warmup_batches": engine.ahead,
+        "trainer.v1.sampler.max_off_policy_threshold": late,
+        "trainer.v1.sampler.max_off_policy_strategy": "drop" if engine.stragglers == "cap" else "wait",
+    }
+    if algorithm.importance_cap:
+        settings |= {
+            "algorithm.rollout_correction.rollout_is": "token",
+            "algorithm.rollout_correction.rollout_is_threshold": algorithm.importance_cap,
+        }
+    if engine.mode == "separate_async":
+        settings |= {
+            "actor_rollout_ref.hybrid_engine": False,
+            "trainer.v1.separate_async.parameter_sync_step": max(1, algorithm.tasks // algorithm.minibatch),
+            f"{generation}.nnodes": engine.nodes,
+            f"{generation}.n_gpus_per_node": engine.rollout_workers,
+            f"{generation}.checkpoint_engine.backend": "gloo" if engine.device == "cpu" else "nccl",
+        }
+        if engine.device == "cpu":
+            settings[f"{generation}.checkpoint_engine.custom_backend_module"] = f"{PACKAGE}.platform.gloo_weights"
+    return settings

@@ -1,0 +1,66 @@
+"""How playing and learning share time and machines: verl's three trainers with our phases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ray
+from omegaconf import DictConfig
+from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
+from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+from agentgym_rl.engine.verl.trainer import AgentTrainer
+from agentgym_rl.rollout.client import EpisodeClient
+
+
+class SyncTrainer(AgentTrainer, PPOTrainerSync):  # type: ignore[misc]
+    """Plays a batch, learns from it, publishes the weights."""
+
+    def _setup(self) -> None:
+        """verl's, without its load balancer: nobody asks it, and its process would import vLLM in the first step."""
+        super()._setup()
+        ray.kill(self.llm_server_manager.global_load_balancer)
+
+    def get_llm_client(self) -> EpisodeClient:
+        manager = self.llm_server_manager
+        return EpisodeClient(self.config, dict(zip(manager.server_addresses, manager.server_handles, strict=True)))
+
+
+class ColocateTrainer(AgentTrainer, PPOTrainerColocateAsync):  # type: ignore[misc]
+    """The next batches are under way when one is full: they stop for the update and go on with the new weights."""
+
+    def __init__(self, config: DictConfig) -> None:
+        super().__init__(config)
+        self.ahead = int(config.trainer.v1.colocate_async.num_warmup_batches)
+
+    def publish(self) -> None:
+        super().publish()
+        self.checkpoint_manager.resume_generation_replicas()
+
+
+class SeparateTrainer(AgentTrainer, PPOTrainerSeparateAsync):  # type: ignore[misc]
+    """vLLM servers on machines of their own play while the workers learn; they stop only to take new weights."""
+
+    def __init__(self, config: DictConfig) -> None:
+        super().__init__(config)
+        self.ahead = int(config.trainer.v1.separate_async.num_warmup_batches)
+
+    @property
+    def _servers(self) -> Any:
+        return self.standalone_checkpoint_manager
+
+    def prepare_step(self) -> dict[str, Any]:
+        self.on_step_begin()
+        return super().prepare_step()
+
+    def _rest(self) -> None:
+        """The servers have memory of their own."""
+
+
+TRAINERS: dict[str, type[AgentTrainer]] = {
+    "sync": SyncTrainer,
+    "colocate_async": ColocateTrainer,
+    "separate_async": SeparateTrainer,
+}
+"""By ``engine.mode``."""

@@ -1,0 +1,152 @@
+"""Sessions on AgentGym servers: opened, and closed whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from agentgym_rl.envs.core import EnvError
+from agentgym_rl.envs.hosts.settings import Host
+from agentgym_rl.envs.pool import Member
+from agentgym_rl.envs.protocol.client.transport import Away, Missing, Refused, Servers
+from agentgym_rl.envs.protocol.wire import Dialect, dialect
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CLOSE_S = 5.0
+"""Most seconds for closing a session."""
+
+_background: set[asyncio.Task[Any]] = set()
+
+
+@dataclass(eq=False)
+class Lease:
+    """A session on a server."""
+
+    servers: Servers
+    dialect: Dialect
+    member: Member
+    base: str
+    """URL that the routes follow."""
+    session: int
+    lost: bool = False
+    """Nobody is at the address any more, so that nothing is left to close."""
+
+    @classmethod
+    async def open(cls, servers: Servers, dialect: Dialect, patience: float, avoid: Member | None = None) -> Lease:
+        """Open a session on the least loaded server that works. Cancelled meanwhile, it is closed again.
+
+        Raises:
+            EnvUnavailable: no server works.
+            ProtocolError: a server does not speak the protocol.
+        """
+
+        async def opened() -> Lease:
+            try:
+                member, (base, session) = await servers.pool.lease(
+                    lambda address: _create(servers, dialect, address), patience, avoid
+                )
+            except EnvError:
+                await servers.tidy()
+                raise
+            return cls(servers, dialect, member, base, session)
+
+        task = _keep(opened())
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_close_opened)
+            raise
+
+    async def ask(self, method: str, path: str, **request: Any) -> Any:
+        """What the server replies.
+
+        Raises:
+            EnvUnavailable, EnvTimeout, ProtocolError, TaskNotFound: see :meth:`Servers.ask`.
+        """
+        try:
+            return await self.servers.ask(self.base, method, path, **request)
+        except Away as error:
+            self.servers.pool.failed(self.member, error)
+            self.lost = True
+            raise
+        except Refused:
+            self.servers.spare.pop(self.member.name, None)  # a server that restarted knows none of them
+            raise
+
+    async def close(self, reusable: bool) -> None:
+        """Close the session; also when the caller is cancelled. A server that fails at it is no error.
+
+        Args:
+            reusable: where the server cannot close sessions, the next lease may have this one.
+        """
+        await asyncio.shield(_keep(self._close(reusable)))
+
+    async def _close(self, reusable: bool) -> None:
+        try:
+            if not self.lost:
+                named = {str(self.dialect.key): self.session}
+                await self.servers.ask(self.base, "POST", "/close", body=named, seconds=CLOSE_S)
+        except Missing:
+            if reusable:
+                self.servers.spare.setdefault(self.member.name, []).append(self.session)
+        except Refused:  # the server does not know the session any more
+            return
+        except EnvError as error:
+            log.warning("a session was left open: %s", error)
+        finally:
+            await self.servers.release(self.member)
+
+
+async def reach(world: str, host: Host) -> None:
+    """Open a session on each server of a host, and close it.
+
+    Raises:
+        EnvUnavailable, EnvTimeout, ProtocolError: a server cannot; the message names it.
+    """
+    of_host, speech = Servers(host), dialect(world)
+    for member in of_host.pool.members:
+        try:
+            base, session = await _create(of_host, speech, member.name)
+        except EnvError:
+            await of_host.tidy()
+            raise
+        member.leases += 1
+        await Lease(of_host, speech, member, base, session).close(reusable=False)
+
+
+async def _create(servers: Servers, dialect: Dialect, address: str) -> tuple[str, int]:
+    """URL and id of a session at an address. A world that is not at the address itself is looked for at its name."""
+    if servers.spare.get(address):
+        return servers.bases[address], servers.spare[address].pop()
+    bases = [servers.bases[address]] if address in servers.bases else [address, f"{address}/{dialect.world}"]
+    for base in bases:
+        try:
+            body = await servers.ask(base, "POST", "/create", body=dialect.create_body)
+        except Missing:
+            if base == bases[-1]:
+                servers.bases.pop(address, None)
+                raise
+            continue
+        session = dialect.new_session(body)
+        servers.bases[address] = base
+        return base, session
+    raise AssertionError("unreachable")
+
+
+def _close_opened(task: asyncio.Task[Lease]) -> None:
+    if not task.cancelled() and task.exception() is None:
+        _keep(task.result()._close(reusable=True))
+
+
+def _keep(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Work that goes on without the caller."""
+    task = asyncio.create_task(work)
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+    return task

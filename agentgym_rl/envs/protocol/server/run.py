@@ -1,0 +1,114 @@
+"""Running the application: one process, or several behind one port."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+from contextlib import suppress
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from agentgym_rl.envs.core import EnvError
+from agentgym_rl.envs.protocol.server.app import Place, create_app
+from agentgym_rl.envs.protocol.server.metrics import FOLDER
+from agentgym_rl.envs.protocol.server.settings import Settings
+
+GRACE = 5
+"""Seconds that open requests have when the server stops."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes a free one.
+
+    Raises:
+        ValueError: the address cannot be had.
+    """
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except OSError as error:
+        raise ValueError(f"cannot listen on {host} port {port}: {error}; choose another with --port") from error
+
+
+def serve(settings: Settings, listening: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM, then close all sessions.
+
+    Raises:
+        EnvError: a world cannot be loaded, or a worker ended by itself.
+        ValueError: an option of a world is wrong.
+    """
+    if settings.workers == 1:
+        with suppress(KeyboardInterrupt):
+            _server(create_app(settings)).run([listening])
+        return
+    create_app(settings)  # a fault in the settings shows here rather than in every worker
+    folder = Path(tempfile.mkdtemp(prefix="agentgym-rl-"))
+    spawn = multiprocessing.get_context("spawn")
+    os.environ[FOLDER] = str(folder)
+    crew: list[BaseProcess] = []
+    try:
+        for worker in range(settings.workers):
+            crew.append(spawn.Process(target=_work, args=(settings, Place(worker, folder), listening)))
+            crew[-1].start()
+        _watch(crew)
+    finally:
+        for process in crew:
+            process.terminate()
+        for process in crew:
+            process.join(2 * GRACE)
+            process.kill()
+        del os.environ[FOLDER]
+        shutil.rmtree(folder)
+
+
+def _watch(crew: list[BaseProcess]) -> None:
+    """Wait for a signal.
+
+    Raises:
+        EnvError: a worker ended.
+    """
+    previous = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        ready = wait([process.sentinel for process in crew])
+        worker = next(number for number, process in enumerate(crew) if process.sentinel in ready)
+        crew[worker].join()
+        raise EnvError(f"worker {worker} ended with status {crew[worker].exitcode}; its sessions are lost")
+    except KeyboardInterrupt:
+        return
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _work(settings: Settings, place: Place, listening: socket.socket) -> None:
+    """The life of a worker, which ends with its parent's at the latest."""
+    server = _server(create_app(settings, place))
+
+    def follow() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None, "a worker is started by serve()"
+        parent.join()
+        server.should_exit = True
+        shutil.rmtree(place.folder, ignore_errors=True)  # which its owner could not
+
+    threading.Thread(target=follow, daemon=True).start()
+    with suppress(KeyboardInterrupt):
+        server.run([listening])
+
+
+def _server(app: FastAPI) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(app, access_log=False, log_level="warning", lifespan="on", timeout_graceful_shutdown=GRACE)
+    )

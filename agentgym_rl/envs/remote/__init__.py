@@ -1,5 +1,0 @@
-"""Worlds behind HTTP, on servers that speak AgentGym's protocol. Needs the extra ``remote``."""
-
-from agentgym_rl.envs.remote.env import Remote
-
-__all__ = ["Remote"]
