@@ -50,8 +50,8 @@ from agentgym_rl.data.files import append_jsonl, read_jsonl
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.config import Config, WorldConfig
 from agentgym_rl.engine.run import tiny
-from agentgym_rl.engine.run.environment import environment
 from agentgym_rl.engine.run.progress import Progress
+from agentgym_rl.engine.verl.environment import environment
 from agentgym_rl.rollout.loop import play
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import TokenConversation

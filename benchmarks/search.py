@@ -121,7 +121,7 @@ def engine(run: Path) -> Iterator[tuple[Any, Players]]:
 
     from agentgym_rl.engine.recipe.config import Config
     from agentgym_rl.engine.run import tiny
-    from agentgym_rl.engine.run.environment import environment
+    from agentgym_rl.engine.verl.environment import environment
 
     schema = OmegaConf.structured(Config)
     config: Any = OmegaConf.to_object(OmegaConf.merge(schema, OmegaConf.load(run / "config.yaml")))

@@ -292,7 +292,7 @@ class Run(Protocol):
         """Execute an update; returns its losses and norms."""
 
     def weights(self) -> Weights:
-        """The weights saved last: when the stage began, or after a unit for which :meth:`Algorithm.ends_phase` holds."""
+        """The weights saved last: as the stage began, or after a unit for which :meth:`Algorithm.ends_phase` holds."""
 
     def restore(self, weights: Weights) -> None:
         """Bring back weights, with the optimizer state that was saved with them; the weights as loaded have none."""

@@ -92,7 +92,7 @@ def local_model(
         from agentgym_rl.engine.platform import vllm_cpu
         from agentgym_rl.engine.platform.detect import on_cpu
         from agentgym_rl.engine.recipe.config import EngineConfig
-        from agentgym_rl.engine.run.environment import environment
+        from agentgym_rl.engine.verl.environment import environment
         from agentgym_rl.rollout import vllm_model
         from agentgym_rl.rollout.local import LocalModel, local
     except ModuleNotFoundError as error:

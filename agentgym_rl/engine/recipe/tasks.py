@@ -22,6 +22,11 @@ def open_world(config: Config, name: str) -> TextEnv:
     return make(name, **{**config.worlds[name].options, "style": config.rollout.style})
 
 
+def replayable(config: Config) -> list[str]:
+    """Environments of the run in which a prefix of actions can be replayed."""
+    return [name for name in config.worlds if open_world(config, name).spec.replayable]
+
+
 def rules(config: Config) -> dict[str, Any]:
     """What the recipe says of :class:`RolloutSettings`."""
     shared = {field.name for field in fields(RolloutSettings)} & {field.name for field in fields(RolloutConfig)}

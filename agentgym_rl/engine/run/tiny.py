@@ -1,4 +1,4 @@
-"""A language model small enough for a CPU: tokenizer and random weights, built from a run's worlds and seed."""
+"""A language model small enough for a CPU: tokenizer and random weights, built from a run's environments and seed."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ CHAT_TEMPLATE = (
 """ChatML, the format that verl's Continuous Token builder for Qwen extends turn by turn."""
 
 FIRST_OBSERVATIONS, CONVERSATIONS = 400, 100
-"""How much of each world's text the tokenizer is trained on."""
+"""Texts of each environment that the tokenizer is trained on."""
 
 
 async def corpus(config: Config) -> list[str]:
-    """Texts of the run's worlds: first observations of training tasks, and whole conversations of the oracle."""
+    """Texts of the run's environments: first observations of training tasks, and conversations of the oracle."""
     texts: list[str] = []
     settings = RolloutSettings(action_format=ActionFormat(config.rollout.action_format))
     for name, world_config in config.worlds.items():

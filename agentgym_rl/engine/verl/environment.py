@@ -1,4 +1,4 @@
-"""Environment variables of every process of a run; set before verl, vLLM or TransferQueue are imported."""
+"""Environment variables of every process of a run, set before verl, vLLM or TransferQueue are imported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def cores() -> int:
 
 
 def environment(engine: EngineConfig) -> dict[str, str]:
-    """Environment variables of driver and workers; what the user has set stays."""
+    """Environment variables of driver and workers; values set by the user stay."""
     variables = {
         "RAY_DEDUP_LOGS": "1",
         "HYDRA_FULL_ERROR": "1",

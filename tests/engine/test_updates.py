@@ -1,8 +1,10 @@
-"""DPO's loss, its pairs in micro-batches, and what a step does with them."""
+"""The losses of updates, pairs in micro-batches, and a preference step."""
 
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("verl")
 
@@ -10,10 +12,61 @@ import torch
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.utils import prepare_micro_batches
 
-from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.algorithms.base import Preference
 from agentgym_rl.engine.verl.modes import SyncTrainer
-from agentgym_rl.engine.verl.preference import dpo_loss, episode_log_probs, pair_batch
+from agentgym_rl.engine.verl.updates import dpo_loss, episode_log_probs, order, pair_batch, policy_loss, to_batch
 from agentgym_rl.rollout.supervised import Example
+
+# supervised
+
+
+@given(count=st.integers(1, 40), batch=st.integers(1, 12), seed=st.text(), updates=st.none() | st.integers(0, 15))
+def test_order(count, batch, seed, updates):
+    indices = order(count, batch, seed, updates)
+    assert len(indices) % batch == 0
+    if updates is None:
+        assert count <= len(indices) < count + batch
+    else:
+        assert len(indices) == updates * batch
+    for start in range(0, len(indices), count):
+        one_pass = indices[start : start + count]
+        assert len(set(one_pass)) == len(one_pass)
+        assert len(one_pass) < count or sorted(one_pass) == list(range(count))
+    assert order(count, batch, seed, updates) == indices
+
+
+def test_order_differs_from_seed_to_seed_and_pass_to_pass():
+    assert order(20, 10, "a") != order(20, 10, "b")
+    two = order(20, 10, "a", updates=4)
+    assert two[:20] == order(20, 10, "a")
+    assert two[20:] != two[:20]
+
+
+def test_to_batch():
+    import torch
+    from verl.utils import tensordict_utils as tu
+
+    examples = [Example([7, 8, 9], [0.0, 1.0, 0.0]), Example([4, 5], [0.0, 0.5])]
+    data = to_batch(examples, batch=2)
+    assert data.batch_size == torch.Size([2])
+    for name, rows, kind in (
+        ("input_ids", [[7, 8, 9], [4, 5]], torch.int64),
+        ("position_ids", [[0, 1, 2], [0, 1]], torch.int64),
+        ("loss_mask", [[0.0, 1.0, 0.0], [0.0, 0.5]], torch.float32),
+    ):
+        assert data[name].is_nested and data[name].dtype == kind
+        assert [row.tolist() for row in data[name].unbind()] == rows
+    assert tu.get_non_tensor_data(data, "global_batch_size", None) == 2
+    assert tu.get_non_tensor_data(data, "mini_batch_size", None) == 2
+    assert tu.get_non_tensor_data(data, "dataloader_kwargs", None) == {"shuffle": False}
+
+
+def test_a_first_token_cannot_be_learnt():
+    with pytest.raises(AssertionError, match="first token"):
+        to_batch([Example([1, 2], [1.0, 1.0])], batch=1)
+
+
+# preference
 
 GOOD, BAD = Example([1, 2, 3, 4], [0.0, 1.0, 0.0, 1.0]), Example([1, 5, 6], [0.0, 0.0, 1.0])
 OTHER = Example([1, 7], [0.0, 1.0])
@@ -122,14 +175,6 @@ def test_a_pair_that_does_not_fit_is_refused():
 # a step of the trainer
 
 
-def episode(item_id, success, turns=1):
-    one = Turn(response="r", action="r", observation="", reward=0.0, invalid=False)
-    return Episode(
-        env="e", item_id=item_id, ending=Ending.TERMINATED, reward=float(success), success=success, horizon=9,
-        turns=[one] * turns,
-    )  # fmt: skip
-
-
 class Workers:
     """Two workers that learn nothing; every token's log-probability is minus its id."""
 
@@ -162,23 +207,21 @@ def trainer(monkeypatch):
         actor_rollout_ref=SimpleNamespace(actor=None),
     )
     one.actor_rollout_wg = Workers()
-    one._loss, one._awake, one.asleep = "policy", True, []
+    one._loss, one._synced, one.asleep = "policy", True, []
     one.checkpoint_manager = SimpleNamespace(
         sleep_replicas=lambda: one.asleep.append(len(one.actor_rollout_wg.log_probs))
     )
     return one
 
 
-SETTINGS = {"beta": 0.2, "pairs_per_task": 2, "batch": 4, "epochs": 2, "lr": 1e-3, "seed": "s"}
-
-
-def test_a_step(trainer):
-    played = [episode("a", True), episode("a", False), episode("a", False), episode("b", True), episode("b", False)]
+def test_a_preference_step(trainer):
     examples = [Example([9, place], [0.0, 1.0]) for place in range(5)]
-    metrics = trainer.prefer(played, examples, **SETTINGS)
+    pairs = [(examples[won], examples[lost]) for won, lost in ((0, 1), (0, 2), (3, 4))]
+    update = Preference(pairs=pairs, mini_batch=4, epochs=2, beta=0.2)
+    metrics, updates = trainer.preference_step(update, 1e-3, "s")
     workers = trainer.actor_rollout_wg
     assert trainer.asleep == [0], "vLLM gives its memory back before the workers compute"
-    assert (metrics["dpo/pairs"], metrics["dpo/updates"], metrics["dpo/loss"]) == (3.0, 2.0, 0.5)
+    assert (updates, metrics["dpo/updates"], metrics["dpo/loss"]) == (2, 2.0, 0.5)
     assert (workers.rates, workers.losses) == ([1e-3], [dpo_loss])
     assert len(workers.log_probs) == 1 and len(workers.updates) == 2
     wanted = {(0, 1), (0, 2), (3, 4)}
@@ -190,9 +233,38 @@ def test_a_step(trainer):
         assert (data["beta"], data["mini_batch_size"], data["force_group_size"]) == (0.2, 8, 2)
 
 
-def test_a_step_without_a_pair_changes_nothing(trainer):
-    played = [episode("a", True), episode("b", False)]
-    metrics = trainer.prefer(played, [GOOD, BAD], **SETTINGS)
-    assert metrics == {"dpo/pairs": 0.0, "dpo/updates": 0.0}
-    workers = trainer.actor_rollout_wg
-    assert not (workers.rates or workers.losses or workers.log_probs or workers.updates)
+# the policy loss
+
+
+def policy_data(**fields):
+    """Two rows of one prompt token; the second token of each response is an observation."""
+    masks = [[1, 0, 1], [1, 0]]
+    rows = {name: [[value] * len(mask) for mask in masks] for name, value in {"advantages": 1.0}.items()}
+    jagged = {
+        "response_mask": [torch.tensor(mask) for mask in masks],
+        "advantages": [torch.tensor(row) for row in rows["advantages"]],
+        "old_log_probs": [torch.full((len(mask),), -1.0) for mask in masks],
+        "prompts": [torch.tensor([5]), torch.tensor([5])],
+        "responses": [torch.tensor([6, 7, 8]), torch.tensor([6, 7])],
+        **{name: [torch.tensor(row) for row in value] for name, value in fields.items()},
+    }
+    nested_rows = {name: torch.nested.as_nested_tensor(value, layout=torch.jagged) for name, value in jagged.items()}
+    data = tu.get_tensordict(nested_rows)
+    tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=3, global_batch_size=2)
+    return data
+
+
+def test_observation_weights_add_a_supervised_loss_to_the_policy_loss():
+    from verl.workers.config import ActorConfig
+
+    config = ActorConfig(strategy="fsdp2", rollout_n=1, ppo_micro_batch_size_per_gpu=1)
+    # at each place the log-probability of the token after it: prompt, then the response
+    flat = torch.tensor([-1.0, -2.0, -1.0, 0.0, -1.0, -4.0, 0.0], requires_grad=True)
+    output = {"log_probs": torch.nested.nested_tensor_from_jagged(flat, torch.tensor([0, 4, 7]))}
+    plain, _ = policy_loss(config, output, policy_data())
+    weights = {"observation_weight": [[0.0, 0.5, 0.0], [0.0, 0.25]]}
+    loss, metrics = policy_loss(config, output, policy_data(**weights))
+    assert (loss - plain).item() == pytest.approx((0.5 * 2.0 + 0.25 * 4.0) / 3)
+    assert metrics["observation_loss"].aggregate() == pytest.approx(2 / 3)
+    (loss - plain).backward()
+    assert flat.grad.tolist() == pytest.approx([0, -0.5 / 3, 0, 0, 0, -0.25 / 3, 0])
