@@ -277,11 +277,14 @@ def metrics(folder: Path) -> list[dict[str, float]]:
     return [steps[step] for step in sorted(steps)]
 
 
-def weights(folder: Path, role: str = "actor") -> dict[str, torch.Tensor]:
-    """The weights that a run led to, by name."""
-    last = max((folder / "checkpoints").glob("global_step_*"), key=lambda path: int(path.name.rpartition("_")[2]))
-    found = torch.load(last / role / "model_world_size_1_rank_0.pt", map_location="cpu", weights_only=False)
-    return {name: value.to_local() if hasattr(value, "to_local") else value for name, value in found.items()}
+def weights(folder: Path, role: str) -> dict[int, dict[str, torch.Tensor]]:
+    """The weights that a run saved, by step and name; the role is ``actor`` or ``critic``."""
+    steps: dict[int, dict[str, torch.Tensor]] = {}
+    for file in (folder / "checkpoints").glob(f"global_step_*/{role}/model_world_size_1_rank_0.pt"):
+        found = torch.load(file, map_location="cpu", weights_only=False)
+        step = int(file.parent.parent.name.rpartition("_")[2])
+        steps[step] = {name: value.to_local() if hasattr(value, "to_local") else value for name, value in found.items()}
+    return dict(sorted(steps.items()))
 
 
 def initial_weights(cache: Path) -> dict[str, torch.Tensor]:

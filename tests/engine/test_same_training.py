@@ -2,8 +2,8 @@
 
 The real engine (Ray, FSDP2, TransferQueue) starts from the tiny model's random weights, which its recipe and seed give.
 Its episodes come from a recording instead of from vLLM, so nothing is sampled, and everything after the episodes is as
-in any run: buffer, balancing, log-probabilities, reference, values, advantages, losses, updates, checkpoints. Metrics and
-weights are compared with committed values. What the recording holds, and what is assumed about the engine, is said in
+in any run: buffer, balancing, log-probabilities, values, advantages, losses, updates, checkpoints. Metrics and weights
+are compared with committed values. What the recording holds, and what is assumed about the engine, is said in
 ``replay.py``.
 
 To renew the values after a change that is meant to change them, with a table of old and new ones::
@@ -12,8 +12,8 @@ To renew the values after a change that is meant to change them, with a table of
     python tests/engine/test_same_training.py --overwrite    # writes recorded/values.json
     python tests/engine/test_same_training.py --overwrite --only grpo,dpo
 
-``--record-batch`` samples new episodes for ``recorded/batch.json.gz``, which makes all values obsolete; only a change of
-the tokens or fields of an episode should need it.
+``--record-batch`` samples new episodes for ``recorded/batch.json.gz``, which makes all values obsolete; only a change
+of the tokens or fields of an episode should need it.
 """
 
 from __future__ import annotations
@@ -55,9 +55,12 @@ COMMON = ("env=maze", "worlds.maze.split={items}", "worlds.maze.panels.test.spli
 """The tasks of the recording are all there are, so that any draw of a step is all of them."""
 
 REPLAYED = (*COMMON, "worlds.maze.expert_file={demonstrations}", "worlds.maze.panels.test.role=validation",
-            "engine.threads=1", "engine.micro_tokens=2048",
+            "engine.threads=1", "run.save_every=1", "engine.micro_tokens=2048",
             "algorithm.steps=2", "algorithm.minibatch=4", "algorithm.epochs=2", "algorithm.lr=1e-3")  # fmt: skip
 """Two updates an epoch, two epochs a step, so that the policy leaves the one that is taken for the sampling one."""
+
+SEEDED_CRITIC = ("verl.critic.fsdp.full_determinism=true",)
+"""verl draws a critic's value head from an unseeded generator otherwise."""
 
 RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "grpo": ("plain", ("algorithm=grpo",)),
@@ -73,9 +76,9 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "agentevol": ("plain", ("algorithm=agentevol", "bc.epochs=1", "bc.batch=4", "bc.lr=1e-3", "run.control=true")),
     "agentevol_on": ("plain", ("algorithm=agentevol", "algorithm.restart_from=current", "algorithm.accumulate=true",
                                "algorithm.max_per_task=2", "algorithm.keep_best=true")),
-    "ppo_token": ("plain", ("algorithm=ppo", "algorithm.level=token",
+    "ppo_token": ("plain", ("algorithm=ppo", "algorithm.level=token", *SEEDED_CRITIC,
                             "algorithm.critic_lr=1e-3", "algorithm.gamma=0.99", "algorithm.lam=0.95")),
-    "ppo_turn": ("plain", ("algorithm=ppo", "algorithm.level=turn",
+    "ppo_turn": ("plain", ("algorithm=ppo", "algorithm.level=turn", *SEEDED_CRITIC,
                            "algorithm.critic_lr=1e-3", "algorithm.gamma=0.99", "algorithm.lam=0.95")),
 }  # fmt: skip
 """The batch of the recording and the recipe of each run. Those with a critic share a second engine."""
@@ -126,14 +129,19 @@ def differences(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> li
             other = after.get(RENAMED.get(metric, metric))
             if other is None or not math.isclose(value, other, rel_tol=RELATIVE, abs_tol=ABSOLUTE):
                 found.append(spoken(f"{name}, step {number}, {metric}", value, other))
-    for role, before in old["change"].items():
-        after = new["change"][role]
+    for place, before in old["change"].items():
+        after = new["change"].get(place)
+        if after is None:
+            found.append(f"{name}, weights of the {place}: none were saved")
+            continue
         for key in ("norm", "largest"):
             if not math.isclose(before[key], after[key], rel_tol=RELATIVE, abs_tol=ABSOLUTE):
-                found.append(spoken(f"{name}, change of the {role}'s weights, {key}", before[key], after[key]))
+                found.append(spoken(f"{name}, change of the weights of the {place}, {key}", before[key], after[key]))
         for number, (value, other) in enumerate(zip(before["directions"], after["directions"], strict=True), start=1):
             if abs(value - other) > DIRECTION:
-                found.append(spoken(f"{name}, change of the {role}'s weights, along direction {number}", value, other))
+                found.append(
+                    spoken(f"{name}, change of the weights of the {place}, along direction {number}", value, other)
+                )
     return found
 
 
@@ -155,6 +163,19 @@ def change(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
         "largest": float(moved.abs().max()),
         "directions": [round(float(moved @ wave) / norm, 9) for wave in waves],
     }
+
+
+def successive(initial: Mapping[str, Any], steps: Mapping[int, Any]) -> dict[int, tuple[Any, Any]]:
+    """What to compare the weights of each step with: those before.
+
+    The initial weights are the policy's. A critic has a value head, too, so its first checkpoint has none before it.
+    """
+    before, pairs = initial, {}
+    for step, after in steps.items():
+        if before.keys() >= after.keys() - {"lm_head.weight"}:
+            pairs[step] = (before, after)
+        before = after
+    return pairs
 
 
 def digest(weights: Mapping[str, Any]) -> str:
@@ -186,13 +207,17 @@ class Trained:
             for row in replay.metrics(self.folder / name)
         ]
         initial = replay.initial_weights(cache)
-        final = replay.weights(self.folder / name)
+        moved = {
+            f"{role}, step {step}": change(before, after)
+            for role in ("actor", "critic")
+            for step, (before, after) in successive(initial, replay.weights(self.folder / name, role)).items()
+        }
         model = {
             "digest": digest(initial),
             "parameters": sum(weight.numel() for weight in initial.values()),
             "norm": math.sqrt(sum(float(weight.double().square().sum()) for weight in initial.values())),
         }
-        return {"model": model, "steps": steps, "change": {"actor": change(initial, final)}}
+        return {"model": model, "steps": steps, "change": moved}
 
 
 @pytest.fixture(scope="module")
