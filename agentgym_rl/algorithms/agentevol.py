@@ -34,6 +34,7 @@ from agentgym_rl.algorithms.base import (
     Supervised,
     Weights,
     at_least,
+    operational,
 )
 from agentgym_rl.algorithms.bc import learning_rate
 from agentgym_rl.algorithms.search import Branch, SearchConfig, search
@@ -53,6 +54,16 @@ class RestartFrom(str, Enum):
 class AgentEvolConfig(OnlineConfig):
     """Keys of ``algorithm=agentevol``; ``steps`` are rounds."""
 
+    steps: int = operational(3)
+    """Rounds."""
+    tasks_per_step: int = 400
+    """Tasks that a round explores."""
+    samples_per_task: int = 2
+    """Episodes of a task in a round."""
+    lr: float = 1e-5
+    """Learning rate of a round's first pass; it falls linearly to a tenth."""
+    epochs: int = 4
+    """Passes of a round over demonstrations and successes."""
     mini_batch_trajectories: int = 16
     """Trajectories of an update."""
     restart_from: RestartFrom = RestartFrom.BASE
@@ -71,6 +82,10 @@ class AgentEvolConfig(OnlineConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "mini_batch_trajectories", "max_per_task")
+
+    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+        keys = [f"search.{key}" for key in ("exploration", "branches", "resamples")]
+        return {} if self.search.calls else dict.fromkeys(keys, "algorithm.search.calls=0 does not search")
 
 
 class AgentEvol(Algorithm[AgentEvolConfig]):
@@ -93,6 +108,7 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
             loaded_weights=config.restart_from is RestartFrom.BASE,
             validation="algorithm.keep_best" if config.keep_best else None,
             full_context="algorithm.search" if config.search.calls else None,
+            environments={"algorithm.success_threshold": config.success_threshold},
             equal_updates={"algorithm.mini_batch_trajectories": config.mini_batch_trajectories},
         )
 

@@ -11,7 +11,7 @@ Algorithms are found by the entry-point group ``agentgym_rl.algorithms``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -25,6 +25,15 @@ Metrics = dict[str, float]
 # configuration
 
 
+T = TypeVar("T")
+
+
+def operational(default: T) -> T:
+    """A field that does not change what is learned: a run resumes with another value of it."""
+    kept: T = field(default=default, metadata={"operational": True})
+    return kept
+
+
 @dataclass(kw_only=True)
 class AlgorithmConfig:
     """Keys of an algorithm under ``algorithm``. A subclass raises ValueError for a value that cannot work."""
@@ -32,12 +41,20 @@ class AlgorithmConfig:
     name: str = ""
     """Its word in a recipe: the name of its entry point."""
 
+    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+        """Keys that have no effect beside the others, and why; to set one is an error.
+
+        Args:
+            asynchronous: whether the weights that learn are not those that sampled.
+        """
+        return {}
+
 
 @dataclass(kw_only=True)
 class OnlineConfig(AlgorithmConfig):
     """Keys of every algorithm that learns from its own episodes."""
 
-    steps: int = 10
+    steps: int = operational(10)
     """Training steps; for an algorithm in rounds, rounds."""
     tasks_per_step: int = 32
     """Tasks of a step."""
@@ -132,6 +149,8 @@ class Needs:
     """Whether it goes back to the weights as loaded."""
     equal_updates: Mapping[str, int] = field(default_factory=dict)
     """Sizes of updates by key; each must divide by the number of workers."""
+    environments: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Names of environments by the key that has them; each must be one of the run."""
     rows_together: int = 1
     """Rows of the full context length that must fit into one micro-batch."""
 

@@ -26,9 +26,13 @@ from agentgym_rl.data.episode import Episode
 class DPOConfig(OnlineConfig):
     """Keys of ``algorithm=dpo``."""
 
+    tasks_per_step: int = 64
+    """Tasks of a step."""
+    lr: float = 5e-7
+    """Learning rate."""
     mini_batch_pairs: int = 16
     """Pairs of an update."""
-    pairs_per_task: int = 1
+    pairs_per_task: int = 2
     """Most pairs of a task and step."""
     beta: float = 0.1
     """How strongly the policy is tied to the reference."""

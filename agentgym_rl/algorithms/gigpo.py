@@ -18,7 +18,7 @@ formed as in :mod:`~agentgym_rl.algorithms.grpo`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agentgym_rl.algorithms.base import Metrics, Rollout, at_least, share
@@ -31,6 +31,10 @@ from agentgym_rl.data.episode import Episode
 class GiGPOConfig(GRPOConfig):
     """Keys of ``algorithm=gigpo``."""
 
+    tasks_per_step: int = 16
+    """Tasks of a step."""
+    mini_batch_tasks: int = 16
+    """Tasks of an update, each with all its episodes."""
     step_weight: float = 1.0
     """Weight of the step-level advantage."""
     gamma: float = 0.95
@@ -40,6 +44,10 @@ class GiGPOConfig(GRPOConfig):
         super().__post_init__()
         at_least(self, 0, "step_weight")
         share(self, "gamma")
+
+    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+        found = super().unused(asynchronous=asynchronous)
+        return found if self.step_weight else {**found, "gamma": "algorithm.step_weight=0 ignores single turns"}
 
 
 class GiGPO(PolicyGradient[GiGPOConfig]):

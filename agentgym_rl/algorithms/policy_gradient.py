@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, TypeVar
@@ -42,6 +42,9 @@ class PolicyGradientConfig(OnlineConfig):
         at_least(self, 1, "mini_batch_tasks")
         at_least(self, 0, "kl_loss", "importance_cap")
         above(self, 0, "clip")
+
+    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+        return {} if asynchronous else {"importance_cap": "engine.mode=sync learns with the weights that sampled"}
 
 
 Credit = Sequence[float | Sequence[float]]

@@ -38,6 +38,10 @@ class Level(str, Enum):
 class PPOConfig(PolicyGradientConfig):
     """Keys of ``algorithm=ppo``."""
 
+    tasks_per_step: int = 64
+    """Tasks of a step."""
+    samples_per_task: int = 1
+    """Episodes of a task."""
     level: Level = Level.TOKEN
     """A value and an advantage for each token, or for each turn."""
     gamma: float = 1.0

@@ -29,6 +29,10 @@ from agentgym_rl.algorithms.policy_gradient import PolicyGradient, PolicyGradien
 class ReinforcePPConfig(PolicyGradientConfig):
     """Keys of ``algorithm=reinforce_pp``."""
 
+    tasks_per_step: int = 64
+    """Tasks of a step."""
+    samples_per_task: int = 4
+    """Episodes of a task."""
     gamma: float = 1.0
     """Discount of a token."""
 

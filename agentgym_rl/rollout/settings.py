@@ -11,7 +11,7 @@ from agentgym_rl.envs.core import Style
 Context = Literal["full", "window", "summary"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class RolloutSettings:
     """Limits and wording of an episode; the same for training and evaluation unless a row says otherwise."""
 
