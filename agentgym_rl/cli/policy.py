@@ -91,7 +91,7 @@ def local_model(
     try:
         from agentgym_rl.engine.platform import vllm_cpu
         from agentgym_rl.engine.platform.detect import on_cpu
-        from agentgym_rl.engine.recipe.config import EngineConfig
+        from agentgym_rl.engine.recipe.config import Device, EngineConfig
         from agentgym_rl.engine.verl.environment import environment
         from agentgym_rl.rollout import vllm_model
         from agentgym_rl.rollout.local import LocalModel, local
@@ -107,7 +107,7 @@ def local_model(
     if backend == "transformers" or not vllm_model.installed():
         model = LocalModel(folder, temperature=temperature, seed=seed)
         return Policy(policy, make_player, model.usage, "transformers")
-    os.environ.update(environment(EngineConfig(device="cpu" if on_cpu() else "cuda")))
+    os.environ.update(environment(EngineConfig(device=Device.CPU if on_cpu() else Device.CUDA)))
     vllm_cpu.register()
     context = None
     if rules.prompt_tokens is not None and rules.response_tokens is not None:

@@ -113,7 +113,7 @@ def _value(hint: Any, value: Any, path: str) -> Any:
     if isinstance(value, DictConfig):
         if is_dataclass(OmegaConf.get_type(value)):
             return typed(value, path)
-        return {key: _value(None, value[key], f"{path}.{key}") for key in value}
+        return {str(key): _value(None, value[key], f"{path}.{key!s}") for key in value}
     if isinstance(value, ListConfig):
         return OmegaConf.to_container(value, resolve=True)
     known = _choices(hint)

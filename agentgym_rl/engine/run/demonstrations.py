@@ -42,7 +42,7 @@ def files(config: Config, folder: Path, progress: Callable[[str, int, int], None
                     paths[name],
                     n=world.experts,
                     seed=config.seed if world.pool is None else world.pool_seed,
-                    style=config.rollout.style,  # type: ignore[arg-type]
+                    style=config.rollout.style,
                     max_turns=world.max_turns,
                     difficulty=world.difficulty,
                     action_format=ActionFormat(config.rollout.action_format),

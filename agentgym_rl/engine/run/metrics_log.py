@@ -31,7 +31,7 @@ class MetricsLog:
 
     @staticmethod
     def _start_wandb(folder: Path, config: Config, config_dict: dict[str, Any]) -> Any:
-        mode = config.logger.wandb
+        mode: str = config.logger.wandb.value
         if mode == "disabled":
             return None
         if mode == "auto":

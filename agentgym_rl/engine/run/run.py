@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from agentgym_rl.algorithms.base import Metrics, Policy, Preference, Request, Rollout, Supervised, Update, Weights
+from agentgym_rl.algorithms.base import (
+    Metrics,
+    OnlineConfig,
+    Policy,
+    Preference,
+    Request,
+    Rollout,
+    Supervised,
+    Update,
+    Weights,
+)
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data import agenttraj
@@ -39,7 +49,7 @@ class EngineRun:
     folder: RunFolder
     state: State
     log: MetricsLog
-    mixture: Mixture
+    mixture: Mixture[Any]
     curriculum: Curriculum
     panels: Mapping[str, Mapping[str, Panel]]
     """By environment and label."""
@@ -220,6 +230,7 @@ class EngineRun:
     def _drawn(self, number: int, draw: int) -> list[Request]:
         """The tasks of a step of the stage; ``draw`` seeds which."""
         online = self.config.algorithm
+        assert isinstance(online, OnlineConfig), f"algorithm={online.name} has no training episodes"
         draws = self.mixture.draw(draw, online.tasks_per_step, online.samples_per_task)
         return [self.request(number, one.task, samples=one.samples) for one in draws]
 

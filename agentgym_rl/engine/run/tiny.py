@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from agentgym_rl.engine.recipe.config import Config, ModelConfig
+from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.tasks import draw, open_world, training_pool
 from agentgym_rl.envs.actions import ActionFormat
@@ -62,7 +62,7 @@ def home(config: Config, run: Path) -> Path:
     return Path(config.run.cache).resolve() / f"model-{digest(config, cloned=False)}"
 
 
-def build(folder: Path, model: ModelConfig, texts: Iterator[str] | list[str], seed: int) -> Path:
+def build(folder: Path, model: TinyModelConfig, texts: Iterator[str] | list[str], seed: int) -> Path:
     """Write tokenizer, configuration and random weights as a Hugging Face folder; a finished folder is kept.
 
     The same recipe, texts and seed give the same files.

@@ -20,7 +20,8 @@ from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.recipe import preflight, tasks
 from agentgym_rl.engine.recipe.compose import identity
-from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
+from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run import demonstrations
 from agentgym_rl.engine.run.folder import RunFolder, State, versions
 from agentgym_rl.engine.run.progress import Progress
@@ -69,8 +70,8 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
 
 def _model(config: Config, folder: RunFolder, progress: Progress) -> str:
     """Folder or id of the policy to start from."""
-    if config.model.path is not None:
-        return config.model.path
+    if not isinstance(config.model, TinyModelConfig):
+        return str(config.model.path)
     from agentgym_rl.engine.run import tiny
 
     home = tiny.home(config, folder.path)
@@ -88,7 +89,7 @@ def _run(
     state: State,
     model: str,
     files: dict[str, Path],
-    mixture: Mixture,
+    mixture: Mixture[Any],
     curriculum: Curriculum,
     panels: dict[str, dict[str, Panel]],
     progress: Progress,
@@ -111,7 +112,7 @@ def _run(
     needs = algorithms()[config.algorithm.name].needs(config.algorithm)
     validate_config(settings, use_reference_policy=needs.reference, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)
-    log = MetricsLog(folder.path, config, OmegaConf.to_container(OmegaConf.structured(config)), state.global_step)  # type: ignore[arg-type]
+    log = MetricsLog(folder.path, config, to_dict(config), state.global_step)
     try:
         with _stop_on_interrupt(progress) as stop:
             base = needs.loaded_weights or (config.run.control and not config.cloning.epochs)

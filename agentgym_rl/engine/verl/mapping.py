@@ -219,7 +219,7 @@ def _mode(config: Config) -> dict[str, Any]:
     """How rollouts and updates share time and machines."""
     engine, generation = config.engine, "actor_rollout_ref.rollout"
     online, policy = _online(config), _policy(config)
-    settings: dict[str, Any] = {"trainer.v1.trainer_mode": engine.mode}
+    settings: dict[str, Any] = {"trainer.v1.trainer_mode": engine.mode.value}
     buffer = "trainer.v1.sampler.custom_sampler.name"
     if engine.mode == "sync":
         return settings | {buffer: "EpisodeBuffer"}
