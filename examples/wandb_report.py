@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from agentgym_rl.cli.sync import check, server
-from agentgym_rl.eval.runs import Run, find, read
+from agentgym_rl.eval.comparison.runs import Run, find, read
 from agentgym_rl.eval.wandb_file import stored
 
 try:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from agentgym_rl.eval.arms import Arm, arms
+from agentgym_rl.eval.comparison.arms import Arm, arms
+from agentgym_rl.eval.comparison.runs import Run
 from agentgym_rl.eval.intervals import sign_flip_p, student, wilson
-from agentgym_rl.eval.runs import Run
 from agentgym_rl.eval.score import DECODINGS
 
 
