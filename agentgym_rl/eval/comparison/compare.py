@@ -32,7 +32,7 @@ class Estimate:
     """What the interval is over: seeds (Student), episodes (Wilson, a single seed), or nothing."""
     by_seed: Mapping[int, float]
     p: float | None = None
-    """Exact sign-flip p value, of a difference."""
+    """Sign-flip p value, of a difference over several seeds."""
 
 
 @dataclass(frozen=True, slots=True)
