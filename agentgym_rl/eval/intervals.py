@@ -102,8 +102,8 @@ def sign_flip_p(differences: Sequence[float], seed: str = "") -> float:
     """Two-sided p value of a mean of paired differences: their signs are flipped (Fisher 1935).
 
     Exact for at most ``EXACT`` differences other than 0; for n pairs of one sign it is 2 / 2^n, 0.25 for three. Beyond
-    ``EXACT`` it is the share of ``FLIPS`` seeded choices of signs, with the observed one added (Phipson and Smyth 2010),
-    so that it is never 0.
+    ``EXACT`` it is the share of ``FLIPS`` seeded choices of signs, with the observed one added, so that it is never 0
+    (Phipson and Smyth 2010).
     """
     moved = [value for value in differences if value]
     if len(moved) < 2:

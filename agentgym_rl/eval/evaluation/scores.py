@@ -83,7 +83,8 @@ class Score:
 def score(outcomes: Sequence[Outcome], seed: str) -> Score:
     """The figures of some tasks.
 
-    Intervals of success, reward and error rate: :func:`agentgym_rl.eval.intervals.share_interval`. Of turns: the bootstrap.
+    Intervals of success, reward and error rate: :func:`agentgym_rl.eval.intervals.share_interval`; of turns: the
+    bootstrap.
     """
 
     def mean_of(pick: Callable[[Outcome], Iterable[float | None]], as_share: bool = False) -> Measure | None:
