@@ -6,7 +6,7 @@ from agentgym_rl.eval.evaluation.comparison import compare
 from agentgym_rl.eval.evaluation.result import Result
 from agentgym_rl.eval.evaluation.scores import Outcome
 from agentgym_rl.eval.evaluation.tables import comparison_tables
-from agentgym_rl.eval.resampling import mcnemar
+from agentgym_rl.eval.intervals import mcnemar_p
 
 
 def result(successes, digest="abc", policy="one", **plan):
@@ -25,7 +25,7 @@ def test_flips_and_mcnemar_with_one_sample():
     found = compare(result(before), result(after, policy="two"))
     (one,) = found.differences
     assert (one.gained, one.lost) == (("maze_2", "maze_3"), ("maze_1",))
-    assert one.p == mcnemar(2, 1)
+    assert one.p == mcnemar_p(2, 1)
     assert (one.first, one.second, one.difference.value) == (0.4, 0.6, pytest.approx(0.2))
     assert one.difference.ci95[0] <= 0.2 <= one.difference.ci95[1]
     assert (found.left_out, found.departures) == ((), ())

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentgym_rl.eval.evaluation.result import Result
 from agentgym_rl.eval.evaluation.scores import Measure, Outcome
-from agentgym_rl.eval.resampling import bootstrap, mcnemar, sign_flip
+from agentgym_rl.eval.intervals import bootstrap, mcnemar_p, sign_flip_p
 
 Pair = tuple[Outcome, Outcome]
 
@@ -84,7 +84,7 @@ def _difference(world: str, pairs: Sequence[Pair], single: bool, seed: str) -> D
         first=fmean(before for before, _ in means),
         second=fmean(after for _, after in means),
         difference=Measure(fmean(changes), bootstrap(changes, f"{seed} {world}"), len(changes)),
-        p=mcnemar(len(gained), len(lost)) if single else sign_flip(changes, f"{seed} {world}"),
+        p=mcnemar_p(len(gained), len(lost)) if single else sign_flip_p(changes, f"{seed} {world}"),
         gained=gained,
         lost=lost,
     )

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.eval.resampling import bootstrap, share
+from agentgym_rl.eval.intervals import bootstrap, share_interval
 
 METRICS = ("success", "reward", "turns", "error_rate")
 
@@ -83,14 +83,17 @@ class Score:
 def score(outcomes: Sequence[Outcome], seed: str) -> Score:
     """The figures of some tasks.
 
-    Intervals of success, reward and error rate: :func:`agentgym_rl.eval.resampling.share`. Of turns: the bootstrap.
+    Intervals of success, reward and error rate: :func:`agentgym_rl.eval.intervals.share_interval`; of turns: the
+    bootstrap.
     """
 
     def mean_of(pick: Callable[[Outcome], Iterable[float | None]], as_share: bool = False) -> Measure | None:
         values = [fmean(found) for one in outcomes if (found := [value for value in pick(one) if value is not None])]
         if not values:
             return None
-        return Measure(fmean(values), share(values, seed) if as_share else bootstrap(values, seed), len(values))
+        return Measure(
+            fmean(values), share_interval(values, seed) if as_share else bootstrap(values, seed), len(values)
+        )
 
     errors = mean_of(lambda one: [success is None for success in one.success], as_share=True)
     assert errors is not None, "a score needs outcomes"
@@ -154,5 +157,5 @@ def passes(outcomes: Sequence[Outcome], samples: int, seed: str) -> dict[str, di
         for name, estimate in (("pass@k", pass_at_k), ("pass^k", pass_hat_k)):
             values = [estimate(n, successes, k) for n, successes in counts]
             if values:
-                found[name][k] = Measure(fmean(values), share(values, seed), len(values))
+                found[name][k] = Measure(fmean(values), share_interval(values, seed), len(values))
     return found

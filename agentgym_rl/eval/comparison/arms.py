@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from agentgym_rl.eval.runs import Run
+from agentgym_rl.eval.comparison.runs import Run
 
 BOOKKEEPING = (
     "name", "seed", "run.*", "logger.*", "engine.ray_address", "engine.start_seconds", "worlds.*.panels.*",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentgym_rl.eval.arms import Arm
+from agentgym_rl.eval.comparison.arms import Arm
 
 SURFACE, GRID, INK, MUTED = "#ffffff", "#e4e4e0", "#1f1f1d", "#6b6b66"
 

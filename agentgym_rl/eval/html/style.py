@@ -1,6 +1,6 @@
 """The look of a page. Every colour is a variable with a light and a dark value."""
 
-from agentgym_rl.eval.palette import DARK, GRID, INK, MUTED, SURFACE
+from agentgym_rl.eval.html.palette import DARK, GRID, INK, MUTED, SURFACE
 
 
 def variable(colour: str) -> str:

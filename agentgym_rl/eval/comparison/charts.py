@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agentgym_rl.eval.arms import Arm
-from agentgym_rl.eval.chart import Axis, Line, chart, short
-from agentgym_rl.eval.compare import Comparison
-from agentgym_rl.eval.html import Child, Markup, tag
-from agentgym_rl.eval.learning import AXES, Curve, Plot, Timeline
-from agentgym_rl.eval.page_style import border, variable
-from agentgym_rl.eval.palette import DASHES, WORLDS, look
+from agentgym_rl.eval.comparison.arms import Arm
+from agentgym_rl.eval.comparison.compare import Comparison
+from agentgym_rl.eval.comparison.learning import AXES, Curve, Plot, Timeline
+from agentgym_rl.eval.html.chart import Axis, Line, chart, short
+from agentgym_rl.eval.html.markup import Child, Markup, tag
+from agentgym_rl.eval.html.palette import DASHES, WORLDS, look
+from agentgym_rl.eval.html.style import border, variable
 
 LABELS = {"episodes": "training episodes", "tokens": "training tokens", "minutes": "minutes", "steps": "training steps"}
 WIDE, HALF = (1120, 360), (560, 280)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from agentgym_rl.eval.arms import Arm, differing
-from agentgym_rl.eval.chart import short
-from agentgym_rl.eval.compare import Comparison, Estimate
-from agentgym_rl.eval.compare_tables import any_rate, points, rate_text, seeds_text
-from agentgym_rl.eval.html import Markup, tag
-from agentgym_rl.eval.page_style import variable
-from agentgym_rl.eval.palette import look
-from agentgym_rl.eval.runs import Run
+from agentgym_rl.eval.comparison.arms import Arm, differing
+from agentgym_rl.eval.comparison.compare import Comparison, Estimate
+from agentgym_rl.eval.comparison.runs import Run
+from agentgym_rl.eval.comparison.tables import any_rate, points, rate_text, seeds_text
+from agentgym_rl.eval.html.chart import short
+from agentgym_rl.eval.html.markup import Markup, tag
+from agentgym_rl.eval.html.palette import look
+from agentgym_rl.eval.html.style import variable
 
 Link = Callable[[Run], str | None]
 """Address of a page with a run's episodes; None where there is none."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import write_text
-from agentgym_rl.eval.timeline_lanes import lanes, trace
-from agentgym_rl.eval.timeline_page import page
+from agentgym_rl.eval.timeline.lanes import lanes, trace
+from agentgym_rl.eval.timeline.page import page
 
 
 def write(folder: Path, name: str, episodes: Sequence[Episode]) -> Path:

@@ -13,7 +13,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from agentgym_rl.eval.palette import GRID, INK, MUTED, SURFACE
+from agentgym_rl.eval.html.palette import GRID, INK, MUTED, SURFACE
 
 COLOURS = ("#2a6fbb", "#d9730d", "#0f8b6d", "#8a4fbf", "#b3261e", "#5b6470")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, floor, log10
 
-from agentgym_rl.eval.html import Markup, tag
+from agentgym_rl.eval.html.markup import Markup, tag
 
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 16.0, 10.0, 42.0
 """Margins around the plotting area."""

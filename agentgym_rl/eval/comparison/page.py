@@ -11,16 +11,17 @@ from statistics import mean
 from urllib.parse import quote
 
 from agentgym_rl.data.files import write_text
-from agentgym_rl.eval.compare import Comparison
-from agentgym_rl.eval.compare_bars import bar_section
-from agentgym_rl.eval.compare_charts import (
+from agentgym_rl.eval.comparison.bars import bar_section
+from agentgym_rl.eval.comparison.charts import (
     arms_drawn,
     horizon_section,
     learning_section,
     share_section,
     tokens_known,
 )
-from agentgym_rl.eval.compare_sections import (
+from agentgym_rl.eval.comparison.compare import Comparison
+from agentgym_rl.eval.comparison.learning import AXES, Log, horizons, logs, online, plots, shares
+from agentgym_rl.eval.comparison.sections import (
     Link,
     configuration_section,
     cost_section,
@@ -28,12 +29,11 @@ from agentgym_rl.eval.compare_sections import (
     run_section,
     success_section,
 )
-from agentgym_rl.eval.compare_tables import seeds_text
-from agentgym_rl.eval.html import Markup, join, tag
-from agentgym_rl.eval.learning import AXES, Log, horizons, logs, online, plots, shares
-from agentgym_rl.eval.page_script import SCRIPT
-from agentgym_rl.eval.page_style import CSS, border, colours, variable
-from agentgym_rl.eval.palette import look
+from agentgym_rl.eval.comparison.tables import seeds_text
+from agentgym_rl.eval.html.markup import Markup, join, tag
+from agentgym_rl.eval.html.palette import look
+from agentgym_rl.eval.html.script import SCRIPT
+from agentgym_rl.eval.html.style import CSS, border, colours, variable
 
 
 def write_page(comparison: Comparison, path: Path, link: Link | None = None) -> Path:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym_rl.data.files import write_text
-from agentgym_rl.eval.compare import Column, Comparison, Estimate
+from agentgym_rl.eval.comparison.compare import Column, Comparison, Estimate
 
 FIELDS = (
     "kind", "arm", "baseline", "stage", "seeds", "world", "panel", "decoding", "mean", "low", "high", "interval_over",

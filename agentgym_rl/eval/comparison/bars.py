@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from agentgym_rl.eval.compare import Column, Comparison, Estimate
-from agentgym_rl.eval.compare_tables import cell_text
-from agentgym_rl.eval.html import Markup, tag
-from agentgym_rl.eval.page_style import variable
-from agentgym_rl.eval.palette import look
+from agentgym_rl.eval.comparison.compare import Column, Comparison, Estimate
+from agentgym_rl.eval.comparison.tables import cell_text
+from agentgym_rl.eval.html.markup import Markup, tag
+from agentgym_rl.eval.html.palette import look
+from agentgym_rl.eval.html.style import variable
 
 
 def bar_section(comparison: Comparison) -> Markup:

@@ -13,9 +13,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
-from agentgym_rl.eval.compare import Comparison
-from agentgym_rl.eval.learning import Curve, Plot, logs, online, plots, shares
-from agentgym_rl.eval.palette import GRID, INK, MUTED, SURFACE, WORLDS, look
+from agentgym_rl.eval.comparison.compare import Comparison
+from agentgym_rl.eval.comparison.learning import Curve, Plot, logs, online, plots, shares
+from agentgym_rl.eval.html.palette import GRID, INK, MUTED, SURFACE, WORLDS, look
 
 MARKERS = "osD^vPX*"
 CONTROL = "hollow: control"

@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from agentgym_rl.eval.arms import Arm
-from agentgym_rl.eval.compare import Column, Comparison, stage_before, success
-from agentgym_rl.eval.runs import Run
-from agentgym_rl.eval.tokens import tokens_by_step
+from agentgym_rl.eval.comparison.arms import Arm
+from agentgym_rl.eval.comparison.compare import Column, Comparison, stage_before, success
+from agentgym_rl.eval.comparison.logs import tokens_by_step
+from agentgym_rl.eval.comparison.runs import Run
 
 AXES = ("episodes", "tokens", "minutes", "steps")
 """What a curve is drawn against."""

@@ -7,10 +7,10 @@ from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 
-from agentgym_rl.eval.html import Markup, join, tag
-from agentgym_rl.eval.page_style import CSS, colours, variable
-from agentgym_rl.eval.timeline_lanes import KINDS, MEANINGS, Kind, Lane, concurrency, shares
-from agentgym_rl.eval.timeline_script import SCRIPT
+from agentgym_rl.eval.html.markup import Markup, join, tag
+from agentgym_rl.eval.html.style import CSS, colours, variable
+from agentgym_rl.eval.timeline.lanes import KINDS, MEANINGS, Kind, Lane, concurrency, shares
+from agentgym_rl.eval.timeline.script import SCRIPT
 
 COLOURS: dict[Kind, str] = {"generate": "#0072b2", "parse": "#cc79a7", "step": "#d55e00", "wait": "#b4b4ae"}
 SLICES = 240

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from agentgym_rl.eval.arms import Arm, arms
+from agentgym_rl.eval.comparison.arms import Arm, arms
+from agentgym_rl.eval.comparison.runs import Run
 from agentgym_rl.eval.intervals import sign_flip_p, student, wilson
-from agentgym_rl.eval.runs import Run
 from agentgym_rl.eval.score import DECODINGS
 
 
@@ -32,7 +32,7 @@ class Estimate:
     """What the interval is over: seeds (Student), episodes (Wilson, a single seed), or nothing."""
     by_seed: Mapping[int, float]
     p: float | None = None
-    """Exact sign-flip p value, of a difference."""
+    """Sign-flip p value, of a difference over several seeds."""
 
 
 @dataclass(frozen=True, slots=True)
