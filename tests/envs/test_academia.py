@@ -10,8 +10,8 @@ from agentgym_rl.envs import Step, Task
 from agentgym_rl.envs.core import Style, TaskNotFound
 from agentgym_rl.envs.tooluse import Refused
 from agentgym_rl.envs.tooluse.academia import Academia
-from agentgym_rl.envs.tooluse.academia.functions import BY_TOOL, Library
 from agentgym_rl.envs.tooluse.academia.graphs import PAPERS, graphs
+from agentgym_rl.envs.tooluse.academia.tools import BY_TOOL, Library
 
 
 def call(name: str, /, **arguments: object) -> str:

@@ -11,7 +11,7 @@ from agentgym_rl.envs.core import Style, TaskNotFound
 from agentgym_rl.envs.tooluse import Refused
 from agentgym_rl.envs.tooluse.movie import Movie
 from agentgym_rl.envs.tooluse.movie.database import CREDITS, FILMS, PEOPLE, database
-from agentgym_rl.envs.tooluse.movie.functions import BY_TOOL, FUNCTIONS
+from agentgym_rl.envs.tooluse.movie.tools import BY_TOOL, FUNCTIONS
 
 
 def use(name: str, /, **arguments: object) -> object:

@@ -16,7 +16,7 @@ from agentgym_rl.envs.tooluse.weather import Weather
 from agentgym_rl.envs.tooluse.weather.cities import BY_NAME, CITIES, UNIQUE
 from agentgym_rl.envs.tooluse.weather.climate import NEAR, Day, distance, place, weather
 from agentgym_rl.envs.tooluse.weather.env import TASKS
-from agentgym_rl.envs.tooluse.weather.functions import BY_TOOL, Visitor, level
+from agentgym_rl.envs.tooluse.weather.tools import BY_TOOL, Visitor, level
 
 USER = Visitor(date(2020, 3, 10), "Oslo")
 OSLO = {"latitude": 59.91, "longitude": 10.75}

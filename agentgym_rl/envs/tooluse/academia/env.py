@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tooluse.academia import questions
-from agentgym_rl.envs.tooluse.academia.functions import FUNCTIONS, Library
+from agentgym_rl.envs.tooluse.academia.tools import FUNCTIONS, Library
+from agentgym_rl.envs.tooluse.env import ToolWorld
 from agentgym_rl.envs.tooluse.tasks import Drawn
-from agentgym_rl.envs.tooluse.world import ToolWorld
 
 TASKS: Drawn[Library] = Drawn(
     name="academia",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from agentgym_rl.envs.tooluse.academia.walk import (
+from agentgym_rl.envs.tooluse.academia.draft import (
     NAME,
     NAMES,
     NUMBER,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from agentgym_rl.envs.core import Style
+from agentgym_rl.envs.tooluse.env import ToolWorld
 from agentgym_rl.envs.tooluse.movie import one_film, several
 from agentgym_rl.envs.tooluse.movie.database import Database
-from agentgym_rl.envs.tooluse.movie.functions import FUNCTIONS
+from agentgym_rl.envs.tooluse.movie.tools import FUNCTIONS
 from agentgym_rl.envs.tooluse.tasks import Drawn
-from agentgym_rl.envs.tooluse.world import ToolWorld
 
 TASKS: Drawn[Database] = Drawn(
     name="movie",

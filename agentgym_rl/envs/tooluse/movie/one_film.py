@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from agentgym_rl.envs.tooluse.movie.lookup import LIST, NAME, NUMBER, TITLE, WHEN, YES_NO, Drawn, Lookup, yes
+from agentgym_rl.envs.tooluse.movie.draft import LIST, NAME, NUMBER, TITLE, WHEN, YES_NO, Drawn, Lookup, yes
 from agentgym_rl.envs.tooluse.movie.words import COUNTRIES, GENRES, KEYWORDS, LANGUAGES
 
 MONEY = "Answer with a number in dollars."

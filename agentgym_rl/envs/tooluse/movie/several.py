@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from agentgym_rl.envs.tooluse.movie.lookup import NAME, NUMBER, TITLE, WHEN, YES_NO, Drawn, Lookup, yes
+from agentgym_rl.envs.tooluse.movie.draft import NAME, NUMBER, TITLE, WHEN, YES_NO, Drawn, Lookup, yes
 from agentgym_rl.envs.tooluse.movie.one_film import ACCOUNTS, MONEY
 
 BEST = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from agentgym_rl.envs.core import Style
+from agentgym_rl.envs.tooluse.env import ToolWorld
 from agentgym_rl.envs.tooluse.tasks import Drawn
 from agentgym_rl.envs.tooluse.weather import one_place, places
-from agentgym_rl.envs.tooluse.weather.functions import FUNCTIONS, Visitor
-from agentgym_rl.envs.tooluse.world import ToolWorld
+from agentgym_rl.envs.tooluse.weather.tools import FUNCTIONS, Visitor
 
 TASKS: Drawn[Visitor] = Drawn(
     name="weather",

@@ -5,9 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from agentgym_rl.envs.tooluse.problem import Problem
-from agentgym_rl.envs.tooluse.weather.functions import Visitor
-from agentgym_rl.envs.tooluse.weather.phrases import day, past_date, past_period, period
-from agentgym_rl.envs.tooluse.weather.visit import (
+from agentgym_rl.envs.tooluse.weather.draft import (
     AIR,
     DIFFERENCE,
     MEASURES,
@@ -22,6 +20,8 @@ from agentgym_rl.envs.tooluse.weather.visit import (
     clear,
     title,
 )
+from agentgym_rl.envs.tooluse.weather.phrases import day, past_date, past_period, period
+from agentgym_rl.envs.tooluse.weather.tools import Visitor
 
 Drawn = Problem[Visitor] | None
 

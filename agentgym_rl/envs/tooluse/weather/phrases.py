@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date, timedelta
 from random import Random
 
-from agentgym_rl.envs.tooluse.weather.functions import SPAN
-from agentgym_rl.envs.tooluse.weather.visit import AIR, FIRST_DAY, Measure
+from agentgym_rl.envs.tooluse.weather.draft import AIR, FIRST_DAY, Measure
+from agentgym_rl.envs.tooluse.weather.tools import SPAN
 
 _NAMED = {-2: "the day before yesterday", -1: "yesterday", 0: "today", 1: "tomorrow", 2: "the day after tomorrow"}
 

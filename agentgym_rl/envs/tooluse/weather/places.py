@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from agentgym_rl.envs.tooluse.weather.one_place import ROUNDED, Drawn
-from agentgym_rl.envs.tooluse.weather.phrases import day, past_date
-from agentgym_rl.envs.tooluse.weather.visit import (
+from agentgym_rl.envs.tooluse.weather.draft import (
     AIR,
     DIFFERENCE,
     RAIN,
@@ -18,6 +16,8 @@ from agentgym_rl.envs.tooluse.weather.visit import (
     listed,
     title,
 )
+from agentgym_rl.envs.tooluse.weather.one_place import ROUNDED, Drawn
+from agentgym_rl.envs.tooluse.weather.phrases import day, past_date
 
 KILOMETRES = "Answer with a number in kilometres."
 METRES = "Answer with a number in metres."

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentgym_rl.envs.tooluse.draft import Draft
 from agentgym_rl.envs.tooluse.movie.database import Database, Film, Person, database
-from agentgym_rl.envs.tooluse.movie.functions import BY_TOOL
+from agentgym_rl.envs.tooluse.movie.tools import BY_TOOL
 from agentgym_rl.envs.tooluse.problem import Problem
 
 Drawn = Problem[Database] | None

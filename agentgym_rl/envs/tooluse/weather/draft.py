@@ -11,7 +11,7 @@ from typing import Any
 from agentgym_rl.envs.tooluse.draft import Draft
 from agentgym_rl.envs.tooluse.problem import Problem
 from agentgym_rl.envs.tooluse.weather.cities import CITIES, UNIQUE, City
-from agentgym_rl.envs.tooluse.weather.functions import BY_TOOL, Visitor
+from agentgym_rl.envs.tooluse.weather.tools import BY_TOOL, Visitor
 
 FIRST_DAY = date(2016, 1, 1)
 DAYS = 3_600

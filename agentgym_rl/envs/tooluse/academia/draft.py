@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from agentgym_rl.envs.tooluse.academia.functions import AUTHOR_NET, BY_TOOL, PAPER_NET, Library
 from agentgym_rl.envs.tooluse.academia.graphs import Paper, graphs
+from agentgym_rl.envs.tooluse.academia.tools import AUTHOR_NET, BY_TOOL, PAPER_NET, Library
 from agentgym_rl.envs.tooluse.draft import Draft
 from agentgym_rl.envs.tooluse.problem import Problem
 
