@@ -1,8 +1,8 @@
-"""The world of tools: calls change or read a state, ``finish`` ends the episode and is judged."""
+"""The environment of tools: calls change or read a state, ``finish`` ends the episode and is judged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Generic
 
 from agentgym_rl.envs.actions import parse_rest
@@ -20,53 +20,43 @@ from agentgym_rl.envs.core import (
 from agentgym_rl.envs.tools import to_command
 from agentgym_rl.envs.tooluse import wording
 from agentgym_rl.envs.tooluse.problem import Problem
-from agentgym_rl.envs.tooluse.tasks import Catalogue
-from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, Refused, S, read_command
+from agentgym_rl.envs.tooluse.tasks import TaskSource
+from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, EnvTexts, Function, Refused, S, read_command
 
 
-class ToolWorld(TextEnv, Generic[S]):
-    """Base of the worlds whose actions are calls ``<name> with Action Input: <arguments as JSON>``.
+class ToolEnv(TextEnv, Generic[S]):
+    """Base of the environments whose actions are calls ``<name> with Action Input: <arguments as JSON>``.
 
-    A world gives its functions and tasks; ``finish`` and ``check_valid_actions`` come with the base. The reward is 1
-    when at ``finish`` every subgoal is met, else 0; nothing but ``finish`` ends an episode. ``info`` holds ``invalid``
-    and ``raw_reward``, the share of subgoals that are met.
+    An environment gives its texts, functions and tasks; the base adds ``finish`` and ``check_valid_actions``. The reward
+    is 1 when every subgoal is met at ``finish``, else 0; nothing but ``finish`` ends an episode. ``info`` holds
+    ``invalid`` and ``raw_reward``, the share of subgoals that are met.
 
     Args:
         style: wording of instruction and observations.
-        functions: the world's own tools.
+        texts: what the agent reads.
+        functions: the environment's own tools, by name.
         tasks: its tasks.
-        about, hint, example: see :func:`wording.instruction`.
-        max_turns, licence: see :class:`EnvSpec`.
     """
 
     def __init__(
-        self,
-        style: Style,
-        *,
-        functions: Sequence[Function[S]],
-        tasks: Catalogue[S],
-        about: str,
-        hint: str,
-        example: str,
-        max_turns: int,
-        licence: str,
+        self, style: Style, texts: EnvTexts, functions: Mapping[str, Function[S]], tasks: TaskSource[S]
     ) -> None:
         super().__init__(style)
         self._tasks = tasks
-        self._functions: Mapping[str, Function[S]] = {function.tool.name: function for function in functions}
-        tools = (*(function.tool for function in functions), CHECK, FINISH)
+        self._functions = functions
+        tools = (*(function.tool for function in functions.values()), CHECK, FINISH)
         self._tools = {tool.name: tool for tool in tools}
         styles: tuple[Style, ...] = ("agentgym", "compact")
         self._spec = EnvSpec(
             name=self.name,
-            instructions={each: wording.instruction(each, functions, about, hint, example) for each in styles},
+            instructions={each: wording.instruction(each, texts, list(functions.values())) for each in styles},
             splits=tasks.splits,
-            max_turns=max_turns,
+            max_turns=15,
             success_above=0.99,
             tools=tools,
             read=parse_rest,
             write=wording.write,
-            licence=licence,
+            licence=texts.licence,
         )
         self._session: tuple[Problem[S], S] | None = None
 

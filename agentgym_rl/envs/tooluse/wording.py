@@ -1,4 +1,4 @@
-"""Everything the agent reads, in each style, for all worlds of tools."""
+"""The frame of all texts that the agent reads, in each style, for all environments of tools."""
 
 from __future__ import annotations
 
@@ -7,34 +7,28 @@ from typing import Any
 
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tools import Tool
-from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function
+from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, EnvTexts, Function
 
 LIMIT = 3_000
 """Characters of a result that are printed."""
 
 
-def instruction(style: Style, functions: Sequence[Function[Any]], about: str, hint: str, example: str) -> str:
-    """What precedes the first observation.
-
-    Args:
-        about: what the tools are for, one sentence.
-        hint: what else to know before calling them; not in the ``compact`` style.
-        example: a short episode, from ``Goal:`` to ``finish``; not in the ``compact`` style.
-    """
+def instruction(style: Style, texts: EnvTexts, functions: Sequence[Function[Any]]) -> str:
+    """The text before the first observation."""
     tools = [*(function.tool for function in functions), CHECK, FINISH]
     if style == "compact":
         listed = ", ".join(_signature(tool) for tool in tools if tool is not CHECK)
-        return f"{about} Actions: {listed}. Reply `Action: <action> with Action Input: <JSON>`."
+        return f"{texts.about} Actions: {listed}. Reply `Action: <action> with Action Input: <JSON>`."
     returns = {function.tool.name: function.returns for function in functions}
     returns |= {CHECK.name: "the names", FINISH.name: "the answer"}
     described = "\n\n".join(_describe(tool, returns[tool.name]) for tool in tools)
     return (
-        f"{about} You work by calling actions, one in each reply, until you call finish. These actions exist:\n\n"
+        f"{texts.about} You work by calling actions, one in each reply, until you call finish. These actions exist:\n\n"
         f"{described}\n\n"
-        f"{hint}\n\n"
+        f"{texts.hint}\n\n"
         "Answer in exactly this format, with the arguments as one JSON object and at most three sentences of thought:\n"
         "Thought: your reasoning\n\nAction: <name> with Action Input: <arguments>\n\n"
-        f"For example:\n\n{example}"
+        f"For example:\n\n{texts.example}"
     )
 
 
