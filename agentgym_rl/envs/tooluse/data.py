@@ -33,7 +33,9 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         parts = parts[:1] * len(items) if parts[-1] is Ellipsis else parts
         if len(items) != len(parts):
             raise ValueError(f"{where}: expected {len(parts)} values, got {len(items)}")
-        return tuple(_read(part, item, f"{where}[{i}]") for i, (part, item) in enumerate(zip(parts, items, strict=True)))
+        return tuple(
+            _read(part, item, f"{where}[{i}]") for i, (part, item) in enumerate(zip(parts, items, strict=True))
+        )
     if origin is Mapping:
         return {key: _read(parts[1], item, f"{where}: {key}") for key, item in _typed(dict, value, where).items()}
     if isinstance(kind, UnionType):

@@ -86,7 +86,9 @@ class EnvTexts:
         }
 
     def _tool(self, name: str, text: ToolText) -> Tool:
-        parameters = {key: self.schemas[each] if isinstance(each, str) else each for key, each in text.parameters.items()}
+        parameters = {
+            key: self.schemas[each] if isinstance(each, str) else each for key, each in text.parameters.items()
+        }
         return Tool(name, text.description, parameters, text.optional)
 
 

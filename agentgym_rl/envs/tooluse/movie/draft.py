@@ -1,31 +1,24 @@
-"""A question in the making: the calls that lead to films, people and credits."""
+"""A question about films in the making: the calls that lead to films, people and credits."""
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
-from agentgym_rl.envs.tooluse.draft import Draft
 from agentgym_rl.envs.tooluse.movie.database import Database, Film, Person, database
-from agentgym_rl.envs.tooluse.movie.tools import BY_TOOL
-from agentgym_rl.envs.tooluse.problem import Problem
+from agentgym_rl.envs.tooluse.movie.tools import FUNCTIONS, TEXTS
+from agentgym_rl.envs.tooluse.problem import Draft, Problem
 
-Drawn = Problem[Database] | None
-
-NUMBER = "Answer with a number."
-YES_NO = "Answer Yes or No."
-WHEN = "Answer with a date YYYY-MM-DD."
-TITLE = "Answer with the title of the film."
-NAME = "Answer with the name of the person."
-LIST = "Answer with a list."
+ACCOUNTS = {"imdb_id": "IMDb", "facebook_id": "Facebook", "instagram_id": "Instagram", "twitter_id": "Twitter"}
 
 
-class Lookup:
-    """A random film or person at hand, and the plan of calls so far."""
+class MovieDraft(Draft[Database]):
+    """Random films and people, and the plan of calls so far."""
 
-    def __init__(self, rng: Random) -> None:
-        self.rng = rng
-        self.draft: Draft[Database] = Draft(BY_TOOL, database)
+    texts = TEXTS
+    functions = FUNCTIONS
+
+    def start(self) -> Database:
+        return database()
 
     def film(self) -> Film:
         return self.films(1)[0]
@@ -39,33 +32,45 @@ class Lookup:
 
     def find(self, film: Film) -> str:
         """The id of a film, looked up."""
-        return str(self.draft.call("get_search_movie", movie_name=film.title)[0]["id"])
+        return str(self.call("get_search_movie", movie_name=film.title)[0]["id"])
 
     def find_person(self, person: Person) -> str:
         """The id of a person, looked up."""
-        return str(self.draft.call("get_search_person", person_name=person.name)[0]["id"])
+        return str(self.call("get_search_person", person_name=person.name)[0]["id"])
 
-    def about(self, topic: str, movie_id: str) -> Any:
-        """The result of ``get_movie_<topic>``, without its frame."""
-        found = self.draft.call(f"get_movie_{topic}", movie_id=movie_id)
+    def about(self, topic: str, film: Film | str) -> Any:
+        """The result of ``get_movie_<topic>`` without its frame; for a film, its id is looked up first."""
+        movie_id = self.find(film) if isinstance(film, Film) else film
+        found = self.call(f"get_movie_{topic}", movie_id=movie_id)
         return found.get(topic, found)
 
-    def who(self, topic: str, person_id: str) -> Any:
-        """The result of ``get_person_<topic>``, without its frame."""
-        found = self.draft.call(f"get_person_{topic}", person_id=person_id)
+    def who(self, topic: str, person: Person | str) -> Any:
+        """The result of ``get_person_<topic>`` without its frame; for a person, the id is looked up first."""
+        person_id = self.find_person(person) if isinstance(person, Person) else person
+        found = self.call(f"get_person_{topic}", person_id=person_id)
         return found.get(topic, found)
 
-    def director(self, movie_id: str) -> str:
+    def director(self, film: Film | str) -> str:
         """The id of a film's director, looked up."""
-        return str(next(each["id"] for each in self.about("crew", movie_id) if each["job"] == "Director"))
+        return str(next(each["id"] for each in self.about("crew", film) if each["job"] == "Director"))
 
-    def player(self, movie_id: str, character: str) -> str:
-        """The id of who plays a character, looked up."""
-        return str(next(each["id"] for each in self.about("cast", movie_id) if each["character"] == character))
+    def actor_of(self, film: Film | str, character: str) -> str:
+        """The id of the actor of a character, looked up."""
+        return str(next(each["id"] for each in self.about("cast", film) if each["character"] == character))
 
-    def ask(self, goal: str, answer: Any, tolerance: float = 0.0) -> Problem[Database]:
-        return self.draft.ask(goal, answer, tolerance)
+    def directed(self, person: Person | str) -> list[Any]:
+        """The credits of a person as director, looked up."""
+        return [each for each in self.who("crew", person) if each["job"] == "Director"]
 
+    def ask_account(self, person: Person | str, who: str) -> Problem[Database] | None:
+        """A question for an account of a person who is called ``who``; None where there is no such account."""
+        account = self.rng.choice(list(ACCOUNTS))
+        value = self.who("external_ids", person)[account]
+        return None if value is None else self.ask("account", value, account=ACCOUNTS[account], who=who)
 
-def yes(answer: bool) -> str:
-    return "Yes" if answer else "No"
+    def ask_birth(self, person: Person | str, who: str) -> Problem[Database]:
+        """A question for day or place of birth of a person who is called ``who``."""
+        details = self.who("details", person)
+        if self.rng.random() < 0.5:
+            return self.ask("birthday", details["birthday"], who=who)
+        return self.ask("birthplace", details["place_of_birth"], who=who)

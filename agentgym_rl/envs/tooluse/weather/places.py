@@ -24,7 +24,9 @@ def apart(draft: WeatherDraft) -> Problem[Visitor] | None:
     if start is end:
         return None
     kilometres = round(draft.distance(draft.locate(start), draft.locate(end)))
-    return draft.ask("apart", kilometres, 1.0, timeless=not here, start="here" if here else title(start), end=title(end))
+    return draft.ask(
+        "apart", kilometres, 1.0, timeless=not here, start="here" if here else title(start), end=title(end)
+    )
 
 
 def height_difference(draft: WeatherDraft) -> Problem[Visitor] | None:
@@ -64,7 +66,9 @@ def here_or_there(draft: WeatherDraft) -> Problem[Visitor] | None:
         return None
     verb, city = "is" if date >= draft.today else "was", title(there)
     if measure is RAIN or draft.rng.random() < 0.5:
-        return draft.ask("higher_there", yes(other > own), verb=verb.capitalize(), measure=measure, city=city, when=when)
+        return draft.ask(
+            "higher_there", yes(other > own), verb=verb.capitalize(), measure=measure, city=city, when=when
+        )
     difference = round(abs(own - other), 1)
     return draft.ask("difference_there", difference, ROUNDED, verb=verb, measure=measure, city=city, when=when)
 
