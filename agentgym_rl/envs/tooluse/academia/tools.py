@@ -1,4 +1,4 @@
-"""The tools of the world: AgentGym's names, arguments and results."""
+"""The tools: AgentGym's names, arguments and results."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentgym_rl.envs.tools import Schema, Tool
 from agentgym_rl.envs.tooluse.academia.graphs import Graphs, Paper, graphs
-from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused
+from agentgym_rl.envs.tooluse.tool import ECHO, EnvTexts, Function, Refused
 
 PAPER_NET = "PaperNet"
 AUTHOR_NET = "AuthorNet"
@@ -38,14 +37,9 @@ class Library:
             raise Refused(f"{net} is not loaded yet; call load{net} first")
 
 
-def _load_papers(library: Library) -> str:
-    library.loaded.add(PAPER_NET)
-    return "PaperNet is loaded."
-
-
-def _load_authors(library: Library) -> str:
-    library.loaded.add(AUTHOR_NET)
-    return "AuthorNet is loaded."
+def _load(library: Library, net: str) -> str:
+    library.loaded.add(net)
+    return f"{net} is loaded."
 
 
 def _neighbours(library: Library, graph: str, node: str) -> list[str]:
@@ -90,52 +84,17 @@ def _brief(found: Any) -> str:
     return "; ".join(found) if isinstance(found, list) else str(found)
 
 
-_PAPER: Schema = {"type": "string", "description": "title of the paper"}
-_AUTHOR: Schema = {"type": "string", "description": "name of the author"}
+TEXTS = EnvTexts.beside(__file__)
 
-FUNCTIONS: tuple[Function[Library], ...] = (
-    Function(
-        Tool("loadPaperNet", "Load PaperNet: its nodes are papers, its edges lead from a paper to those it cites."),
-        "that it is loaded",
-        _load_papers,
-    ),
-    Function(
-        Tool("loadAuthorNet", "Load AuthorNet: its nodes are authors, its edges join those who wrote together."),
-        "that it is loaded",
-        _load_authors,
-    ),
-    Function(
-        Tool(
-            "neighbourCheck",
-            "List the neighbours of a node: the papers a paper cites, or an author's collaborators.",
-            {
-                "graph": {"type": "string", "enum": [PAPER_NET, AUTHOR_NET], "description": "PaperNet or AuthorNet"},
-                "node": {"type": "string", "description": "title of a paper or name of an author"},
-            },
-        ),
-        "list of titles or names",
-        _neighbours,
-        _brief,
-    ),
-    Function(
-        Tool("paperNodeCheck", "Look up a paper.", {"node": _PAPER}),
-        "authors, year, venue, n_citation (times cited), keywords and doc_type (Conference or Journal)",
-        _paper_node,
-        _brief,
-    ),
-    Function(Tool("authorNodeCheck", "Look up an author.", {"node": _AUTHOR}), "name and org", _author_node, _brief),
-    Function(
-        Tool("authorEdgeCheck", "Look up what two authors wrote together.", {"node1": _AUTHOR, "node2": _AUTHOR}),
-        "collaborative_papers, the titles",
-        _author_edge,
-        _brief,
-    ),
-    Function(
-        Tool("paperEdgeCheck", "Look up whether the first paper cites the second.", {"node1": _PAPER, "node2": _PAPER}),
-        "the edge, or that there is none",
-        _paper_edge,
-        _brief,
-    ),
+FUNCTIONS: dict[str, Function[Library]] = TEXTS.functions(
+    {
+        "loadPaperNet": lambda library: _load(library, PAPER_NET),
+        "loadAuthorNet": lambda library: _load(library, AUTHOR_NET),
+        "neighbourCheck": _neighbours,
+        "paperNodeCheck": _paper_node,
+        "authorNodeCheck": _author_node,
+        "authorEdgeCheck": _author_edge,
+        "paperEdgeCheck": _paper_edge,
+    },
+    dict.fromkeys(TEXTS.tools, _brief),
 )
-
-BY_TOOL: Mapping[str, Function[Library]] = {function.tool.name: function for function in FUNCTIONS}
