@@ -6,17 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Generic
 
 from agentgym_rl.envs.actions import parse_rest
-from agentgym_rl.envs.core import (
-    EnvSpec,
-    Observation,
-    OracleUnavailable,
-    ProtocolError,
-    Step,
-    Style,
-    Task,
-    TaskNotFound,
-    TextEnv,
-)
+from agentgym_rl.envs.core import EnvSpec, Observation, OracleUnavailable, Step, Style, Task, TextEnv
 from agentgym_rl.envs.tools import to_command
 from agentgym_rl.envs.tooluse import wording
 from agentgym_rl.envs.tooluse.problem import Problem
@@ -58,21 +48,19 @@ class ToolEnv(TextEnv, Generic[S]):
             write=wording.write,
             licence=texts.licence,
         )
-        self._session: tuple[Problem[S], S] | None = None
+        self._problem: Problem[S]
+        self._state: S
 
     @property
     def spec(self) -> EnvSpec:
         return self._spec
 
     async def _reset(self, task: Task) -> Observation:
-        problem = self._find(task)
-        self._session = problem, problem.start()
-        return Observation(wording.first(problem.goal, self.style))
+        self._problem = self._find(task)
+        self._state = self._problem.start()
+        return Observation(wording.first(self._problem.goal, self.style))
 
     async def _step(self, action: str) -> Step:
-        if self._session is None:
-            raise ProtocolError(f"{self.name} was stepped before a reset or after the end of the episode")
-        problem, state = self._session
         answer: Any = None
         invalid = False
         try:
@@ -83,25 +71,20 @@ class ToolEnv(TextEnv, Generic[S]):
             elif name == CHECK.name:
                 text = wording.names(self._spec.tools, self.style)
             else:
-                text = self._call(self._functions[name], state, arguments)
+                text = self._call(self._functions[name], arguments)
         except Refused as error:
             invalid = True
             text = wording.refused(str(error), self.style)
         done = answer is not None
-        progress = problem.progress(state, answer)
-        if done:
-            self._session = None
+        progress = self._problem.progress(self._state, answer)
         info = {"invalid": invalid, "raw_reward": progress}
         return Step(Observation(text), float(done and progress >= 1), terminated=done, info=info)
-
-    async def _close(self) -> None:
-        self._session = None
 
     def goal(self, task: Task) -> str:
         return self._find(task).label
 
     def difficulty(self, task: Task) -> str:
-        """The number of calls the oracle takes, ``finish`` among them, such as ``calls 4-5``."""
+        """The number of calls of the oracle, ``finish`` among them, such as ``calls 4-5``."""
         return self._tasks.difficulty(self._index(task))
 
     def oracle(self, task: Task) -> list[str]:
@@ -110,14 +93,9 @@ class ToolEnv(TextEnv, Generic[S]):
             raise OracleUnavailable(f"no solution of {task} is known")
         return [to_command(self._spec.tools, name, arguments) for name, arguments in plan]
 
-    def _call(self, function: Function[S], state: S, arguments: Mapping[str, Any]) -> str:
-        found = function.run(state, **arguments)
+    def _call(self, function: Function[S], arguments: Mapping[str, Any]) -> str:
+        found = function.run(self._state, **arguments)
         return wording.result(function.brief(found) if self.style == "compact" else str(found), self.style)
 
     def _find(self, task: Task) -> Problem[S]:
         return self._tasks.problem(self._index(task))
-
-    def _index(self, task: Task) -> int:
-        if task.env != self.name:
-            raise TaskNotFound(f"{task} is not a task of {self.name}")
-        return task.index

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.envs.core import TaskNotFound
-from agentgym_rl.envs.tooluse import Catalogue, Problem
+from agentgym_rl.envs.tooluse import Problem, TaskSource
 from agentgym_rl.envs.tooluse.answers import matches
 from agentgym_rl.envs.tooluse.official import OfficialTask, read_official
 from agentgym_rl.envs.tooluse.todo.account import Account, Item, Project
@@ -21,7 +21,7 @@ TEST = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Official(Catalogue[Session]):
+class OfficialTasks(TaskSource[Session]):
     """The tasks of AgentGym's files.
 
     A task is solved when ``finish`` gives its answer (any, where it is "done") and the open tasks and all projects are
@@ -34,7 +34,7 @@ class Official(Catalogue[Session]):
     splits: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, official: str, projects: str) -> Official:
+    def read(cls, official: str, projects: str) -> OfficialTasks:
         """Read ``todo.jsonl`` and ``projects.json``.
 
         Raises:
