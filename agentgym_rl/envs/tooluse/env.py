@@ -17,8 +17,8 @@ from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, EnvTexts, Function, Ref
 class ToolEnv(TextEnv, Generic[S]):
     """Base of the environments whose actions are calls ``<name> with Action Input: <arguments as JSON>``.
 
-    An environment gives its texts, functions and tasks; the base adds ``finish`` and ``check_valid_actions``. The reward
-    is 1 when every subgoal is met at ``finish``, else 0; nothing but ``finish`` ends an episode. ``info`` holds
+    An environment gives its texts, functions and tasks; the base adds ``finish`` and ``check_valid_actions``. The
+    reward is 1 when every subgoal is met at ``finish``, else 0; only ``finish`` ends an episode. ``info`` holds
     ``invalid`` and ``raw_reward``, the share of subgoals that are met.
 
     Args:

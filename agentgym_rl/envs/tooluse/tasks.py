@@ -1,8 +1,8 @@
 """From task indices to problems: numbering, splits, difficulty. Everything is a function of the index.
 
-Indices below :data:`FIRST` are AgentGym's. From there on the levels of difficulty take turns, then the kinds of tasks of
-a level. The hash of a task's calls and answer decides which split may use it, so no task is in two splits, however it is
-worded.
+Indices below :data:`FIRST` are AgentGym's. From there on the levels of difficulty take turns, then the kinds of tasks
+of a level. The hash of a task's calls and answer decides which split may use it, so no task is in two splits, whatever
+its wording.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentgym_rl.envs.tooluse.movie.database import Database
+from agentgym_rl.envs.tooluse.movie.database import Database, Film
 from agentgym_rl.envs.tooluse.movie.draft import MovieDraft
 from agentgym_rl.envs.tooluse.problem import Problem, yes
 
@@ -16,7 +17,7 @@ BEST = {
 }
 """What the greatest value of a field means, of two films and of more."""
 
-SHARED = {
+SHARED: Mapping[str, tuple[str, str, Callable[[Film], set[Any]]]] = {
     "genre": ("details", "genre", lambda film: {*film.genres}),
     "country": ("production_countries", "production country", lambda film: {*film.countries}),
     "company": ("production_companies", "production company", lambda film: {id for id, *_ in film.companies}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -170,11 +170,10 @@ def overdue_contacts(draft: TodoDraft) -> Problem[Session] | None:
     return draft.ask("overdue_contacts", people)
 
 
-def only(items: Iterable[T], pick: Callable[..., T | None], key: Callable[[T], Any]) -> T | None:
+def only(items: Sequence[T], pick: Callable[..., T], key: Callable[[T], Any]) -> T | None:
     """The item that ``min`` or ``max`` picks by the key; None where two items share its key, or there is no item."""
-    items = list(items)
-    found = pick(items, key=key, default=None)
-    return found if sum(key(each) == key(found) for each in items) == 1 else None
+    found = pick(items, key=key) if items else None
+    return found if found and sum(key(each) == key(found) for each in items) == 1 else None
 
 
 def contents(items: Iterable[Item]) -> list[str]:
