@@ -33,6 +33,8 @@ def load(path: Path, kind: type[T]) -> T:
 
 
 def _convert(value: Any, kind: Any, where: str) -> Any:
+    if kind is Any:
+        return value
     if isinstance(kind, UnionType):
         kind = get_args(kind)[0]
     if is_dataclass(kind) and isinstance(value, dict):

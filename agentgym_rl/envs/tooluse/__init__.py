@@ -3,12 +3,12 @@
 from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.problem import Call, Draft, Problem, answered
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks, TaskSource
-from agentgym_rl.envs.tooluse.tool import EnvTexts, Function, Refused
+from agentgym_rl.envs.tooluse.tool import ToolEnvTexts, Function, Refused
 
 __all__ = [
     "Call",
     "Draft",
-    "EnvTexts",
+    "ToolEnvTexts",
     "Function",
     "GeneratedTasks",
     "Problem",

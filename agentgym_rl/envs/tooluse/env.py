@@ -11,7 +11,7 @@ from agentgym_rl.envs.tools import to_command
 from agentgym_rl.envs.tooluse import wording
 from agentgym_rl.envs.tooluse.problem import Problem
 from agentgym_rl.envs.tooluse.tasks import TaskSource
-from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, EnvTexts, Function, Refused, S, read_command
+from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, ToolEnvTexts, Function, Refused, S, read_command
 
 
 class ToolEnv(TextEnv, Generic[S]):
@@ -29,7 +29,7 @@ class ToolEnv(TextEnv, Generic[S]):
     """
 
     def __init__(
-        self, style: Style, texts: EnvTexts, functions: Mapping[str, Function[S]], tasks: TaskSource[S]
+        self, style: Style, texts: ToolEnvTexts, functions: Mapping[str, Function[S]], tasks: TaskSource[S]
     ) -> None:
         super().__init__(style)
         self._tasks = tasks

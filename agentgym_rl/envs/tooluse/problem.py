@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, ClassVar, Generic
 
 from agentgym_rl.envs.tooluse.answers import matches
-from agentgym_rl.envs.tooluse.tool import EnvTexts, Function, S
+from agentgym_rl.envs.tooluse.tool import ToolEnvTexts, Function, S
 
 Call = tuple[str, Mapping[str, Any]]
 """Name of a tool and the arguments of the call."""
@@ -48,7 +48,7 @@ class Draft(ABC, Generic[S]):
     Calls are carried out as they are planned, so answers and final states are those that the agent will see.
     """
 
-    texts: ClassVar[EnvTexts]
+    texts: ClassVar[ToolEnvTexts]
     functions: ClassVar[Mapping[str, Function[Any]]]
 
     def __init__(self, rng: Random) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tools import BadCall, Schema, Tool
-from agentgym_rl.envs.tooluse.data import load
 
 S = TypeVar("S")
 """State of a session: whatever the tools of an environment read and change."""
@@ -43,13 +43,13 @@ class ToolText:
     description: str
     returns: str
     """See :class:`Function`."""
-    parameters: Mapping[str, str | Mapping[str, Any]] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
     """The JSON schema of each argument, or the name of one of ``schemas``."""
     optional: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnvTexts:
+class ToolEnvTexts:
     """The file ``env.toml`` of an environment: what the agent reads."""
 
     about: str
@@ -63,16 +63,16 @@ class EnvTexts:
     """AgentGym's tasks have the indices below this one."""
     missing: str
     """What AgentGym's tasks need; ends the error about such an index."""
-    goals: Mapping[str, str] = field(default_factory=dict)
+    goals: dict[str, str] = field(default_factory=dict)
     """Templates of goals, in the form of :meth:`str.format`; ``draft`` is the draft of the task."""
-    schemas: Mapping[str, Schema] = field(default_factory=dict)
+    schemas: dict[str, Any] = field(default_factory=dict)
     """JSON schemas that several arguments share."""
-    tools: Mapping[str, ToolText] = field(default_factory=dict)
+    tools: dict[str, ToolText] = field(default_factory=dict)
 
     @classmethod
-    def beside(cls, module: str) -> EnvTexts:
+    def beside(cls, module: str) -> ToolEnvTexts:
         """The file ``env.toml`` in the folder of a module, given by its ``__file__``."""
-        return load(cls, Path(module).with_name("env.toml"))
+        return load(Path(module).with_name("env.toml"), cls)
 
     def functions(
         self, runs: Mapping[str, Callable[..., Any]], briefs: Mapping[str, Callable[[Any], str]]

@@ -7,13 +7,13 @@ from typing import Any
 
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tools import Tool
-from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, EnvTexts, Function
+from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, ToolEnvTexts, Function
 
 LIMIT = 3_000
 """Characters of a result that are printed."""
 
 
-def instruction(style: Style, texts: EnvTexts, functions: Sequence[Function[Any]]) -> str:
+def instruction(style: Style, texts: ToolEnvTexts, functions: Sequence[Function[Any]]) -> str:
     """The text before the first observation."""
     tools = [*(function.tool for function in functions), CHECK, FINISH]
     if style == "compact":

@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from agentgym_rl.envs.tooluse.data import NAMES, load
+from agentgym_rl.envs.tables import load
+from agentgym_rl.envs.tooluse.names import NAMES
 
 PAPERS = 2_400
 RECENT = 300
@@ -35,7 +36,7 @@ class Words:
     """Patterns of names with a town."""
 
 
-WORDS = load(Words, Path(__file__).with_name("words.toml"))
+WORDS = load(Path(__file__).with_name("words.toml"), Words)
 TOPICS = (*WORDS.methods, *WORDS.tasks)
 VENUES = (*WORDS.journals, *WORDS.conferences)
 ORGANIZATIONS = tuple(pattern.format(town) for town in WORDS.towns for pattern in WORDS.organizations)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentgym_rl.envs.tooluse.academia.graphs import Graphs, Paper, graphs
-from agentgym_rl.envs.tooluse.tool import ECHO, EnvTexts, Function, Refused
+from agentgym_rl.envs.tooluse.tool import ECHO, ToolEnvTexts, Function, Refused
 
 PAPER_NET = "PaperNet"
 AUTHOR_NET = "AuthorNet"
@@ -84,7 +84,7 @@ def _brief(found: Any) -> str:
     return "; ".join(found) if isinstance(found, list) else str(found)
 
 
-TEXTS = EnvTexts.beside(__file__)
+TEXTS = ToolEnvTexts.beside(__file__)
 
 FUNCTIONS: dict[str, Function[Library]] = TEXTS.functions(
     {

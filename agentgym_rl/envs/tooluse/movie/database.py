@@ -11,7 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from agentgym_rl.envs.tooluse.data import NAMES, load
+from agentgym_rl.envs.tables import load
+from agentgym_rl.envs.tooluse.names import NAMES
 
 FILMS = 1_800
 PEOPLE = 2_200
@@ -41,13 +42,13 @@ class Words:
     keywords: tuple[str, ...]
     birthplaces: tuple[str, ...]
     jobs: tuple[str, ...]
-    themes: tuple[Mapping[str, str], ...]
-    genres: Mapping[str, int]
-    countries: Mapping[str, str]
-    languages: Mapping[str, Language]
+    themes: tuple[dict[str, str], ...]
+    genres: dict[str, int]
+    countries: dict[str, str]
+    languages: dict[str, Language]
 
 
-WORDS = load(Words, Path(__file__).with_name("words.toml"))
+WORDS = load(Path(__file__).with_name("words.toml"), Words)
 
 CHARACTERS = tuple(f"{trait} {name}" for trait in WORDS.traits for name in (*NAMES.given, *NAMES.family))
 STUDIOS = tuple(f"{first} {last}" for first in WORDS.adjectives[:12] for last in WORDS.studios)

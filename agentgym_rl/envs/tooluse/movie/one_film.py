@@ -65,8 +65,10 @@ def origin(draft: MovieDraft) -> Problem[Database] | None:
     names = [each["name"] for each in draft.about(f"production_{topic}", film)]
     if draft.rng.random() < 0.5:
         return draft.ask("origin", names, film=film, topic=topic)
-    companies = [name for _, name, _ in film.companies]
-    noun, others = ("country", list(WORDS.countries.values())) if topic == "countries" else ("company", companies)
+    if topic == "countries":
+        noun, others = "country", list(WORDS.countries.values())
+    else:
+        noun, others = "company", [name for _, name, _ in draft.film().companies]
     one = draft.rng.choice(names) if draft.rng.random() < 0.5 else draft.rng.choice(others)
     return draft.ask("has_origin", yes(one in names), film=film, one=one, noun=noun)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentgym_rl.envs.tooluse.movie.database import WORDS, Database, Film, Person, key
-from agentgym_rl.envs.tooluse.tool import ECHO, EnvTexts, Function, Refused
+from agentgym_rl.envs.tooluse.tool import ECHO, ToolEnvTexts, Function, Refused
 
 
 def _find(name: str, known: Mapping[str, int]) -> int | None:
@@ -150,7 +150,7 @@ def _brief(found: Any) -> str:
     return str(found)
 
 
-TEXTS = EnvTexts.beside(__file__)
+TEXTS = ToolEnvTexts.beside(__file__)
 
 FUNCTIONS: dict[str, Function[Database]] = TEXTS.functions(
     {

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agentgym_rl.envs.core import TaskNotFound
-from agentgym_rl.envs.tooluse import GeneratedTasks, Problem, Refused, TaskSource
+from agentgym_rl.envs.tooluse import GeneratedTasks, Problem, TaskSource
 from agentgym_rl.envs.tooluse.official import OfficialTask, read_official
 from agentgym_rl.envs.tooluse.sheet.book import Book
 from agentgym_rl.envs.tooluse.sheet.grid import Grid, value_of
@@ -36,15 +36,14 @@ class OfficialTasks(TaskSource[Book]):
         Raises:
             ValueError: a file is missing or not what it should be; the message names it and the fault.
         """
-        tasks = read_official(official)
         sheets = {title: grid for title, grid in read_xlsx(workbook).items() if not title.startswith("Answer")}
-        for number, task in enumerate(tasks, start=1):
-            try:
-                if _title(task) not in sheets:
-                    raise ValueError(f"{workbook} has no sheet {_title(task)!r}")
-                _wanted(task)
-            except (TypeError, ValueError, Refused) as error:
-                raise ValueError(f"{official}:{number} is no sheet task of AgentGym: {error}") from error
+
+        def check(task: OfficialTask) -> None:
+            if _title(task) not in sheets:
+                raise ValueError(f"{workbook} has no sheet {_title(task)!r}")
+            _wanted(task)
+
+        tasks = read_official(official, check)
         return cls(tasks, Book(sheets), generated, {**generated.splits, "test": range(len(tasks))})
 
     def problem(self, index: int) -> Problem[Book]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from agentgym_rl.envs.tooluse.data import load
+from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tooluse.sheet.formula import Value
 
 
@@ -17,12 +16,12 @@ class TableType:
 
     key: str
     names: tuple[str, ...]
-    labels: Mapping[str, tuple[str, ...]]
-    numbers: Mapping[str, tuple[float, float, float]]
+    labels: dict[str, tuple[str, ...]]
+    numbers: dict[str, tuple[float, ...]]
     """Smallest, largest and step of each column of numbers."""
     summed: tuple[str, ...] = ()
     """Columns of numbers whose sum over a record means something."""
-    factors: tuple[str, str] | None = None
+    factors: tuple[str, ...] | None = None
     """Two columns whose product means something."""
     lowered: str | None = None
     """A column of numbers that may get smaller."""
@@ -38,7 +37,7 @@ class Tables:
     types: tuple[TableType, ...]
 
 
-TABLES = load(Tables, Path(__file__).with_name("tables.toml"))
+TABLES = load(Path(__file__).with_name("tables.toml"), Tables)
 
 
 @dataclass(frozen=True, slots=True)

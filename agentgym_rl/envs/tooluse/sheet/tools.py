@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentgym_rl.envs.tooluse import EnvTexts, Function
+from agentgym_rl.envs.tooluse import ToolEnvTexts, Function
 from agentgym_rl.envs.tooluse.sheet.book import Book
 
-TEXTS = EnvTexts.beside(__file__)
+TEXTS = ToolEnvTexts.beside(__file__)
 
 
 def _brief_table(table: Sequence[Sequence[str]]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tooluse import Draft, Problem
 from agentgym_rl.envs.tooluse.answers import matches
-from agentgym_rl.envs.tooluse.data import load
 from agentgym_rl.envs.tooluse.todo.account import Account, Item, Project
 from agentgym_rl.envs.tooluse.todo.tools import FUNCTIONS, TEXTS, Session
 
@@ -25,7 +25,7 @@ DURATIONS = (10, 15, 20, 25, 30, 40, 45, 50, 60, 75, 90, 100, 120)
 class ProjectEntry:
     place: str
     """A key of ``places``."""
-    tasks: Mapping[str, str]
+    tasks: dict[str, str]
     """What to bring to each task."""
 
 
@@ -35,11 +35,11 @@ class Catalogue:
 
     people: tuple[str, ...]
     cities: tuple[str, ...]
-    places: Mapping[str, tuple[str, ...]]
-    projects: Mapping[str, ProjectEntry]
+    places: dict[str, tuple[str, ...]]
+    projects: dict[str, ProjectEntry]
 
 
-CATALOGUE = load(Catalogue, Path(__file__).with_name("catalogue.toml"))
+CATALOGUE = load(Path(__file__).with_name("catalogue.toml"), Catalogue)
 
 
 class TodoDraft(Draft[Session]):

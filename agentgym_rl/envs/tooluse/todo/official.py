@@ -40,13 +40,7 @@ class OfficialTasks(TaskSource[Session]):
         Raises:
             ValueError: a file is missing or not what it should be; the message names it and the fault.
         """
-        tasks = read_official(official)
-        for number, task in enumerate(tasks, start=1):
-            try:
-                _account(task, (), ())
-                _rows(task.answer)
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{official}:{number} is no to-do task of AgentGym: {error!r}") from error
+        tasks = read_official(official, lambda task: (_account(task, (), ()), _rows(task.answer)))
         cut = max(1, len(tasks) - TEST)
         splits = {"train": range(cut), "test": range(min(cut, len(tasks) - 1), len(tasks))}
         return cls(tasks, *_read_projects(projects), splits)

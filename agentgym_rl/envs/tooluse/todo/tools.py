@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from agentgym_rl.envs.tooluse import EnvTexts, Function, Refused
+from agentgym_rl.envs.tooluse import ToolEnvTexts, Function, Refused
 from agentgym_rl.envs.tooluse.todo.account import Account, Item, Project
 
 Row = dict[str, Any]
@@ -124,7 +124,7 @@ def _brief_tasks(rows: Sequence[Row]) -> str:
     return ", ".join(f"{row['id']} {row['content']} p{row['priority']} {row['due_date']}" for row in rows) or "none"
 
 
-TEXTS = EnvTexts.beside(__file__)
+TEXTS = ToolEnvTexts.beside(__file__)
 
 FUNCTIONS: dict[str, Function[Session]] = TEXTS.functions(
     {

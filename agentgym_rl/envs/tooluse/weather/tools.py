@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import Any
 
-from agentgym_rl.envs.tooluse.tool import ECHO, EnvTexts, Function, Refused
+from agentgym_rl.envs.tooluse.tool import ECHO, ToolEnvTexts, Function, Refused
 from agentgym_rl.envs.tooluse.weather import climate
 from agentgym_rl.envs.tooluse.weather.cities import BY_NAME
 
@@ -141,7 +141,7 @@ def _points(result: Mapping[str, Any]) -> str:
     return "; ".join(" ".join(str(value) for value in tuple(place.values())[1:]) for place in result["results"])
 
 
-TEXTS = EnvTexts.beside(__file__)
+TEXTS = ToolEnvTexts.beside(__file__)
 
 FUNCTIONS: dict[str, Function[Visitor]] = TEXTS.functions(
     {
