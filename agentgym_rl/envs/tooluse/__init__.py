@@ -3,17 +3,17 @@
 from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.problem import Call, Draft, Problem, answered
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks, TaskSource
-from agentgym_rl.envs.tooluse.tool import ToolEnvTexts, Function, Refused
+from agentgym_rl.envs.tooluse.tool import Function, Refused, ToolEnvTexts
 
 __all__ = [
     "Call",
     "Draft",
-    "ToolEnvTexts",
     "Function",
     "GeneratedTasks",
     "Problem",
     "Refused",
     "TaskSource",
     "ToolEnv",
+    "ToolEnvTexts",
     "answered",
 ]

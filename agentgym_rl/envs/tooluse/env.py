@@ -11,7 +11,7 @@ from agentgym_rl.envs.tools import to_command
 from agentgym_rl.envs.tooluse import wording
 from agentgym_rl.envs.tooluse.problem import Problem
 from agentgym_rl.envs.tooluse.tasks import TaskSource
-from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, ToolEnvTexts, Function, Refused, S, read_command
+from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, Refused, S, ToolEnvTexts, read_command
 
 
 class ToolEnv(TextEnv, Generic[S]):

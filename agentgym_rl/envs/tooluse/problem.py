@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, ClassVar, Generic
 
 from agentgym_rl.envs.tooluse.answers import matches
-from agentgym_rl.envs.tooluse.tool import ToolEnvTexts, Function, S
+from agentgym_rl.envs.tooluse.tool import Function, S, ToolEnvTexts
 
 Call = tuple[str, Mapping[str, Any]]
 """Name of a tool and the arguments of the call."""

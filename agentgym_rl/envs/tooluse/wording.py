@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tools import Tool
-from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, ToolEnvTexts, Function
+from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, ToolEnvTexts
 
 LIMIT = 3_000
 """Characters of a result that are printed."""
@@ -73,6 +73,13 @@ def names(tools: Sequence[Tool], style: Style) -> str:
     return result(" ".join(listed) if style == "compact" else f"You can use following valid actions: {listed}", style)
 
 
+def values_only(found: Any) -> str:
+    """A result of the ``compact`` style: without the names of its fields."""
+    if isinstance(found, Mapping):
+        return " | ".join(values_only(value) for value in found.values())
+    return "; ".join(values_only(value) for value in found) if isinstance(found, list) else str(found)
+
+
 def write(command: str, thought: str = "") -> str:
-    """An action as a reply."""
+    """An action as a response."""
     return f"Thought: {thought}\n\nAction: {command}" if thought else f"Action: {command}"

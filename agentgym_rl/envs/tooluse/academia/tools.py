@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentgym_rl.envs.tooluse.academia.graphs import Graphs, Paper, graphs
-from agentgym_rl.envs.tooluse.tool import ECHO, ToolEnvTexts, Function, Refused
+from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused, ToolEnvTexts
+from agentgym_rl.envs.tooluse.wording import values_only
 
 PAPER_NET = "PaperNet"
 AUTHOR_NET = "AuthorNet"
@@ -77,13 +77,6 @@ def _paper_edge(library: Library, node1: str, node2: str) -> dict[str, Any]:
     return {"citing": node1, "cited": node2}
 
 
-def _brief(found: Any) -> str:
-    """A result without the names of its fields."""
-    if isinstance(found, Mapping):
-        return " | ".join(_brief(value) for value in found.values())
-    return "; ".join(found) if isinstance(found, list) else str(found)
-
-
 TEXTS = ToolEnvTexts.beside(__file__)
 
 FUNCTIONS: dict[str, Function[Library]] = TEXTS.functions(
@@ -96,5 +89,5 @@ FUNCTIONS: dict[str, Function[Library]] = TEXTS.functions(
         "authorEdgeCheck": _author_edge,
         "paperEdgeCheck": _paper_edge,
     },
-    dict.fromkeys(TEXTS.tools, _brief),
+    dict.fromkeys(TEXTS.tools, values_only),
 )

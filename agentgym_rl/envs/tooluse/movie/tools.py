@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentgym_rl.envs.tooluse.movie.database import WORDS, Database, Film, Person, key
-from agentgym_rl.envs.tooluse.tool import ECHO, ToolEnvTexts, Function, Refused
+from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused, ToolEnvTexts
+from agentgym_rl.envs.tooluse.wording import values_only
 
 
 def _find(name: str, known: Mapping[str, int]) -> int | None:
@@ -141,15 +142,6 @@ def _external_ids(films: Database, person_id: str | int) -> dict[str, Any]:
     return dict(_person(films, person_id).accounts)
 
 
-def _brief(found: Any) -> str:
-    """A result without the names of its fields."""
-    if isinstance(found, Mapping):
-        return " | ".join(_brief(value) for value in found.values())
-    if isinstance(found, list):
-        return "; ".join(_brief(value) for value in found)
-    return str(found)
-
-
 TEXTS = ToolEnvTexts.beside(__file__)
 
 FUNCTIONS: dict[str, Function[Database]] = TEXTS.functions(
@@ -169,5 +161,5 @@ FUNCTIONS: dict[str, Function[Database]] = TEXTS.functions(
         "get_movie_alternative_titles": _alternative,
         "get_movie_translation": _translation,
     },
-    dict.fromkeys(TEXTS.tools, _brief),
+    dict.fromkeys(TEXTS.tools, values_only),
 )

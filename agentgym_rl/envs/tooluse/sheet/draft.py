@@ -11,7 +11,7 @@ from agentgym_rl.envs.tooluse import Draft, Problem
 from agentgym_rl.envs.tooluse.sheet.book import Book
 from agentgym_rl.envs.tooluse.sheet.formula import Value, name
 from agentgym_rl.envs.tooluse.sheet.grid import Grid
-from agentgym_rl.envs.tooluse.sheet.judge import Judge, facts
+from agentgym_rl.envs.tooluse.sheet.judge import Judge
 from agentgym_rl.envs.tooluse.sheet.tables import TABLES, Table, draw, number
 from agentgym_rl.envs.tooluse.sheet.tools import FUNCTIONS, TEXTS
 
@@ -114,10 +114,11 @@ class SheetDraft(Draft[Book]):
 
     def change(self, template: str, /, **words: Any) -> Problem[Book] | None:
         """The task that asks for the changes that the calls make, and no others; None if they change nothing."""
-        if facts(self.state) == facts(self.book):
+        progress = Judge(self.book, self.state)
+        if not progress.due:
             return None
         goal = f'In "{self.title}", {self.goal(template, **words)}'
-        return self.problem(goal, Judge(self.book, self.state), context=f"workbook {fingerprint(self.book)}")
+        return self.problem(goal, progress, context=f"workbook {fingerprint(self.book)}")
 
 
 def fingerprint(book: Book) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentgym_rl.envs.tooluse import ToolEnvTexts, Function
+from agentgym_rl.envs.tooluse import Function, ToolEnvTexts
 from agentgym_rl.envs.tooluse.sheet.book import Book
 
 TEXTS = ToolEnvTexts.beside(__file__)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from agentgym_rl.envs.tooluse import ToolEnvTexts, Function, Refused
+from agentgym_rl.envs.tooluse import Function, Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.todo.account import Account, Item, Project
 
 Row = dict[str, Any]
@@ -57,7 +57,7 @@ def get_projects(session: Session) -> list[Row]:
 
 def update_project(session: Session, project_id: str, is_favorite: str) -> Row:
     project = _project(session, project_id)
-    session.account = session.account.with_favorite(project, is_favorite == "True")
+    session.account = session.account.with_project(replace(project, is_favorite=is_favorite == "True"))
     return {
         "message": "Update the project successfully.",
         "project": project_row(_project(session, project_id)),
@@ -80,7 +80,7 @@ def get_task_duration(session: Session, task_id: str) -> Row:
 
 def complete_task(session: Session, task_id: str) -> Row:
     item = _item(session, task_id)
-    session.account = session.account.completing(item)
+    session.account = session.account.with_item(replace(item, is_completed=True))
     row = task_row(item)
     del row["is_completed"]
     return {"message": "Complete task successfully.", "task": row}
@@ -92,7 +92,7 @@ def update_task(session: Session, task_id: str, due_date: str) -> Row:
         due = date.fromisoformat(due_date)
     except ValueError:
         raise Refused(f"due_date {due_date[:20]!r} is no date; write YYYY-MM-DD") from None
-    session.account = session.account.with_items(replace(item, due=due))
+    session.account = session.account.with_item(replace(item, due=due))
     return {"message": "Update the task successfully", "task": task_row(_item(session, task_id))}
 
 

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import Any
 
-from agentgym_rl.envs.tooluse.tool import ECHO, ToolEnvTexts, Function, Refused
+from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.weather import climate
 from agentgym_rl.envs.tooluse.weather.cities import BY_NAME
 
