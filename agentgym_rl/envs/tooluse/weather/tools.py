@@ -1,4 +1,4 @@
-"""The tools of the world: AgentGym's names, arguments and shapes of results."""
+"""The tools: AgentGym's names and arguments, and Open-Meteo's shapes of results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import Any
 
-from agentgym_rl.envs.tools import Schema, Tool
-from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused
+from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.weather import climate
 from agentgym_rl.envs.tooluse.weather.cities import BY_NAME
 
@@ -19,7 +18,7 @@ SPAN = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """The user: what the world's state is."""
+    """The user, who is the state of a session."""
 
     today: date
     city: str
@@ -27,28 +26,24 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A quantity by days: the columns of a result, with unit and source."""
+    """A quantity by days: columns of a result, with unit and source. Like AgentGym, there is no forecast of the air."""
 
-    noun: str
     columns: Mapping[str, tuple[str, Callable[[climate.Day], float]]]
     hour: str = ""
-    """What is written behind each date."""
+    """Suffix of each date."""
 
 
 SERIES: Mapping[str, Series] = {
     "temp": Series(
-        "temperature",
         {
             "temperature_2m_max": ("°C", lambda day: day.high),
             "temperature_2m_min": ("°C", lambda day: day.low),
             "temperature_2m_mean": ("°C", lambda day: day.mean),
         },
     ),
-    "rain": Series("rain", {"rain_sum": ("mm", lambda day: day.rain)}),
-    "snow": Series("snowfall", {"snowfall_sum": ("cm", lambda day: day.snow)}),
-    "air_quality_index": Series(
-        "air quality index (PM2.5)", {"european_aqi_pm2_5": ("EAQI", lambda day: day.air)}, hour="T12:00"
-    ),
+    "rain": Series({"rain_sum": ("mm", lambda day: day.rain)}),
+    "snow": Series({"snowfall_sum": ("cm", lambda day: day.snow)}),
+    "air_quality_index": Series({"european_aqi_pm2_5": ("EAQI", lambda day: day.air)}, hour="T12:00"),
 }
 
 LEVELS = ((20, "good"), (40, "fair"), (60, "moderate"), (80, "poor"), (100, "very poor"))
@@ -146,89 +141,23 @@ def _points(result: Mapping[str, Any]) -> str:
     return "; ".join(" ".join(str(value) for value in tuple(place.values())[1:]) for place in result["results"])
 
 
-_LATITUDE: Schema = {"type": "number", "minimum": -90, "maximum": 90, "description": "latitude in degrees"}
-_LONGITUDE: Schema = {"type": "number", "minimum": -180, "maximum": 180, "description": "longitude in degrees"}
-_POINT = {"latitude": _LATITUDE, "longitude": _LONGITUDE}
-_DAYS: Mapping[str, Schema] = {
-    "start_date": {"type": "string", "description": "first day, YYYY-MM-DD"},
-    "end_date": {"type": "string", "description": "last day, YYYY-MM-DD"},
-}
-_TODAY: Mapping[str, Schema] = {"current_date": {"type": "string", "description": "the current date, YYYY-MM-DD"}}
+TEXTS = ToolEnvTexts.beside(__file__)
 
-
-def _by_day(kind: str) -> list[Function[Visitor]]:
-    """The tools of a series. Like AgentGym, there is no forecast of the air."""
-    series = SERIES[kind]
-    noun, returns = series.noun, f"{SERIES[kind].noun} of each day"
-    tools = [
-        (
-            Tool(f"get_historical_{kind}", f"Look up the {noun} of past days at a point.", {**_POINT, **_DAYS}),
-            partial(_historical, series),
-        ),
-        (
-            Tool(f"get_current_{kind}", f"Look up today's {noun} at a point.", {**_POINT, **_TODAY}),
-            partial(_current, series),
-        ),
-        (
-            Tool(f"get_{kind}_forecast", f"Forecast the {noun} of coming days at a point.", {**_POINT, **_DAYS}),
-            partial(_forecast, series),
-        ),
-    ]
-    if kind == "air_quality_index":
-        tools.pop()
-    return [Function(tool, returns, run, _rows) for tool, run in tools]
-
-
-FUNCTIONS: tuple[Function[Visitor], ...] = (
-    Function(
-        Tool("get_user_current_date", "Tell the current date."), "the date, YYYY-MM-DD", lambda user: str(user.today)
-    ),
-    Function(
-        Tool("get_user_current_location", "Tell the city the user is in."), "name of the city", lambda user: user.city
-    ),
-    *_by_day("temp"),
-    *_by_day("rain"),
-    *_by_day("snow"),
-    *_by_day("air_quality_index"),
-    Function(
-        Tool(
-            "get_air_quality_level",
-            "Name the level of an air quality index.",
-            {"air_quality_index": {"type": "number", "description": "the index"}},
-        ),
-        "good, fair, moderate, poor, very poor or extremely poor",
-        lambda user, air_quality_index: level(air_quality_index),
-    ),
-    Function(
-        Tool(
-            "get_latitude_longitude",
-            "Find the places of a name.",
-            {"name": {"type": "string", "description": "name of a city"}},
-        ),
-        "latitude, longitude and country code of each place of that name, the best known first",
-        _locate,
-        _points,
-    ),
-    Function(
-        Tool("get_elevation", "Look up the height of a point.", _POINT),
-        "metres above sea level",
-        _elevation,
-        lambda result: str(result["elevation"][0]),
-    ),
-    Function(
-        Tool(
-            "get_distance",
-            "Measure the distance between two points.",
-            {
-                "latitude1": _LATITUDE,
-                "longitude1": _LONGITUDE,
-                "latitude2": _LATITUDE,
-                "longitude2": _LONGITUDE,
-            },
-        ),
-        "kilometres",
-        _distance,
-    ),
+FUNCTIONS: dict[str, Function[Visitor]] = TEXTS.functions(
+    {
+        "get_user_current_date": lambda user: str(user.today),
+        "get_user_current_location": lambda user: user.city,
+        **{f"get_historical_{kind}": partial(_historical, series) for kind, series in SERIES.items()},
+        **{f"get_current_{kind}": partial(_current, series) for kind, series in SERIES.items()},
+        **{f"get_{kind}_forecast": partial(_forecast, SERIES[kind]) for kind in ("temp", "rain", "snow")},
+        "get_air_quality_level": lambda user, air_quality_index: level(air_quality_index),
+        "get_latitude_longitude": _locate,
+        "get_elevation": _elevation,
+        "get_distance": _distance,
+    },
+    {
+        **{name: _rows for name, text in TEXTS.tools.items() if text.returns.endswith("of each day")},
+        "get_latitude_longitude": _points,
+        "get_elevation": lambda result: str(result["elevation"][0]),
+    },
 )
-
-BY_TOOL: Mapping[str, Function[Visitor]] = {function.tool.name: function for function in FUNCTIONS}

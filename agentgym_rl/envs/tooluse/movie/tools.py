@@ -1,14 +1,13 @@
-"""The tools of the world: AgentGym's names and arguments, and The Movie Database's shapes of results."""
+"""The tools: AgentGym's names and arguments, and The Movie Database's shapes of results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from agentgym_rl.envs.tools import Schema, Tool
-from agentgym_rl.envs.tooluse.movie.database import Database, Film, Person, key
-from agentgym_rl.envs.tooluse.movie.words import COUNTRIES, GENRES, LANGUAGES
-from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused
+from agentgym_rl.envs.tooluse.movie.database import WORDS, Database, Film, Person, key
+from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused, ToolEnvTexts
+from agentgym_rl.envs.tooluse.wording import values_only
 
 
 def _find(name: str, known: Mapping[str, int]) -> int | None:
@@ -59,7 +58,7 @@ def _details(films: Database, movie_id: str | int) -> dict[str, Any]:
     return {
         "title": film.title,
         "budget": film.budget,
-        "genres": [{"id": GENRES[name], "name": name} for name in film.genres],
+        "genres": [{"id": WORDS.genres[name], "name": name} for name in film.genres],
         "revenue": film.revenue,
         "vote_average": film.vote_average,
         "release_date": str(film.release_date),
@@ -75,7 +74,7 @@ def _companies(films: Database, movie_id: str | int) -> dict[str, Any]:
 
 def _countries(films: Database, movie_id: str | int) -> dict[str, Any]:
     found = _film(films, movie_id).countries
-    return {"production_countries": [{"iso_3166_1": code, "name": COUNTRIES[code]} for code in found]}
+    return {"production_countries": [{"iso_3166_1": code, "name": WORDS.countries[code]} for code in found]}
 
 
 def _cast(films: Database, movie_id: str | int) -> dict[str, Any]:
@@ -107,12 +106,12 @@ def _translation(films: Database, movie_id: str | int) -> dict[str, Any]:
         "translations": [
             {
                 "iso_3166_1": land,
-                "iso_639_1": code,
-                "name": name,
-                "english_name": english,
+                "iso_639_1": language.code,
+                "name": language.name,
+                "english_name": language.english,
                 "data": {"overview": film.overviews[land]},
             }
-            for land, (code, name, english, _) in LANGUAGES.items()
+            for land, language in WORDS.languages.items()
         ],
     }
 
@@ -143,119 +142,24 @@ def _external_ids(films: Database, person_id: str | int) -> dict[str, Any]:
     return dict(_person(films, person_id).accounts)
 
 
-def _brief(found: Any) -> str:
-    """A result without the names of its fields."""
-    if isinstance(found, Mapping):
-        return " | ".join(_brief(value) for value in found.values())
-    if isinstance(found, list):
-        return "; ".join(_brief(value) for value in found)
-    return str(found)
+TEXTS = ToolEnvTexts.beside(__file__)
 
-
-def _by_id(kind: str, name: str, description: str, returns: str, run: Callable[..., Any]) -> Function[Database]:
-    number: Schema = {"type": ["string", "integer"], "description": f"id of the {'film' if kind == 'movie' else kind}"}
-    return Function(Tool(name, description, {f"{kind}_id": number}), returns, run, _brief)
-
-
-FUNCTIONS: tuple[Function[Database], ...] = (
-    Function(
-        Tool(
-            "get_search_movie",
-            "Find a film by its title.",
-            {"movie_name": {"type": "string", "description": "title of the film"}},
-        ),
-        "id, overview and title of the film that fits best",
-        _search_movie,
-        _brief,
-    ),
-    _by_id(
-        "movie",
-        "get_movie_details",
-        "Look up the main facts of a film.",
-        "title, budget, genres, revenue, vote_average (the rating) and release_date",
-        _details,
-    ),
-    _by_id(
-        "movie",
-        "get_movie_production_companies",
-        "Look up who produced a film.",
-        "production_companies, with id, name and country of each",
-        _companies,
-    ),
-    _by_id(
-        "movie",
-        "get_movie_production_countries",
-        "Look up where a film was produced.",
-        "production_countries, with code and name of each",
-        _countries,
-    ),
-    _by_id(
-        "movie",
-        "get_movie_cast",
-        "List the actors of a film, at most 10.",
-        "cast: id, name and character of each",
-        _cast,
-    ),
-    _by_id(
-        "movie",
-        "get_movie_crew",
-        "List others who made a film, at most 10: director, producers, writers and more.",
-        "crew: id, name and job of each",
-        _crew,
-    ),
-    _by_id("movie", "get_movie_keywords", "List the keywords of a film.", "keywords", _keywords),
-    Function(
-        Tool(
-            "get_search_person",
-            "Find a person by name.",
-            {"person_name": {"type": "string", "description": "name of the person"}},
-        ),
-        "id and name of the person that fits best",
-        _search_person,
-        _brief,
-    ),
-    _by_id(
-        "person",
-        "get_person_details",
-        "Look up the main facts of a person.",
-        "name, biography, birthday and place_of_birth",
-        _person_details,
-    ),
-    _by_id(
-        "person",
-        "get_person_cast",
-        "List the films a person acted in, at most 10.",
-        "cast: id and title of each film, and the character",
-        _person_cast,
-    ),
-    _by_id(
-        "person",
-        "get_person_crew",
-        "List the films a person worked for otherwise, at most 10.",
-        "crew: id and title of each film, and the job",
-        _person_crew,
-    ),
-    _by_id(
-        "person",
-        "get_person_external_ids",
-        "Look up a person's identifiers elsewhere.",
-        "imdb_id, facebook_id, instagram_id and twitter_id",
-        _external_ids,
-    ),
-    _by_id(
-        "movie",
-        "get_movie_alternative_titles",
-        "List a film's titles in other countries.",
-        "titles, with the country's code",
-        _alternative,
-    ),
-    _by_id(
-        "movie",
-        "get_movie_translation",
-        "List the overview of a film in other languages.",
-        "translations, with language and country of each",
-        _translation,
-    ),
+FUNCTIONS: dict[str, Function[Database]] = TEXTS.functions(
+    {
+        "get_search_movie": _search_movie,
+        "get_movie_details": _details,
+        "get_movie_production_companies": _companies,
+        "get_movie_production_countries": _countries,
+        "get_movie_cast": _cast,
+        "get_movie_crew": _crew,
+        "get_movie_keywords": _keywords,
+        "get_search_person": _search_person,
+        "get_person_details": _person_details,
+        "get_person_cast": _person_cast,
+        "get_person_crew": _person_crew,
+        "get_person_external_ids": _external_ids,
+        "get_movie_alternative_titles": _alternative,
+        "get_movie_translation": _translation,
+    },
+    dict.fromkeys(TEXTS.tools, values_only),
 )
-
-BY_TOOL: Mapping[str, Function[Database]] = {function.tool.name: function for function in FUNCTIONS}
