@@ -131,14 +131,7 @@ class ALFWorld(TextEnv):
         """Where ALFWorld's data is if the task is one of its own games; None if it is built in."""
         if task.env != self.name:
             raise TaskNotFound(f"{task} is not a task of {self.name}")
-        if not any(task.index in indices for indices in tasks.OFFICIAL.values()):
-            return None
-        if self._data is None:
-            raise TaskNotFound(
-                f"{task} is one of ALFWorld's own games; give the option data=<folder that alfworld-download fills>, "
-                f"or take a built-in game, from alfworld_{tasks.FIRST} on"
-            )
-        return self._data
+        return self._data if task.index in tasks.SPLITS.official else None
 
 
 def _checked(types: str | Sequence[str] | None) -> tuple[str, ...]:

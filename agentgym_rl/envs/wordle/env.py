@@ -8,8 +8,7 @@ from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step, Sty
 from agentgym_rl.envs.tools import Tool
 from agentgym_rl.envs.wordle import tasks, wording
 from agentgym_rl.envs.wordle.game import GUESSES, SOLVED, Game
-from agentgym_rl.envs.wordle.player import solve
-from agentgym_rl.envs.wordle.vocabulary import read, words
+from agentgym_rl.envs.wordle.solver import solve
 
 GUESS = Tool(
     "guess",
@@ -40,7 +39,7 @@ class Wordle(TextEnv):
 
     def __init__(self, style: Style = "agentgym", vocabulary: str | Path | None = None) -> None:
         super().__init__(style)
-        self._words = None if vocabulary is None else read(vocabulary)
+        self._words = None if vocabulary is None else tasks.read_words(vocabulary)
         self._spec = EnvSpec(
             name=self.name,
             instructions=wording.INSTRUCTIONS,
@@ -62,7 +61,7 @@ class Wordle(TextEnv):
     @property
     def words(self) -> tuple[str, ...]:
         """The whole vocabulary."""
-        return words() if self._words is None else self._words
+        return tasks.words() if self._words is None else self._words
 
     async def reset(self, task: Task) -> Observation:
         self._puzzle = self._find(task)
