@@ -100,22 +100,22 @@ class PacedWorld(TextEnv):
     def spec(self) -> EnvSpec:
         return self.script.spec
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         await self._wait(self.waits[0])
         return Observation(self.script.opening[-1]["content"])
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         self.turn += 1
         await self._wait(self.waits[self.turn])
         return self._answer()
 
     def reset_blocking(self) -> Observation:
-        """As :meth:`reset`, for a thread."""
+        """As :meth:`_reset`, for a thread."""
         self._wait_blocking(self.waits[0])
         return Observation(self.script.opening[-1]["content"])
 
     def step_blocking(self, action: str) -> Step:
-        """As :meth:`step`, for a thread."""
+        """As :meth:`_step`, for a thread."""
         self.turn += 1
         self._wait_blocking(self.waits[self.turn])
         return self._answer()

@@ -51,15 +51,15 @@ class Recorded(toy.Counter):
 
     calls: ClassVar[list[str]] = []
 
-    async def reset(self, task):
+    async def _reset(self, task):
         self.calls.append("reset")
-        return await super().reset(task)
+        return await super()._reset(task)
 
-    async def step(self, action):
+    async def _step(self, action):
         self.calls.append(action)
-        return await super().step(action)
+        return await super()._step(action)
 
-    async def close(self):
+    async def _close(self):
         self.calls.append("close")
 
 
@@ -118,7 +118,7 @@ def test_the_last_turn_can_still_solve_the_task():
 
 def test_a_world_that_truncates_is_at_its_own_turn_limit():
     class Closing(toy.Counter):
-        async def step(self, action):
+        async def _step(self, action):
             return Step(Observation("The hall closes."), 0.25, False, truncated=True)
 
     episode = run("Action: say 1", world=Closing)
@@ -128,8 +128,8 @@ def test_a_world_that_truncates_is_at_its_own_turn_limit():
 
 def test_the_reward_is_the_sum_over_turns():
     class Paying(toy.Counter):
-        async def step(self, action):
-            step = await super().step(action)
+        async def _step(self, action):
+            step = await super()._step(action)
             return Step(step.observation, 0.25, step.terminated)
 
     episode = run(*SOLUTION, world=Paying)
@@ -169,7 +169,7 @@ def test_a_full_context_ends_an_episode(what, last):
 
 
 class Dying(Recorded):
-    async def step(self, action):
+    async def _step(self, action):
         raise EnvUnavailable("the server is gone")
 
 
@@ -183,8 +183,8 @@ def test_a_dead_world_is_an_env_error_after_all_retries():
 
 def test_an_episode_is_retried_whole_with_a_fresh_world_and_conversation():
     class Flaky(Recorded):
-        async def step(self, action):
-            step = await super().step(action)
+        async def _step(self, action):
+            step = await super()._step(action)
             if self.calls.count("reset") == 1 and action == "say 2":
                 raise EnvUnavailable("once")
             return step
@@ -260,7 +260,7 @@ def test_a_policy_that_leaves_leaves_the_world_closed():
 @pytest.mark.parametrize("hangs", [True, False])
 def test_a_session_that_cannot_be_closed_does_not_undo_the_episode(hangs, caplog):
     class Lingering(toy.Counter):
-        async def close(self):
+        async def _close(self):
             if hangs:
                 await forever()
             raise EnvUnavailable("gone already")
@@ -307,10 +307,10 @@ def test_a_blocking_world_does_not_hold_up_other_episodes():
         name = "counter"
         spec, goal, difficulty = toy.Counter.spec, toy.Counter.goal, toy.Counter.difficulty
 
-        def reset_blocking(self, task):
+        def _reset_blocking(self, task):
             return Observation("Go.")
 
-        def step_blocking(self, action):
+        def _step_blocking(self, action):
             both_are_stepping.wait(timeout=20)  # breaks when one step waits for the other to end
             return Step(Observation("Done."), 1.0, True)
 

@@ -23,10 +23,10 @@ from agentgym_rl.envs.core import OracleUnavailable, Task
 digest = hashlib.sha256()
 for index in range(800, 860):
     env = BabyAI()
-    observation = env.reset_blocking(Task("babyai", index))
+    observation = env._reset_blocking(Task("babyai", index))
     for turn in range(6):
         digest.update(observation.text.encode())
-        step = env.step_blocking(observation.actions[(turn * 7 + index) % len(observation.actions)])
+        step = env._step_blocking(observation.actions[(turn * 7 + index) % len(observation.actions)])
         observation = step.observation
         if step.done:
             break
@@ -37,8 +37,8 @@ print(digest.hexdigest())
 
 def reward_of(env, task, commands):
     """Play commands to the end; none may be invalid and only the last may end the episode."""
-    env.reset_blocking(task)
-    steps = [env.step_blocking(command) for command in commands]
+    env._reset_blocking(task)
+    steps = [env._step_blocking(command) for command in commands]
     assert not any(step.info["invalid"] for step in steps)
     assert [step.done for step in steps] == [False] * (len(steps) - 1) + [True]
     return steps[-1].reward
@@ -113,10 +113,10 @@ def test_expert_without_the_map_names_only_what_it_sees():
     env = BabyAI()
     for index in (5, 12, 16, 44):
         commands = play(World(index), informed=False)
-        observation = env.reset_blocking(Task("babyai", index))
+        observation = env._reset_blocking(Task("babyai", index))
         for command in commands:
             assert command in observation.actions
-            observation = env.step_blocking(command).observation
+            observation = env._step_blocking(command).observation
 
 
 def test_same_transcripts_in_any_process():

@@ -31,9 +31,9 @@ class Sleepy(Counter, BlockingEnv):
     """Counts; sleeps, dies, prints or fails when told to."""
 
     name = "sleepy"
-    reset_blocking = step_blocking = None
+    _reset_blocking = _step_blocking = None
 
-    async def step(self, action):
+    async def _step(self, action):
         if action.startswith("sleep"):
             time.sleep(float(action.split()[1]))
         elif action == "die":
@@ -47,7 +47,7 @@ class Sleepy(Counter, BlockingEnv):
             raise EnvTimeout("the game hangs")
         elif action == "pid":
             return Step(Observation(str(os.getpid())), 0.0, False)
-        return await super().step(action)
+        return await super()._step(action)
 '''
 
 

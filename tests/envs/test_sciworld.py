@@ -73,13 +73,13 @@ def one_java_process_for_all() -> Iterator[None]:
 
 def play(world: SciWorld, task: Task, *actions: str) -> tuple[Observation, list[Step]]:
     """Actions until the episode ends."""
-    first = world.reset_blocking(task)
+    first = world._reset_blocking(task)
     steps: list[Step] = []
     for action in actions:
-        steps.append(world.step_blocking(action))
+        steps.append(world._step_blocking(action))
         if steps[-1].done:
             break
-    world.close_blocking()
+    world._close_blocking()
     return first, steps
 
 

@@ -196,10 +196,10 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Pool:
 
 
 def play(world: SciWorld, *turns: Turn) -> list[Step]:
-    world.reset_blocking(Task("sciworld", 0))
+    world._reset_blocking(Task("sciworld", 0))
     assert isinstance(world._simulation, Script)
     world._simulation.turns = list(turns)
-    return [world.step_blocking("wait") for _ in turns]
+    return [world._step_blocking("wait") for _ in turns]
 
 
 def test_what_a_score_earns(scripted: Pool) -> None:
@@ -218,7 +218,7 @@ def test_a_lost_game_ends_and_keeps_what_was_earned(scripted: Pool) -> None:
         (0.0, True, False),
     ]
     with pytest.raises(ProtocolError):
-        world.step_blocking("wait")
+        world._step_blocking("wait")
 
 
 def test_the_clock_truncates(scripted: Pool) -> None:
@@ -231,18 +231,18 @@ def test_the_clock_truncates(scripted: Pool) -> None:
 def test_sessions_share_and_give_back(scripted: Pool) -> None:
     worlds = [SciWorld() for _ in range(4)]
     for world in worlds:
-        world.reset_blocking(Task("sciworld", 0))
+        world._reset_blocking(Task("sciworld", 0))
     assert [member.leases for member in scripted.members] == [2, 2]
     with pytest.raises(EnvUnavailable, match="all 4 games of ScienceWorld in this process are in use"):
-        SciWorld().reset_blocking(Task("sciworld", 0))
+        SciWorld()._reset_blocking(Task("sciworld", 0))
     used = [world._simulation for world in worlds]
     for world in worlds:
-        world.close_blocking()
-        world.close_blocking()
+        world._close_blocking()
+        world._close_blocking()
     assert scripted.leases == 0 and len(scripted.members) == 2
-    worlds[0].reset_blocking(Task("sciworld", 0))
+    worlds[0]._reset_blocking(Task("sciworld", 0))
     assert worlds[0]._simulation in used, "games are used again"
-    worlds[0].reset_blocking(Task("sciworld", 1))
+    worlds[0]._reset_blocking(Task("sciworld", 1))
     assert scripted.leases == 1
 
 
@@ -252,16 +252,16 @@ def test_a_dead_engine_is_replaced(scripted: Pool) -> None:
     (member,) = scripted.members
     member.engine.dead = True
     with pytest.raises(EnvUnavailable):
-        world.step_blocking("wait")
+        world._step_blocking("wait")
     with pytest.raises(ProtocolError):
-        world.step_blocking("wait")
+        world._step_blocking("wait")
     play(world, Turn("Ok.", 0, False, 1))
     assert scripted.members[0] is not member and scripted.leases == 1
 
 
 def test_a_game_is_not_given_back_while_a_call_moves_in_it(scripted: Pool) -> None:
     world = SciWorld()
-    world.reset_blocking(Task("sciworld", 0))
+    world._reset_blocking(Task("sciworld", 0))
     entered, go = threading.Event(), threading.Event()
 
     def slow(action: str) -> Turn:
@@ -271,10 +271,10 @@ def test_a_game_is_not_given_back_while_a_call_moves_in_it(scripted: Pool) -> No
 
     assert isinstance(world._simulation, Script)
     world._simulation.step = slow  # type: ignore[method-assign]
-    step = threading.Thread(target=world.step_blocking, args=("wait",))
+    step = threading.Thread(target=world._step_blocking, args=("wait",))
     step.start()
     assert entered.wait(10)
-    close = threading.Thread(target=world.close_blocking)
+    close = threading.Thread(target=world._close_blocking)
     close.start()
     go.set()
     for thread in (step, close):

@@ -305,7 +305,7 @@ class Slow(toy.Counter):
     log: ClassVar[list[str]] = []
     now: ClassVar[float] = 0.0
 
-    async def step(self, action):
+    async def _step(self, action):
         if action == "die":
             raise RuntimeError("a fault of the world's")
         if action == "vanish":
@@ -313,9 +313,9 @@ class Slow(toy.Counter):
         self.log.append(f"start {action}")
         await asyncio.sleep(0.01)
         self.log.append(f"end {action}")
-        return await super().step(action)
+        return await super()._step(action)
 
-    async def close(self):
+    async def _close(self):
         self.log.append("close")
         if self._target == 3:
             raise RuntimeError("cannot close")

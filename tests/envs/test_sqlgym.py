@@ -269,7 +269,7 @@ def test_ten_thousand_random_actions() -> None:
         for _ in range(steps):
             if done:
                 assert 0.0 <= earned <= 1.0
-                world.reset_blocking(Task("sqlgym", rng.choice(SPLITS["train"][:40])))
+                world._reset_blocking(Task("sqlgym", rng.choice(SPLITS["train"][:40])))
                 earned = 0.0
             action = (
                 " ".join(rng.choices(PIECES, k=rng.randint(1, 12))),
@@ -277,7 +277,7 @@ def test_ten_thousand_random_actions() -> None:
                 rng.choice(GARBAGE),
                 f'execute_sql(query="SELECT {rng.choice(PIECES)}")',
             )[rng.randrange(4)]
-            step = world.step_blocking(action)
+            step = world._step_blocking(action)
             assert len(step.observation.text) <= 1003
             assert isinstance(step.info["invalid"], bool)
             earned += step.reward

@@ -45,10 +45,10 @@ def test_oracle_solves_every_task(split: str, style: Style) -> None:
     env = SQLGym(style)
     for index in SPLITS[split]:
         task = Task("sqlgym", index)
-        first = env.reset_blocking(task)
+        first = env._reset_blocking(task)
         assert len(first.text) < 1500
         (query,) = env.oracle(task)
-        step = env.step_blocking(query)
+        step = env._step_blocking(query)
         assert env.spec.success(step.reward), (index, query)
 
 
@@ -56,8 +56,8 @@ def test_no_answer_is_empty_or_everything_of_a_guess() -> None:
     env, asked = SQLGym(), BuiltIn()
     for index in SPLITS["test"]:
         for guess in ("SELECT 0", "SELECT NULL", "SELECT 1 WHERE 0"):
-            env.reset_blocking(Task("sqlgym", index))
-            assert env.step_blocking(guess).reward == 0.0, asked.question(index)
+            env._reset_blocking(Task("sqlgym", index))
+            assert env._step_blocking(guess).reward == 0.0, asked.question(index)
 
 
 @pytest.mark.parametrize("domain", range(len(DOMAINS)))

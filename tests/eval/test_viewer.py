@@ -147,9 +147,9 @@ def test_babyais_grid_follows_the_episode(style):
     pictures = draw(episode)
     assert len(pictures) == len(episode.turns) + 1 and None not in pictures
     env = BabyAI(style)
-    env.reset_blocking(Task.parse(episode.item_id))
+    env._reset_blocking(Task.parse(episode.item_id))
     for one, picture in zip(episode.turns, pictures[1:], strict=True):
-        env.step_blocking(one.action)
+        env._step_blocking(one.action)
         x, y, heading = env.world.pose
         assert f"column {x}, row {y}, faces {('right', 'down', 'left', 'up')[heading]}" in picture.label
 

@@ -34,10 +34,10 @@ class Talking(toy.Counter):
         super().__init__(style)
         self.rest = list(said)
 
-    async def reset(self, task):
+    async def _reset(self, task):
         return Observation(self.rest.pop(0))
 
-    async def step(self, action):
+    async def _step(self, action):
         text = self.rest.pop(0)
         return Step(Observation(text), 0.0, terminated=not self.rest)
 

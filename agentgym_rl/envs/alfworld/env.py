@@ -68,8 +68,8 @@ class ALFWorld(TextEnv):
     def spec(self) -> EnvSpec:
         return self._spec
 
-    async def reset(self, task: Task) -> Observation:
-        await self.close()
+    async def _reset(self, task: Task) -> Observation:
+        await self._close()
         folder = self._folder(task)
         if folder is None:
             self._session = BuiltIn(tasks.game(task.index), self.style)
@@ -80,7 +80,7 @@ class ALFWorld(TextEnv):
         self._steps = 0
         return Observation(turn.text, turn.actions)
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         session = self._session
         if session is None:
             raise ProtocolError("alfworld was stepped before a reset or after the end of the episode")
@@ -89,11 +89,11 @@ class ALFWorld(TextEnv):
         self._steps += 1
         truncated = self._steps == MAX_STEPS and not turn.won
         if turn.won or truncated:
-            await self.close()
+            await self._close()
         observation = Observation(turn.text, () if turn.won or truncated else turn.actions)
         return Step(observation, float(turn.won), turn.won, truncated, {"invalid": turn.invalid})
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             session.close()

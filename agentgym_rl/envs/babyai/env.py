@@ -53,18 +53,18 @@ class BabyAI(BlockingEnv):
         """The level being played; None before a reset and after a close."""
         return self._world
 
-    def reset_blocking(self, task: Task) -> Observation:
+    def _reset_blocking(self, task: Task) -> Observation:
         """Generate the level of ``task``.
 
         Raises:
             TaskNotFound: the task is of another world or its index is outside 0 to 10**9.
         """
-        self.close_blocking()
+        self._close_blocking()
         self._world = self._open(task)
         self._over = False
         return self._observation(self._world, first=True)
 
-    def step_blocking(self, action: str) -> Step:
+    def _step_blocking(self, action: str) -> Step:
         """Carry out one command; see :func:`agentgym_rl.envs.babyai.commands.options`."""
         world = self._world
         if world is None:
@@ -75,18 +75,18 @@ class BabyAI(BlockingEnv):
         plan = self._options.get(command)
         if plan is None:
             note = refusal_note(refuse(world, command), self.style)
-            return self._step(self._observation(world, note=note), world, invalid=True)
+            return self._result(self._observation(world, note=note), world, invalid=True)
         if command == CHECK:
             note = f"You can take these actions: {quoted_list(self._options)}"
-            return self._step(Observation(note, tuple(self._options)), world)
+            return self._result(Observation(note, tuple(self._options)), world)
         outcome = world.execute(plan)
         self._over = outcome.terminated or outcome.truncated
         success = outcome.terminated and outcome.reward > 0
         note = ending_note(self.style, success=success, out_of_steps=outcome.truncated) if self._over else ""
         observation = self._observation(world, note=note)
-        return self._step(observation, world, outcome.reward, outcome.terminated, outcome.truncated)
+        return self._result(observation, world, outcome.reward, outcome.terminated, outcome.truncated)
 
-    def close_blocking(self) -> None:
+    def _close_blocking(self) -> None:
         if self._world is not None:
             self._world.close()
             self._world = None
@@ -118,7 +118,7 @@ class BabyAI(BlockingEnv):
         text = observe(world, self.style, self._options, first=first, note=note)
         return Observation(text, tuple(self._options))
 
-    def _step(
+    def _result(
         self,
         observation: Observation,
         world: World,

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, Observation, ProtocolError, Step, Task, TextEnv
+from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, Observation, Step, Task, TextEnv
 from agentgym_rl.envs.hosts.elsewhere import Elsewhere, PerLoop
 from agentgym_rl.envs.hosts.opener import Local, Opener
 from agentgym_rl.envs.hosts.settings import Host
@@ -123,7 +123,7 @@ class OnWorker(Elsewhere):
         self._number = next(self._numbers)
         self._lease: tuple[Member, Worker] | None = None
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         """Start a task; where the worker has died, once more on another.
 
         Raises:
@@ -143,13 +143,11 @@ class OnWorker(Elsewhere):
                 return first
         raise AssertionError("unreachable")
 
-    async def step(self, action: str) -> Step:
-        if self._lease is None:
-            raise ProtocolError(f"{self._name}: step before reset")
+    async def _step(self, action: str) -> Step:
         step: Step = await self._call("step", action)
         return step
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         if self._lease is None:
             return
         _, worker = self._lease

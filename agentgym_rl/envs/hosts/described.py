@@ -10,7 +10,6 @@ from agentgym_rl.envs.core import (
     EnvSpec,
     EnvUnavailable,
     Observation,
-    ProtocolError,
     Step,
     Style,
     Task,
@@ -133,11 +132,11 @@ class Described(TextEnv):
     def spec(self) -> EnvSpec:
         return SPECS[self.name]
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         raise EnvUnavailable(f"{self.name} runs on AgentGym's server only; give its address (see docs/hosts.md)")
 
-    async def step(self, action: str) -> Step:
-        raise ProtocolError(f"{self.name}: step before reset")
+    async def _step(self, action: str) -> Step:
+        raise AssertionError("reset always raises")
 
     def goal(self, task: Task) -> str:
         """The item id: only the server knows more."""

@@ -55,13 +55,13 @@ class Maze(TextEnv):
     def spec(self) -> EnvSpec:
         return self._spec
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         self._puzzle = self._find(task)
         self._cell = self._puzzle.start
         self._steps = 0
         return self._observation(self._puzzle)
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         puzzle = self._puzzle
         if puzzle is None:
             raise ProtocolError("maze was stepped before a reset or after the end of the episode")
@@ -84,7 +84,7 @@ class Maze(TextEnv):
         info = {"invalid": not valid, "blocked": blocked, "raw_reward": float(solved)}
         return Step(observation, float(solved), terminated=solved, info=info)
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         self._puzzle = None
 
     def goal(self, task: Task) -> str:

@@ -88,7 +88,7 @@ class SciWorld(BlockingEnv):
     def spec(self) -> EnvSpec:
         return self._spec
 
-    def reset_blocking(self, task: Task) -> Observation:
+    def _reset_blocking(self, task: Task) -> Observation:
         """Load the game of ``task``.
 
         Raises:
@@ -100,13 +100,13 @@ class SciWorld(BlockingEnv):
         with self._busy:
             self._playing = False
             if self._simulation is None or self._simulation.engine.dead:
-                self.close_blocking()
+                self._close_blocking()
                 self._simulation = POOL.lease()
             goal, seen = self._simulation.load(played.family.name, played.variation, self._simplifications)
             self._playing, self._best = True, 0
         return Observation(observe(seen, self.style, goal))
 
-    def step_blocking(self, action: str) -> Step:
+    def _step_blocking(self, action: str) -> Step:
         """Carry out one action.
 
         Raises:
@@ -125,7 +125,7 @@ class SciWorld(BlockingEnv):
         info = {"invalid": turn.invalid, "moves": turn.moves, "raw_reward": float(turn.score)}
         return Step(Observation(observe(turn.text, self.style)), earned, turn.over, truncated, info)
 
-    def close_blocking(self) -> None:
+    def _close_blocking(self) -> None:
         """Give the game back."""
         with self._busy:
             self._playing = False

@@ -100,12 +100,12 @@ class SearchQA(TextEnv):
     def spec(self) -> EnvSpec:
         return self._spec
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         question, self._golden = self._find(task)
         self._earned = 0.0
         return Observation(wording.question(question, self.style))
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         if self._golden is None:
             raise ProtocolError("searchqa was stepped before a reset or after the end of the episode")
         request = replies.find(action)
@@ -129,7 +129,7 @@ class SearchQA(TextEnv):
         info = {"invalid": False, "em": exact, "f1": overlap, "raw_reward": exact}
         return Step(Observation(wording.verdict(correct, self._final, self.style)), gained, terminated=ended, info=info)
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         self._golden = None
 
     def goal(self, task: Task) -> str:

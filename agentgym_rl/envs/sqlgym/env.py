@@ -78,10 +78,10 @@ class SQLGym(BlockingEnv):
     def spec(self) -> EnvSpec:
         return self._spec
 
-    def reset_blocking(self, task: Task) -> Observation:
+    def _reset_blocking(self, task: Task) -> Observation:
         index = self._index(task)
         question = self._questions.question(index)
-        self.close_blocking()
+        self._close_blocking()
         self._sandbox = self._questions.open(index)
         self._question = question
         self._tries = self._explore
@@ -91,7 +91,7 @@ class SQLGym(BlockingEnv):
             raise EnvUnavailable(f"the database {question.database} cannot be read: {error}") from error
         return Observation(wording.observe(question, tables, self.style))
 
-    def step_blocking(self, action: str) -> Step:
+    def _step_blocking(self, action: str) -> Step:
         if self._question is None or self._sandbox is None:
             raise ProtocolError("sqlgym was stepped before a reset or after the end of the episode")
         word, _, rest = action.strip().partition(" ")
@@ -110,10 +110,10 @@ class SQLGym(BlockingEnv):
         if rows is not None and self.style == "compact":
             text = wording.verdict(right)
         info = {"invalid": rows is None, "ground_truth": self._question.gold}
-        self.close_blocking()
+        self._close_blocking()
         return Step(Observation(text), float(right), terminated=True, info=info)
 
-    def close_blocking(self) -> None:
+    def _close_blocking(self) -> None:
         if self._sandbox is not None:
             self._sandbox.close()
         self._question = self._sandbox = None

@@ -62,13 +62,13 @@ class TextCraft(TextEnv):
     def spec(self) -> EnvSpec:
         return self._spec
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         puzzle = make_puzzle(self._tasks, self._index(task), self.style)
         self._workshop = Workshop(self._tasks.book)
         self._item, self._missing = puzzle.goal.item, puzzle.goal.amount or 1
         return Observation(wording.first_observation(puzzle, self.style))
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         if self._workshop is None:
             raise ProtocolError("textcraft was stepped before a reset or after the end of the episode")
         text, valid = self._carry_out(self._workshop, " ".join(action.split()))
@@ -77,7 +77,7 @@ class TextCraft(TextEnv):
             self._workshop = None
         return Step(Observation(text), float(solved), terminated=solved, info={"invalid": not valid})
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         self._workshop = None
 
     def goal(self, task: Task) -> str:

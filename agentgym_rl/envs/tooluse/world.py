@@ -74,12 +74,12 @@ class ToolWorld(TextEnv, Generic[S]):
     def spec(self) -> EnvSpec:
         return self._spec
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         problem = self._find(task)
         self._session = problem, problem.start()
         return Observation(wording.first(problem.goal, self.style))
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         if self._session is None:
             raise ProtocolError(f"{self.name} was stepped before a reset or after the end of the episode")
         problem, state = self._session
@@ -104,7 +104,7 @@ class ToolWorld(TextEnv, Generic[S]):
         info = {"invalid": invalid, "raw_reward": progress}
         return Step(Observation(text), float(done and progress >= 1), terminated=done, info=info)
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         self._session = None
 
     def goal(self, task: Task) -> str:

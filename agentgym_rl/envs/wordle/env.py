@@ -63,13 +63,13 @@ class Wordle(TextEnv):
         """The whole vocabulary."""
         return tasks.words() if self._words is None else self._words
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         self._puzzle = self._find(task)
         self._game = self._puzzle.game()
         self._guesses = 0
         return Observation(wording.observe(self._puzzle, self.style))
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         if self._puzzle is None or self._game is None:
             raise ProtocolError("wordle was stepped before a reset or after the end of the episode")
         word = "".join(action.lower().split())
@@ -84,7 +84,7 @@ class Wordle(TextEnv):
         info = {"invalid": not valid, "raw_reward": float(solved) - 1}
         return Step(Observation(text), float(solved), terminated=over, info=info)
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         self._puzzle = self._game = None
 
     def goal(self, task: Task) -> str:

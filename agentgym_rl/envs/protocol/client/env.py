@@ -8,7 +8,6 @@ from typing import Any
 from agentgym_rl.envs.core import (
     EnvUnavailable,
     Observation,
-    ProtocolError,
     Step,
     Style,
     Task,
@@ -77,7 +76,6 @@ class Remote(Elsewhere):
         self._lease: Lease | None = None
         self._sound = True
         """Whether nothing is known against the leased session: no request of it failed or was given up."""
-        self._playing = False
         self._earned = 0.0
 
     async def open(self) -> None:
@@ -89,7 +87,7 @@ class Remote(Elsewhere):
         """
         await self._open(None)
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         """Start a task; where the server fails at it, once more in a new session.
 
         Raises:
@@ -98,9 +96,6 @@ class Remote(Elsewhere):
             EnvTimeout: no answer in time.
             ProtocolError: the server does not speak the protocol.
         """
-        if task.env != self._name:
-            raise TaskNotFound(f"{task} is not a task of {self._name}")
-        self._playing = False
         try:
             first = await self._start(task.index)
         except EnvUnavailable:
@@ -109,31 +104,31 @@ class Remote(Elsewhere):
             except Refused:
                 self.facts.difficulty(task)  # raises where the task is unknown here, too
                 raise
-        self._playing, self._earned = True, 0.0
+        self._earned = 0.0
         return first
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         """Carry out one action.
 
         Raises:
-            ProtocolError: no task was reset, the episode is over, or the server does not speak the protocol.
+            ProtocolError: the server does not speak the protocol.
             EnvUnavailable, EnvTimeout: the server failed, or has lost the session.
         """
-        return await self.send(self._dialect.write_action(self.spec, action))
+        return await self._post_step(self._dialect.write_action(self.spec, action))
 
     async def send(self, text: str) -> Step:
-        """A step whose action the server gets as it stands: the command, or for some worlds the whole reply.
+        """A step whose action the server gets as it is: the command, or for some environments the whole response.
 
         Raises:
             ProtocolError, EnvUnavailable, EnvTimeout: see :meth:`step`.
         """
-        if not self._playing or self._lease is None:
-            raise ProtocolError(f"{self._name}: step before reset or after the end of the episode")
-        self._playing = False
+        return await self._guarded(self._post_step, text)
+
+    async def _post_step(self, text: str) -> Step:
+        assert self._lease is not None
         body = await self._ask("POST", "/step", body=self._dialect.step_body(self._lease.session, text))
         step = self._dialect.read_step(body, self._earned)
         self._earned += step.reward
-        self._playing = not step.done
         return step
 
     def goal(self, task: Task) -> str:
@@ -150,9 +145,8 @@ class Remote(Elsewhere):
         except TaskNotFound:
             return "unknown"
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         lease, self._lease = self._lease, None
-        self._playing = False
         if lease is not None:
             await lease.close(reusable=self._sound)
 
@@ -160,7 +154,7 @@ class Remote(Elsewhere):
         avoid = None
         if self._lease is not None and not self._sound:
             avoid = self._lease.member
-            await self.close()
+            await self._close()
         speech, session = self._dialect, (await self._open(avoid)).session
         first = speech.read_reset(await self._ask("POST", "/reset", body=speech.reset_body(session, index)))
         if speech.first_from == "observation":

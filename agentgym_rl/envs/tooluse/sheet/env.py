@@ -43,8 +43,8 @@ class Sheet(ToolWorld[Book]):
             licence="Apache-2.0; tables are drawn from lists written for this package, tools are facts of AgentGym",
         )
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         name, _, arguments = action.partition("with Action Input:")
         if name.strip() == "finish" and arguments.strip() in ("", "{}"):  # AgentGym's takes no answer
             action = to_command(self.spec.tools, "finish", {"answer": "done"})
-        return await super().step(action)
+        return await super()._step(action)

@@ -31,19 +31,19 @@ def draw(episode: Episode) -> list[Picture | None]:
     for style in STYLES:
         env = BabyAI(style)
         try:
-            if env.reset_blocking(task).text == first:
+            if env._reset_blocking(task).text == first:
                 return (_replayed(env, episode) + nothing)[: len(nothing)]
         except TaskNotFound:
             return nothing
         finally:
-            env.close_blocking()
+            env._close_blocking()
     return nothing
 
 
 def _replayed(env: Any, episode: Episode) -> list[Picture | None]:
     pictures: list[Picture | None] = [_picture(env.world)]
     for turn in episode.turns:
-        if turn.action is not None and env.step_blocking(turn.action).observation.text != turn.observation:
+        if turn.action is not None and env._step_blocking(turn.action).observation.text != turn.observation:
             break
         pictures.append(_picture(env.world))
     return pictures
