@@ -1,6 +1,7 @@
 """SearchQA's built-in questions: solvable by search, unambiguous, frozen, about different things in each split."""
 
 import asyncio
+import hashlib
 from collections import Counter
 
 import pytest
@@ -42,6 +43,49 @@ def things(split: str) -> list[Thing]:
 def test_tasks_are_frozen(split: str) -> None:
     tasks = [Task("searchqa", index) for index in few(split)]
     assert panels.digest(SearchQA(), tasks) == FROZEN[split]
+
+
+TRANSCRIPTS = {
+    "train agentgym": "92b683139c241135",
+    "train compact": "b0040d8905299dcb",
+    "test agentgym": "dd28c1949e9f0a78",
+    "test compact": "b6814258f1a93f4f",
+    "train_variants agentgym": "0905fbb005d2bb6e",
+    "train_variants compact": "4d5830d2d7065222",
+    "val_variants agentgym": "e272613d8e0260ce",
+    "val_variants compact": "ecc53c4fd8ef4929",
+    "test_variants agentgym": "7007816cf6dcb467",
+    "test_variants compact": "45ed8f47e6ac754b",
+}
+"""Start of the SHA-256 over what an agent reads while it follows the oracle, of 300 tasks or fewer."""
+
+ARTICLES = "033124f659d5e489"
+"""Start of the SHA-256 over all articles."""
+
+
+async def transcript(style: Style, indices: range) -> str:
+    env = SearchQA(style)
+    found = hashlib.sha256()
+    for index in indices:
+        task = Task("searchqa", index)
+        seen = [env.goal(task), env.difficulty(task), (await env.reset(task)).text]
+        for action in ("nothing", "<answer>nothing</answer>", *env.oracle(task)):
+            step = await env.step(action)
+            seen += [action, step.observation.text, str(step.reward), str(step.done), str(sorted(step.info.items()))]
+        found.update(repr(seen).encode())
+    await env.close()
+    return found.hexdigest()[:16]
+
+
+@pytest.mark.parametrize("style", ["agentgym", "compact"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_transcripts_are_frozen(split: str, style: Style) -> None:
+    indices = SPLITS[split][:: len(SPLITS[split]) // 300 + 1]
+    assert asyncio.run(transcript(style, indices)) == TRANSCRIPTS[f"{split} {style}"]
+
+
+def test_articles_are_frozen() -> None:
+    assert hashlib.sha256("\n\n".join(articles()).encode()).hexdigest()[:16] == ARTICLES
 
 
 @pytest.mark.parametrize("style", ["agentgym", "compact"])

@@ -1,5 +1,6 @@
 """SQLGym's built-in questions: frozen, one answer each, databases and queries in one split each."""
 
+import asyncio
 import hashlib
 import sqlite3
 from collections import Counter
@@ -40,6 +41,43 @@ def test_tasks_are_frozen(split: str) -> None:
     assert found.hexdigest()[:16] == FROZEN[split]
 
 
+TRANSCRIPTS = {
+    "train agentgym": "187be7735943db89",
+    "train compact": "da5ae87351b777bc",
+    "test agentgym": "494f5eb0b090e3c1",
+    "test compact": "393909d585eaf70d",
+    "train_variants agentgym": "516c1659d26d4c36",
+    "train_variants compact": "3a6197d1e9063e17",
+    "val_variants agentgym": "8377004a7f3acb6a",
+    "val_variants compact": "e3b76437fbe663fa",
+    "test_variants agentgym": "931044353096f677",
+    "test_variants compact": "f83bee547c07f065",
+}
+"""Start of the SHA-256 over what an agent reads while it follows the oracle, of 300 tasks or fewer."""
+
+
+async def transcript(style: Style, indices: range) -> str:
+    env = SQLGym(style, explore=1)
+    found = hashlib.sha256()
+    for index in indices:
+        task = Task("sqlgym", index)
+        (submit,) = env.oracle(task)
+        seen = [env.goal(task), env.difficulty(task), (await env.reset(task)).text]
+        for action in (submit.removeprefix("submit "), submit):
+            step = await env.step(action)
+            seen += [action, step.observation.text, str(step.reward), str(step.done), str(sorted(step.info.items()))]
+        found.update(repr(seen).encode())
+    await env.close()
+    return found.hexdigest()[:16]
+
+
+@pytest.mark.parametrize("style", ["agentgym", "compact"])
+@pytest.mark.parametrize("split", FROZEN)
+def test_transcripts_are_frozen(split: str, style: Style) -> None:
+    indices = SPLITS[split][:: len(SPLITS[split]) // 300 + 1]
+    assert asyncio.run(transcript(style, indices)) == TRANSCRIPTS[f"{split} {style}"]
+
+
 @pytest.mark.parametrize(("split", "style"), [("train", "compact"), ("test", "agentgym")])
 def test_oracle_solves_every_task(split: str, style: Style) -> None:
     env = SQLGym(style)
@@ -71,7 +109,7 @@ def test_every_template_can_be_asked_of_every_domain(domain: int) -> None:
             for template in templates:
                 answered = 0
                 for _ in range(40):
-                    draft = template(Draw(DOMAINS[domain], data, rng))
+                    draft = template.draft(Draw(DOMAINS[domain], data, rng))
                     for query in (*draft.agree, *draft.differ):
                         connection.execute(query).fetchall()
                     answered += bool(connection.execute(draft.sql).fetchall())

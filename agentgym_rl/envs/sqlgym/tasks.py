@@ -78,7 +78,7 @@ def _question(index: int) -> Question:
     sandbox = Sandbox.of_image(data.image, LIMITS)
     try:
         while True:
-            draft = draw.rng.choice(TEMPLATES[difficulty])(draw)
+            draft = draw.rng.choice(TEMPLATES[difficulty]).draft(draw)
             if _digit(draft.sql) in shares and _has_one_answer(draft, sandbox):
                 return Question(DOMAINS[domain].name, draw.rng.choice(draft.texts), draft.sql, version=data.version)
     finally:
