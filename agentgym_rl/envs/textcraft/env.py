@@ -7,7 +7,7 @@ from pathlib import Path
 from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step, Style, Task, TaskNotFound, TextEnv
 from agentgym_rl.envs.textcraft import wording
 from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, variants
-from agentgym_rl.envs.textcraft.command import Craft, Get, ShowInventory, Unreadable, parse_command
+from agentgym_rl.envs.textcraft.commands import Craft, Get, ShowInventory, Unreadable, parse_command
 from agentgym_rl.envs.textcraft.functions import TOOLS
 from agentgym_rl.envs.textcraft.plan import make_plan
 from agentgym_rl.envs.textcraft.puzzle import find_goal, make_puzzle

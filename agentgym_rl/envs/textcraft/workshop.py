@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from agentgym_rl.envs.textcraft.book import RecipeBook
-from agentgym_rl.envs.textcraft.command import Craft
+from agentgym_rl.envs.textcraft.commands import Craft
 from agentgym_rl.envs.textcraft.recipe import Recipe, Stack
 
 
