@@ -17,7 +17,7 @@ def load(path: Path, kind: type[T]) -> T:
 
     Args:
         kind: type of the whole file, made of dataclasses, ``dict[str, X]``, ``tuple[X, ...]``, str, int, float and
-            bool; ``X | None`` is X. The fields of a dataclass are the keys of a table; those without a default are
+            bool; ``X | None`` is X; Any is not checked. The fields of a dataclass are the keys of a table; those without a default are
             required. A dataclass checks the meaning of its values in ``__post_init__``.
 
     Raises:
@@ -33,6 +33,8 @@ def load(path: Path, kind: type[T]) -> T:
 
 
 def _convert(value: Any, kind: Any, where: str) -> Any:
+    if kind is Any:
+        return value
     if isinstance(kind, UnionType):
         kind = get_args(kind)[0]
     if is_dataclass(kind) and isinstance(value, dict):

@@ -1,11 +1,13 @@
-"""The three commands an agent can give."""
+"""The commands of an agent, and the inventory that they change."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
-from agentgym_rl.envs.textcraft.recipe import Stack, parse_stack
+from agentgym_rl.envs.textcraft.book import RecipeBook
+from agentgym_rl.envs.textcraft.recipe import Recipe, Stack, parse_stack
 
 _CRAFT = re.compile(r"craft (.*) using (.*)")
 
@@ -59,3 +61,36 @@ def parse_command(text: str) -> Command:
             return Unreadable(part.strip())
         inputs.append(stack)
     return Craft(output, tuple(inputs))
+
+
+@dataclass(slots=True)
+class Workshop:
+    """Amounts held by item name, in the order first held."""
+
+    book: RecipeBook
+    inventory: Counter[str] = field(default_factory=Counter)
+
+    def get(self, stack: Stack) -> bool:
+        """Fetch a base item. False for any other item."""
+        if stack.name not in self.book.base:
+            return False
+        self.inventory[stack.name] += stack.amount
+        return True
+
+    def holds(self, inputs: tuple[Stack, ...]) -> bool:
+        wanted: Counter[str] = Counter()
+        for stack in inputs:
+            wanted[stack.name] += stack.amount
+        return wanted <= self.inventory
+
+    def craft(self, command: Craft) -> Recipe | None:
+        """Carry out the matching recipe with ingredients that are held. None where no recipe matches."""
+        recipe = self.book.match(command.output, command.inputs)
+        if recipe is None:
+            return None
+        for stack in command.inputs:
+            self.inventory[stack.name] -= stack.amount
+            if not self.inventory[stack.name]:
+                del self.inventory[stack.name]
+        self.inventory[recipe.output.name] += recipe.output.amount
+        return recipe
