@@ -17,9 +17,9 @@ def load(path: Path, kind: type[T]) -> T:
 
     Args:
         kind: type of the whole file, made of dataclasses, ``dict[str, X]``, ``tuple[X, ...]``, str, int, float and
-            bool. ``X | None`` is X; all keys of a ``dict[Literal[...], X]`` are required. The fields of a dataclass are
-            the keys of a table; those without a default are required. A dataclass checks the meaning of its values in
-            ``__post_init__``.
+            bool. ``X | None`` is X, and Any is not checked. All keys of a ``dict[Literal[...], X]`` are required. The
+            fields of a dataclass are the keys of a table; those without a default are required. A dataclass checks the
+            meaning of its values in ``__post_init__``.
 
     Raises:
         ValueError: the file is not TOML, a key is unknown or missing, or a value has another type or is refused;
@@ -34,6 +34,8 @@ def load(path: Path, kind: type[T]) -> T:
 
 
 def _convert(value: Any, kind: Any, where: str) -> Any:
+    if kind is Any:
+        return value
     if isinstance(kind, UnionType):
         kind = get_args(kind)[0]
     if is_dataclass(kind) and isinstance(value, dict):

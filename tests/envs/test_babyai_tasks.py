@@ -10,9 +10,9 @@ import pytest
 
 from agentgym_rl.envs.babyai import EASY_LEVELS, LEVELS, BabyAI
 from agentgym_rl.envs.babyai.bot import play_bot
-from agentgym_rl.envs.babyai.expert import play
+from agentgym_rl.envs.babyai.level import World
 from agentgym_rl.envs.babyai.levels import LEVEL_IDS, level_and_seed
-from agentgym_rl.envs.babyai.world import World
+from agentgym_rl.envs.babyai.oracle import play
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import OracleUnavailable, Task
 

@@ -10,7 +10,7 @@ import pytest
 from agentgym_rl.envs import Task, available, make
 
 FROZEN = json.loads((Path(__file__).parent / "frozen_splits.json").read_text())
-"""Size and digest of each split of each environment. After a change, old runs and panels are not comparable with new."""
+"""Size and digest of each split of each environment. After a change, old and new runs are not comparable."""
 
 OVERLAPPING = {"sciworld": {"agentgym"}}
 """Splits that repeat the tasks of others."""
@@ -45,8 +45,6 @@ def test_splits_are_frozen(name: str, split: str) -> None:
 @pytest.mark.parametrize("name", FROZEN)
 def test_splits_are_disjoint(name: str) -> None:
     splits = {
-        split: indices
-        for split, indices in make(name).spec.splits.items()
-        if split not in OVERLAPPING.get(name, ())
+        split: indices for split, indices in make(name).spec.splits.items() if split not in OVERLAPPING.get(name, ())
     }
     assert len({index for indices in splits.values() for index in indices}) == sum(map(len, splits.values()))

@@ -18,11 +18,11 @@ from agentgym_rl.data.episode import Ending, Turn
 from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.babyai import BabyAI
+from agentgym_rl.envs.picture import shade
+from agentgym_rl.envs.textcraft.icons import FORMS, icon
 from agentgym_rl.eval.viewer.assets import CHUNK, page, script, style
 from agentgym_rl.eval.viewer.detail import detail, encode
 from agentgym_rl.eval.viewer.drawings import draw
-from agentgym_rl.eval.viewer.drawings.items import FORMS, icon
-from agentgym_rl.eval.viewer.drawings.picture import shade
 from agentgym_rl.eval.viewer.export import export
 from agentgym_rl.eval.viewer.listing import listing
 from agentgym_rl.eval.viewer.parts import parts

@@ -8,8 +8,8 @@ from minigrid.core.actions import Actions
 from minigrid.utils.baby_ai_bot import BabyAIBot, DisappearedBoxError
 
 from agentgym_rl.envs.babyai.commands import CHECK
+from agentgym_rl.envs.babyai.level import World
 from agentgym_rl.envs.babyai.walker import Ended, Stuck, Walker
-from agentgym_rl.envs.babyai.world import World
 
 _MAX_SEARCHES = 1500
 _PRIMITIVES = {

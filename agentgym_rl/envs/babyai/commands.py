@@ -8,9 +8,9 @@ from minigrid.core.actions import Actions
 from minigrid.core.world_object import WorldObj
 
 from agentgym_rl.envs.babyai.geometry import Plan
+from agentgym_rl.envs.babyai.level import World
 from agentgym_rl.envs.babyai.paths import PathTree
 from agentgym_rl.envs.babyai.view import look
-from agentgym_rl.envs.babyai.world import World
 
 CHECK = "check available actions"
 PORTABLE = ("ball", "box", "key")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from agentgym_rl.envs.babyai import expert
+from agentgym_rl.envs.babyai import oracle as expert
 from agentgym_rl.envs.babyai.commands import CHECK, normalize, options
 from agentgym_rl.envs.babyai.functions import TOOLS
 from agentgym_rl.envs.babyai.geometry import Plan
+from agentgym_rl.envs.babyai.level import World
 from agentgym_rl.envs.babyai.levels import LEVELS, MAX_INDEX, level_and_seed, splits
 from agentgym_rl.envs.babyai.refusal import refuse
 from agentgym_rl.envs.babyai.wording import INSTRUCTIONS, ending_note, observe, quoted_list, refusal_note
-from agentgym_rl.envs.babyai.world import World
 from agentgym_rl.envs.core import BlockingEnv, EnvSpec, Observation, ProtocolError, Step, Style, Task, TaskNotFound
 
 _SPEC = EnvSpec(

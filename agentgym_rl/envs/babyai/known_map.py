@@ -8,8 +8,8 @@ from minigrid.core.world_object import WorldObj
 
 from agentgym_rl.envs.babyai.commands import PORTABLE, can_toggle
 from agentgym_rl.envs.babyai.geometry import Cell, Pose, facing_poses
+from agentgym_rl.envs.babyai.level import World
 from agentgym_rl.envs.babyai.paths import PathTree
-from agentgym_rl.envs.babyai.world import World
 
 Passable = Callable[[Cell], bool]
 """A test whether a cell can be stepped on."""

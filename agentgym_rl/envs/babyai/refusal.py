@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from agentgym_rl.envs.babyai.commands import PORTABLE, can_toggle
+from agentgym_rl.envs.babyai.level import World
 from agentgym_rl.envs.babyai.view import Sight, look
-from agentgym_rl.envs.babyai.world import World
 
 _ON_OBJECT = re.compile(r"(go to|pickup|go through|toggle and go through) (.+)")
 _MAX_QUOTED = 60

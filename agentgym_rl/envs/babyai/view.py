@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym_rl.envs.babyai.geometry import Cell, offset
-from agentgym_rl.envs.babyai.world import World
+from agentgym_rl.envs.babyai.level import World
 
 _VIEW_DEPTH = 7
 _NO_OBJECT = ("wall", "floor")

@@ -9,8 +9,8 @@ from minigrid.core.actions import Actions
 from agentgym_rl.envs.babyai.commands import options
 from agentgym_rl.envs.babyai.geometry import Plan, Pose, end_of
 from agentgym_rl.envs.babyai.known_map import KnownMap, Passable
+from agentgym_rl.envs.babyai.level import World
 from agentgym_rl.envs.babyai.paths import PathTree, distances
-from agentgym_rl.envs.babyai.world import World
 
 MAX_COMMANDS = 400
 """Commands after which a player gives up."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from agentgym_rl.envs.babyai.level import World
 from agentgym_rl.envs.babyai.refusal import Refusal
 from agentgym_rl.envs.babyai.view import Sight, look, wall_ahead
-from agentgym_rl.envs.babyai.world import World
 from agentgym_rl.envs.core import Style
 
 INSTRUCTIONS: dict[Style, str] = {

@@ -18,6 +18,7 @@ from agentgym_rl.envs.searchqa.question import Collection
 from agentgym_rl.envs.searchqa.remote import open_remote
 from agentgym_rl.envs.searchqa.retriever import Retriever
 from agentgym_rl.envs.searchqa.tasks import BuiltIn
+from agentgym_rl.envs.searchqa.wording import TEXTS
 
 MAX_TOPK = 10
 LONGEST_QUERY = 1_000
@@ -73,18 +74,16 @@ class SearchQA(TextEnv):
         self._questions: Collection = BuiltIn() if questions is None else open_questions(str(questions))
         self._spec = EnvSpec(
             name=self.name,
-            instructions={style: each.instruction for style, each in wording.WORDINGS.items()},
+            instructions=TEXTS.instructions,
             splits=self._questions.splits,
             max_turns=5,
             success_above=0.99,
-            tools=tags.TOOLS,
+            tools=TEXTS.tools,
             read=tags.read,
             write=tags.write,
             deterministic=url is None,
             extra=None if url is not None else "searchqa",
-            licence="Apache-2.0; articles and questions are generated, all names are invented"
-            if questions is None
-            else "questions and corpus from files of the user's",
+            licence=TEXTS.licence if questions is None else TEXTS.licence_of_files,
         )
         self._golden: tuple[str, ...] = ()
         self._best = 0.0
@@ -101,7 +100,7 @@ class SearchQA(TextEnv):
     async def _step(self, action: str) -> Step:
         request = tags.find(action)
         if request is None or not request.text:
-            text = wording.WORDINGS[self.style].invalid
+            text = TEXTS.wordings[self.style].invalid
             return Step(Observation(text), 0.0, terminated=False, info={"invalid": True})
         if request.kind == "answer":
             return self._judge(request.text)

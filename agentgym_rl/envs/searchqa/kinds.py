@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentgym_rl.envs import tables
+from agentgym_rl.envs.tables import load
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class _File:
                     raise ValueError(f"{kind.name} > {relation.name}: target {relation.target!r} is unknown")
 
 
-_FILE = tables.load(Path(__file__).with_suffix(".toml"), _File)
+_FILE = load(Path(__file__).with_suffix(".toml"), _File)
 NAMES = _FILE.names
 LITERALS: Mapping[str, tuple[str, ...]] = _FILE.literals
 """Values that are not things: how an answer may write them, the plainest first."""

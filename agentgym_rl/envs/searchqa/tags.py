@@ -7,24 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentgym_rl.envs.actions import Action
-from agentgym_rl.envs.tools import Tool
 
 _TAG = re.compile("<(search|answer)>")
-
-TOOLS = (
-    Tool(
-        "search",
-        "Search the corpus and read the best passages.",
-        {"query": {"type": "string", "description": "what to look for"}},
-        commands=("<search> {query} </search>",),
-    ),
-    Tool(
-        "answer",
-        "Give the answer to the question, as briefly as possible.",
-        {"text": {"type": "string", "description": "the answer alone"}},
-        commands=("<answer> {text} </answer>",),
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)

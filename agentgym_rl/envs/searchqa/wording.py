@@ -1,16 +1,15 @@
-"""Everything that the agent reads (``wording.toml``), in each style."""
+"""Everything that the agent reads (``env.toml``), in each style."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from agentgym_rl.envs import tables
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.searchqa.bm25 import tokens
 from agentgym_rl.envs.searchqa.retriever import Passage
+from agentgym_rl.envs.texts import EnvTexts, read_texts
 
 LONGEST_QUESTION, LONGEST_TITLE = 2_000, 80
 LONGEST_OBSERVATION = 3_900
@@ -20,9 +19,8 @@ LONGEST_HEADER = LONGEST_TITLE + 20
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The texts of one style."""
+    """The observations of one style."""
 
-    instruction: str
     question: str
     invalid: str
     correct: str
@@ -35,21 +33,30 @@ class Wording:
     """Characters of a passage that are shown."""
 
 
-WORDINGS: dict[Style, Wording] = tables.load(Path(__file__).with_suffix(".toml"), dict[Style, Wording])
+@dataclass(frozen=True, kw_only=True)
+class Texts(EnvTexts):
+    """The texts of ``env.toml``."""
+
+    licence_of_files: str
+    """Where the questions are official ones."""
+    wordings: dict[Style, Wording]
+
+
+TEXTS = read_texts(__file__, Texts)
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def question(text: str, style: Style) -> str:
     """The first observation."""
-    return WORDINGS[style].question.format(cut(text, LONGEST_QUESTION))
+    return TEXTS.wordings[style].question.format(cut(text, LONGEST_QUESTION))
 
 
 def information(passages: Sequence[Passage], query: str, style: Style) -> str:
     """The result of a search; in the ``compact`` style one sentence of each passage."""
     if not passages:
-        return WORDINGS[style].nothing
-    limit = min(WORDINGS[style].passage, LONGEST_OBSERVATION // len(passages) - LONGEST_HEADER)
+        return TEXTS.wordings[style].nothing
+    limit = min(TEXTS.wordings[style].passage, LONGEST_OBSERVATION // len(passages) - LONGEST_HEADER)
     if style == "compact":
         return "\n".join(_brief(passage, query, limit) for passage in passages)
     documents = "\n".join(
@@ -72,7 +79,7 @@ def fitting_sentence(passage: Passage, query: str) -> str:
 
 def verdict(correct: bool, final: bool, style: Style) -> str:
     """The observation after an answer."""
-    wording = WORDINGS[style]
+    wording = TEXTS.wordings[style]
     if correct:
         return wording.correct
     return wording.wrong if final else wording.wrong + wording.again

@@ -22,12 +22,8 @@ from agentgym_rl.envs.sqlgym.bird import Bird
 from agentgym_rl.envs.sqlgym.question import Collection, Question
 from agentgym_rl.envs.sqlgym.sandbox import Refused, Row, Sandbox, Source
 from agentgym_rl.envs.sqlgym.tasks import BuiltIn
+from agentgym_rl.envs.sqlgym.wording import TEXTS
 from agentgym_rl.envs.sqlgym.workers import POOL, Killed
-from agentgym_rl.envs.tools import Tool
-
-_QUERY = {"query": {"type": "string", "description": "one SQLite SELECT statement"}}
-EXECUTE = Tool("execute_sql", "Run a query on the database.", _QUERY, commands=("{query}",))
-SUBMIT = Tool("submit_sql", "Give a query as the answer.", _QUERY, commands=("submit {query}",))
 
 
 class SQLGym(BlockingEnv):
@@ -63,12 +59,10 @@ class SQLGym(BlockingEnv):
             splits=self._questions.splits,
             max_turns=1 + explore,
             success_above=0.99,
-            tools=(SUBMIT, EXECUTE) if explore else (EXECUTE,),
+            tools=TEXTS.tools if explore else TEXTS.tools[1:],
             read=wording.read,
             write=wording.write,
-            licence="Apache-2.0; databases and questions written for this package"
-            if data is None
-            else "BIRD: CC BY-SA 4.0; not part of this package",
+            licence=TEXTS.licence if data is None else TEXTS.licence_of_bird,
         )
         self._tries = 0
 

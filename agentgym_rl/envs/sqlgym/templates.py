@@ -21,9 +21,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agentgym_rl.envs import tables
 from agentgym_rl.envs.sqlgym.database import Database
 from agentgym_rl.envs.sqlgym.domains import Domain, Entity, Number
+from agentgym_rl.envs.tables import load
 
 Values = dict[str, Any]
 """What the placeholders of a template stand for."""
@@ -158,7 +158,7 @@ class _File:
                         raise ValueError(f"{difficulty} > {place}: draw {draw!r} is none of {', '.join(known)}")
 
 
-_FILE = tables.load(Path(__file__).with_suffix(".toml"), _File)
+_FILE = load(Path(__file__).with_suffix(".toml"), _File)
 CHOICES = _FILE.choices
 TEMPLATES: Mapping[str, tuple[Template, ...]] = _FILE.templates
 """Templates by difficulty."""

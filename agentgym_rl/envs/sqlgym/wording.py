@@ -1,38 +1,36 @@
-"""Everything that the agent reads (``wording.toml``) and writes, in each style."""
+"""Everything that the agent reads (``env.toml``) and writes, in each style."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from agentgym_rl.envs import tables
 from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.sqlgym.question import Question
 from agentgym_rl.envs.sqlgym.sandbox import Row, Table
+from agentgym_rl.envs.texts import EnvTexts, read_texts
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """The texts of one style."""
+@dataclass(frozen=True, kw_only=True)
+class Texts(EnvTexts):
+    """The texts of ``env.toml``."""
 
-    instruction: str
-    explore: str
+    licence_of_bird: str
+    explore: dict[Style, str]
     """Added to the instruction where ``{n}`` queries may be tried first."""
-    shown: int
+    shown: dict[Style, int]
     """Characters of a result or an error that are shown."""
 
 
-WORDINGS: dict[Style, Wording] = tables.load(Path(__file__).with_suffix(".toml"), dict[Style, Wording])
+TEXTS = read_texts(__file__, Texts)
 
 
 def instructions(explore: int) -> dict[Style, str]:
     """The instruction in each style."""
-    return {
-        style: each.instruction + (each.explore.format(n=explore) if explore else "")
-        for style, each in WORDINGS.items()
-    }
+    if not explore:
+        return TEXTS.instructions
+    return {style: text + TEXTS.explore[style].format(n=explore) for style, text in TEXTS.instructions.items()}
 
 
 def read(response: str) -> Action:
@@ -77,7 +75,7 @@ def _columns(table: Table) -> list[str]:
 
 def result(rows: Sequence[Row], style: Style) -> str:
     """The rows of a query."""
-    few = rows[: WORDINGS[style].shown]  # a row takes at least one character
+    few = rows[: TEXTS.shown[style]]  # a row takes at least one character
     if style == "compact":
         return cut("; ".join(", ".join(map(str, row)) for row in few) or "nothing", style)
     return cut(str(few), style)
@@ -85,7 +83,7 @@ def result(rows: Sequence[Row], style: Style) -> str:
 
 def cut(text: str, style: Style) -> str:
     """The characters of a text that are shown, with a mark where the rest is missing."""
-    shown = WORDINGS[style].shown
+    shown = TEXTS.shown[style]
     return text if len(text) <= shown else f"{text[:shown]}..."
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
+from agentgym_rl.envs.picture import Picture
 from agentgym_rl.eval.viewer.drawings import draw
-from agentgym_rl.eval.viewer.drawings.picture import Picture
 from agentgym_rl.eval.viewer.parts import parts
 
 

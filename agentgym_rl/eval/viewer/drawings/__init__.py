@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.eval.viewer.drawings import babyai, textcraft
-from agentgym_rl.eval.viewer.drawings.picture import Picture
+from agentgym_rl.envs.babyai import drawing as babyai
+from agentgym_rl.envs.picture import Picture
+from agentgym_rl.envs.textcraft import drawing as textcraft
 
 Drawing = Callable[[Episode], list[Picture | None]]
 """From an episode to its pictures: one before the first turn and one after each turn; None where it is not known."""

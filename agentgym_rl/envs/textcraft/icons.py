@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from zlib import crc32
 
-from agentgym_rl.eval.viewer.drawings.picture import Shape, shade, shape
+from agentgym_rl.envs.picture import Shape, shade, shape
 
 ICON = 26
 """Side of a picture, in its own units."""

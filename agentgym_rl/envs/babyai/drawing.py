@@ -7,7 +7,7 @@ from typing import Any
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.core import Style, Task, TaskNotFound
-from agentgym_rl.eval.viewer.drawings.picture import Picture, Shape, shape
+from agentgym_rl.envs.picture import Picture, Shape, shape
 
 CELL = 24
 COLOURS = {

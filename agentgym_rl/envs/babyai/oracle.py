@@ -11,9 +11,9 @@ from minigrid.envs.babyai.core.verifier import GoToInstr, OpenInstr, PickupInstr
 from agentgym_rl.envs.babyai.bot import play_bot
 from agentgym_rl.envs.babyai.commands import PORTABLE, can_toggle
 from agentgym_rl.envs.babyai.geometry import DIRECTIONS, Cell, Pose, ahead, distance, facing_poses
+from agentgym_rl.envs.babyai.level import World
 from agentgym_rl.envs.babyai.mission import goal_places, next_clause, targets
 from agentgym_rl.envs.babyai.walker import Ended, Exhausted, Stuck, Walker
-from agentgym_rl.envs.babyai.world import World
 from agentgym_rl.envs.core import OracleUnavailable
 
 

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from agentgym_rl.data.episode import Episode, Turn
-from agentgym_rl.envs.textcraft.command import Craft, Get, parse_command
-from agentgym_rl.eval.viewer.drawings.items import ICON, icon
-from agentgym_rl.eval.viewer.drawings.picture import Picture, Shape, shape
+from agentgym_rl.envs.picture import Picture, Shape, shape
+from agentgym_rl.envs.textcraft.commands import Craft, Get, parse_command
+from agentgym_rl.envs.textcraft.icons import ICON, icon
 
 SLOT, GAP, CAPTION, COLUMNS = 46, 18, 24, 4
 _GOAL = re.compile(r"Goal: craft (?:(\d+) )?(.+?)\.?\s*$", re.MULTILINE)

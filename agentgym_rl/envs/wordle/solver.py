@@ -1,4 +1,4 @@
-"""A good player: narrows the words down as fast as it can see one guess ahead."""
+"""The oracle: at each guess it takes the word that tells the most possible words apart."""
 
 from __future__ import annotations
 
