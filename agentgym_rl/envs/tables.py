@@ -17,8 +17,8 @@ def load(path: Path, kind: type[T]) -> T:
 
     Args:
         kind: type of the whole file, made of dataclasses, ``dict[str, X]``, ``tuple[X, ...]``, str, int, float and
-            bool; ``X | None`` is X; Any is not checked. The fields of a dataclass are the keys of a table; those without a default are
-            required. A dataclass checks the meaning of its values in ``__post_init__``.
+            bool; ``X | None`` is X; Any is not checked. The fields of a dataclass are the keys of a table; those
+            without a default are required. A dataclass checks the meaning of its values in ``__post_init__``.
 
     Raises:
         ValueError: the file is not TOML, a key is unknown or missing, or a value has another type or is refused;
