@@ -178,6 +178,7 @@ class TextEnv(ABC):
 
     name: ClassVar[str]
     _in_episode = False
+    """Whether a step may follow. An environment that cannot go on after a failed step sets it to False."""
 
     def __init__(self, style: Style = "agentgym") -> None:
         if style not in ("agentgym", "compact"):
@@ -206,8 +207,6 @@ class TextEnv(ABC):
     @final
     async def step(self, action: str) -> Step:
         """Carry out one action. An action that the environment cannot understand is an observation, not an exception.
-
-        A step that raises ends the episode: it may have happened, so it cannot be repeated.
 
         Raises:
             ProtocolError: no task was reset, or the episode is over.
@@ -238,10 +237,9 @@ class TextEnv(ABC):
         return None
 
     async def _guarded(self, step: Callable[[str], Awaitable[Step]], action: str) -> Step:
-        """The result of ``step``, which is called only within an episode, and never again after it raised."""
+        """The result of ``step``, which is called only within an episode."""
         if not self._in_episode:
             raise ProtocolError(f"{self.spec.name}: step before reset or after the end of the episode; reset first")
-        self._in_episode = False
         result = await step(action)
         self._in_episode = not result.done
         return result

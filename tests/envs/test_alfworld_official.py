@@ -43,7 +43,7 @@ def test_long_ids_have_an_index() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "alfworld_3", "textcraft_12", FIRST[:-1], f"x{FIRST}", FIRST.replace("_trial", "/trial"), "a_trial_T"]
+    "text", ["", "alfworld", "textcraft_-1", FIRST[:-1], f"x{FIRST}", FIRST.replace("_trial", "/trial"), "a_trial_T"]
 )
 def test_other_ids_have_none(text: str) -> None:
     assert read(text) is None

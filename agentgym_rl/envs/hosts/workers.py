@@ -172,3 +172,4 @@ class OnWorker(Elsewhere):
         if self._lease is not None:
             self._opener.crew().pool.release(self._lease[0])
             self._lease = None
+            self._in_episode = False

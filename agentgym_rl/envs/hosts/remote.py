@@ -126,6 +126,7 @@ class Remote(Elsewhere):
 
     async def _post_step(self, text: str) -> Step:
         assert self._lease is not None
+        self._in_episode = False  # until the server has answered: a step is never repeated
         body = await self._ask("POST", "/step", body=self._dialect.step_body(self._lease.session, text))
         step = self._dialect.read_step(body, self._earned)
         self._earned += step.reward
