@@ -1,18 +1,19 @@
-"""Official questions: the rows of Search-R1 and FlashRAG by AgentGym's indices."""
+"""Official questions: the rows of Search-R1 and FlashRAG, numbered as AgentGym numbers them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.envs.core import MissingExtra, TaskNotFound
+from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.envs.searchqa.question import Question
+from agentgym_rl.envs.splits import Splits
 
 STARTS: Mapping[str, int] = {"test": 0, "train": 51_713}
-"""Index of the first question of each split, AgentGym's."""
+"""AgentGym's index of the first question of each split."""
 
 STOPS: Mapping[str, int] = {"test": 51_713, "train": 221_328}
 
@@ -27,57 +28,44 @@ SOURCES: Mapping[str, range] = {
     "nq (train)": range(51_713, 130_881),
     "hotpotqa (train)": range(130_881, 221_328),
 }
-"""The data set of each index in AgentGym, for rows that do not name it."""
+"""AgentGym's indices of each data set, for rows that do not name it."""
 
 _COLUMNS = ("question", "golden_answers", "reward_model", "data_source")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question with its golden answers and the data set it is from."""
+class Official:
+    """The questions of a folder.
 
-    text: str
-    answers: tuple[str, ...]
-    source: str
+    Args:
+        rows: the questions of each split.
+    """
 
+    def __init__(self, rows: Mapping[str, Sequence[Question]]) -> None:
+        self._rows = rows
+        ranges = {split: range(STARTS[split], STARTS[split] + len(rows[split])) for split in ("train", "test")}
+        self.splits = Splits("searchqa", ranges)
 
-@dataclass(frozen=True)
-class Questions:
-    """The questions of a folder."""
+    def question(self, index: int) -> Question:
+        split, place = self.splits.locate(index)
+        return self._rows[split][place]
 
-    rows: Mapping[str, Sequence[Question]]
-    """By split."""
-
-    @property
-    def splits(self) -> dict[str, range]:
-        """Task indices by split."""
-        return {name: range(STARTS[name], STARTS[name] + len(self.rows[name])) for name in ("train", "test")}
-
-    def find(self, index: int) -> Question:
-        """The question of a task.
-
-        Raises:
-            TaskNotFound: there is no such task.
-        """
-        for name, indices in self.splits.items():
-            if index in indices:
-                return self.rows[name][index - indices.start]
-        held = " and ".join(f"{name} {each.start} to {each.stop - 1}" for name, each in self.splits.items())
-        raise TaskNotFound(f"searchqa has no task {index}: the questions given are {held}")
+    def difficulty(self, index: int) -> str:
+        """The data set that the question is from."""
+        return self.question(index).source
 
 
 @lru_cache(maxsize=4)
-def open_questions(folder: str) -> Questions:
-    """Read ``test`` and ``train`` of a folder, each ``.parquet`` or ``.jsonl``; sessions of a process share them.
+def open_questions(folder: str) -> Official:
+    """Read ``test`` and ``train`` of a folder, each ``.parquet`` or ``.jsonl``. The sessions of a process share them.
 
     A row needs ``question`` and either ``reward_model.ground_truth.target`` or ``golden_answers``; ``data_source`` is
     its difficulty.
 
     Raises:
         MissingExtra: a parquet file needs pyarrow.
-        ValueError: a file is missing or a row lacks what it needs; names file, row (from 1) and fault.
+        ValueError: a file is missing, or a row is malformed; names file, row (from 1) and fault.
     """
-    return Questions({split: _read(Path(folder), split) for split in STARTS})
+    return Official({split: _read(Path(folder), split) for split in STARTS})
 
 
 def _read(folder: Path, split: str) -> list[Question]:

@@ -1,4 +1,4 @@
-"""What the agent writes: ``<search>`` and ``<answer>`` tags, thoughts in ``<think>``."""
+"""The tags of a response: ``<search>`` and ``<answer>``, thoughts in ``<think>``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOOLS = (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a reply asks for."""
+    """The request of a response."""
 
     kind: Literal["search", "answer"]
     text: str
@@ -38,22 +38,22 @@ class Request:
         return f"<{self.kind}> {self.text} </{self.kind}>"
 
 
-def find(reply: str) -> Request | None:
-    """The request in a reply, or in a command; None where there is no whole tag.
+def find(response: str) -> Request | None:
+    """The request in a response or a command; None without a whole tag.
 
-    As in AgentGym the first tag decides whether to search or to answer, wherever it stands, and of several answers the
-    last one counts.
+    As in AgentGym, the first tag decides between search and answer, wherever it stands; of several answers the last one
+    counts.
     """
     unclosed = set()
-    for tag in _TAG.finditer(reply):
+    for tag in _TAG.finditer(response):
         kind = tag[1]
-        end = -1 if kind in unclosed else reply.find(f"</{kind}>", tag.end())
+        end = -1 if kind in unclosed else response.find(f"</{kind}>", tag.end())
         if end < 0:
             unclosed.add(kind)
         elif kind == "search":
-            return Request("search", _one_line(reply[tag.end() : end]))
+            return Request("search", _one_line(response[tag.end() : end]))
         else:
-            closed = reply.split("</answer>")[:-1]
+            closed = response.split("</answer>")[:-1]
             last = next(piece for piece in reversed(closed) if "<answer>" in piece)
             return Request("answer", _one_line(last.partition("<answer>")[2]))
     return None
@@ -63,13 +63,13 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def read(reply: str) -> Action:
-    """The request of a reply as command; a reply without one becomes the empty command, which the world refuses."""
-    request = find(reply)
-    thought, closed, _ = reply.partition("<think>")[2].partition("</think>")
+def read(response: str) -> Action:
+    """Read the request of a response. Without one the command is empty, which the environment refuses."""
+    request = find(response)
+    thought, closed, _ = response.partition("<think>")[2].partition("</think>")
     return Action("" if request is None else str(request), thought.strip() if closed else "")
 
 
 def write(command: str, thought: str = "") -> str:
-    """Write a command as the reply that :func:`read` reads."""
+    """The response that :func:`read` reads as this command."""
     return f"<think> {thought} </think>\n{command}" if thought else command

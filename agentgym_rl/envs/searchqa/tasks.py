@@ -1,4 +1,8 @@
-"""Questions about the invented world, with the searches that lead to the answer."""
+"""The built-in questions about the invented articles, each with the searches that lead to its answer.
+
+Everything is a function of the task's index; indices below :data:`FIRST` are AgentGym's. In every split the levels take
+turns.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +14,53 @@ from random import Random
 
 from agentgym_rl.envs.searchqa.kinds import Comparison, Relation
 from agentgym_rl.envs.searchqa.knowledge import SEED, Region, Thing, answers, regions
+from agentgym_rl.envs.searchqa.official import STOPS
+from agentgym_rl.envs.searchqa.question import Question
+from agentgym_rl.envs.splits import Splits
 
+FIRST = 300_000
 LEVELS = ("hops 1", "hops 2", "hops 3", "compare")
+SPLITS = Splits(
+    "searchqa",
+    {
+        "train": range(300_000, 300_480),
+        "test": range(300_480, 300_600),
+        "train_variants": range(300_600, 312_600),
+        "val_variants": range(312_600, 313_800),
+        "test_variants": range(313_800, 315_000),
+    },
+    official=range(STOPS["train"]),
+    missing="give the options questions=<folder with test.parquet and train.parquet> and url=<search engine>",
+)
 PARTNERS = 6
-"""With how many others of its kind a thing is compared."""
+"""Number of other things of its kind that a thing is compared with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Puzzle:
-    """A question with its answer."""
+class BuiltIn:
+    """The built-in questions."""
 
-    question: str
-    answers: tuple[str, ...]
-    """Right answers, the plainest first."""
-    queries: tuple[str, ...]
-    """What to search for, step by step."""
-    needed: tuple[str, ...]
-    """Title of the article that each search has to find."""
+    splits = SPLITS
+
+    def question(self, index: int) -> Question:
+        split, place = SPLITS.locate(index)
+        plan = _plans(split, self.difficulty(index))[place // len(LEVELS)]
+        return _ask_winner(plan) if isinstance(plan, Contest) else _ask(plan)
+
+    def difficulty(self, index: int) -> str:
+        """One of :data:`LEVELS`."""
+        return LEVELS[SPLITS.locate(index)[1] % len(LEVELS)]
 
 
 Path = tuple[tuple[Thing, Relation], ...]
-"""Things in the order they are found, each with what is asked of it."""
+"""Things in the order they are found, each with the relation that is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Which of two is the greater, and then something else about it: an answer that the question does not name."""
+    """A question which of two things is the greater, and for another fact about it.
+
+    The answer is not one of the two things, so the question does not contain it.
+    """
 
     one: Thing
     other: Thing
@@ -44,19 +69,9 @@ class Contest:
     relation: Relation
 
 
-def puzzle(split: str, level: str, place: int) -> Puzzle:
-    """A question of a level about the region of a split.
-
-    Raises:
-        IndexError: there are not as many.
-    """
-    plan = _plans(split, level)[place]
-    return _ask_winner(plan) if isinstance(plan, Contest) else _ask(plan)
-
-
 @cache
 def _plans(split: str, level: str) -> tuple[Path | Contest, ...]:
-    """All that can be asked, nothing twice, in an order of chance."""
+    """All questions of a level about the region of a split, each once, in random order."""
     region = regions()[split]
     rng = Random(f"{SEED}:{split}:{level}")
     plans: list[Path | Contest] = []
@@ -69,21 +84,21 @@ def _plans(split: str, level: str) -> tuple[Path | Contest, ...]:
     return tuple(plans)
 
 
-def _paths(met: tuple[Thing, ...], hops: int) -> Iterator[Path]:
-    """Paths from the last thing met over ``hops`` relations that never come back to a thing."""
-    thing = met[-1]
+def _paths(visited: tuple[Thing, ...], hops: int) -> Iterator[Path]:
+    """Paths from the last visited thing over ``hops`` relations that never return to a thing."""
+    thing = visited[-1]
     for relation in thing.kind.relations:
         value = thing.facts.get(relation.name)
-        if value is None or value in met:
+        if value is None or value in visited:
             continue
         if hops == 1:
             yield ((thing, relation),)
         elif isinstance(value, Thing):
-            for rest in _paths((*met, value), hops - 1):
+            for rest in _paths((*visited, value), hops - 1):
                 yield ((thing, relation), *rest)
 
 
-def _ask(path: Path) -> Puzzle:
+def _ask(path: Path) -> Question:
     asked = path[0][0].mention
     for _, relation in path[:-1]:
         asked = relation.phrase.format(x=asked)
@@ -105,12 +120,12 @@ def _about(one: Thing, other: Thing, comparison: Comparison, more: bool) -> Iter
         return
     for relation in one.kind.relations:
         values = one.facts.get(relation.name), other.facts.get(relation.name)
-        given_away = relation.name == comparison.relation or one in values or other in values
-        if not given_away and None not in values and values[0] != values[1]:
+        revealing = relation.name == comparison.relation or one in values or other in values
+        if not revealing and None not in values and values[0] != values[1]:
             yield Contest(one, other, comparison, more, relation)
 
 
-def _ask_winner(contest: Contest) -> Puzzle:
+def _ask_winner(contest: Contest) -> Question:
     one, other, comparison = contest.one, contest.other, contest.comparison
     compared = one.kind.relation(comparison.relation)
     winner = (max if contest.more else min)(one, other, key=lambda thing: thing.number(compared.name))
@@ -119,11 +134,11 @@ def _ask_winner(contest: Contest) -> Puzzle:
     return _finish(asked, ((one, compared), (other, compared), (winner, contest.relation)))
 
 
-def _finish(asked: str, path: Path) -> Puzzle:
+def _finish(asked: str, path: Path) -> Question:
     thing, relation = path[-1]
-    return Puzzle(
+    return Question(
         relation.question.format(x=asked),
         answers(relation, thing.facts[relation.name]),
-        tuple(f"{each.title} {step.word}" for each, step in path),
-        tuple(each.title for each, _ in path),
+        queries=tuple(f"{each.title} {step.word}" for each, step in path),
+        needed=tuple(each.title for each, _ in path),
     )

@@ -5,9 +5,9 @@ A template's ``draws`` name what is drawn, in order, and so what its texts and q
 * ``entity``: a table, ``{child}``; ``pair``: also the table of its parents, ``{parent}``; ``chain``: all three tables,
   ``{child}``, ``{parent}`` and ``{top}``. ``{joined}`` is child and parent joined.
 * ``category``: a category of the child, ``{category}``, and one of its values, ``{value}``.
-* ``number``, ``total``, ``column``: a number column, one that can be added up, any column; ``{number}`` or ``{column}``.
+* ``number``: a number column; ``total``: one that can be added up; both ``{number}``. ``column``: any, ``{column}``.
 * ``bound``: a value to compare ``{number}`` with, not near the ends of its range.
-* ``name``: one of the child's names. ``least``: a small number.
+* ``name``: one of the child's names, ``{name}``. ``least``: a small number, ``{least}``.
 * The name of a list of ``choices``: one of them, ``{choice}``.
 
 ``category of parent`` and the like draw from another table than the child.
