@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal, TypeVar, final
 
 from agentgym_rl.envs import item_ids
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, format_react, parse_react
+from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.tools import Tool
 
 Style = Literal["agentgym", "compact"]
@@ -268,6 +269,15 @@ class TextEnv(ABC):
             OracleUnavailable: none can be computed.
         """
         raise OracleUnavailable(f"{self.spec.name} has no oracle")
+
+    @classmethod
+    def pictures(cls, transcript: Transcript) -> Sequence[Picture | None]:
+        """Pictures of an episode for the viewer: one before the first turn and one after each turn.
+
+        None stands for a picture that is not known, for example of an episode of another version. An environment that
+        draws nothing returns no pictures.
+        """
+        return ()
 
     def splits_of(self, task: Task) -> list[str]:
         """The splits that contain the task."""

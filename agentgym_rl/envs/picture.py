@@ -1,4 +1,4 @@
-"""Pictures as data: a few flat SVG shapes that the page draws element by element."""
+"""Pictures of an episode for the viewer, in plain data: a few flat SVG shapes, which the page draws one by one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,22 @@ Shape = tuple[str, tuple[tuple[str, str | float], ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class Transcript:
+    """An episode as an environment needs it to draw it, see :meth:`agentgym_rl.envs.core.TextEnv.pictures`."""
+
+    item_id: str
+    first: str
+    """The first observation."""
+    turns: tuple[tuple[str | None, str], ...]
+    """The action (None where the response held none) and the observation of each turn."""
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing of a world's state; what a shape's ``class`` looks like, light and dark, is in ``page/style.css``."""
+    """A drawing of an environment's state. The viewer's ``page/style.css`` says how each ``class`` of a shape looks."""
 
     label: str
-    """The same in words, for who cannot see it."""
+    """The same in words, for a screen reader."""
     width: float
     height: float
     shapes: tuple[Shape, ...]

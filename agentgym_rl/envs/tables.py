@@ -17,7 +17,7 @@ def load(path: Path, kind: type[T]) -> T:
 
     Args:
         kind: type of the whole file, made of dataclasses, ``dict[str, X]``, ``tuple[X, ...]``, str, int, float and
-            bool. ``X | None`` is X, and Any is not checked. All keys of a ``dict[Literal[...], X]`` are required. The
+            bool. ``X | None`` is X; Any is not checked; all keys of a ``dict[Literal[...], X]`` are required. The
             fields of a dataclass are the keys of a table; those without a default are required. A dataclass checks the
             meaning of its values in ``__post_init__``.
 

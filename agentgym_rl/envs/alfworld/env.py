@@ -103,7 +103,7 @@ class ALFWorld(TextEnv):
         return f"{wording.sentence(game.goal)} in {game.room}-{game.fingerprint}"
 
     def difficulty(self, task: Task) -> str:
-        """Size of the room and type of the task, such as ``small look_at_obj_in_light``. ALFWorld's own have the type only."""
+        """Size of the room and type of the task, such as ``small look_at_obj_in_light``; ALFWorld's own: the type."""
         return " ".join(tasks.kind(task.index)) if self._folder(task) is None else official.kind(task.index)
 
     def oracle(self, task: Task) -> list[str]:

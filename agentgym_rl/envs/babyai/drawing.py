@@ -1,12 +1,13 @@
-"""BabyAI's grid after each turn, by replaying the commands."""
+"""Pictures of the grid for the viewer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from agentgym_rl.data.episode import Episode
-from agentgym_rl.envs.core import Style, Task, TaskNotFound
+from minigrid.core.world_object import WorldObj
+
+from agentgym_rl.envs.babyai.geometry import DIRECTIONS, Cell
+from agentgym_rl.envs.babyai.level import Level
 from agentgym_rl.envs.picture import Picture, Shape, shape
 
 CELL = 24
@@ -15,57 +16,26 @@ COLOURS = {
     "grey": "#8b8b90",
 }  # fmt: skip
 _HEADINGS = ("right", "down", "left", "up")
-STYLES: tuple[Style, ...] = ("compact", "agentgym")
 
 
-def draw(episode: Episode) -> list[Picture | None]:
-    """See :data:`agentgym_rl.eval.viewer.drawings.Drawing`. Pictures end where the replay departs from the episode."""
-    nothing: list[Picture | None] = [None] * (len(episode.turns) + 1)
-    try:
-        from agentgym_rl.envs.babyai.env import BabyAI
-
-        task = Task.parse(episode.item_id)
-    except (ModuleNotFoundError, TaskNotFound):
-        return nothing
-    first = episode.messages[episode.start - 1]["content"]
-    for style in STYLES:
-        env = BabyAI(style)
-        try:
-            if env._reset_blocking(task).text == first:
-                return (_replayed(env, episode) + nothing)[: len(nothing)]
-        except TaskNotFound:
-            return nothing
-        finally:
-            env._close_blocking()
-    return nothing
-
-
-def _replayed(env: Any, episode: Episode) -> list[Picture | None]:
-    pictures: list[Picture | None] = [_picture(env.world)]
-    for turn in episode.turns:
-        if turn.action is not None and env._step_blocking(turn.action).observation.text != turn.observation:
-            break
-        pictures.append(_picture(env.world))
-    return pictures
-
-
-def _picture(world: Any) -> Picture:
-    cells = sorted(world.all_cells())
+def draw(level: Level) -> Picture:
+    """The grid as it is now."""
+    cells = sorted(level.all_cells())
     width, height = (1 + max(cell[axis] for cell in cells) for axis in (0, 1))
-    things = {cell: thing for cell in cells if (thing := world.at(cell)) is not None}
+    things = {cell: thing for cell in cells if (thing := level.at(cell)) is not None}
     walls = [cell for cell, thing in things.items() if thing.type == "wall"]
     shapes = [
         shape("rect", x=0, y=0, width=width * CELL, height=height * CELL, rx=4, class_="ground"),
-        shape("path", d=_squares(world.visible), class_="visible"),
+        shape("path", d=_squares(level.visible), class_="visible"),
         shape("path", d=_squares(walls), class_="wall"),
     ]
     for (x, y), thing in things.items():
         if thing.type not in ("wall", "floor"):
             shapes += _thing(thing, x * CELL, y * CELL)
-    shapes.append(shape("path", d=_squares(set(cells) - world.seen), class_="unseen"))
-    x, y, heading = world.pose
+    shapes.append(shape("path", d=_squares(set(cells) - level.seen), class_="unseen"))
+    x, y, heading = level.pose
     shapes.append(_agent(x, y, heading))
-    carried = world.carrying
+    carried = level.carrying
     if carried is not None:
         middle = CELL / 2
         shapes += _thing(carried, x * CELL + middle, y * CELL + middle, scale=0.5)
@@ -76,19 +46,19 @@ def _picture(world: Any) -> Picture:
     return Picture(label, width * CELL, height * CELL, tuple(shapes))
 
 
-def _squares(cells: Iterable[tuple[int, int]]) -> str:
+def _squares(cells: Iterable[Cell]) -> str:
     return "".join(f"M{x * CELL} {y * CELL}h{CELL}v{CELL}h-{CELL}z" for x, y in sorted(cells)) or "M0 0"
 
 
 def _agent(x: int, y: int, heading: int) -> Shape:
     middle_x, middle_y = (x + 0.5) * CELL, (y + 0.5) * CELL
-    dx, dy = ((1, 0), (0, 1), (-1, 0), (0, -1))[heading]
+    dx, dy = DIRECTIONS[heading]
     points = [(9, 0), (-8, 8), (-4, 0), (-8, -8)]
     turned = [(middle_x + a * dx - b * dy, middle_y + a * dy + b * dx) for a, b in points]
     return shape("path", d="M" + "L".join(f"{a:g} {b:g}" for a, b in turned) + "Z", class_="agent")
 
 
-def _thing(thing: Any, x: float, y: float, scale: float = 1.0) -> list[Shape]:
+def _thing(thing: WorldObj, x: float, y: float, scale: float = 1.0) -> list[Shape]:
     """An object in the cell whose upper left corner is given."""
     fill, size = COLOURS[thing.color], CELL * scale
 

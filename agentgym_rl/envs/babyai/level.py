@@ -11,10 +11,10 @@ import minigrid  # noqa: F401 - registers the levels with gymnasium
 from minigrid.core.actions import Actions
 from minigrid.core.world_object import WorldObj
 from minigrid.envs.babyai.core import roomgrid_level
+from minigrid.envs.babyai.core.verifier import AfterInstr, BeforeInstr, OpenInstr
 
 from agentgym_rl.envs.babyai.geometry import Cell, Plan, Pose, ahead, offset
 from agentgym_rl.envs.babyai.levels import LEVEL_IDS, level_and_seed
-from agentgym_rl.envs.babyai.strict_order import StrictOrder
 
 _log = logging.getLogger(__name__)
 
@@ -39,14 +39,14 @@ class Outcome:
     """minigrid's own limit of primitive steps is reached."""
 
 
-class World:
+class Level:
     """The level of one task. All randomness comes from minigrid's generator, seeded with the task's seed."""
 
     def __init__(self, index: int) -> None:
         level, seed = level_and_seed(index)
-        self.level: Any = gymnasium.make(LEVEL_IDS[level], disable_env_checker=True).unwrapped
+        self.minigrid: Any = gymnasium.make(LEVEL_IDS[level], disable_env_checker=True).unwrapped
         """minigrid's environment."""
-        self.level.reset(seed=seed)
+        self.minigrid.reset(seed=seed)
         self._order = StrictOrder(self.instruction)
         self.seen: set[Cell] = set()
         """Every cell that was in view so far."""
@@ -58,31 +58,31 @@ class World:
 
     @property
     def mission(self) -> str:
-        return str(self.level.mission)
+        return str(self.minigrid.mission)
 
     @property
     def instruction(self) -> Any:
         """The mission as minigrid's verifier holds it."""
-        return self.level.instrs
+        return self.minigrid.instrs
 
     @property
     def steps(self) -> int:
         """Primitive steps taken."""
-        return int(self.level.step_count)
+        return int(self.minigrid.step_count)
 
     @property
     def max_steps(self) -> int:
         """Primitive steps after which minigrid stops."""
-        return int(self.level.max_steps)
+        return int(self.minigrid.max_steps)
 
     @property
     def pose(self) -> Pose:
-        x, y = self.level.agent_pos
-        return int(x), int(y), int(self.level.agent_dir)
+        x, y = self.minigrid.agent_pos
+        return int(x), int(y), int(self.minigrid.agent_dir)
 
     @property
     def carrying(self) -> WorldObj | None:
-        return self.level.carrying
+        return self.minigrid.carrying
 
     @property
     def front(self) -> WorldObj | None:
@@ -91,7 +91,7 @@ class World:
 
     def at(self, cell: Cell) -> WorldObj | None:
         """What lies on a cell; None if it is empty."""
-        return self.level.grid.get(*cell)
+        return self.minigrid.grid.get(*cell)
 
     def free(self, cell: Cell) -> bool:
         """Whether the agent knows the cell and may step on it."""
@@ -102,11 +102,11 @@ class World:
 
     def all_cells(self) -> set[Cell]:
         """Every cell of the grid."""
-        return {(x, y) for x in range(self.level.width) for y in range(self.level.height)}
+        return {(x, y) for x in range(self.minigrid.width) for y in range(self.minigrid.height)}
 
     def view_from(self, pose: Pose) -> set[Cell]:
         """The cells in view from a pose."""
-        env = self.level
+        env = self.minigrid
         kept = env.agent_pos, env.agent_dir
         env.agent_pos, env.agent_dir = pose[:2], pose[2]
         _, mask = env.gen_obs_grid()
@@ -121,16 +121,34 @@ class World:
         return {(x, y) for x, y in cells if 0 <= x < env.width and 0 <= y < env.height}
 
     def execute(self, plan: Plan) -> Outcome:
-        """Carry out primitives until the plan or the world ends."""
+        """Carry out primitives until the plan or the level ends."""
         reward, terminated, truncated = 0.0, False, False
         for action in plan:
             self._order.update()
-            _, raw, terminated, truncated, _ = self.level.step(Actions(action))
+            _, raw, terminated, truncated, _ = self.minigrid.step(Actions(action))
             reward = float(raw)
             self._observe()
             if terminated or truncated:
                 break
         return Outcome(reward, bool(terminated), bool(truncated and not terminated))
 
-    def close(self) -> None:
-        self.level.close()
+
+class StrictOrder:
+    """Keeps the action that fulfils the first clause of a sequence from failing the second.
+
+    minigrid's verifier judges the second clause by the very action that fulfilled the first. A strict "open" then
+    fails, since the door that was just opened is the wrong one: no behaviour could solve "open the grey door, then
+    open the blue door" of OpenDoorsOrderN4Debug. Here the second clause becomes strict one action later.
+    """
+
+    def __init__(self, mission: Any) -> None:
+        self._mission = mission
+        clause = mission.instr_b if isinstance(mission, BeforeInstr) else None
+        clause = mission.instr_a if isinstance(mission, AfterInstr) else clause
+        self._second = clause if isinstance(clause, OpenInstr) and clause.strict else None
+
+    def update(self) -> None:
+        """To be called before every primitive action."""
+        if self._second is not None:
+            after = isinstance(self._mission, AfterInstr)
+            self._second.strict = (self._mission.b_done if after else self._mission.a_done) == "success"

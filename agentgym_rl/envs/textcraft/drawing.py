@@ -1,4 +1,4 @@
-"""TextCraft's inventory after each turn, from what the agent did and what it was told."""
+"""The inventory after each turn, from the actions and observations."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from agentgym_rl.data.episode import Episode, Turn
-from agentgym_rl.envs.picture import Picture, Shape, shape
+from agentgym_rl.envs.picture import Picture, Shape, Transcript, shape
 from agentgym_rl.envs.textcraft.commands import Craft, Get, parse_command
 from agentgym_rl.envs.textcraft.icons import ICON, icon
 
@@ -16,25 +15,25 @@ _GOAL = re.compile(r"Goal: craft (?:(\d+) )?(.+?)\.?\s*$", re.MULTILINE)
 _CRAFTED = re.compile(r"Crafted (\d+) (?:minecraft:)?(.+)")
 
 
-def draw(episode: Episode) -> list[Picture | None]:
-    """See :data:`agentgym_rl.eval.viewer.drawings.Drawing`."""
-    found = _GOAL.findall(episode.messages[episode.start - 1]["content"])
+def draw(transcript: Transcript) -> list[Picture]:
+    """See :meth:`.TextCraft.pictures`."""
+    found = _GOAL.findall(transcript.first)
     goal = (found[-1][1], int(found[-1][0] or 1)) if found else None
     held: Counter[str] = Counter()
-    pictures: list[Picture | None] = [_picture(held, Counter(), goal)]
-    for turn in episode.turns:
+    pictures = [_picture(held, Counter(), goal)]
+    for action, observation in transcript.turns:
         before = held.copy()
-        _follow(turn, held)
+        _follow(action or "", observation, held)
         pictures.append(_picture(held, before, goal))
     return pictures
 
 
-def _follow(turn: Turn, held: Counter[str]) -> None:
-    """What a turn did to the inventory."""
-    command = parse_command(" ".join((turn.action or "").split()))
-    if isinstance(command, Get) and turn.observation.startswith("Got "):
+def _follow(action: str, observation: str, held: Counter[str]) -> None:
+    """Change the inventory as a turn did."""
+    command = parse_command(" ".join(action.split()))
+    if isinstance(command, Get) and observation.startswith("Got "):
         held[command.stack.name] += command.stack.amount
-    elif isinstance(command, Craft) and (made := _CRAFTED.match(turn.observation)):
+    elif isinstance(command, Craft) and (made := _CRAFTED.match(observation)):
         for stack in command.inputs:
             held[stack.name] -= stack.amount
         held[made[2].replace("_", " ").strip()] += int(made[1])

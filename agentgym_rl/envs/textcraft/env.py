@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.textcraft import wording
 from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, variants
 from agentgym_rl.envs.textcraft.commands import Craft, Get, ShowInventory, Unreadable, Workshop, parse_command
+from agentgym_rl.envs.textcraft.drawing import draw
 from agentgym_rl.envs.textcraft.plan import make_plan
 from agentgym_rl.envs.textcraft.puzzle import find_goal, make_puzzle
 from agentgym_rl.envs.texts import EnvTexts, read_texts
@@ -79,6 +81,10 @@ class TextCraft(TextEnv):
     def oracle(self, task: Task) -> list[str]:
         goal, rng = find_goal(self._tasks, self._index(task))
         return list(make_plan(self._tasks.book, goal.item, goal.amount or 1, rng).commands)
+
+    @classmethod
+    def pictures(cls, transcript: Transcript) -> list[Picture]:
+        return draw(transcript)
 
     def _carry_out(self, action: str) -> tuple[str, bool]:
         """The observation, and whether the action could be carried out."""

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from zlib import crc32
 
 from agentgym_rl.envs.picture import Shape, shade, shape
+from agentgym_rl.envs.tables import load
 
 ICON = 26
 """Side of a picture, in its own units."""
 
-COLOURS: Mapping[str, str] = {
-    "oak": "#b08d57", "spruce": "#7a5a36", "birch": "#d6c68b", "jungle": "#b07a55", "acacia": "#b5602f",
-    "dark": "#4e3520", "crimson": "#7e3552", "warped": "#2f8079", "bamboo": "#a8b04a", "stick": "#96703f",
-    "iron": "#c9ccd1", "gold": "#f2c230", "golden": "#f2c230", "diamond": "#4fd8d0", "emerald": "#27b35a",
-    "netherite": "#4a4247", "copper": "#c66b45", "coal": "#2d2d30", "charcoal": "#39342f", "lapis": "#2b50a8",
-    "redstone": "#b3231a", "quartz": "#e6ddd2", "stone": "#8c8c8c", "cobblestone": "#777777", "deepslate": "#4c4c52",
-    "granite": "#9a6a57", "diorite": "#c4c4c4", "andesite": "#84878a", "blackstone": "#36313a", "obsidian": "#2a1f3d",
-    "sand": "#dccf9f", "sandstone": "#d8c792", "gravel": "#857f7c", "dirt": "#86603f", "clay": "#9fa5b3",
-    "brick": "#a4553f", "nether": "#5a2228", "glass": "#bfe3ea", "slime": "#7cc45f", "honey": "#f0a02a",
-    "white": "#eceff0", "black": "#26262b", "red": "#b02e26", "green": "#5e7c16", "blue": "#3c44aa",
-    "light": "#3ab3da", "lime": "#80c71f", "cyan": "#169c9c", "orange": "#f9801d", "pink": "#f38baa",
-    "magenta": "#c74ebd", "purple": "#8932b8", "yellow": "#fed83d", "brown": "#835432", "gray": "#59626a",
-    "wheat": "#d9b84a", "sugar": "#f2f2f2", "paper": "#efece0", "book": "#8a5a35", "leather": "#b0683a",
-    "string": "#dcdcdc", "feather": "#e9e9e9", "bone": "#e5e1cc", "rose": "#7c2531", "melon": "#6f9a2b",
-    "pumpkin": "#d9801f", "mushroom": "#b3664a", "ice": "#9cc3f0", "snow": "#f2fafa", "blaze": "#efa42c",
-    "ender": "#1d6a5d", "purpur": "#a97ca9", "prismarine": "#6aa59b",
-}  # fmt: skip
 _OTHERS = ("#8f7a3e", "#5a7fa8", "#7d4f73", "#3b8183", "#c0504d", "#6b8f4e")
+
+Form = Callable[[str, float, float], list[Shape]]
+
+
+@dataclass(frozen=True)
+class Icons:
+    """The file ``icons.toml``."""
+
+    colours: dict[str, str]
+    forms: dict[str, str]
+
+
+_FILE = load(Path(__file__).with_name("icons.toml"), Icons)
 
 
 def colour(name: str) -> str:
     """By the first word that names a material; else a fixed one of a few."""
-    found = next((COLOURS[word] for word in name.split() if word in COLOURS), None)
+    found = next((_FILE.colours[word] for word in name.split() if word in _FILE.colours), None)
     return found or _OTHERS[crc32(name.encode()) % len(_OTHERS)]
 
 
@@ -157,21 +156,20 @@ def _wool(fill: str, x: float, y: float) -> list[Shape]:
     ]
 
 
-Form = Callable[[str, float, float], list[Shape]]
-FORMS: tuple[tuple[Form, frozenset[str]], ...] = (
-    (_planks, frozenset({"planks", "bookshelf", "chest", "barrel", "sign"})),
-    (_flat, frozenset({"slab", "carpet", "plate", "rail", "bed", "boat"})),
-    (_log, frozenset({"log", "wood", "stem", "hyphae", "hay"})),
-    (_tool, frozenset({"pickaxe", "axe", "sword", "shovel", "hoe", "fishing", "bow"})),
-    (_rod, frozenset({"stick", "rod", "arrow", "bone", "bamboo", "cane", "torch", "candle", "lever"})),
-    (_ingot, frozenset({"ingot", "brick", "shard"})),
-    (_grains, frozenset({"nugget", "seeds", "dust", "powder", "sugar", "dye", "redstone", "gunpowder", "sand", "gravel",
-                         "charcoal", "coal", "lapis", "ball", "berries", "meal", "pearl", "flint"})),
-    (_pane, frozenset({"glass", "pane"})),
-    (_sheet, frozenset({"paper", "book", "map", "leather", "pattern", "banner", "painting"})),
-    (_flower, frozenset({"rose", "tulip", "dandelion", "poppy", "orchid", "allium", "bluet", "daisy", "cornflower",
-                         "lily", "lilac", "peony", "sunflower", "bush"})),
-    (_door, frozenset({"door", "trapdoor", "fence", "gate", "ladder", "bars"})),
-    (_wool, frozenset({"wool", "sponge"})),
-)  # fmt: skip
+_DRAWN: Mapping[str, Form] = {
+    "planks": _planks,
+    "flat": _flat,
+    "log": _log,
+    "tool": _tool,
+    "rod": _rod,
+    "ingot": _ingot,
+    "grains": _grains,
+    "pane": _pane,
+    "sheet": _sheet,
+    "flower": _flower,
+    "door": _door,
+    "wool": _wool,
+}
+
+FORMS = tuple((_DRAWN[name], frozenset(words.split())) for name, words in _FILE.forms.items())
 """The first whose words an item's name has one of; else a block."""
