@@ -13,9 +13,10 @@ the other keys. AgentGym's clients ignore these keys; responses without them can
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from agentgym_rl.envs.actions import Action, InvalidAction
@@ -304,95 +305,19 @@ def _cut(body: object) -> str:
     return repr(body)[:200]
 
 
-_tool = partial(
-    Dialect,
-    key="env_idx",
-    create_body={"id": 0},
-    create_bare=True,
-    index="id",
-    index_missing="same",
-    reset_keys=(),
-    reward="progress",
-    whole_response=True,
-    closes=False,
-)
+def _read_dialects() -> dict[str, Dialect]:
+    """The dialects of AgentGym's environments. ``like`` in a table takes its other fields from that environment's."""
+    tables = tomllib.loads((Path(__file__).parent / "dialects.toml").read_text(encoding="utf-8"))
+    found = {}
+    for env, table in tables.items():
+        fields = {**tables.get(table.pop("like", ""), {}), **table}
+        if "reset_keys" in fields:
+            fields["reset_keys"] = tuple(fields["reset_keys"])
+        found[env] = Dialect(env=env, **fields)
+    return found
 
-DIALECTS: Mapping[str, Dialect] = {
-    dialect.env: dialect
-    for dialect in (
-        Dialect(env="textcraft", create_body={}, create_starts=True, index_missing=0),
-        Dialect(
-            env="babyai",
-            reset_keys=("observation", "reward", "score", "deleted", "done"),
-            score="total",
-            reward_ends=True,
-            observation_object=True,
-        ),
-        Dialect(
-            env="sciworld",
-            reset_keys=(
-                *("task_name", "var_num", "task_description"),
-                *("observation", "reward", "score", "deleted", "done"),
-            ),
-            score="raw",
-            full=100.0,
-        ),
-        Dialect(
-            env="alfworld",
-            index="game",
-            reset_fields={"world_type": "Text"},
-            reset_keys=("id", "observation", "available_actions", "task_type"),
-            lists_actions=True,
-            closes=False,
-        ),
-        Dialect(env="maze", path="/maze", index="game", reset_keys=("observation",), reward="raw", closes=False),
-        Dialect(
-            env="wordle",
-            path="/wordle",
-            index="seed",
-            reset_keys=("id", "observation"),
-            vocabulary=True,
-            closes=False,
-        ),
-        Dialect(
-            env="webshop",
-            key="env_idx",
-            create_bare=True,
-            index="session_id",
-            index_missing="same",
-            reset_keys=(),
-            reset_pair=True,
-            first_from="observation",
-            text="state",
-            closes=False,
-        ),
-        Dialect(
-            env="sqlgym",
-            key="env_idx",
-            create_bare=True,
-            index="item_id",
-            reset_keys=(),
-            reset_pair=True,
-            text="state",
-            closes=False,
-        ),
-        _tool(env="searchqa", reward="step", closes=True),
-        *(_tool(env=name) for name in ("weather", "movie", "academia", "sheet")),
-        _tool(env="todo", pays_at_end=True),
-        Dialect(
-            env="webarena",
-            key="env_idx",
-            index="idx",
-            reset_fields={"seed": 0},
-            reset_keys=("observation", "sites", "object"),
-            first_from="observation",
-            done="terminated",
-            pays_at_end=True,
-            whole_response=True,
-        ),
-    )
-}
-"""The dialects of AgentGym's environments."""
+
+DIALECTS: Mapping[str, Dialect] = _read_dialects()
 
 
 def dialect(env: str) -> Dialect:
