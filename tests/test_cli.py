@@ -156,7 +156,7 @@ def test_collect_interrupted_says_how_to_go_on(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["tasks", "countre"], "unknown world 'countre'"),
+        (["tasks", "countre"], "unknown environment 'countre'"),
         (["tasks", "needy"], "pip install 'agentgym-rl[needy]'"),
         (["tasks", "counter", "--split", "dev"], "no split 'dev'; its splits: train, test"),
         (["tasks", "counter", "--n", "99"], "n is 99, but counter test has only 10 tasks"),

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from agentgym_rl.envs import env_class, hosts
+from agentgym_rl.envs import env_class
 from agentgym_rl.envs.actions import ActionFormat
-from agentgym_rl.envs.core import MissingExtra
-from agentgym_rl.envs.hosts import Host, Opener
+from agentgym_rl.envs.hosts import EnvHost, HostSettings, open_host
 
 EnvName = Annotated[str, typer.Argument(help="Name of a world; `agentgym-rl envs` lists them.")]
 StyleOption = Annotated[str, typer.Option("--style", help="Wording of the world: agentgym or compact.")]
@@ -39,22 +38,15 @@ TokenOption = Annotated[
 ]
 
 
-def place(kind: str | None, address: str | None, token_env: str | None) -> Opener:
-    """What opens sessions where the options of a command say.
+def place(kind: str | None, address: str | None, token_env: str | None) -> EnvHost:
+    """The host that the options of a command name.
 
     Raises:
         ValueError: an option is out of range.
-        MissingExtra: Ray is asked for and not installed.
+        MissingExtra: the host needs a package that is not installed.
     """
     given = {"kind": kind, "address": address, "token_env": token_env}
-    host = Host.of({key: value for key, value in given.items() if value is not None})
-    if host.kind != "ray":
-        return hosts.opener(host)
-    try:
-        from agentgym_rl.envs.hosts.ray import opener
-    except ModuleNotFoundError as error:
-        raise MissingExtra("--host ray needs Ray, which comes with the engine; see docs/engine.md") from error
-    return opener(host)
+    return open_host(HostSettings.of({key: value for key, value in given.items() if value is not None}))
 
 
 def world_options(env: str, pairs: list[str] | None, style: str | None = None) -> dict[str, Any]:

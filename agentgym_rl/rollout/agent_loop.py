@@ -10,8 +10,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
-from agentgym_rl.envs.hosts import Host
-from agentgym_rl.envs.hosts import ray as hosts
+from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.rollout.builder import remembering
 from agentgym_rl.rollout.client import EpisodeClient
 from agentgym_rl.rollout.folding import Sample
@@ -21,7 +20,7 @@ from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
 NAME = "agentgym"
 
-opener = cache(hosts.opener)
+opener = cache(open_host)
 """One a host and process: its workers and connections are shared by all episodes."""
 
 GREEDY = {"temperature": 0.0, "top_p": 1.0, "top_k": -1}
@@ -36,7 +35,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     sampling parameters without it), ``tags`` (copied into the episode), ``branch`` (replies to replay first, and
     commands to avoid afterwards, see :class:`agentgym_rl.algorithms.search.Branch`). Rules come from ``data.agentgym``,
     see :class:`RolloutSettings`; worlds' own options from ``data.agentgym_worlds.<name>``, and where they run from
-    ``host`` in there, see :class:`Host`.
+    ``host`` in there, see :class:`HostSettings`.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -47,7 +46,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
         task = Task.parse(row["item_id"])
         options = {"style": settings.style, **((self.data_config.get("agentgym_worlds") or {}).get(task.env) or {})}
-        host = Host.of(options.pop("host", {}))
+        host = HostSettings.of(options.pop("host", {}))
         decoding, horizon, branch = row.get("decoding"), row.get("horizon"), row.get("branch")
         request_id = uuid4().hex
         converse = partial(

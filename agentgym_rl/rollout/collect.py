@@ -15,7 +15,7 @@ from agentgym_rl.data.panels import digest, sample
 from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import EnvUnavailable, Style
-from agentgym_rl.envs.hosts import Local, Opener
+from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.rollout.partial import Partial
 from agentgym_rl.rollout.players import Player, chance, oracle
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -57,7 +57,7 @@ async def collect(
     samples: int = 1,
     per_task: int | None = None,
     concurrency: int = 1,
-    place: Opener | None = None,
+    place: EnvHost | None = None,
     episodes: str | Path | None = None,
 ) -> Summary:
     """Play each task and write the kept trajectories to ``out`` as AgentTraj JSON.
@@ -94,7 +94,7 @@ async def collect(
     rules = RolloutSettings(style=style, action_format=action_format, max_turns=max_turns)
     scripted = {"oracle": oracle(rules), "random": chance(rules, seed)}
     player = policy if isinstance(policy, Player) else scripted[policy]
-    place = place or Local()
+    place = place or LocalHost()
     await place.check(env)
     sessions = [place.open(env, {**(options or {}), "style": style}) for _ in range(concurrency)]
     world = sessions[0]

@@ -14,7 +14,8 @@ from agentgym_rl.compat.agentenv.controller.types import ActionFormat, Conversat
 from agentgym_rl.envs.actions import InvalidAction
 from agentgym_rl.envs.core import Task
 from agentgym_rl.envs.formats import opening, reader
-from agentgym_rl.envs.protocol.client import Remote
+from agentgym_rl.envs.hosts import HostSettings
+from agentgym_rl.envs.hosts.remote import RemoteEnv
 from agentgym_rl.envs.protocol.wire import dialect
 
 T = TypeVar("T")
@@ -52,7 +53,8 @@ class EnvClient(BaseEnvClient):
         self.env_server_base = env_server_base
         self.data_len = data_len
         self.timeout = timeout
-        self._remote = Remote(self.env, env_server_base, timeout=timeout, patience=self.patience)
+        server = HostSettings(kind="remote", address=env_server_base, timeout=timeout, patience=self.patience)
+        self._remote = RemoteEnv(self.env, server)
         self._parse = reader(self._remote.spec, self.action_format)
         self._seen: str | None = None
         self.conversation_start = _start(self._remote, self.action_format)
@@ -90,7 +92,7 @@ class EnvClient(BaseEnvClient):
             EnvUnavailable, EnvTimeout: the server failed, or has lost the session.
         """
         text = action.removesuffix("</s>")
-        if not dialect(self.env).reply:
+        if not dialect(self.env).whole_response:
             read = self._parse(text)
             if isinstance(read, InvalidAction):
                 return StepOutput(read.observation, 0.0, False)
@@ -106,7 +108,7 @@ class EnvClient(BaseEnvClient):
         return True
 
 
-def _start(remote: Remote, action_format: ActionFormat) -> tuple[ConversationMessage, ...]:
+def _start(remote: RemoteEnv, action_format: ActionFormat) -> tuple[ConversationMessage, ...]:
     messages = opening(remote.spec, remote.style, action_format)
     return tuple(
         {"from": "human", "loss": None, "value": message["content"]}
@@ -116,7 +118,7 @@ def _start(remote: Remote, action_format: ActionFormat) -> tuple[ConversationMes
     )
 
 
-_OPEN: set[Remote] = set()
+_OPEN: set[RemoteEnv] = set()
 """Sessions that have not been closed; AgentGym's scripts never do it."""
 
 

@@ -60,7 +60,7 @@ class WorldConfig:
     options: dict[str, Any] = field(default_factory=dict)
     """Options of the world's own class."""
     host: dict[str, Any] = field(default_factory=dict)
-    """Where its episodes run; see ``agentgym_rl.envs.hosts.Host``."""
+    """Where its episodes run; see ``agentgym_rl.envs.hosts.HostSettings``."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ from agentgym_rl.algorithms.scaling_inter import Curriculum, CurriculumSettings,
 from agentgym_rl.data.panels import Panel, indices_of, sample, select
 from agentgym_rl.engine.recipe.config import Config, RolloutConfig, WorldConfig
 from agentgym_rl.envs import Task, TextEnv, make
-from agentgym_rl.envs.hosts import Host
+from agentgym_rl.envs.hosts import HostSettings
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -28,14 +28,14 @@ def rules(config: Config) -> dict[str, Any]:
     return {name: getattr(config.rollout, name) for name in sorted(shared)}
 
 
-def host_of(config: Config, name: str) -> Host:
+def host_of(config: Config, name: str) -> HostSettings:
     """Where the episodes of a world run.
 
     Raises:
         ValueError: ``worlds.<name>.host`` has an unknown key or a value out of range.
     """
     try:
-        return Host.of(config.worlds[name].host)
+        return HostSettings.of(config.worlds[name].host)
     except ValueError as error:
         raise ValueError(f"worlds.{name}.{error}") from error
 

@@ -1,81 +1,67 @@
-"""A world behind HTTP."""
+"""Environments on servers that speak AgentGym's protocol. Needs the extra ``remote``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentgym_rl.envs.core import (
-    EnvUnavailable,
-    Observation,
-    Step,
-    Style,
-    Task,
-    TaskNotFound,
-)
-from agentgym_rl.envs.hosts.elsewhere import Elsewhere
-from agentgym_rl.envs.hosts.settings import Host
+from agentgym_rl.envs.core import EnvUnavailable, Observation, Step, Style, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.hosts.host import EnvHost, EnvProxy, PerLoop
+from agentgym_rl.envs.hosts.settings import HostSettings
 from agentgym_rl.envs.pool import Member
-from agentgym_rl.envs.protocol.client.leases import Lease
-from agentgym_rl.envs.protocol.client.transport import Refused, servers
+from agentgym_rl.envs.protocol.client import Lease, Refused, Servers, reach
 from agentgym_rl.envs.protocol.wire import dialect
 from agentgym_rl.envs.registry import make
 
 
-class Remote(Elsewhere):
-    """A session on a server that speaks AgentGym's protocol: AgentGym's own or that of ``agentgym-rl serve``.
+class RemoteHost(EnvHost):
+    """Opens sessions on servers."""
 
-    Instruction, splits, tools, success rule, goals and oracles are those of the world as it is installed here;
+    def __init__(self, settings: HostSettings) -> None:
+        self.settings = settings
+
+    def open(self, name: str, options: Mapping[str, Any]) -> TextEnv:
+        return RemoteEnv(name, self.settings, **options)
+
+    async def check(self, name: str) -> None:
+        """Open a session on each server, and close it."""
+        await reach(dialect(name), _servers(self.settings))
+
+
+class RemoteEnv(EnvProxy):
+    """A session on a server: AgentGym's own or that of ``agentgym-rl serve``.
+
+    Instruction, splits, tools, success rule, goals and oracles are those of the environment as it is installed here;
     observations, rewards and endings come from the server. Rewards are brought into [0, 1], and so is their sum: a
-    score on another scale is divided, a running score gives its increases, and what goes beyond is cut off. What the
-    server reported stays in ``info["raw_reward"]``.
+    score on another scale is divided, a running score gives its increases, and what exceeds the range is cut off. The
+    server's own value is in ``info["raw_reward"]``.
 
-    A session is opened with the first reset, on the least loaded of the servers, and closed by :meth:`close`. Opening
-    and resetting are repeated on another server where one fails. A step never is: after EnvUnavailable or EnvTimeout
-    the episode has to be played again from a reset.
+    The first reset opens a session on the least loaded of the servers, and :meth:`close` closes it. Opening and
+    resetting are repeated on another server where one fails. A step never is: after EnvUnavailable or EnvTimeout
+    the episode has to be run again from a reset.
 
     Args:
-        name: the world.
-        address: one or several URLs, such as ``http://127.0.0.1:8000``; where a server has several worlds they are
-            found at ``/<name>``.
+        name: the environment.
+        host: settings of kind ``remote``, or one or several URLs such as ``http://127.0.0.1:8000``; where a server
+            has several environments they are found at ``/<name>``.
         style: wording of the instruction; that of the observations is the server's.
-        timeout: most seconds for a request.
-        patience: most seconds to look for a server when none works.
-        sessions: most sessions a server has at once; further ones wait.
-        token_env: environment variable with the servers' token, sent as ``Authorization: Bearer``.
-        options: further options of the world's class.
+        options: further options of the environment's class.
 
     Raises:
-        UnknownEnv, MissingExtra: the world is not installed here.
+        UnknownEnv, MissingExtra: the environment is not installed here.
         ValueError: an argument is out of range.
     """
 
     def __init__(
-        self,
-        name: str,
-        address: str | Sequence[str],
-        style: Style = "agentgym",
-        *,
-        timeout: float = 60.0,
-        patience: float = 30.0,
-        sessions: int | None = None,
-        token_env: str | None = None,
-        **options: Any,
+        self, name: str, host: HostSettings | str | Sequence[str], style: Style = "agentgym", **options: Any
     ) -> None:
         super().__init__(make(name, **{**options, "style": style}))
+        self._host = host if isinstance(host, HostSettings) else HostSettings.of({"kind": "remote", "address": host})
         self._name = name
         self._dialect = dialect(name)
-        self._host = Host(
-            kind="remote",
-            address=address if isinstance(address, str) else tuple(address),
-            timeout=timeout,
-            patience=patience,
-            sessions=sessions,
-            token_env=token_env,
-        )
         self._lease: Lease | None = None
         self._sound = True
-        """Whether nothing is known against the leased session: no request of it failed or was given up."""
+        """Whether no request of the leased session has failed or was given up."""
         self._earned = 0.0
 
     async def open(self) -> None:
@@ -91,7 +77,7 @@ class Remote(Elsewhere):
         """Start a task; where the server fails at it, once more in a new session.
 
         Raises:
-            TaskNotFound: neither the server nor the world as it is installed here has such a task.
+            TaskNotFound: neither the server nor the environment as it is installed here has such a task.
             EnvUnavailable: no server works, or none can start the task.
             EnvTimeout: no answer in time.
             ProtocolError: the server does not speak the protocol.
@@ -108,12 +94,6 @@ class Remote(Elsewhere):
         return first
 
     async def _step(self, action: str) -> Step:
-        """Carry out one action.
-
-        Raises:
-            ProtocolError: the server does not speak the protocol.
-            EnvUnavailable, EnvTimeout: the server failed, or has lost the session.
-        """
         return await self._post_step(self._dialect.write_action(self.spec, action))
 
     async def send(self, text: str) -> Step:
@@ -156,16 +136,16 @@ class Remote(Elsewhere):
         if self._lease is not None and not self._sound:
             avoid = self._lease.member
             await self._close()
-        speech, session = self._dialect, (await self._open(avoid)).session
-        first = speech.read_reset(await self._ask("POST", "/reset", body=speech.reset_body(session, index)))
-        if speech.first_from == "observation":
-            first = speech.read_observation(await self._ask("GET", "/observation", query={speech.key: session}))
+        dialect, session = self._dialect, (await self._open(avoid)).session
+        first = dialect.read_reset(await self._ask("POST", "/reset", body=dialect.reset_body(session, index)))
+        if dialect.first_from == "observation":
+            first = dialect.read_observation(await self._ask("GET", "/observation", query={dialect.key: session}))
         return first
 
     async def _open(self, avoid: Member | None) -> Lease:
         if self._lease is None:
-            of_world = servers(self._name, self._host)
-            self._lease = await Lease.open(of_world, self._dialect, self._host.patience, avoid)
+            shared = _SERVERS.setdefault((self._name, self._host), PerLoop(lambda: _servers(self._host)))
+            self._lease = await Lease.open(shared.get(), self._dialect, self._host.patience, avoid)
             self._sound = True
         return self._lease
 
@@ -175,3 +155,11 @@ class Remote(Elsewhere):
         body = await self._lease.ask(method, path, **request)
         self._sound = True
         return body
+
+
+def _servers(settings: HostSettings) -> Servers:
+    return Servers(settings.addresses, settings.timeout, settings.sessions, settings.token)
+
+
+_SERVERS: dict[tuple[str, HostSettings], PerLoop[Servers]] = {}
+"""Servers by environment and settings, shared by all sessions with the same."""

@@ -1,4 +1,4 @@
-"""Workers that hold sessions, be they processes or actors: who gets which session, and what happens when one dies."""
+"""Workers that hold sessions, whether processes or actors: leases of sessions, and replacement of workers that die."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, Observation, Step, Task, TextEnv
-from agentgym_rl.envs.hosts.elsewhere import Elsewhere, PerLoop
-from agentgym_rl.envs.hosts.opener import Local, Opener
-from agentgym_rl.envs.hosts.settings import Host
+from agentgym_rl.envs.hosts.child import read_observation, read_step
+from agentgym_rl.envs.hosts.host import EnvHost, EnvProxy, LocalHost, PerLoop
+from agentgym_rl.envs.hosts.settings import HostSettings
 from agentgym_rl.envs.pool import Member, Pool
 
 START_S = 120.0
@@ -19,7 +19,7 @@ START_S = 120.0
 
 
 class Worker(Protocol):
-    """Somebody with :class:`~agentgym_rl.envs.hosts.sessions.Sessions`."""
+    """A process or an actor with :class:`~agentgym_rl.envs.hosts.child.Sessions`."""
 
     timeout: float
     """Most seconds for a call."""
@@ -40,13 +40,42 @@ class Worker(Protocol):
         """End it."""
 
 
-class Crew:
+class WorkerHost(EnvHost):
+    """Opens sessions on workers. Each event loop has its own workers.
+
+    A worker that dies, or takes longer than ``settings.timeout`` for a call, is replaced. Its sessions end with
+    EnvUnavailable (the slow call itself with EnvTimeout), so that their episodes can be run again.
+    """
+
+    def __init__(self, settings: HostSettings) -> None:
+        self.settings = settings
+        self._pools = PerLoop(lambda: WorkerPool(self))
+
+    @abstractmethod
+    async def start(self, name: str) -> Worker:
+        """Start a worker, whose calls may take :data:`START_S` for now."""
+
+    def open(self, name: str, options: Mapping[str, Any]) -> TextEnv:
+        return WorkerEnv(name, options, self)
+
+    def pool(self) -> WorkerPool:
+        """The workers of the running event loop."""
+        return self._pools.get()
+
+    async def close(self) -> None:
+        pool = self._pools.pop()
+        if pool is not None:
+            await pool.stop()
+
+
+class WorkerPool:
     """The workers of one event loop. They start when they are first needed; a dead one is then replaced."""
 
-    def __init__(self, opener: CrewOpener) -> None:
-        self._opener = opener
-        host = opener.host
-        self.pool = Pool([f"{host.kind} worker {number + 1}" for number in range(host.workers)], host.sessions)
+    def __init__(self, host: WorkerHost) -> None:
+        self._host = host
+        settings = host.settings
+        names = [f"{settings.kind} worker {number + 1}" for number in range(settings.workers)]
+        self.leases = Pool(names, settings.sessions)
         self._starting: dict[str, asyncio.Task[Worker]] = {}
 
     async def worker(self, name: str) -> Worker:
@@ -61,65 +90,37 @@ class Crew:
         return await asyncio.shield(task)
 
     async def _start(self, name: str) -> Worker:
-        worker = await self._opener.start(name)
+        worker = await self._host.start(name)
         await worker.call("ready")
-        worker.timeout = self._opener.host.timeout
+        worker.timeout = self._host.settings.timeout
         return worker
 
     def lost(self, member: Member, worker: Worker, error: Exception) -> None:
-        """Take note of a worker's death, unless it has been replaced already."""
+        """Record a worker's death, unless it has been replaced already."""
         task = self._starting.get(member.name)
         if task is not None and task.done() and not task.exception() and task.result() is worker:
-            self.pool.failed(member, error)
+            self.leases.failed(member, error)
 
     async def stop(self) -> None:
         """End all workers."""
         for task in self._starting.values():
             try:
                 worker = await task
-            except EnvError:  # one that did not start needs no end
+            except EnvError:  # it did not start
                 continue
             await worker.stop()
 
 
-class CrewOpener(Opener):
-    """Opens sessions on workers. Each event loop has its own.
-
-    A worker that dies, or takes longer than ``host.timeout`` for a call, is replaced. Its sessions end with
-    EnvUnavailable (the slow call itself with EnvTimeout), so that their episodes can be played again.
-    """
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-        self._crews = PerLoop(lambda: Crew(self))
-
-    @abstractmethod
-    async def start(self, name: str) -> Worker:
-        """Start a worker, whose calls may take :data:`START_S` for now."""
-
-    def open(self, name: str, options: Mapping[str, Any]) -> TextEnv:
-        return OnWorker(name, options, self)
-
-    def crew(self) -> Crew:
-        """The workers of the running event loop."""
-        return self._crews.get()
-
-    async def close(self) -> None:
-        crew = self._crews.pop()
-        if crew is not None:
-            await crew.stop()
-
-
-class OnWorker(Elsewhere):
-    """A session on a worker. It gets one with the first reset and gives it back with :meth:`close`."""
+class WorkerEnv(EnvProxy):
+    """A session on a worker, from the first reset to :meth:`close`."""
 
     _numbers = itertools.count(1)
 
-    def __init__(self, name: str, options: Mapping[str, Any], opener: CrewOpener) -> None:
-        super().__init__(Local().open(name, options))
+    def __init__(self, name: str, options: Mapping[str, Any], host: WorkerHost) -> None:
+        super().__init__(LocalHost().open(name, options))
         self._name = name
         self._options = dict(options)
-        self._opener = opener
+        self._host = host
         self._number = next(self._numbers)
         self._lease: tuple[Member, Worker] | None = None
 
@@ -127,25 +128,22 @@ class OnWorker(Elsewhere):
         """Start a task; where the worker has died, once more on another.
 
         Raises:
-            TaskNotFound: the world has no such task.
+            TaskNotFound: the environment has no such task.
             EnvUnavailable, EnvTimeout: no worker answers.
         """
-        for last in (False, True):
-            if self._lease is None:
-                crew = self._opener.crew()
-                self._lease = await crew.pool.lease(crew.worker, self._opener.host.patience)
-            try:
-                first: Observation = await self._call("reset", self._name, self._options, task)
-            except EnvUnavailable:
-                if last:
-                    raise
-            else:
-                return first
-        raise AssertionError("unreachable")
+        try:
+            return await self._start(task)
+        except EnvUnavailable:
+            return await self._start(task)
+
+    async def _start(self, task: Task) -> Observation:
+        if self._lease is None:
+            pool = self._host.pool()
+            self._lease = await pool.leases.lease(pool.worker, self._host.settings.patience)
+        return read_observation(await self._call("reset", self._name, self._options, task.env, task.index))
 
     async def _step(self, action: str) -> Step:
-        step: Step = await self._call("step", action)
-        return step
+        return read_step(await self._call("step", action))
 
     async def _close(self) -> None:
         if self._lease is None:
@@ -155,7 +153,7 @@ class OnWorker(Elsewhere):
             if worker.alive:
                 await worker.call("close", self._number)
         finally:
-            self._give_back()
+            self._release()
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         assert self._lease is not None
@@ -163,13 +161,13 @@ class OnWorker(Elsewhere):
         try:
             return await worker.call(method, self._number, *arguments)
         except (EnvUnavailable, EnvTimeout) as error:
-            self._give_back()
+            self._release()
             if not worker.alive:
-                self._opener.crew().lost(member, worker, error)
+                self._host.pool().lost(member, worker, error)
             raise
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
+        self._in_episode = False
         if self._lease is not None:
-            self._opener.crew().pool.release(self._lease[0])
+            self._host.pool().leases.release(self._lease[0])
             self._lease = None
-            self._in_episode = False

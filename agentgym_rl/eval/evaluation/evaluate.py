@@ -12,7 +12,7 @@ from agentgym_rl.data import episode_store, item_ids
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import EnvUnavailable
-from agentgym_rl.envs.hosts import Local, Opener
+from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.eval.evaluation import result
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.result import Result
@@ -39,7 +39,7 @@ async def evaluate(
     folder: Path,
     *,
     concurrency: int = 1,
-    place: Opener | None = None,
+    place: EnvHost | None = None,
     progress: Progress | None = None,
     usage: Usage | None = None,
     price: Price = (0, 0),
@@ -63,7 +63,7 @@ async def evaluate(
     if concurrency < 1:
         raise ValueError(f"concurrency is {concurrency}; give at least 1")
     episode_store.packages()
-    place = place or Local()
+    place = place or LocalHost()
     begun = time.monotonic()
     earlier = _earlier(plan, folder)
     for env in plan.suite.worlds:
@@ -121,7 +121,7 @@ class _Game:
     """The episodes of a plan, as they are played."""
 
     def __init__(
-        self, plan: Plan, players: Mapping[str, Player], place: Opener, journal: Partial, usage: Usage | None
+        self, plan: Plan, players: Mapping[str, Player], place: EnvHost, journal: Partial, usage: Usage | None
     ) -> None:
         self.plan, self.players, self.place, self.journal, self.usage = plan, players, place, journal, usage
         self.failed_in_a_row = 0

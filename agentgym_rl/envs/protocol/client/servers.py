@@ -1,36 +1,34 @@
-"""Requests to a set of AgentGym servers: one HTTP session, one pool, for each event loop."""
+"""Requests to a set of servers."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, InvalidURL, TCPConnector
 
 from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
-from agentgym_rl.envs.hosts.elsewhere import PerLoop
-from agentgym_rl.envs.hosts.settings import Host
 from agentgym_rl.envs.pool import Member, Pool
 from agentgym_rl.envs.protocol.wire import error_in
 
 PROBE_S = 5.0
-"""Most seconds for a server's answer to whether it is there."""
+"""Most seconds for the answer to a probe."""
 CONNECT_S = 10.0
 """Most seconds to connect."""
 IDLE_S = 4.0
-"""Seconds a connection is kept without a request: less than servers keep theirs (uvicorn 5), so that none is closed by
-the server just when a step is sent."""
-AWAY = (502, 503, 504)
-"""Statuses that say the server behind the address is not there or full."""
+"""Seconds that an unused connection is kept: fewer than on servers (uvicorn 5), so that a server does not close one at
+the moment a step is sent."""
+ABSENT = (502, 503, 504)
+"""Statuses of a server that is absent or full."""
 
 
-class Away(EnvUnavailable):
+class Absent(EnvUnavailable):
     """There is no server at the address, or it is full."""
 
 
 class Refused(EnvUnavailable):
-    """The server is there and reports an error: it has lost the session, does not know the task, or has failed."""
+    """The server reports an error: it has lost the session, does not know the task, or has failed."""
 
 
 class Missing(ProtocolError):
@@ -38,20 +36,27 @@ class Missing(ProtocolError):
 
 
 class Servers:
-    """The servers of one event loop. The HTTP session lasts as long as there are leases.
+    """The servers of one environment, for one event loop. The HTTP session lasts as long as there are leases.
 
-    Errors name the address and what was asked.
+    Errors name the address and the request.
+
+    Args:
+        addresses: URLs.
+        timeout: most seconds for a request.
+        sessions: most sessions that a server has at once.
+        token: sent as ``Authorization: Bearer``.
     """
 
-    def __init__(self, host: Host) -> None:
-        self.timeout = host.timeout
-        self._token = host.token
+    def __init__(
+        self, addresses: Sequence[str], timeout: float, sessions: int | None = None, token: str | None = None
+    ) -> None:
+        self.timeout, self._token = timeout, token
         self._http: ClientSession | None = None
         self.spare: dict[str, list[int]] = {}
-        """Sessions by the address they lie at that are not in use but cannot be closed."""
+        """Sessions, by address, that are not in use but cannot be closed."""
         self.bases: dict[str, str] = {}
-        """Where each address has the world."""
-        self.pool = Pool([address.rstrip("/") for address in host.addresses], host.sessions, self.probe)
+        """The URL under which each address has the environment."""
+        self.pool = Pool([address.rstrip("/") for address in addresses], sessions, self.probe)
 
     async def probe(self, address: str) -> None:
         """Whether a server answers at all.
@@ -73,13 +78,13 @@ class Servers:
         query: Mapping[str, int] | None = None,
         seconds: float | None = None,
     ) -> Any:
-        """The JSON a server replies with.
+        """The JSON of a server's response.
 
         Raises:
-            Away: no connection, or nobody behind it.
+            Absent: no connection, or no server behind it.
             Refused: the server reports an error, under status 200 or with a status of its own.
-            TaskNotFound: it says that it has no such task; AgentGym's servers do not tell this from other errors.
-            EnvTimeout: no answer within ``seconds`` (the host's time limit where left out).
+            TaskNotFound: it has no such task; AgentGym's servers do not distinguish this from other errors.
+            EnvTimeout: no answer within ``seconds`` (``timeout`` where left out).
             Missing: there is no such route.
             ProtocolError: the request is refused as wrong, or the answer is no JSON.
         """
@@ -99,7 +104,7 @@ class Servers:
         except InvalidURL as error:
             raise ProtocolError(f"{what}: {address!r} is no URL") from error
         except (ClientError, OSError) as error:
-            raise Away(f"{what}: {str(error) or type(error).__name__}") from error
+            raise Absent(f"{what}: {str(error) or type(error).__name__}") from error
         except UnicodeDecodeError as error:
             raise ProtocolError(f"{what}: the answer is no text ({error})") from error
         try:
@@ -119,7 +124,7 @@ class Servers:
         await self.tidy()
 
     async def tidy(self) -> None:
-        """Close the connections where nobody has a lease or waits for one."""
+        """Close the connections where no lease is held or waited for."""
         if self.pool.idle and self._http is not None:
             http, self._http = self._http, None
             await http.close()
@@ -132,26 +137,16 @@ class Servers:
         return self._http
 
 
-_SERVERS: dict[tuple[str, Host], PerLoop[Servers]] = {}
-
-
-def servers(world: str, host: Host) -> Servers:
-    """The servers of a world for the running event loop, shared by all its sessions with the same settings."""
-    if (world, host) not in _SERVERS:
-        _SERVERS[world, host] = PerLoop(lambda: Servers(host))
-    return _SERVERS[world, host].get()
-
-
 def _error(status: int, kind: object) -> type[EnvError]:
-    """The error of a reply; ``kind`` is what our own servers call it."""
+    """The error that a response reports; ``kind`` is its type, which our own servers name."""
     if kind == TaskNotFound.__name__:
         return TaskNotFound
     if kind == "UnknownSession" or status == 200:
         return Refused
     if status in (404, 405):
         return Missing
-    if status in AWAY:
-        return Away
+    if status in ABSENT:
+        return Absent
     return Refused if status >= 500 else ProtocolError
 
 

@@ -1,4 +1,4 @@
-"""What the routes of one world do."""
+"""The operations behind the routes of one environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from agentgym_rl.envs.actions import InvalidAction
 from agentgym_rl.envs.core import EnvError, Observation, ProtocolError, Step, Task, TaskNotFound
-from agentgym_rl.envs.protocol.server.metrics import WorldMetrics
+from agentgym_rl.envs.protocol.server.metrics import Metrics
 from agentgym_rl.envs.protocol.server.sessions import Session, Sessions
 from agentgym_rl.envs.protocol.wire import State, dialect
 from agentgym_rl.envs.registry import env_class
@@ -20,11 +20,11 @@ Body = Mapping[str, Any]
 
 
 class UnknownSession(EnvError):
-    """No session of the world has that id."""
+    """The environment has no session of that id."""
 
 
 class Malformed(Exception):
-    """A request is not of the protocol's form.
+    """A request does not have the protocol's form.
 
     Args:
         where: the field.
@@ -37,32 +37,34 @@ class Malformed(Exception):
 
 @runtime_checkable
 class Vocabulary(Protocol):
-    """A world of words."""
+    """An environment with a list of words."""
 
     @property
     def words(self) -> Sequence[str]: ...
 
 
-class World:
-    """One served world. Each operation takes a request and gives what the reply holds.
+class Operations:
+    """The operations of one served environment. Each takes a request and gives the JSON value of the response.
 
     Operations raise :class:`EnvError` for what AgentGym calls an error of the environment, and :class:`Malformed`.
 
     Args:
-        options: of the world's class.
+        options: of the environment's class.
     """
 
-    def __init__(self, name: str, options: Mapping[str, Any], sessions: Sessions, metrics: WorldMetrics) -> None:
+    def __init__(self, name: str, options: Mapping[str, Any], sessions: Sessions, metrics: Metrics) -> None:
         self.name = name
         self.dialect = dialect(name)
         self._make = partial(env_class(name), **options)
-        self._sessions, self.metrics = sessions, metrics
+        self._sessions = sessions
+        self._opened, self._created = metrics.open.labels(name), metrics.created.labels(name)
+        self._closed, self._steps = metrics.closed.labels(name), metrics.steps.labels(name)
         self._labels = not {"task_name", "task_type", "object"}.isdisjoint(self.dialect.reset_keys)
-        env = self._make()  # options are judged now, not at the first request
+        env = self._make()  # so that wrong options are refused now, not at the first request
         self.spec = env.spec
         self._first = Task(name, env.spec.splits["train"][0])
-        """What a session plays that was not reset, where there is such a thing."""
-        self.operations: dict[tuple[str, str], Callable[[Body], Awaitable[Any]]] = {
+        """The task of a session that was not reset, where ``/create`` starts one."""
+        self.table: dict[tuple[str, str], Callable[[Body], Awaitable[Any]]] = {
             ("POST", "/create"): self.create,
             ("POST", "/reset"): self.reset,
             ("POST", "/step"): self.step,
@@ -72,14 +74,14 @@ class World:
             ("GET", "/detail"): self.detail,
         }
         if self.dialect.vocabulary:
-            self.operations["GET", "/filtered_vocab"] = self.filtered_vocab
+            self.table["GET", "/filtered_vocab"] = self.filtered_vocab
 
     async def create(self, body: Body) -> Any:
         if any(body.get(key) is not None for key in ("commands", "goal")):
             raise ProtocolError("sessions with commands and a goal of the client's are not offered; reset to a task")
         session = self._sessions.open(self.name, self._make)
-        self.metrics.created.inc()
-        self.metrics.open.inc()
+        self._created.inc()
+        self._opened.inc()
         if self.dialect.create_starts:
             async with session.lock:
                 await self._start(session, self._first)
@@ -103,7 +105,7 @@ class World:
         if not sent.isascii() and any("\ud800" <= letter <= "\udfff" for letter in sent):
             raise Malformed("action", "holds half a surrogate pair")
         async with session.lock:
-            state = self._playing(session)
+            state = self._running(session)
             action = self.dialect.read_action(self.spec, sent)
             if isinstance(action, InvalidAction):
                 step = Step(Observation(action.observation), 0.0, terminated=False, info={"invalid": True})
@@ -111,16 +113,16 @@ class World:
                 step = await session.env.step(action.command)
             session.state = state = state.after(step)
             self._sessions.use(session)
-        self.metrics.steps.inc()
+        self._steps.inc()
         return self.dialect.write_step(state)
 
     async def close(self, body: Body) -> Any:
-        """A session that is not open is answered with false."""
+        """Close a session; false where it is not open."""
         session = self._sessions.find(self._number(body), self.name)
         closed = session is not None and await self._sessions.close(session)
         if closed:
-            self.metrics.closed.inc()
-            self.metrics.open.dec()
+            self._closed.inc()
+            self._opened.dec()
         return self.dialect.write_close(closed)
 
     async def observation(self, body: Body) -> Any:
@@ -128,7 +130,7 @@ class World:
         return self.dialect.write_observation(session.id, self._started(session))
 
     async def available_actions(self, body: Body) -> Any:
-        """The possible actions, an empty list where the world does not list them."""
+        """The possible actions, an empty list where the environment does not list them."""
         return list(self._started(self._session(body)).observation.actions or ())
 
     async def detail(self, body: Body) -> Any:
@@ -142,7 +144,7 @@ class World:
         }
 
     async def filtered_vocab(self, body: Body) -> Any:
-        """The possible words; AgentGym's client asks for them before its first reset."""
+        """The possible words, which AgentGym's client requests before its first reset."""
         session = self._session(body)
         if not isinstance(session.env, Vocabulary):
             raise ProtocolError(f"{self.name} has no words")
@@ -167,7 +169,7 @@ class World:
         return session
 
     def _check(self, session: Session) -> None:
-        """A session may have been closed while its lock was waited for."""
+        """Refuse a session that was closed while its lock was waited for."""
         if session.closed:
             raise UnknownSession(f"The session {session.id} has been deleted.")
 
@@ -178,7 +180,7 @@ class World:
             raise ProtocolError(f"The session {session.id} has no task yet; reset it first.")
         return session.state
 
-    def _playing(self, session: Session) -> State:
+    def _running(self, session: Session) -> State:
         state = self._started(session)
         if state.done:
             raise ProtocolError(f"The task of session {session.id} has finished; reset it first.")

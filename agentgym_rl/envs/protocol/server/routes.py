@@ -1,4 +1,4 @@
-"""From a request to its reply, without HTTP around it: the routes of all worlds in one worker."""
+"""From a request to its response, without HTTP: the routes of all environments in one worker."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from prometheus_client import Histogram
-
 from agentgym_rl.envs.core import EnvError, ProtocolError, TaskNotFound
 from agentgym_rl.envs.protocol.server.metrics import Metrics
+from agentgym_rl.envs.protocol.server.operations import Body, Malformed, Operations, UnknownSession
 from agentgym_rl.envs.protocol.server.sessions import Full, Sessions
 from agentgym_rl.envs.protocol.server.settings import Settings
-from agentgym_rl.envs.protocol.server.world import Body, Malformed, UnknownSession, World
+from agentgym_rl.envs.protocol.wire import Dialect
 
 log = logging.getLogger(__name__)
 
 STATUS: dict[type[EnvError], int] = {UnknownSession: 404, TaskNotFound: 404, ProtocolError: 409}
-"""Statuses of a world's errors in the family with ``env_idx``; others are 500."""
+"""Statuses of an environment's errors in the family with ``env_idx``; others are 500."""
 
 
-class Reply(NamedTuple):
+class Response(NamedTuple):
     status: int
     body: bytes
     """JSON."""
@@ -32,14 +31,15 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What lies at one path."""
+    """One operation of one environment at its path."""
 
     method: str
     name: str
-    """Path under the world, such as ``/step``."""
-    world: World
+    """Path under the environment, such as ``/step``."""
+    env: str
+    dialect: Dialect
     run: Callable[[Body], Awaitable[Any]]
-    seconds: Histogram
+    metrics: Metrics
 
     def parse(self, raw: bytes, query: str) -> Body:
         """The request's fields.
@@ -59,52 +59,56 @@ class Route:
             raise Malformed("", "should be a JSON object")
         return found
 
-    async def answer(self, request: Body) -> Reply:
-        """Run the operation. Nothing is raised: whatever goes wrong becomes a reply."""
+    async def answer(self, request: Body) -> Response:
+        """Run the operation. Every error becomes a response."""
         started = time.perf_counter()
         try:
-            reply = Reply(200, dumps(await self.run(request)))
+            response = Response(200, dumps(await self.run(request)))
         except (EnvError, Malformed, Full) as error:
-            reply = self.refuse(error)
-        except Exception:  # the one place where a fault of a world or of ours meets the client
-            log.exception("%s %s of %s failed", self.method, self.name, self.world.name)
-            reply = detail(500, "the server failed; its log says why")
-            self.world.metrics.errors.labels(self.world.name, self.name, 500).inc()
-        self.seconds.observe(time.perf_counter() - started)
-        return reply
+            response = self.refuse(error)
+        except Exception:  # a bug, of an environment or of the server, must not end the server
+            log.exception("%s %s of %s failed", self.method, self.name, self.env)
+            response = self._count(detail(500, "the server failed; its log says why"))
+        self.metrics.seconds.labels(self.env, self.name).observe(time.perf_counter() - started)
+        return response
 
-    def refuse(self, error: EnvError | Malformed | Full) -> Reply:
-        """What a client is told of an error; in AgentGym's family with ``id`` a world's comes under status 200.
+    def refuse(self, error: EnvError | Malformed | Full) -> Response:
+        """The response to an error; an environment's error has status 200 in AgentGym's family with ``id``.
 
         ``type`` is the error's class in :mod:`agentgym_rl.envs.core`.
         """
         if isinstance(error, Malformed):
             place = ["body" if self.method == "POST" else "query", *filter(None, [error.where])]
-            reply = Reply(422, dumps({"detail": [{"type": "value_error", "loc": place, "msg": str(error)}]}))
+            told = Response(422, dumps({"detail": [{"type": "value_error", "loc": place, "msg": str(error)}]}))
         elif isinstance(error, Full):
-            reply = detail(503, str(error))
-        elif self.world.dialect.key == "id":
-            reply = Reply(200, dumps({"error": str(error), "type": type(error).__name__}))
+            told = detail(503, str(error))
+        elif self.dialect.key == "id":
+            told = Response(200, dumps({"error": str(error), "type": type(error).__name__}))
         else:
             status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
-            reply = Reply(status, dumps({"detail": str(error), "type": type(error).__name__}))
-        self.world.metrics.errors.labels(self.world.name, self.name, reply.status).inc()
-        return reply
+            told = Response(status, dumps({"detail": str(error), "type": type(error).__name__}))
+        return self._count(told)
+
+    def _count(self, response: Response) -> Response:
+        self.metrics.errors.labels(self.env, self.name, response.status).inc()
+        return response
 
 
 def routes(settings: Settings, sessions: Sessions, metrics: Metrics) -> dict[str, Route]:
-    """The routes of all worlds, by path.
+    """The routes of all environments, by path.
 
     Raises:
         UnknownEnv, MissingExtra: see :func:`agentgym_rl.envs.env_class`.
-        ValueError: an option of a world is wrong.
+        ValueError: an option of an environment is wrong.
     """
     found = {}
-    for name, options in settings.worlds.items():
-        world = World(name, options, sessions, metrics.of(name))
-        for (method, path), run in world.operations.items():
-            route = Route(method, path, world, run, world.metrics.seconds.labels(name, path))
-            for prefix in [f"/{name}"] if len(settings.worlds) > 1 else ["", f"/{name}"]:
+    for name, options in settings.envs.items():
+        operations = Operations(name, options, sessions, metrics)
+        metrics.expired.labels(name)  # so that the page lists it at 0
+        for (method, path), run in operations.table.items():
+            metrics.seconds.labels(name, path)
+            route = Route(method, path, name, operations.dialect, run, metrics)
+            for prefix in [f"/{name}"] if len(settings.envs) > 1 else ["", f"/{name}"]:
                 found[prefix + path] = route
     return found
 
@@ -113,8 +117,8 @@ def dumps(body: Any) -> bytes:
     return json.dumps(body, separators=(",", ":"), default=repr).encode()
 
 
-def detail(status: int, text: str) -> Reply:
-    return Reply(status, dumps({"detail": text}))
+def detail(status: int, text: str) -> Response:
+    return Response(status, dumps({"detail": text}))
 
 
 def _number(text: str) -> int | str:
