@@ -86,6 +86,8 @@ class ALFWorld(TextEnv):
         turn = await asyncio.to_thread(session.act, action) if blocks else session.act(action)
         self._steps += 1
         truncated = self._steps == MAX_STEPS and not turn.won
+        if turn.won or truncated:
+            await self._close()
         observation = Observation(turn.text, () if turn.won or truncated else turn.actions)
         return Step(observation, float(turn.won), turn.won, truncated, {"invalid": turn.invalid})
 

@@ -124,6 +124,7 @@ class SciWorld(BlockingEnv):
         with self._busy:
             if self._simulation is None:
                 raise ProtocolError("sciworld was closed before the step")
+            self._in_episode = False  # until the simulator has answered: a step is never repeated
             turn = self._simulation.step(action[:LONGEST_ACTION])
             truncated = turn.moves > self._step_limit and not turn.over
             earned = max(turn.score - self._best, 0) / 100
