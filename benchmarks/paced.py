@@ -18,7 +18,7 @@ from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.core import EnvSpec, Message, Observation, Step, Task, TextEnv
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import attempt
-from agentgym_rl.rollout.policies import OraclePolicy
+from agentgym_rl.rollout.policies.scripted import OraclePolicy
 from agentgym_rl.rollout.settings import RolloutSettings
 
 WORLDS = ("textcraft", "babyai", "maze")

@@ -34,7 +34,7 @@ from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import Message, Step
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import play
-from agentgym_rl.rollout.policies import SIMPLE_COMMANDS, say
+from agentgym_rl.rollout.policies.scripted import SIMPLE_COMMANDS, say
 from agentgym_rl.rollout.settings import RolloutSettings
 
 WORLDS: dict[str, dict[str, Any]] = {

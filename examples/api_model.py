@@ -14,8 +14,8 @@ import asyncio
 from pathlib import Path
 
 from agentgym_rl.eval.intervals import wilson
-from agentgym_rl.rollout.api import ChatModel, api
 from agentgym_rl.rollout.collect import collect
+from agentgym_rl.rollout.policies.api import ChatModel, api
 from agentgym_rl.rollout.settings import RolloutSettings
 
 

@@ -24,7 +24,7 @@ from agentgym_rl.cli.common import (
 from agentgym_rl.envs.actions import ActionFormat
 
 if TYPE_CHECKING:
-    from agentgym_rl.rollout.players import Player, Usage
+    from agentgym_rl.rollout.policies.base import Player, Usage
     from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -115,7 +115,7 @@ def _player(policy: str, settings: RolloutSettings, temperature: float, seed: in
     if policy in ("oracle", "random"):
         return None
     if policy.startswith("openai:"):
-        from agentgym_rl.rollout.api import ChatModel, api
+        from agentgym_rl.rollout.policies.api import ChatModel, api
 
         model = ChatModel(policy, temperature=temperature, turn_tokens=settings.turn_tokens)
         return api(model, settings, seed)
@@ -124,7 +124,7 @@ def _player(policy: str, settings: RolloutSettings, temperature: float, seed: in
             f"policy {policy!r} is unknown; choose oracle, random, a model's folder or hub id (with a '/' in it), or "
             "openai:<model>@<url>"
         )
-    from agentgym_rl.rollout.local import LocalModel, local
+    from agentgym_rl.rollout.policies.model import LocalModel, local
 
     return local(LocalModel(policy, temperature=temperature, seed=seed), settings)
 

@@ -185,7 +185,7 @@ def _policy(request: Request, folder: str | None, rules: Rules) -> Policy:
             sequences=max(16, request.concurrency or 0),
         )  # fmt: skip
     from agentgym_rl.eval.evaluation.metered import Metered
-    from agentgym_rl.rollout.api import api
+    from agentgym_rl.rollout.policies.api import api
 
     model = Metered(
         request.policy, temperature=request.temperature, turn_tokens=rules.settings.turn_tokens, price=request.price,

@@ -30,8 +30,8 @@ def command(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from agentgym_rl.rollout.api import ChatModel
     from agentgym_rl.rollout.expand import expand
+    from agentgym_rl.rollout.policies.api import ChatModel
 
     options = world_options(env, option)
     chat = ChatModel(model, temperature=temperature, turn_tokens=256)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentgym_rl.envs.core import MissingExtra
-from agentgym_rl.rollout.players import Player, Usage, chance, oracle
+from agentgym_rl.rollout.policies.base import Player, Usage, chance, oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 
 if TYPE_CHECKING:
     from agentgym_rl.eval.evaluation.rules import Rules
-    from agentgym_rl.rollout.local import Model
+    from agentgym_rl.rollout.policies.model import Model
 
 BACKENDS = ("auto", "vllm", "transformers")
 
@@ -93,8 +93,8 @@ def local_model(
         from agentgym_rl.engine.platform.detect import on_cpu
         from agentgym_rl.engine.recipe.config import EngineConfig
         from agentgym_rl.engine.run.environment import environment
-        from agentgym_rl.rollout import vllm_model
-        from agentgym_rl.rollout.local import LocalModel, local
+        from agentgym_rl.rollout.policies import vllm as vllm_model
+        from agentgym_rl.rollout.policies.model import LocalModel, local
     except ModuleNotFoundError as error:
         raise _engine_is_missing(policy, error) from error
     if backend == "vllm" and not vllm_model.installed():

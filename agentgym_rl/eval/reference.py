@@ -13,7 +13,7 @@ from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.eval.score import Score, score
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import play
-from agentgym_rl.rollout.policies import OraclePolicy, RandomPolicy
+from agentgym_rl.rollout.policies.scripted import OraclePolicy, RandomPolicy
 from agentgym_rl.rollout.settings import RolloutSettings
 
 

@@ -16,8 +16,8 @@ from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import EnvUnavailable, Style
 from agentgym_rl.envs.hosts import Local, Opener
-from agentgym_rl.rollout.partial import Partial
-from agentgym_rl.rollout.players import Player, chance, oracle
+from agentgym_rl.rollout.journal import Partial
+from agentgym_rl.rollout.policies.base import Player, chance, oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 
 PolicyName = Literal["oracle", "random"]

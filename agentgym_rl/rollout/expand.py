@@ -20,9 +20,9 @@ from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.panels import digest, sample
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import Message, Style
-from agentgym_rl.rollout.api import ChatModel
-from agentgym_rl.rollout.partial import Partial
-from agentgym_rl.rollout.players import oracle
+from agentgym_rl.rollout.journal import Partial
+from agentgym_rl.rollout.policies.api import ChatModel
+from agentgym_rl.rollout.policies.base import oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 
 REQUEST = (

@@ -24,7 +24,7 @@ from agentgym_rl.eval.evaluation import suite  # noqa: E402
 from agentgym_rl.eval.evaluation.evaluate import evaluate  # noqa: E402
 from agentgym_rl.eval.evaluation.plan import Plan  # noqa: E402
 from agentgym_rl.eval.evaluation.rules import Rules, read_config  # noqa: E402
-from agentgym_rl.rollout.local import LocalModel, local  # noqa: E402
+from agentgym_rl.rollout.policies.model import LocalModel, local  # noqa: E402
 
 TEXTS = ["Thought:\nNext.\n\nAction:\nsay 1", "Action: say 2", "Count to 3.", "Right.", "I do not understand."] * 20
 MODEL = ModelConfig(

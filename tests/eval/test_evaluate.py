@@ -15,10 +15,10 @@ from agentgym_rl.eval.evaluation.evaluate import EPISODES, PATIENCE, evaluate
 from agentgym_rl.eval.evaluation.metered import BudgetSpent, Metered
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.rules import Rules
-from agentgym_rl.rollout.api import ModelRefused, api
-from agentgym_rl.rollout.players import chance, oracle
+from agentgym_rl.rollout.policies.api import ModelRefused, api
+from agentgym_rl.rollout.policies.base import chance, oracle
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
 from chat_server import ChatServer
 

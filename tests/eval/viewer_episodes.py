@@ -7,7 +7,7 @@ from functools import cache
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.envs import Task, make
-from agentgym_rl.rollout.players import oracle
+from agentgym_rl.rollout.policies.base import oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 
 HOSTILE = (

@@ -17,7 +17,7 @@ from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import attempt
-from agentgym_rl.rollout.policies import OraclePolicy
+from agentgym_rl.rollout.policies.scripted import OraclePolicy
 from agentgym_rl.rollout.settings import RolloutSettings
 
 IM_START, IM_END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"

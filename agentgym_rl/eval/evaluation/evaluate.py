@@ -16,8 +16,8 @@ from agentgym_rl.envs.hosts import Local, Opener
 from agentgym_rl.eval.evaluation import result
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.result import Result
-from agentgym_rl.rollout.partial import Partial
-from agentgym_rl.rollout.players import Player, Usage
+from agentgym_rl.rollout.journal import Partial
+from agentgym_rl.rollout.policies.base import Player, Usage
 from agentgym_rl.rollout.settings import RolloutSettings
 
 MakePlayer = Callable[[RolloutSettings], Player]

@@ -6,8 +6,8 @@ import asyncio
 import time
 
 from agentgym_rl.envs.core import Message
-from agentgym_rl.rollout.api import ChatModel
 from agentgym_rl.rollout.conversation import Reply
+from agentgym_rl.rollout.policies.api import ChatModel
 
 
 class BudgetSpent(ValueError):

@@ -11,7 +11,7 @@ from agentgym_rl.envs.core import Message, MissingExtra, Task, TextEnv
 from agentgym_rl.envs.formats import Parse
 from agentgym_rl.rollout.conversation import Reply
 from agentgym_rl.rollout.loop import Aborted, play
-from agentgym_rl.rollout.players import Player, Usage
+from agentgym_rl.rollout.policies.base import Player, Usage
 from agentgym_rl.rollout.settings import RolloutSettings
 
 NAME = re.compile(r"openai:(?P<model>[^@]+)@(?P<url>https?://.+)")

@@ -14,9 +14,9 @@ pytest.importorskip("vllm")
 
 from agentgym_rl.engine.recipe.config import ModelConfig
 from agentgym_rl.engine.run import tiny
-from agentgym_rl.rollout.local import local, turn_seed
+from agentgym_rl.rollout.policies.model import local, turn_seed
+from agentgym_rl.rollout.policies.vllm import VllmModel
 from agentgym_rl.rollout.settings import RolloutSettings
-from agentgym_rl.rollout.vllm_model import VllmModel
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ import asyncio, json, sys
 from agentgym_rl.cli.policy import local_model
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.eval.evaluation.rules import Rules
-from agentgym_rl.rollout.local import LocalModel
-from agentgym_rl.rollout.vllm_model import VllmModel
+from agentgym_rl.rollout.policies.model import LocalModel
+from agentgym_rl.rollout.policies.vllm import VllmModel
 
 async def sampled(model, order):
     async def one(number):

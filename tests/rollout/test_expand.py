@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.envs.core import EnvUnavailable
-from agentgym_rl.rollout.api import ChatModel
 from agentgym_rl.rollout.expand import essential, expand, fault, stated
+from agentgym_rl.rollout.policies.api import ChatModel
 
 
 def run(out, answers, env="textcraft", **arguments):

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from agentgym_rl.envs import Task, make  # noqa: E402
-from agentgym_rl.rollout.local import LocalModel, local  # noqa: E402
+from agentgym_rl.rollout.policies.model import LocalModel, local  # noqa: E402
 from agentgym_rl.rollout.settings import RolloutSettings  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("toys")

@@ -6,8 +6,8 @@ import asyncio
 from importlib.util import find_spec
 from typing import Any
 
-from agentgym_rl.rollout.local import Generated, turn_seed
-from agentgym_rl.rollout.players import Usage
+from agentgym_rl.rollout.policies.base import Usage
+from agentgym_rl.rollout.policies.model import Generated, turn_seed
 
 
 def installed() -> bool:

@@ -8,8 +8,8 @@ from chat_server import ChatServer
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.envs.core import EnvUnavailable
-from agentgym_rl.rollout.api import ChatModel, ModelRefused, api
 from agentgym_rl.rollout.collect import collect
+from agentgym_rl.rollout.policies.api import ChatModel, ModelRefused, api
 from agentgym_rl.rollout.settings import RolloutSettings
 
 pytestmark = pytest.mark.usefixtures("toys")

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.core import Task, TextEnv
 from agentgym_rl.rollout.loop import play
-from agentgym_rl.rollout.players import Player, Usage
+from agentgym_rl.rollout.policies.base import Player, Usage
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import TokenConversation
 
@@ -27,7 +27,7 @@ class Generated:
 
 
 class Model(Protocol):
-    """What plays with its own tokens: :class:`LocalModel`, :class:`agentgym_rl.rollout.vllm_model.VllmModel`."""
+    """What plays with its own tokens: :class:`LocalModel`, :class:`agentgym_rl.rollout.policies.vllm.VllmModel`."""
 
     path: str
     seed: int

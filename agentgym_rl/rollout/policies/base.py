@@ -9,7 +9,7 @@ from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.core import OracleUnavailable, Task, TextEnv
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import play
-from agentgym_rl.rollout.policies import OraclePolicy, RandomPolicy
+from agentgym_rl.rollout.policies.scripted import OraclePolicy, RandomPolicy
 from agentgym_rl.rollout.settings import RolloutSettings
 
 Play = Callable[[TextEnv, Task, int], Awaitable[Episode | None]]
