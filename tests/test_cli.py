@@ -88,12 +88,12 @@ def test_play_exits_1_when_the_task_is_not_solved(typed, says):
     assert (script.exit_code, type(script.exception)) == (1, SystemExit)
 
 
-def test_play_tells_when_the_world_stopped(monkeypatch):
+def test_play_tells_when_the_environment_stopped(monkeypatch):
     async def closing(self, action):
         return Step(Observation("The hall closes."), 0.0, False, truncated=True)
 
     monkeypatch.setattr(toy.Counter, "step", closing)
-    assert "stopped by the world after 1 turns" in run("play", "counter_1", typed="say 1\n").stdout
+    assert "stopped by the environment after 1 turns" in run("play", "counter_1", typed="say 1\n").stdout
 
 
 def test_play_for_a_person():

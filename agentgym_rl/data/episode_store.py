@@ -1,6 +1,6 @@
 """Episodes on disk: written whole, listed without being opened, opened one at a time.
 
-    write("episodes/step000012.parquet", episodes)
+    write("episodes/step000012.parquet", episodes)         # or several shards, step000012.<shard>.parquet
     store = EpisodeStore("runs/demo")                       # a run, a folder of episode files, or one file
     lost = store.query(env="textcraft", success=False, step=(10, 20))
     episode = store.open(lost[0])
@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -19,8 +18,7 @@ from typing import Any
 
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.data.episode_schema import GROUP, KEY, VERSION, Summary, version
-from agentgym_rl.data.source import rows
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.data.files import arrow, rows, write_parquet
 
 ENDING, OLD_ENDING = ".parquet", ".jsonl.zst"
 Table = Any
@@ -37,23 +35,31 @@ def write(path: str | Path, episodes: Sequence[Episode]) -> None:
     Raises:
         ValueError, MissingExtra: see :func:`check`.
     """
+    write_texts(path, [(Summary.of(episode), to_text(episode)) for episode in episodes])
+
+
+def to_text(episode: Episode) -> str:
+    """An episode as the column ``episode`` holds it."""
+    return json.dumps(episode.to_dict(), separators=(",", ":"))
+
+
+def write_texts(path: str | Path, episodes: Sequence[tuple[Summary, str]]) -> None:
+    """Write a file of episodes whose texts (:func:`to_text`) are known already; see :func:`write`."""
     check(path)
-    pyarrow, parquet = packages()
+    pyarrow, _ = packages()
     path = Path(path)
-    table = _table([Summary.of(episode) for episode in episodes])
-    written = [json.dumps(episode.to_dict(), separators=(",", ":")) for episode in episodes]
-    table = table.drop_columns(list(_PLACE)).append_column("episode", pyarrow.array(written, pyarrow.string()))
+    table = _table([summary for summary, _ in episodes]).drop_columns(list(_PLACE))
+    table = table.append_column("episode", pyarrow.array([text for _, text in episodes], pyarrow.string()))
     table = table.replace_schema_metadata({KEY: str(VERSION).encode()})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        parquet.write_table(
-            table, beside, row_group_size=GROUP, compression="zstd", use_dictionary=[*SUMMARY], write_statistics=False
-        )
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_parquet(
+        path, table, row_group_size=GROUP, compression="zstd", use_dictionary=[*SUMMARY], write_statistics=False
+    )
     path.with_name(f"{path.stem}{OLD_ENDING}").unlink(missing_ok=True)
+
+
+def shards(folder: str | Path, name: str) -> list[Path]:
+    """The files in a folder that hold the episodes of a step or an evaluation: ``<name>`` and ``<name>.<shard>``."""
+    return [path for stem, path in _found(Path(folder)).items() if stem == name or stem.startswith(f"{name}.")]
 
 
 def check(path: str | Path) -> None:
@@ -201,27 +207,27 @@ def packages() -> tuple[Any, Any]:
     Raises:
         MissingExtra: it is not installed.
     """
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ModuleNotFoundError as error:
-        raise MissingExtra("episodes on disk need pyarrow; install it with: pip install 'agentgym-rl[data]'") from error
-    return pyarrow, parquet
+    return arrow("an episode store")
 
 
 def _files(place: Path) -> list[Path]:
     if place.is_file():
         return [place]
     folder = place / "episodes" if (place / "episodes").is_dir() else place
-    found = {_stem(path): path for path in folder.glob(f"*{OLD_ENDING}")}
-    found |= {_stem(path): path for path in folder.glob(f"*{ENDING}")}
-    own = [path for _, path in sorted(found.items()) if not path.name.startswith(".")]
+    own = [*_found(folder).values()]
     if not own:
         what = "holds no episodes" if place.is_dir() else "does not exist"
         raise FileNotFoundError(
             f"{place} {what}; give the folder of a run, a folder of *{ENDING} or *{OLD_ENDING} files, or such a file"
         )
     return own
+
+
+def _found(folder: Path) -> dict[str, Path]:
+    """Files of episodes by name, sorted; of two formats the newer."""
+    found = {_stem(path): path for path in folder.glob(f"*{OLD_ENDING}")}
+    found |= {_stem(path): path for path in folder.glob(f"*{ENDING}")}
+    return {name: path for name, path in sorted(found.items()) if not name.startswith(".")}
 
 
 def _stem(path: Path) -> str:

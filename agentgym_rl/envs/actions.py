@@ -8,11 +8,14 @@ from enum import Enum
 
 
 class ActionFormat(str, Enum):
-    """How a reply carries its action. Values are AgentGym's."""
+    """How a reply carries its action. Names and values are AgentGym's; a configuration file gives the names."""
 
-    REACT = "react"
-    FUNCTION_CALLING = "function_calling"
-    CODE_AS_ACTION = "code_as_action"
+    react = "react"
+    function_calling = "function_calling"
+    code_as_action = "code_as_action"
+    REACT = react
+    FUNCTION_CALLING = function_calling
+    CODE_AS_ACTION = code_as_action
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,66 +1,63 @@
-"""Who plays a task when trajectories are collected."""
+"""What every policy is: something that runs an episode of a task."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.envs.core import OracleUnavailable, Task, TextEnv
-from agentgym_rl.rollout.conversation import Scripted
-from agentgym_rl.rollout.loop import play
-from agentgym_rl.rollout.policies.scripted import OraclePolicy, RandomPolicy
+from agentgym_rl.envs.core import Task, TextEnv
+from agentgym_rl.rollout.loop import Watch
 from agentgym_rl.rollout.settings import RolloutSettings
 
-Play = Callable[[TextEnv, Task, int], Awaitable[Episode | None]]
-"""Plays a task in a session; the number is that of the sample. None where there is nothing to say."""
+Price = tuple[float, float]
+"""Of a million prompt tokens and of a million completion tokens."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """What a language model was asked for."""
+    """Calls and tokens of a language model."""
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
+    def add(self, prompt_tokens: int, completion_tokens: int) -> None:
+        """Count one call."""
+        self.calls += 1
+        self.prompt_tokens += prompt_tokens
+        self.completion_tokens += completion_tokens
 
-@dataclass(frozen=True, slots=True)
-class Player:
-    """Somebody who plays."""
+    def cost(self, price: Price) -> float:
+        """In the currency of the price."""
+        return (self.prompt_tokens * price[0] + self.completion_tokens * price[1]) / 1e6
+
+    def to_dict(self, price: Price = (0, 0)) -> dict[str, Any]:
+        """Calls, tokens and, where there is a price, what they cost."""
+        found = {"calls": self.calls, "prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        return found | ({"price": round(self.cost(price), 6)} if any(price) else {})
+
+
+class Policy(ABC):
+    """Runs episodes, any number at once, in sessions that it is given."""
 
     name: str
-    """Tells one from another when a collection goes on: a model's with its address."""
-    play: Play
+    """Identifies it in journals and results: of a model with its folder or address."""
     usage: Usage | None = None
-    """Counted up while a language model plays."""
+    """Counted up while a language model generates; None for a policy without one."""
+    backend: str | None = None
+    """What generates a local model's tokens: vllm or transformers."""
 
+    @abstractmethod
+    async def run(
+        self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
+    ) -> Episode:
+        """Run an episode of a task in a session, see :func:`agentgym_rl.rollout.loop.run_episode`.
 
-def oracle(settings: RolloutSettings) -> Player:
-    """Plays what the world itself says; a task it knows no way for is passed over."""
+        Args:
+            sample: number of the episode among those of its task; each draws from a seed of its own.
+        """
 
-    async def one(world: TextEnv, task: Task, sample: int) -> Episode | None:
-        try:
-            commands = world.oracle(task)
-        except OracleUnavailable:
-            commands = []
-        if not commands:
-            return None
-        player = OraclePolicy(commands, world, settings.action_format)
-        horizon = min(settings.max_turns or world.spec.max_turns, len(commands))
-        episode, _ = await play(lambda: world, task, lambda: Scripted(player), settings, horizon)
-        return episode
-
-    return Player("oracle", one)
-
-
-def chance(settings: RolloutSettings, seed: int) -> Player:
-    """Plays at random among the actions the world lists."""
-
-    async def one(world: TextEnv, task: Task, sample: int) -> Episode:
-        name = f"{seed} {task}" if sample == 0 else f"{seed} {task} {sample}"
-        player = RandomPolicy(name, world, settings.action_format)
-        episode, _ = await play(lambda: world, task, lambda: Scripted(player), settings, watch=player.watch)
-        return episode
-
-    return Player("random", one)
+    async def close(self) -> None:  # noqa: B027 (most policies hold nothing)
+        """Stop what the policy started; it starts again with the next episode."""
