@@ -14,6 +14,7 @@ from agentgym_rl.data import episode_schema
 from agentgym_rl.envs.core import MissingExtra
 
 KINDS = (".json", ".jsonl", ".jsonl.zst", ".parquet")
+_SHARD = re.compile(r"(?P<name>.+?)(\.(?P<number>\d+))?\.parquet")
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+:.+")
 
 
@@ -103,7 +104,7 @@ def rows(source: str | Path) -> list[Any]:
     """The entries of a JSON list, of JSON lines (also compressed), of a parquet file or of a file of episodes.
 
     Args:
-        source: a path, or ``<owner>/<data set>:<file>`` on the hub, such as
+        source: a path (parquet files with all their :func:`shards`), or ``<owner>/<data set>:<file>`` on the hub, as
             ``AgentGym/AgentTraj-L:textcraft_train.json``. A path that exists is never looked for on the hub.
 
     Raises:
@@ -112,6 +113,8 @@ def rows(source: str | Path) -> list[Any]:
         ValueError: the file cannot be read; names the fault.
     """
     path = Path(source)
+    if parts := shards(path):
+        return [row for part in parts for row in _parquet(part)]
     if not path.is_file():
         if _ON_HUB.fullmatch(str(source)):
             return _from_hub(str(source))
@@ -123,9 +126,21 @@ def rows(source: str | Path) -> list[Any]:
             return list(read_jsonl(path))
         case [*_, ".jsonl", ".zst"]:
             return _compressed(path)
-        case [*_, ".parquet"]:
-            return _parquet(path)
     raise ValueError(f"{source}: its kind is not known; known are {', '.join(KINDS)}")
+
+
+def shards(path: Path) -> list[Path]:
+    """The files that a parquet file consists of: itself and ``<name>.<number>.parquet``, those that exist."""
+    if path.suffix != ".parquet":
+        return []
+    numbered = [one for one in path.parent.glob("*.parquet") if shard_of(one) == path.stem]
+    return [*([path] if path.is_file() else []), *sorted(numbered, key=lambda one: (len(one.name), one.name))]
+
+
+def shard_of(path: Path) -> str | None:
+    """The name of the parquet file that a file is a shard of; None for any other file."""
+    found = _SHARD.fullmatch(path.name)
+    return found["name"] if found and found["number"] else None
 
 
 def _listed(path: Path) -> list[Any]:

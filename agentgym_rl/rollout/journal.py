@@ -43,7 +43,7 @@ class Entry:
         """The inverse of :meth:`to_dict`; ``samples`` is what earlier versions called ``examples``."""
         return cls(
             None if data["episode"] is None else Episode.from_dict(data["episode"]),
-            [Example(**one) for one in data.get("examples") or data.get("samples") or ()],
+            tuple(Example(**one) for one in data.get("examples") or data.get("samples") or ()),
             data.get("facts", {}),
         )
 
@@ -66,13 +66,12 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.entries: dict[str, Entry] = {}
         head = None if settings is None else json.loads(json.dumps({**settings, "journal": FORMAT}))
-        rows = [*read_jsonl(path, torn_end=True)] if path.exists() else []
+        rows = _whole_rows(path) if path.exists() else []
         if rows and head is not None:
             self._check(head, rows.pop(0))
         for row in rows:
             self.entries[_key(row)] = Entry.from_dict(row)
         self._file = path.open("a", encoding="utf-8", newline="\n")
-        self._file.truncate(_whole_lines(path))
         if head is not None and not self._file.tell():
             append_jsonl(self._file, head)
 
@@ -119,6 +118,8 @@ def _key(row: Mapping[str, Any]) -> str:
     return str(row["key"] if "key" in row else row["episode"]["tags"]["index"])
 
 
-def _whole_lines(path: Path) -> int:
-    """Bytes up to the end of the last whole line."""
-    return path.read_bytes().rfind(b"\n") + 1
+def _whole_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file, from which a torn last line is cut off."""
+    with path.open("r+b") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
+    return [*read_jsonl(path)]

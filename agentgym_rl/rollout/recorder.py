@@ -2,7 +2,7 @@
 
 The text and log-probability of every token are for the viewer only. :meth:`EpisodeRecorder.record` keeps the episode
 with them in the process of the agent loop and returns one without them, which the training queue carries. When a step
-is over, :func:`store` writes its episodes as shards of one file, ``<name>.<shard>.parquet``: each process writes those
+is over, :func:`store` writes its episodes as shards of one file, ``<name>.<number>.parquet``: each process writes those
 that it ran, and the caller those that no process holds (they ended without a turn, or their process is gone).
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.episode_schema import Summary
+from agentgym_rl.data.files import shards
 
 MOST = 20_000
 """Episodes that a process keeps; beyond it the oldest go, which no step has asked for."""
@@ -71,7 +72,7 @@ def store(folder: Path, name: str, episodes: Sequence[Episode], write_shards: Wr
         write_shards: given ``<folder>/<name>`` and the episodes' keys; process ``i`` writes
             ``<folder>/<name>.<i>.parquet`` (:func:`shard`). None where no process holds any.
     """
-    for path in episode_store.shards(folder, name):
+    for path in shards(folder / f"{name}.parquet"):
         path.unlink()
     keys = [key_of(episode) for episode in episodes]
     written = set() if write_shards is None else {key for own in write_shards(folder / name, keys) for key in own}
@@ -83,15 +84,3 @@ def store(folder: Path, name: str, episodes: Sequence[Episode], write_shards: Wr
 def shard(path: Path, number: int) -> Path:
     """The file that a process writes."""
     return path.with_name(f"{path.name}.{number}{episode_store.ENDING}")
-
-
-def read(folder: Path, name: str) -> list[Episode]:
-    """All episodes of a step or an evaluation, from all of its shards.
-
-    Raises:
-        FileNotFoundError: there are none.
-    """
-    files = episode_store.shards(folder, name)
-    if not files:
-        raise FileNotFoundError(f"{folder} has no episodes of {name}")
-    return [episode for file in files for episode in episode_store.read(file)]

@@ -71,6 +71,15 @@ def test_failures_outside_the_agent_are_told(monkeypatch):
     monkeypatch.undo()
 
 
+def test_an_evaluation_in_which_nothing_counts_fails(monkeypatch):
+    async def failing(self, task):
+        raise EnvUnavailable("gone")
+
+    monkeypatch.setattr(toy.Counter, "reset", failing)
+    done = run("panel=counter:test:3", "policy=oracle", "retries=0")
+    assert done.exit_code == 1 and "3 episodes failed outside the agent" in done.stdout
+
+
 def test_help_names_every_key():
     text = CliRunner().invoke(app, ["eval", "--help"], env={"COLUMNS": "80"}).stdout
     for field in fields(Request)[:-1]:

@@ -47,6 +47,10 @@ def test_an_episode_runs(folder):
     assert policy.usage.calls == 2 and episode.response_tokens > 0
 
 
+def test_a_model_may_be_named_otherwise(folder):
+    assert TransformersModel(folder, temperature=0, seed=0, name="runs/a:bc").name == "runs/a:bc"
+
+
 def test_what_is_no_model_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match="empty cannot be loaded as a model"):
