@@ -10,9 +10,12 @@ from enum import Enum
 class ActionFormat(str, Enum):
     """How a response carries its action. The values are AgentGym's."""
 
-    REACT = "react"
-    FUNCTION_CALLING = "function_calling"
-    CODE_AS_ACTION = "code_as_action"
+    react = "react"
+    function_calling = "function_calling"
+    code_as_action = "code_as_action"
+    REACT = react
+    FUNCTION_CALLING = function_calling
+    CODE_AS_ACTION = code_as_action
 
 
 @dataclass(frozen=True, slots=True)

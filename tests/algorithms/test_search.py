@@ -22,7 +22,7 @@ from agentgym_rl.algorithms.search import (
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.core import EnvUnavailable, Observation, Step, Task
 from agentgym_rl.rollout.conversation import Scripted
-from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import Example
 
@@ -75,7 +75,7 @@ SETTINGS = RolloutSettings(retries=0, max_turns=8)
 def played_by(policy, task, branch=None, world=Corridor):
     extra = (branch.responses, branch.avoid, branch.resamples) if branch else ()
     horizon = branch.max_turns if branch else None
-    episode, _ = asyncio.run(play(world, task, partial(Scripted, policy, *extra), SETTINGS, horizon))
+    episode, _ = asyncio.run(run_episode(world, task, partial(Scripted, policy, *extra), SETTINGS, horizon))
     if branch:
         episode.tags = branch.tags()
     return Rollout(episode=episode)

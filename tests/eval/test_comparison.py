@@ -45,7 +45,7 @@ def test_worlds_apart_and_together_and_what_failed_is_left_out():
     before = {"maze_1": [True], "maze_2": [None], "textcraft_1": [False]}
     after = {"maze_1": [True], "maze_2": [True], "textcraft_1": [True]}
     found = compare(result(before), result(after))
-    assert [(one.world, one.difference.n) for one in found.differences] == [("maze", 1), ("textcraft", 1), ("all", 2)]
+    assert [(one.env, one.difference.n) for one in found.differences] == [("maze", 1), ("textcraft", 1), ("all", 2)]
     assert found.left_out == ("maze_2",)
     tables = comparison_tables(found, "a", "b")
     assert [table.row_count for table in tables] == [3, 2]

@@ -1,4 +1,4 @@
-"""What a set of outcomes says: every figure with the number of tasks behind it and a 95% interval."""
+"""Figures of a set of outcomes, each with its number of tasks and a 95% interval."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METRICS = ("success", "reward", "turns", "error_rate")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one task."""
+    """The outcome of one task."""
 
     item_id: str
     difficulty: str
@@ -108,10 +108,10 @@ def score(outcomes: Sequence[Outcome], seed: str) -> Score:
 
 
 def macro(scores: Sequence[Score]) -> Score:
-    """The mean over worlds, each weighing the same, as AgentGym reports it.
+    """The mean over environments, each weighing the same, as AgentGym reports it.
 
-    Its interval is put together from the worlds' own (MOVER, Zou and Donner 2008): distances of the bounds from the
-    means add up as squares. A world in which no episode counts is left out; ``n`` counts worlds.
+    Its interval is put together from the environments' own (MOVER, Zou and Donner 2008): distances of the bounds from
+    the means add up as squares. An environment in which no episode counts is left out; ``n`` counts environments.
     """
 
     def mean_of(measures: Sequence[Measure | None]) -> Measure | None:
@@ -123,7 +123,7 @@ def macro(scores: Sequence[Score]) -> Score:
         return Measure(value, (value - low, value + high), len(found))
 
     errors = mean_of([one.error_rate for one in scores])
-    assert errors is not None, "a mean needs worlds"
+    assert errors is not None, "a mean needs environments"
     return Score(
         success=mean_of([one.success for one in scores]),
         reward=mean_of([one.reward for one in scores]),
@@ -135,12 +135,12 @@ def macro(scores: Sequence[Score]) -> Score:
 
 
 def pass_at_k(n: int, successes: int, k: int) -> float:
-    """Chance that at least one of ``k`` episodes succeeds, unbiased from ``n >= k`` (Chen et al. 2021, eq. 1)."""
+    """Probability that at least one of ``k`` episodes succeeds, unbiased from ``n >= k`` (Chen et al. 2021, eq. 1)."""
     return 1.0 - comb(n - successes, k) / comb(n, k)
 
 
 def pass_hat_k(n: int, successes: int, k: int) -> float:
-    """Chance that all of ``k`` episodes succeed, unbiased from ``n >= k`` (tau-bench, Yao et al. 2024)."""
+    """Probability that all of ``k`` episodes succeed, unbiased from ``n >= k`` (tau-bench, Yao et al. 2024)."""
     return comb(successes, k) / comb(n, k)
 
 

@@ -20,8 +20,8 @@ from agentgym_rl.envs.core import (
     Task,
     TaskNotFound,
 )
-from agentgym_rl.rollout.conversation import ContextTooSmall, Reply, Scripted, StopPlaying, repeats
-from agentgym_rl.rollout.loop import attempt, play
+from agentgym_rl.rollout.conversation import ContextTooSmall, PolicyStopped, Response, Scripted, repeats
+from agentgym_rl.rollout.loop import run_attempt, run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
 
 TASK = Task("counter", 2)  # counts to 3
@@ -35,7 +35,7 @@ def scripted(*replies):
 
     def policy(messages):
         if not rest:
-            raise StopPlaying
+            raise PolicyStopped
         return rest.pop(0)
 
     return Scripted(policy)
@@ -43,7 +43,7 @@ def scripted(*replies):
 
 def run(*replies, world=toy.Counter, task=TASK, settings=ONCE, conversation=None, **arguments):
     make_conversation = conversation or (lambda: scripted(*replies))
-    return asyncio.run(play(world, task, make_conversation, settings, **arguments))[0]
+    return asyncio.run(run_episode(world, task, make_conversation, settings, **arguments))[0]
 
 
 class Recorded(toy.Counter):
@@ -84,7 +84,7 @@ def test_a_solved_task():
 
 
 def test_compact_start_is_a_system_message():
-    episode = run("hm", world=lambda: toy.Counter("compact"), horizon=1)
+    episode = run("hm", world=lambda: toy.Counter("compact"), max_turns=1)
     assert episode.messages[:2] == [{"role": "system", "content": "say N"}, {"role": "user", "content": "Count to 3."}]
 
 
@@ -94,7 +94,7 @@ def test_a_lost_task_counts():
 
 
 def test_two_actions_in_a_reply_do_not_reach_the_world():
-    episode = run("Action: say 1\nAction: say 2", "Action: say 1", world=Recorded, horizon=2)
+    episode = run("Action: say 1\nAction: say 2", "Action: say 1", world=Recorded, max_turns=2)
     assert Recorded.calls == ["reset", "say 1", "close"]
     assert (episode.turns[0].action, episode.turns[0].invalid, episode.turns[0].world_s) == (None, True, 0.0)
     assert "just one" in episode.turns[0].observation
@@ -106,14 +106,14 @@ def test_the_turn_limit_is_the_episodes_then_the_settings_then_the_worlds():
     assert len(run(*looks).turns) == toy.Counter().spec.max_turns
     of_settings = RolloutSettings(max_turns=4)
     assert len(run(*looks, settings=of_settings).turns) == 4
-    episode = run(*looks, settings=of_settings, horizon=7)
+    episode = run(*looks, settings=of_settings, max_turns=7)
     assert (len(episode.turns), episode.horizon, episode.ending) == (7, 7, Ending.TURN_LIMIT)
     with pytest.raises(ValueError, match="max_turns is 0; give at least 1"):
-        run(horizon=0)
+        run(max_turns=0)
 
 
 def test_the_last_turn_can_still_solve_the_task():
-    assert run(*SOLUTION, horizon=3).ending is Ending.TERMINATED
+    assert run(*SOLUTION, max_turns=3).ending is Ending.TERMINATED
 
 
 def test_a_world_that_truncates_is_at_its_own_turn_limit():
@@ -134,7 +134,7 @@ def test_the_reward_is_the_sum_over_turns():
 
     episode = run(*SOLUTION, world=Paying)
     assert (episode.reward, episode.success) == (0.75, True)
-    episode = run(*SOLUTION, world=Paying, horizon=2)
+    episode = run(*SOLUTION, world=Paying, max_turns=2)
     assert (episode.reward, episode.success) == (0.5, False)
 
 
@@ -157,8 +157,8 @@ class Narrow(Scripted):
     async def observe(self, observation):
         return False if self.what == "observation" else await super().observe(observation)
 
-    async def reply(self):
-        return None if self.what == "reply" and len(self.messages) > 3 else await super().reply()
+    async def respond(self):
+        return None if self.what == "reply" and len(self.messages) > 3 else await super().respond()
 
 
 @pytest.mark.parametrize(("what", "last"), [("observation", "assistant"), ("reply", "user")])
@@ -174,7 +174,7 @@ class Dying(Recorded):
 
 
 def test_a_dead_world_is_an_env_error_after_all_retries():
-    episode = run(*SOLUTION, world=Dying, settings=RolloutSettings(retries=2), horizon=4)
+    episode = run(*SOLUTION, world=Dying, settings=RolloutSettings(retries=2), max_turns=4)
     assert (episode.ending, episode.attempts, episode.horizon) == (Ending.ENV_ERROR, 3, 4)
     assert (episode.reward, episode.success, episode.turns, episode.messages) == (0.0, False, [], [])
     assert episode.error == "EnvUnavailable: the server is gone"
@@ -195,7 +195,7 @@ def test_an_episode_is_retried_whole_with_a_fresh_world_and_conversation():
         conversations.append(scripted(*SOLUTION))
         return conversations[-1]
 
-    episode, last = asyncio.run(play(Flaky, TASK, conversation, RolloutSettings(retries=5)))
+    episode, last = asyncio.run(run_episode(Flaky, TASK, conversation, RolloutSettings(retries=5)))
     assert (episode.ending, episode.attempts, episode.reward, episode.error) == (Ending.TERMINATED, 2, 1.0, None)
     assert Flaky.calls == ["reset", "say 1", "say 2", "close", "reset", "say 1", "say 2", "say 3", "close"]
     assert len(conversations) == 2 and last is conversations[1]
@@ -217,7 +217,7 @@ def test_a_world_that_does_not_answer_is_a_timeout(call):
 
 def test_an_episode_that_takes_too_long_is_a_timeout():
     class Slow(Scripted):
-        reply = forever
+        respond = forever
 
     settings = RolloutSettings(retries=1, episode_seconds=0.02)
     episode = run(world=Recorded, conversation=lambda: Slow(None), settings=settings)
@@ -228,8 +228,8 @@ def test_an_episode_that_takes_too_long_is_a_timeout():
 
 def test_a_request_the_server_dropped_is_aborted():
     class Dropped(Scripted):
-        async def reply(self):
-            return Reply("", aborted=True)
+        async def respond(self):
+            return Response("", aborted=True)
 
     episode = run(world=Recorded, conversation=lambda: Dropped(None), settings=RolloutSettings(retries=1))
     assert (episode.ending, episode.attempts, episode.ending.counts) == (Ending.ABORTED, 2, False)
@@ -252,7 +252,7 @@ def test_errors_of_configuration_are_raised_at_once():
 
 
 def test_a_policy_that_leaves_leaves_the_world_closed():
-    with pytest.raises(StopPlaying):
+    with pytest.raises(PolicyStopped):
         run("Action: say 1", world=Recorded)
     assert Recorded.calls == ["reset", "say 1", "close"]
 
@@ -272,7 +272,7 @@ def test_a_session_that_cannot_be_closed_does_not_undo_the_episode(hangs, caplog
 
 def test_an_attempt_raises_and_leaves_the_session_open():
     with pytest.raises(EnvUnavailable):
-        asyncio.run(attempt(Dying(), TASK, scripted(*SOLUTION), ONCE))
+        asyncio.run(run_attempt(Dying(), TASK, scripted(*SOLUTION), ONCE))
     assert Dying.calls == ["reset"]
 
 
@@ -281,7 +281,7 @@ def test_watch_and_parse():
     run(
         "say 1",
         "say 2",
-        horizon=2,
+        max_turns=2,
         parse=Action,
         watch=lambda action, step: seen.append((action, step.observation.text)),
     )
@@ -296,7 +296,7 @@ def test_a_policy_sees_the_whole_conversation():
         messages.clear()  # its own copy
         return "Action: look"
 
-    run(conversation=lambda: Scripted(policy), horizon=3)
+    run(conversation=lambda: Scripted(policy), max_turns=3)
     assert lengths == [3, 5, 7]
 
 
@@ -315,7 +315,7 @@ def test_a_blocking_world_does_not_hold_up_other_episodes():
             return Step(Observation("Done."), 1.0, True)
 
     async def two():
-        episodes = (play(Blocking, TASK, lambda: scripted("Action: go"), ONCE) for _ in range(2))
+        episodes = (run_episode(Blocking, TASK, lambda: scripted("Action: go"), ONCE) for _ in range(2))
         return await asyncio.gather(*episodes)
 
     assert [episode.reward for episode, _ in asyncio.run(two())] == [1.0, 1.0]
@@ -324,10 +324,10 @@ def test_a_blocking_world_does_not_hold_up_other_episodes():
 REPLIES = st.sampled_from(["Action: say 1", "Action: say 2", "Action: say 3", "Action: look", "Action: a\nAction: b"])
 
 
-@given(replies=st.lists(REPLIES | st.text(max_size=20), min_size=6, max_size=6), horizon=st.integers(1, 6))
-def test_what_holds_for_every_episode(replies, horizon):
-    episode = run(*replies, horizon=horizon)
-    assert 1 <= len(episode.turns) <= horizon
+@given(replies=st.lists(REPLIES | st.text(max_size=20), min_size=6, max_size=6), max_turns=st.integers(1, 6))
+def test_what_holds_for_every_episode(replies, max_turns):
+    episode = run(*replies, max_turns=max_turns)
+    assert 1 <= len(episode.turns) <= max_turns
     assert [turn.response for turn in episode.turns] == replies[: len(episode.turns)]
     assert episode.reward == sum(turn.reward for turn in episode.turns)
     assert episode.success == (episode.turns[-1].observation == "Done.")

@@ -10,6 +10,8 @@ from agentgym_rl.data import agenttraj
 from agentgym_rl.envs.actions import Action, parse_react
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.rollout.collect import collect
+from agentgym_rl.rollout.policies import Random
+from agentgym_rl.rollout.settings import RolloutSettings
 
 LISTED = [Action(f"say {number}", f"My next action is: say {number}.") for number in (1, 2, 3)]
 
@@ -17,7 +19,8 @@ pytestmark = pytest.mark.usefixtures("toys")
 
 
 def run(out, env="counter", split="test", **arguments):
-    return asyncio.run(collect(env, split, out, **arguments))
+    rules = {key: arguments.pop(key) for key in ("style", "max_turns") if key in arguments}
+    return asyncio.run(collect(env, split, out, settings=RolloutSettings(**rules), **arguments))
 
 
 def test_oracle_trajectories_in_agentgym_style(tmp_path):
@@ -42,24 +45,24 @@ def test_oracle_trajectories_in_compact_style(tmp_path):
 
 
 def test_only_successes_are_kept_by_default(tmp_path):
-    summary = run(tmp_path / "a.json", split="train", policy="random")
+    summary = run(tmp_path / "a.json", split="train", policy=Random(0))
     assert 0 < summary.kept == summary.succeeded < summary.attempted == 40
-    everything = run(tmp_path / "b.json", split="train", policy="random", keep="all")
+    everything = run(tmp_path / "b.json", split="train", policy=Random(0), keep="all")
     assert (everything.kept, everything.succeeded) == (40, summary.succeeded)
     again = tmp_path / "c.json"
-    run(again, split="train", policy="random", keep="all")
+    run(again, split="train", policy=Random(0), keep="all")
     assert again.read_bytes() == (tmp_path / "b.json").read_bytes()
 
 
 def test_random_play_uses_the_listed_actions(tmp_path):
-    run(tmp_path / "a.json", policy="random", keep="all")
+    run(tmp_path / "a.json", policy=Random(0), keep="all")
     for trajectory in agenttraj.read(tmp_path / "a.json"):
         for message, loss in zip(trajectory.messages, trajectory.loss, strict=True):
             assert not loss or parse_react(message["content"]) in LISTED
 
 
 def test_without_listed_actions_chance_still_plays(tmp_path):
-    assert run(tmp_path / "a.json", env="plain", policy="random", keep="all", n=2).kept == 2
+    assert run(tmp_path / "a.json", env="plain", policy=Random(0), keep="all", n=2).kept == 2
 
 
 def test_a_failing_oracle_and_no_oracle_yield_nothing(tmp_path):
@@ -125,7 +128,7 @@ def test_a_journal_of_other_settings_is_refused(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run(out, progress=stop)
     with pytest.raises(ValueError, match=r"a\.json\.partial\.jsonl holds .* another policy and seed; .*delete it"):
-        run(out, policy="random", seed=4)
+        run(out, policy=Random(4), seed=4)
     with pytest.raises(ValueError, match="another panel"):
         run(out, n=3)
     assert run(out, keep="all").kept == 10
@@ -142,8 +145,7 @@ def test_a_split_that_repeats_a_task_gives_one_trajectory(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"policy": "expert"}, "policy 'expert' is unknown; choose oracle or random"),
-        ({"keep": "best"}, "keep 'best' is unknown; choose success or all"),
+        ({"keep": "best"}, "keep 'best' is unknown; choose success, all"),
         ({"max_turns": 0}, "max_turns is 0"),
         ({"style": "loud"}, "style 'loud' is unknown"),
         ({"split": "dev"}, "no split 'dev'"),

@@ -8,8 +8,8 @@ from chat_server import ChatServer
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.envs.core import EnvUnavailable
-from agentgym_rl.rollout.api import ChatModel, ModelRefused, api
 from agentgym_rl.rollout.collect import collect
+from agentgym_rl.rollout.policies.api import ChatModel, ModelRefused
 from agentgym_rl.rollout.settings import RolloutSettings
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -23,9 +23,9 @@ def count(messages):
 
 def run(server, out, retries=6, **arguments):
     async def work(name):
-        model = ChatModel(name, temperature=0.5, turn_tokens=64, retries=retries)
-        player = api(model, RolloutSettings(retries=1), seed=3)
-        return await collect("counter", "test", out, policy=player, **arguments), model.usage
+        model = ChatModel(name, temperature=0.5, seed=3, retries=retries)
+        settings = RolloutSettings(turn_tokens=64, retries=1)
+        return await collect("counter", "test", out, model, settings, **arguments), model.usage
 
     return asyncio.run(server.during(work))
 
@@ -62,15 +62,15 @@ def test_a_server_that_stays_down_leaves_the_journal_and_is_gone_on_with(tmp_pat
     server.dies_after = 4
 
     async def work(name):
-        model = ChatModel(name, temperature=1, turn_tokens=8, retries=0)
-        player = api(model, RolloutSettings(retries=0), seed=3)
+        model = ChatModel(name, temperature=1, seed=3, retries=0)
+        settings = RolloutSettings(turn_tokens=8, retries=0)
         with pytest.raises(
-            EnvUnavailable, match=r"counter_4. could not be played: Aborted: openai:some/model.* did not answer"
+            EnvUnavailable, match=r"counter_4. could not run: Aborted: openai:some/model.* did not answer"
         ):
-            await collect("counter", "test", out, policy=player)
+            await collect("counter", "test", out, model, settings)
         assert not out.exists() and (tmp_path / "a.json.partial.jsonl").exists()
         server.dies_after = None
-        await collect("counter", "test", out, policy=player)
+        await collect("counter", "test", out, model, settings)
 
     asyncio.run(server.during(work))
     assert out.read_bytes() == (tmp_path / "whole.json").read_bytes()
@@ -92,7 +92,7 @@ def test_a_conversation_too_long_for_the_model_ends_the_episode(tmp_path):
 
 def test_a_policy_name_that_cannot_be_read(tmp_path):
     with pytest.raises(ValueError, match="'openai:gpt' is not openai:<model>@<url>"):
-        ChatModel("openai:gpt", temperature=1, turn_tokens=8)
+        ChatModel("openai:gpt", temperature=1)
 
 
 def test_collect_tells_tokens_and_cost(tmp_path):

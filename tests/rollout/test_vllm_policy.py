@@ -14,9 +14,8 @@ pytest.importorskip("vllm")
 
 from agentgym_rl.engine.recipe.config import ModelConfig
 from agentgym_rl.engine.run import tiny
-from agentgym_rl.rollout.local import local, turn_seed
-from agentgym_rl.rollout.settings import RolloutSettings
-from agentgym_rl.rollout.vllm_model import VllmModel
+from agentgym_rl.rollout.policies.model import turn_seed
+from agentgym_rl.rollout.policies.vllm import VllmModel
 
 
 @pytest.fixture
@@ -31,11 +30,9 @@ def test_the_engine_starts_with_the_first_request_only(folder):
 
 
 def test_a_context_too_small_is_told(folder):
-    with pytest.raises(ValueError, match="has a context of 9216 tokens, and the rules ask for 10000"):
-        VllmModel(folder, temperature=0, seed=0, context=10_000)
-    model = VllmModel(folder, temperature=0, seed=0, context=500)
-    with pytest.raises(ValueError, match="500 tokens, too few for prompts of 400 and responses of 200"):
-        local(model, RolloutSettings(), 400, 200)
+    with pytest.raises(ValueError, match="9216 tokens, too few for prompts of 9000 and responses of 1000"):
+        VllmModel(folder, temperature=0, seed=0, prompt_tokens=9000, response_tokens=1000)
+    assert VllmModel(folder, temperature=0, seed=0, prompt_tokens=400, response_tokens=200).context == 600
 
 
 def test_what_is_no_model_is_told(tmp_path):
@@ -51,10 +48,9 @@ def test_turns_have_seeds_of_their_own():
 ENGINE = """
 import asyncio, json, sys
 from agentgym_rl.cli.policy import local_model
-from agentgym_rl.rollout.settings import RolloutSettings
-from agentgym_rl.eval.evaluation.rules import Rules
-from agentgym_rl.rollout.local import LocalModel
-from agentgym_rl.rollout.vllm_model import VllmModel
+from agentgym_rl.rollout.policies import ModelOptions
+from agentgym_rl.rollout.policies.model import TransformersModel
+from agentgym_rl.rollout.policies.vllm import VllmModel
 
 async def sampled(model, order):
     async def one(number):
@@ -65,19 +61,19 @@ async def sampled(model, order):
     return sorted(await asyncio.gather(*[one(number) for number in order]))
 
 async def both(folder):
-    rules = Rules(prompt_tokens=100, response_tokens=100)
-    local_model("tiny", folder, rules, temperature=0, seed=0, backend="vllm")  # sets the engine's variables
+    limits = {"prompt_tokens": 100, "response_tokens": 100}
+    local_model(folder, ModelOptions(temperature=0, **limits), "vllm")  # sets the engine's variables
     found = {}
-    greedy = VllmModel(folder, temperature=0, seed=0, context=200, cpu=True)
+    greedy = VllmModel(folder, temperature=0, seed=0, cpu=True, **limits)
     found["greedy"] = await sampled(greedy, range(4))
     await greedy.close()
-    drawn = VllmModel(folder, temperature=1, seed=0, context=200, cpu=True)
+    drawn = VllmModel(folder, temperature=1, seed=0, cpu=True, **limits)
     found["drawn"] = await sampled(drawn, range(4))
     found["again"] = await sampled(drawn, [3, 1, 2, 0])
     found["alone"] = [one for number in range(4) for one in await sampled(drawn, [number])]
     found["calls"] = drawn.usage.calls
     await drawn.close()
-    found["reference"] = await sampled(LocalModel(folder, temperature=0, seed=0), range(4))
+    found["reference"] = await sampled(TransformersModel(folder, temperature=0, seed=0), range(4))
     return found
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.envs.core import EnvUnavailable
-from agentgym_rl.rollout.api import ChatModel
 from agentgym_rl.rollout.expand import essential, expand, fault, stated
+from agentgym_rl.rollout.policies.api import ChatModel
 
 
 def run(out, answers, env="textcraft", **arguments):
@@ -18,7 +18,7 @@ def run(out, answers, env="textcraft", **arguments):
     server = ChatServer(lambda messages: next(answers)(messages[-1]["content"].splitlines()[-1]))
 
     async def work(name):
-        return await expand(env, "train", out, ChatModel(name, temperature=1, turn_tokens=64), **arguments)
+        return await expand(env, "train", out, ChatModel(name, temperature=1), **arguments)
 
     return asyncio.run(server.during(work)), server
 
@@ -55,7 +55,7 @@ def test_an_expansion_goes_on_where_it_stopped(tmp_path):
     server.dies_after = 2
 
     async def work(name):
-        model = ChatModel(name, temperature=1, turn_tokens=64, retries=0)
+        model = ChatModel(name, temperature=1, retries=0)
         with pytest.raises(EnvUnavailable.__mro__[1], match="did not answer"):
             await expand("textcraft", "train", out, model, n=4)
         server.dies_after = None
