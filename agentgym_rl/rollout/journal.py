@@ -91,6 +91,10 @@ class Journal:
         self.entries[key] = entry
         append_jsonl(self._file, {"key": key, **entry.to_dict()})
 
+    def close(self) -> None:
+        """Close the file, and keep it."""
+        self._file.close()
+
     def delete(self) -> None:
         """Delete the file: the work is written elsewhere."""
         self._file.close()
@@ -102,7 +106,7 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        self.close()
 
     def _check(self, own: Mapping[str, Any], found: Mapping[str, Any]) -> None:
         if found != own:
