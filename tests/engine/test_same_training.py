@@ -50,43 +50,47 @@ TASKS = ("maze_51", "maze_89", "maze_98", "maze_134", "maze_148", "maze_231", "m
 
 COMMON = ("env=maze", "worlds.maze.split={items}", "worlds.maze.panels.test.split={items}",
           "rollout.style=compact", "rollout.turn_tokens=24", "worlds.maze.max_turns=8",
-          "logger.wandb=disabled", "run.evaluate_untrained=false",
-          "algorithm.tasks=8", "algorithm.samples=4", "seed=0")  # fmt: skip
+          "logger.wandb=disabled", "run.evaluate_untrained=false", "seed=0")  # fmt: skip
 """The tasks of the recording are all there are, so that any draw of a step is all of them."""
 
 REPLAYED = (*COMMON, "worlds.maze.expert_file={demonstrations}", "worlds.maze.panels.test.role=validation",
-            "engine.threads=1", "run.save_every=1", "engine.micro_tokens=2048",
-            "algorithm.steps=2", "algorithm.minibatch=4", "algorithm.epochs=2", "algorithm.lr=1e-3")  # fmt: skip
+            "engine.threads=1", "run.save_every=1", "engine.micro_tokens=2048")  # fmt: skip
+DRAWN = ("algorithm.tasks_per_step=8", "algorithm.samples_per_task=4")
+ONLINE = (*DRAWN, "algorithm.steps=2", "algorithm.epochs=2", "algorithm.lr=1e-3")
+POLICY = (*ONLINE, "algorithm.mini_batch_tasks=4")
 """Two updates an epoch, two epochs a step, so that the policy leaves the one that is taken for the sampling one."""
 
 SEEDED_CRITIC = ("verl.critic.fsdp.full_determinism=true",)
 """verl draws a critic's value head from an unseeded generator otherwise."""
 
+CLONED = ("cloning.epochs=1", "cloning.mini_batch_trajectories=4", "cloning.lr=1e-3")
+EVOLVED = (*ONLINE, "algorithm.mini_batch_trajectories=4")
+VALUED = (*POLICY, *SEEDED_CRITIC, "algorithm.critic_lr=1e-3", "algorithm.gamma=0.99", "algorithm.lam=0.95")
+
 RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "grpo": ("plain", ("algorithm=grpo",)),
-    "grpo_unscaled": ("plain", ("algorithm=grpo", "algorithm.normalise_by_std=false", "algorithm.entropy=0.01",
+    "grpo": ("plain", ("algorithm=grpo", *POLICY)),
+    "grpo_unscaled": ("plain", ("algorithm=grpo", *POLICY, "algorithm.normalise_by_std=false", "algorithm.entropy=0.01",
                                 "algorithm.loss_aggregation=seq-mean-token-mean")),
-    "rloo": ("plain", ("algorithm=rloo",)),
-    "rloo_folded": ("folded", ("algorithm=rloo",)),
-    "reinforce_pp": ("plain", ("algorithm=reinforce_pp", "algorithm.gamma=0.99")),
-    "gigpo": ("plain", ("algorithm=gigpo",)),
-    "gigpo_folded": ("folded", ("algorithm=gigpo", "algorithm.step_weight=0.5")),
-    "dpo": ("plain", ("algorithm=dpo", "algorithm.pairs_per_task=2")),
-    "bc": ("plain", ("algorithm=bc", "bc.epochs=2", "bc.batch=3", "bc.lr=1e-3", "bc.observation_weight=0.1")),
-    "agentevol": ("plain", ("algorithm=agentevol", "bc.epochs=1", "bc.batch=4", "bc.lr=1e-3", "run.control=true")),
-    "agentevol_on": ("plain", ("algorithm=agentevol", "algorithm.restart_from=current", "algorithm.accumulate=true",
-                               "algorithm.max_per_task=2", "algorithm.keep_best=true")),
-    "ppo_token": ("plain", ("algorithm=ppo", "algorithm.level=token", *SEEDED_CRITIC,
-                            "algorithm.critic_lr=1e-3", "algorithm.gamma=0.99", "algorithm.lam=0.95")),
-    "ppo_turn": ("plain", ("algorithm=ppo", "algorithm.level=turn", *SEEDED_CRITIC,
-                           "algorithm.critic_lr=1e-3", "algorithm.gamma=0.99", "algorithm.lam=0.95")),
+    "rloo": ("plain", ("algorithm=rloo", *POLICY)),
+    "rloo_folded": ("folded", ("algorithm=rloo", *POLICY)),
+    "reinforce_pp": ("plain", ("algorithm=reinforce_pp", *POLICY, "algorithm.gamma=0.99")),
+    "gigpo": ("plain", ("algorithm=gigpo", *POLICY)),
+    "gigpo_folded": ("folded", ("algorithm=gigpo", *POLICY, "algorithm.step_weight=0.5")),
+    "dpo": ("plain", ("algorithm=dpo", *ONLINE, "algorithm.mini_batch_pairs=4", "algorithm.pairs_per_task=2")),
+    "bc": ("plain", ("algorithm=bc", "cloning.epochs=2", "cloning.mini_batch_trajectories=3", "cloning.lr=1e-3",
+                     "cloning.observation_weight=0.1")),
+    "agentevol": ("plain", ("algorithm=agentevol", *EVOLVED, *CLONED, "run.control=true")),
+    "agentevol_on": ("plain", ("algorithm=agentevol", *EVOLVED, "algorithm.restart_from=current",
+                               "algorithm.accumulate=true", "algorithm.max_per_task=2", "algorithm.keep_best=true")),
+    "ppo_token": ("plain", ("algorithm=ppo", "algorithm.level=token", *VALUED)),
+    "ppo_turn": ("plain", ("algorithm=ppo", "algorithm.level=turn", *VALUED)),
 }  # fmt: skip
 """The batch of the recording and the recipe of each run. Those with a critic share a second engine."""
 
 CRITICS = ("ppo_token", "ppo_turn")
 
-RECORDED_WITH = (*COMMON, "algorithm=grpo", "algorithm.steps=1", "worlds.maze.experts=8",
-                 "bc.epochs=20", "bc.batch=2", "bc.lr=4e-3")  # fmt: skip
+RECORDED_WITH = (*COMMON, "algorithm=grpo", *DRAWN, "algorithm.steps=1", "worlds.maze.experts=8",
+                 "cloning.epochs=20", "cloning.mini_batch_trajectories=2", "cloning.lr=4e-3")  # fmt: skip
 RECORDED: dict[str, tuple[str, ...]] = {
     "plain": ("rollout.invalid_limit=2",),
     "folded": ("worlds.maze.max_turns=12", "rollout.context=summary", "rollout.notes_tokens=16",
