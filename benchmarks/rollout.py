@@ -51,7 +51,7 @@ from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.config import Config, WorldConfig
 from agentgym_rl.engine.run import tiny
 from agentgym_rl.engine.run.progress import Progress
-from agentgym_rl.engine.verl.environment import environment
+from agentgym_rl.engine.run.session import variables
 from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import TokenConversation
@@ -191,7 +191,7 @@ def requests(model: Model, batch: Sequence[Paced]) -> list[list[Request]]:
 @contextmanager
 def engine(config: Config, say: Callable[[str], None]) -> Iterator[Model]:
     """Ray, vLLM servers and a tiny model, as training starts them."""
-    os.environ.update(environment(config.engine))
+    os.environ.update(variables(config.engine))
     warnings.filterwarnings("ignore", category=UserWarning, module="verl")
     import ray
     from verl.utils.tokenizer import hf_tokenizer
@@ -206,8 +206,8 @@ def engine(config: Config, say: Callable[[str], None]) -> Iterator[Model]:
         path = str(tiny.build(Path(name) / "model", config.model, asyncio.run(tiny.corpus(config)), config.seed))
         settings = verl_config(config, path, Path(name))
         tokenizer = hf_tokenizer(path)
-        with cluster(settings, config.engine):
-            trainer = launch(settings, config.engine, say)
+        with cluster(settings, variables(config.engine), config.engine.ray_address):
+            trainer = launch(settings, config.engine.start_seconds, say)
             servers = trainer.llm_server_manager.server_handles
 
             def forget() -> None:

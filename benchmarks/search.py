@@ -121,11 +121,11 @@ def engine(run: Path) -> Iterator[tuple[Any, Players]]:
 
     from agentgym_rl.engine.recipe.config import Config
     from agentgym_rl.engine.run import tiny
-    from agentgym_rl.engine.verl.environment import environment
+    from agentgym_rl.engine.run.session import variables
 
     schema = OmegaConf.structured(Config)
     config: Any = OmegaConf.to_object(OmegaConf.merge(schema, OmegaConf.load(run / "config.yaml")))
-    os.environ.update(environment(config.engine))
+    os.environ.update(variables(config.engine))
 
     from agentgym_rl.engine.verl.cluster import cluster
     from agentgym_rl.engine.verl.dataset import row
@@ -138,8 +138,8 @@ def engine(run: Path) -> Iterator[tuple[Any, Players]]:
         sys.exit(f"{model}, the tiny model of {run}, is gone")
     settings = verl_config(config, model, run.resolve())
     OmegaConf.resolve(settings)
-    with cluster(settings, config.engine):
-        trainer = launch(settings, config.engine, print)
+    with cluster(settings, variables(config.engine), config.engine.ray_address):
+        trainer = launch(settings, config.engine.start_seconds, print)
         trainer.restore(run.resolve() / "checkpoints" / state["checkpoint"])
         trainer.global_steps = state["global_step"]
 

@@ -1,4 +1,4 @@
-"""Imports run one way, and the worlds stay free of everything heavy."""
+"""Imports run one way, and environments and algorithms import nothing heavy."""
 
 import ast
 from graphlib import CycleError, TopologicalSorter
@@ -18,7 +18,7 @@ BELOW = {
     "engine": {"envs", "data", "rollout", "algorithms", "eval"},
     "cli": {"envs", "data", "rollout", "algorithms", "engine", "eval"},
 }
-LIGHT = ("envs", "data", "eval", "compat")
+LIGHT = ("envs", "data", "eval", "compat", "algorithms")
 HEAVY = {"torch", "verl", "vllm", "ray", "transformers", "numpy", "minigrid", "gymnasium"}
 ALLOWED = {"agentgym_rl.envs.babyai": {"numpy", "minigrid", "gymnasium"}, "agentgym_rl.envs.hosts.ray": {"ray"}}
 
@@ -110,6 +110,42 @@ def test_no_circle_between_folders(common):
         TopologicalSorter(folders_between(common)).prepare()
     except CycleError as error:
         pytest.fail(" <- ".join(error.args[1]))
+
+
+def test_the_engine_has_four_parts_with_few_edges():
+    part = {name: name.split(".")[2] for name in FILES if name.startswith("agentgym_rl.engine.")}
+    edges = {
+        (part[name], part[other])
+        for name in part
+        for other in IMPORTS[name]
+        if other in part and part[name] != part[other]
+    }
+    assert edges <= {("run", "recipe"), ("run", "verl"), ("verl", "recipe")}
+
+
+def test_few_modules_read_the_configuration():
+    readers = [name for name, imported in IMPORTS.items() if "agentgym_rl.engine.recipe.config" in imported]
+    assert len(readers) <= 15, readers
+
+
+def names_in(path: Path) -> set[str]:
+    """Identifiers, attributes, keywords and strings of a file."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for field in ("id", "attr", "arg", "name"):
+            value = getattr(node, field, None)
+            found |= {value} if isinstance(value, str) else set()
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if layer(name) == "engine"])
+def test_the_engine_names_no_algorithm(name):
+    from agentgym_rl.algorithms import algorithms
+
+    classes = {one.__name__ for one in algorithms().values()}
+    assert not names_in(FILES[name]) & ({*algorithms()} | classes)
 
 
 def test_the_rules_themselves():

@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym_rl.cli.report import picture
-from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.run.sweep import Job, by_engine, jobs
@@ -55,7 +54,7 @@ def run_all(overrides: Sequence[str], console: Console, show: bool) -> int:
             _say(console, title)
             begun = time.monotonic()
             try:
-                finished.append(run_job(job.config, console, session))
+                finished.append(run_job(job, console, session))
             except (Interrupted, KeyboardInterrupt) as error:
                 saved = "saved" if isinstance(error, Interrupted) else "stopped at once; the last checkpoint stands"
                 _say(console, f"{saved} in job {number} of {len(listed)}; the same command resumes: {again}")
@@ -76,9 +75,9 @@ def run_all(overrides: Sequence[str], console: Console, show: bool) -> int:
     return 1 if failed else 0
 
 
-def run_job(config: Config, console: Console, session: Session) -> Path:
+def run_job(job: Job, console: Console, session: Session) -> Path:
     """One run with its picture; returns its folder."""
-    folder = train(config, console, session)
+    folder = train(job.config, console, session)
     picture(folder)
     return folder
 

@@ -77,7 +77,6 @@ def local_model(name: str, options: ModelOptions, backend: str = "auto", sequenc
     try:
         from agentgym_rl.engine.platform import vllm_cpu
         from agentgym_rl.engine.platform.detect import on_cpu
-        from agentgym_rl.engine.recipe.config import Device, EngineConfig
         from agentgym_rl.engine.verl.environment import environment
         from agentgym_rl.rollout.policies import vllm
         from agentgym_rl.rollout.policies.model import TransformersModel
@@ -88,7 +87,7 @@ def local_model(name: str, options: ModelOptions, backend: str = "auto", sequenc
     limits: dict[str, Any] = {"prompt_tokens": options.prompt_tokens, "response_tokens": options.response_tokens}
     if backend == "transformers" or not vllm.installed():
         return TransformersModel(folder, name=name, temperature=options.temperature, seed=options.seed, **limits)
-    os.environ.update(environment(EngineConfig(device=Device.CPU if on_cpu() else Device.CUDA)))
+    os.environ.update(environment("cpu" if on_cpu() else "cuda"))
     vllm_cpu.register()
     return vllm.VllmModel(
         folder, name=name, temperature=options.temperature, seed=options.seed, cpu=on_cpu(), sequences=sequences,

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from dataclasses import asdict
 
 import pytest
 from omegaconf import OmegaConf
@@ -12,8 +11,8 @@ from typer.testing import CliRunner
 from agentgym_rl.cli import app
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
-from agentgym_rl.engine.recipe.config import EngineConfig
-from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State, versions
+from agentgym_rl.engine.recipe.digest import versions
+from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State
 from agentgym_rl.engine.run.journal import Journal
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
 from agentgym_rl.engine.run.train import train
@@ -228,33 +227,30 @@ def test_a_finished_run_is_shown_again(toy_recipes):
 
 # the launch
 
-
-@pytest.fixture
-def engine():
-    return EngineConfig(start_seconds=0.2)
+SETTINGS = OmegaConf.create({"trainer": {"nnodes": 1, "n_gpus_per_node": 1, "device": "cpu"}})
 
 
-def test_a_launch_that_hangs_is_given_up(engine, monkeypatch):
+def test_a_launch_that_hangs_is_given_up(monkeypatch):
     end, said = threading.Event(), []
     monkeypatch.setattr(launch, "_start", lambda config: end.wait(30))
     with pytest.raises(launch.LaunchFailed, match=r"not ready after 0\.2 s.*engine\.start_seconds"):
-        launch.launch(OmegaConf.create(), engine, said.append)
+        launch.launch(SETTINGS, 0.2, said.append)
     end.set()
     assert said and "engine ready" not in said
 
 
-def test_a_launch_that_fails_names_its_cause(engine, monkeypatch):
+def test_a_launch_that_fails_names_its_cause(monkeypatch):
     def fail(config):
         raise RuntimeError("ray::AgentWorker.init_model()\n  File x\nValueError: no such weights\n")
 
     monkeypatch.setattr(launch, "_start", fail)
     with pytest.raises(launch.LaunchFailed, match="did not start: RuntimeError: ValueError: no such weights") as caught:
-        launch.launch(OmegaConf.create(), engine, lambda text: None)
+        launch.launch(SETTINGS, 0.2, lambda text: None)
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
-def test_a_launch_that_works(engine, monkeypatch):
+def test_a_launch_that_works(monkeypatch):
     monkeypatch.setattr(launch, "_start", lambda config: "trainer")
     said = []
-    assert launch.launch(OmegaConf.create(asdict(State())), engine, said.append) == "trainer"
+    assert launch.launch(SETTINGS, 0.2, said.append) == "trainer"
     assert said[-1] == "engine ready"

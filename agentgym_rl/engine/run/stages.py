@@ -13,7 +13,7 @@ from agentgym_rl.algorithms.control import Control
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.run.cache import ClonedCache
-from agentgym_rl.engine.run.evaluation import VALIDATION, evaluate, labels, validation_success
+from agentgym_rl.engine.run.evaluation import VALIDATION
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.eval import timeline
@@ -94,7 +94,7 @@ class Stages:
             state.stage_wall_s = time.monotonic() - started
             last = state.unit == algorithm.units
             if not last and every.eval_every and state.unit % every.eval_every == 0:
-                evaluate(run, name, VALIDATION if labels(run, VALIDATION) else None)
+                run.evaluate(name, VALIDATION if run.panels.of_role(VALIDATION) else None)
             due = every.save_every and state.unit % every.save_every == 0
             if run.stop() or (not last and (due or algorithm.ends_phase(number))):
                 run.save(algorithm.state_dict())
@@ -131,9 +131,8 @@ class Stages:
     def _finish(self, name: str, algorithm: Algorithm[Any], seconds: float) -> None:
         """Evaluate and save what a stage led to."""
         run, state = self.run, self.run.state
-        panels = evaluate(run, name)
-        if labels(run, VALIDATION):
-            state.best = validation_success(run, panels)
+        panels = run.evaluate(name)
+        state.best = run.panels.validation_success(panels)
         state.results.append(
             {
                 "name": name,

@@ -22,12 +22,12 @@ from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.recipe import preflight, tasks
 from agentgym_rl.engine.recipe.compose import identity
 from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
+from agentgym_rl.engine.recipe.digest import digest, versions
 from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run import demonstrations
-from agentgym_rl.engine.run.folder import RunFolder, State, versions
+from agentgym_rl.engine.run.folder import RunFolder, State
 from agentgym_rl.engine.run.progress import Progress
-from agentgym_rl.engine.run.session import Session
-from agentgym_rl.engine.verl.environment import environment
+from agentgym_rl.engine.run.session import Session, variables
 from agentgym_rl.eval.reference import reference
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -46,7 +46,7 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
     preflight.check_config(config)
     preflight.check_model(config)
     preflight.check_hosts(config)
-    os.environ.update(environment(config.engine))
+    os.environ.update(variables(config.engine))
     panels = tasks.panels(config)
     mixture, curriculum = tasks.mixture(config), tasks.curriculum(config)
     folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume)
@@ -113,23 +113,26 @@ def _run(
     needs = algorithms()[config.algorithm.name].needs(config.algorithm)
     validate_config(settings, use_reference_policy=needs.reference, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)
-    log = MetricsLog(folder.path, config, to_dict(config), state.global_step)
+    log = MetricsLog(folder.path, to_dict(config), state.global_step)
     try:
         with _stop_on_interrupt(progress) as stop:
             base = needs.loaded_weights or (config.run.control and not config.cloning.epochs)
             trainer = session.trainer(settings, config.engine, progress, base=base)
 
             from agentgym_rl.engine.run.cache import ClonedCache  # these import verl's trainer, as the session did
+            from agentgym_rl.engine.run.evaluation import RunPanels
             from agentgym_rl.engine.run.run import EngineRun
             from agentgym_rl.engine.run.stages import Stages
 
             run = EngineRun(
                 config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=mixture,
-                curriculum=curriculum, panels=panels, replayable=tasks.replayable(config),
+                curriculum=curriculum, panels=RunPanels(panels, config), replayable=tasks.replayable(config),
                 demonstrations=[with_observations(one, config.cloning.observation_weight) for one in examples],
                 bar=progress.bar, say=progress.say, stop=stop.is_set,
             )  # fmt: skip
-            cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), config)
+            cache = (
+                None if config.run.cache is None else ClonedCache(Path(config.run.cache), digest(config, cloned=True))
+            )
             Stages(run, cache).complete()
         summary = _summary(config, folder, state, panels)
         folder.write_summary(summary)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 
-from agentgym_rl.engine.recipe.config import EngineConfig
-
 
 def cores() -> int:
     """Cores that this process may use (``taskset``)."""
     return len(os.sched_getaffinity(0))
 
 
-def environment(engine: EngineConfig) -> dict[str, str]:
-    """Environment variables of driver and workers; values set by the user stay."""
+def environment(device: str, workers: int = 1, kv_cache_gib: float = 1.0) -> dict[str, str]:
+    """Environment variables of driver and workers; values set by the user stay.
+
+    Args:
+        workers: training workers on this node.
+        kv_cache_gib: size of vLLM's KV cache on a CPU.
+    """
     variables = {
         "RAY_DEDUP_LOGS": "1",
         "HYDRA_FULL_ERROR": "1",
@@ -21,13 +24,13 @@ def environment(engine: EngineConfig) -> dict[str, str]:
         "VERL_LOGGING_LEVEL": "WARN",
         "TQ_LOGGING_LEVEL": "ERROR",
     }
-    if engine.device == "cpu":
+    if device == "cpu":
         # vLLM's and the worlds' processes work side by side; training workers get their threads when they are up
-        threads = str(max(1, cores() // (2 * engine.workers)))
+        threads = str(max(1, cores() // (2 * workers)))
         variables |= {
             "VERL_PLATFORM": "cpu",
             "VLLM_TARGET_DEVICE": "cpu",
-            "VLLM_CPU_KVCACHE_SPACE": f"{engine.kv_cache_gib:g}",
+            "VLLM_CPU_KVCACHE_SPACE": f"{kv_cache_gib:g}",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             # lets vLLM's engine run the model in its own process; otherwise it spins on a core while another computes
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",

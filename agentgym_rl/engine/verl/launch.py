@@ -11,7 +11,6 @@ import transfer_queue as tq
 from omegaconf import DictConfig
 from verl.workers.rollout.replica import get_rollout_replica_class
 
-from agentgym_rl.engine.recipe.config import EngineConfig
 from agentgym_rl.engine.verl.agent_loops import EarlyManager
 from agentgym_rl.engine.verl.modes import TRAINERS
 from agentgym_rl.engine.verl.trainer import AgentTrainer
@@ -21,13 +20,15 @@ class LaunchFailed(RuntimeError):
     """The engine did not come up."""
 
 
-def launch(config: DictConfig, engine: EngineConfig, say: Callable[[str], None]) -> AgentTrainer:
+def launch(config: DictConfig, seconds: float, say: Callable[[str], None]) -> AgentTrainer:
     """Start everything that a run needs on a running Ray.
 
     Raises:
-        LaunchFailed: a worker failed, or nothing was ready after ``engine.start_seconds``.
+        LaunchFailed: a worker failed, or nothing was ready after ``seconds``.
     """
-    say(f"starting {engine.workers * engine.nodes} FSDP worker(s) and vLLM on {engine.device}")
+    trainer_config = config.trainer
+    workers = trainer_config.nnodes * trainer_config.n_gpus_per_node
+    say(f"starting {workers} FSDP worker(s) and vLLM on {trainer_config.device}")
     outcome: dict[str, Any] = {}
 
     def start() -> None:
@@ -38,10 +39,10 @@ def launch(config: DictConfig, engine: EngineConfig, say: Callable[[str], None])
 
     thread = threading.Thread(target=start, name="launch", daemon=True)
     thread.start()
-    thread.join(engine.start_seconds)
+    thread.join(seconds)
     if thread.is_alive():
         raise LaunchFailed(
-            f"the workers were not ready after {engine.start_seconds:g} s; Ray's logs say what they waited for, "
+            f"the workers were not ready after {seconds:g} s; Ray's logs say what they waited for, "
             "and engine.start_seconds gives a slow machine more time"
         )
     if "error" in outcome:
