@@ -27,7 +27,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agentgym_rl.algorithms.search import Branch, Node, Played, Searched, SearchSettings, TreeSearch, search, unsolved
+from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.search import Branch, Node, SearchConfig, Searched, TreeSearch, search, unsolved
 from agentgym_rl.data.files import write_text
 from agentgym_rl.data.panels import sample
 from agentgym_rl.envs import Task, TextEnv, make
@@ -46,7 +47,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 }
 """Tasks of the noisy policy: those that take more than two or three commands."""
 
-Players = tuple[Callable[[Sequence[Task], int, int], list[Played]], Callable[[Sequence[Branch], int], list[Played]]]
+Samplers = tuple[Callable[[Sequence[Task], int, int], list[Rollout]], Callable[[Sequence[Branch], int], list[Rollout]]]
 """Samples tasks (so many a task, with a seed), and plays branches (with a seed)."""
 
 
@@ -84,29 +85,29 @@ class Noisy:
         self.possible = step.observation.actions or self.plan
 
 
-def noisy(world: TextEnv, settings: RolloutSettings, epsilon: float) -> Players:
+def noisy(world: TextEnv, settings: RolloutSettings, epsilon: float) -> Samplers:
     """Play with noisy oracles."""
     plans: dict[Task, list[str]] = {}
 
-    async def one(task: Task, seed: str, branch: Branch | None) -> Played:
+    async def one(task: Task, seed: str, branch: Branch | None) -> Rollout:
         if task not in plans:
             plans[task] = world.oracle(task)
         session = make(world.name, style=settings.style)
         policy = Noisy(plans[task], epsilon, seed, session)
-        extra = (branch.replies, branch.avoid, branch.resamples) if branch else ()
+        extra = (branch.responses, branch.avoid, branch.resamples) if branch else ()
         conversation = partial(Scripted, policy, *extra)
-        horizon = branch.horizon if branch else None
+        horizon = branch.max_turns if branch else None
         episode, _ = await run_episode(lambda: session, task, conversation, settings, horizon, watch=policy.watch)
         episode.tags = branch.tags() if branch else {}
-        return episode, None
+        return Rollout(episode=episode)
 
-    async def every(games: Sequence[Any]) -> list[Played]:
+    async def every(games: Sequence[Any]) -> list[Rollout]:
         return list(await asyncio.gather(*games))
 
-    def samples(tasks: Sequence[Task], n: int, seed: int) -> list[Played]:
+    def samples(tasks: Sequence[Task], n: int, seed: int) -> list[Rollout]:
         return asyncio.run(every([one(task, f"{seed}:{task}:{k}", None) for task in tasks for k in range(n)]))
 
-    def branches(proposed: Sequence[Branch], seed: int) -> list[Played]:
+    def branches(proposed: Sequence[Branch], seed: int) -> list[Rollout]:
         return asyncio.run(
             every([one(Task.parse(b.item_id), f"{seed}:{b.item_id}:branch{b.number}", b) for b in proposed])
         )
@@ -115,16 +116,15 @@ def noisy(world: TextEnv, settings: RolloutSettings, epsilon: float) -> Players:
 
 
 @contextmanager
-def engine(run: Path) -> Iterator[tuple[Any, Players]]:
+def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
     """The configuration of a run, and players with its newest weights on a running engine."""
     from omegaconf import OmegaConf
 
-    from agentgym_rl.engine.recipe.config import Config
+    from agentgym_rl.engine.recipe.schema import typed
     from agentgym_rl.engine.run import tiny
     from agentgym_rl.engine.run.session import variables
 
-    schema = OmegaConf.structured(Config)
-    config: Any = OmegaConf.to_object(OmegaConf.merge(schema, OmegaConf.load(run / "config.yaml")))
+    config = typed(OmegaConf.load(run / "config.yaml"))
     os.environ.update(variables(config.engine))
 
     from agentgym_rl.engine.verl.cluster import cluster
@@ -143,33 +143,38 @@ def engine(run: Path) -> Iterator[tuple[Any, Players]]:
         trainer.restore(run.resolve() / "checkpoints" / state["checkpoint"])
         trainer.global_steps = state["global_step"]
 
-        def rows(wanted: Sequence[tuple[str, dict[str, Any]]]) -> list[Played]:
+        def rows(wanted: Sequence[tuple[str, dict[str, Any]]]) -> list[Rollout]:
             batch = []
             for index, (item_id, fields) in enumerate(wanted):
                 task = Task.parse(item_id)
                 fields = {"horizon": config.worlds[task.env].max_turns, "tags": {}, **fields}
                 batch.append(row(index, task, seed=config.seed, __rollout_n__=1, **fields))
-            return trainer.play(batch, validate=False)
+            return trainer.rollouts(batch, validate=False)
 
-        def samples(tasks: Sequence[Task], n: int, seed: int) -> list[Played]:
+        def samples(tasks: Sequence[Task], n: int, seed: int) -> list[Rollout]:
             return rows([(str(task), {}) for task in tasks for _ in range(n)])
 
-        def branches(proposed: Sequence[Branch], seed: int) -> list[Played]:
-            return rows([(branch.item_id, branch.row()) for branch in proposed])
+        def branches(proposed: Sequence[Branch], seed: int) -> list[Rollout]:
+            return rows(
+                [
+                    (one.item_id, {"horizon": one.max_turns, "branch": one.replay(), "tags": one.tags()})
+                    for one in proposed
+                ]
+            )
 
         yield config, (samples, branches)
 
 
 def tasks_solved(found: Searched, item_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Whether each task was solved, and the calls spent on it."""
-    solved = {episode.item_id for episode, _ in found.solved}
+    solved = {rollout.episode.item_id for rollout in found.solved}
     calls = dict.fromkeys(item_ids, 0)
-    for episode, _ in found.played:
-        calls[episode.item_id] += episode.calls
+    for rollout in found.rollouts:
+        calls[rollout.episode.item_id] += rollout.episode.calls
     return {item_id: (int(item_id in solved), calls[item_id]) for item_id in item_ids}
 
 
-def measure(players: Players, tasks: Sequence[Task], arguments: argparse.Namespace, settings: SearchSettings) -> Any:
+def measure(players: Samplers, tasks: Sequence[Task], arguments: argparse.Namespace, settings: SearchConfig) -> Any:
     """One table row a repeat: by arm, what became of every failed task."""
     samples, branches = players
     repeats = []
@@ -183,7 +188,7 @@ def measure(players: Players, tasks: Sequence[Task], arguments: argparse.Namespa
                 replayable={tasks[0].env}, seed=repeat, tree=kind,
             )  # fmt: skip
             row[name] = tasks_solved(found, failed)
-            row[f"{name}_lost"] = found.dropped + found.failed
+            row[f"{name}_lost"] = len(found.dropped) + found.failed
         repeats.append(row)
         print(f"  repeat {repeat + 1} of {arguments.repeats}: {len(failed)} of {len(tasks)} tasks failed", flush=True)
     return repeats
@@ -255,7 +260,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the choice of tasks")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     arguments = parser.parse_args()
-    settings = SearchSettings(
+    settings = SearchConfig(
         calls=arguments.calls, exploration=arguments.exploration, branches=arguments.branches,
         resamples=arguments.resamples,
     )  # fmt: skip

@@ -275,12 +275,13 @@ class Searched:
 
     tasks: int
     """Tasks that were searched."""
-    branches: int = 0
     calls: int = 0
     failed: int = 0
     """Branches that failed outside the agent."""
     solved: list[Rollout] = field(default_factory=list)
     """The successes: whole episodes, prefix included."""
+    rollouts: list[Rollout] = field(default_factory=list)
+    """Those of all branches."""
     dropped: list[Rollout] = field(default_factory=list)
     """Branches whose replay diverged; nothing may learn from them."""
 
@@ -289,7 +290,7 @@ class Searched:
             "search/tasks": self.tasks,
             "search/solved": len({rollout.episode.item_id for rollout in self.solved}),
             "search/calls": self.calls,
-            "search/branches": self.branches,
+            "search/branches": len(self.rollouts),
             "search/dropped": len(self.dropped),
             "search/failed": self.failed,
         }
@@ -327,7 +328,7 @@ def search(
             raise ValueError(f"{len(branches)} branches were rolled out, but got {sorted(map(str, outcomes))}")
         for branch in branches:
             rollout = outcomes[branch.number]
-            result.branches += 1
+            result.rollouts.append(rollout)
             result.failed += not rollout.episode.ending.counts
             if not trees[branch.item_id].learn(branch, rollout):
                 result.dropped.append(rollout)

@@ -157,7 +157,7 @@ def test_no_task_takes_more_calls_than_it_may(calls, branches, resamples, seed):
         assert used <= calls
         assert used == calls or item_id in solved
     assert {one.episode.item_id for one in found.solved} == solved
-    assert found.branches == sum(len(proposed) for proposed, _ in log)
+    assert len(found.rollouts) == sum(len(proposed) for proposed, _ in log)
 
 
 def test_the_outcome_does_not_depend_on_the_order_of_episodes():
@@ -292,7 +292,7 @@ def test_infrastructure_that_fails_is_charged_and_ends():
             raise EnvUnavailable("gone")
 
     found = search(clumsy("f", tasks=2), player(0, Dead), SearchConfig(calls=30), replayable=WORLD, seed=0)
-    assert (found.failed, found.solved, found.dropped) == (found.branches, [], [])
+    assert (found.failed, found.solved, found.dropped) == (len(found.rollouts), [], [])
     assert found.calls == 30 * found.tasks
 
 
@@ -307,7 +307,7 @@ def test_only_failed_tasks_of_replayable_worlds_are_searched():
         raise AssertionError("nothing to play")
 
     for samples, settings in (([solved, failed, error], SearchConfig(calls=9)), ([other], SearchConfig())):
-        assert search(samples, never, settings, replayable=WORLD, seed=0).branches == 0
+        assert search(samples, never, settings, replayable=WORLD, seed=0).rollouts == []
 
 
 def test_outcomes_must_be_of_the_branches():
@@ -342,7 +342,7 @@ def test_a_dropped_success_solves_nothing():
         replayable=WORLD,
         seed=0,
     )
-    assert len(found.dropped) == found.branches > 0
+    assert len(found.dropped) == len(found.rollouts) > 0
     assert found.solved == []
 
 
@@ -353,7 +353,7 @@ def test_branches_of_an_interrupted_search_can_be_samples_of_the_next():
     earlier = [one for _, outcomes in log for one in outcomes if not one.episode.success]
     log = []
     found = search([*earlier, *samples], player(1, log=log), SearchConfig(calls=30), replayable=WORLD, seed=1)
-    assert found.branches and found.dropped == []
+    assert found.rollouts and found.dropped == []
     assert all(one.episode.horizon <= 8 for _, outcomes in log for one in outcomes)
     alone = search(earlier, player(1), SearchConfig(calls=30), replayable=WORLD, seed=1)
-    assert alone.branches
+    assert alone.rollouts

@@ -17,6 +17,7 @@ from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyGradie
 from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import rules
+from agentgym_rl.engine.recipe.unused import check_verl_keys
 
 PACKAGE = "agentgym_rl.engine"
 ESTIMATOR = "agentgym_rl"
@@ -36,13 +37,14 @@ def verl_config(config: Config, model_path: str, run_dir: Path) -> DictConfig:
     Raises:
         RecipeError: ``verl`` names a key that verl does not have, or a value of the wrong type.
     """
-    result = defaults()
+    result, given = defaults(), _flat(config.verl)
+    ours = _common(config, model_path, run_dir) | _device(config) | _mode(config)
+    check_verl_keys(given, ours)
     OmegaConf.set_struct(result, False)  # some of verl's keys are optional and absent from its defaults
-    for block in (_common(config, model_path, run_dir), _device(config), _mode(config)):
-        for key, value in block.items():
-            OmegaConf.update(result, key, value, merge=True)
+    for key, value in ours.items():
+        OmegaConf.update(result, key, value, merge=True)
     OmegaConf.set_struct(result, True)
-    for key, value in _flat(config.verl).items():
+    for key, value in given.items():
         try:
             OmegaConf.update(result, key, value, merge=True)
         except (OmegaConfBaseException, AttributeError) as error:
