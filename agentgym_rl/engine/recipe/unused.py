@@ -9,7 +9,7 @@ from typing import Any
 from agentgym_rl.algorithms.base import OnlineConfig
 from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
-from agentgym_rl.engine.recipe.config import Config, Device, Mode, Stragglers, WandB
+from agentgym_rl.engine.recipe.config import Config, Device, Mode, Stragglers
 from agentgym_rl.engine.recipe.schema import RecipeError
 
 
@@ -102,9 +102,6 @@ def _of_run(config: Config) -> Iterator[Unused]:
         yield Unused("run.control", why, in_recipes=False)
     if config.model.path is not None and not config.cloning.epochs:
         yield Unused("run.cache", "the run builds no tiny model and clones nothing", in_recipes=False)
-    if config.logger.wandb is WandB.DISABLED:
-        for key in ("project", "group"):
-            yield Unused(f"logger.{key}", "logger.wandb=disabled", in_recipes=False)
 
 
 def _of_world(config: Config, name: str) -> Iterator[Unused]:
