@@ -17,8 +17,8 @@ from agentgym_rl.envs import env_class
 from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.core import EnvSpec, Message, Observation, Step, Task, TextEnv
 from agentgym_rl.rollout.conversation import Scripted
-from agentgym_rl.rollout.loop import attempt
-from agentgym_rl.rollout.policies import OraclePolicy
+from agentgym_rl.rollout.loop import run_attempt
+from agentgym_rl.rollout.policies.scripted import OracleScript
 from agentgym_rl.rollout.settings import RolloutSettings
 
 WORLDS = ("textcraft", "babyai", "maze")
@@ -56,8 +56,8 @@ async def record(each: int, length: Callable[[str], int]) -> list[Script]:
         own: list[Script] = []
         for index in world.spec.splits["train"]:
             task = Task(name, index)
-            player = Scripted(OraclePolicy(world.oracle(task), world))
-            episode = await attempt(world, task, player, RolloutSettings(style="compact"))
+            player = Scripted(OracleScript(world.oracle(task), world))
+            episode = await run_attempt(world, task, player, RolloutSettings(style="compact"))
             own.append(
                 Script(
                     task,
@@ -100,22 +100,22 @@ class PacedWorld(TextEnv):
     def spec(self) -> EnvSpec:
         return self.script.spec
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         await self._wait(self.waits[0])
         return Observation(self.script.opening[-1]["content"])
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         self.turn += 1
         await self._wait(self.waits[self.turn])
         return self._answer()
 
     def reset_blocking(self) -> Observation:
-        """As :meth:`reset`, for a thread."""
+        """As :meth:`_reset`, for a thread."""
         self._wait_blocking(self.waits[0])
         return Observation(self.script.opening[-1]["content"])
 
     def step_blocking(self, action: str) -> Step:
-        """As :meth:`step`, for a thread."""
+        """As :meth:`_step`, for a thread."""
         self.turn += 1
         self._wait_blocking(self.waits[self.turn])
         return self._answer()

@@ -1,32 +1,32 @@
-"""The contract of a text world.
+"""The contract of a text environment.
 
-A world is a :class:`TextEnv`: text comes in, text goes out. It knows nothing of tokens, models, prompt templates or
-turn budgets. The same :class:`Task` is the same world on every machine and in every process.
+An environment is a :class:`TextEnv`: text comes in, text goes out. It has no notion of tokens, models, prompt templates
+or turn budgets. The same :class:`Task` is the same game on every machine and in every process.
 
-What each return value means for training (the meaning is Gymnasium's):
+The return values of a step have Gymnasium's meaning:
 
-* ``terminated`` - the task itself ended, solved or lost; nothing can be earned after it.
-* ``truncated`` - the world stopped for a reason outside the task, such as its own step limit.
-* ``reward`` - what this one step earned. Rewards lie in [0, 1] and so does their sum over an episode; raw scores stay
+* ``terminated`` - the task itself ended, solved or lost; no reward can follow.
+* ``truncated`` - the environment stopped for a reason outside the task, such as its own step limit.
+* ``reward`` - the reward of this one step. Rewards are in [0, 1] and so is their sum over an episode; raw scores stay
   in ``info``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, final
 
+from agentgym_rl.envs import item_ids
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, format_react, parse_react
-from agentgym_rl.envs.item_ids import index_of
+from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.tools import Tool
 
 Style = Literal["agentgym", "compact"]
-"""How a world words its instruction and observations: as AgentGym does, or briefly for small models."""
+"""The wording of instruction and observations: AgentGym's, or a brief one for small models."""
 
 T = TypeVar("T")
 
@@ -35,31 +35,31 @@ Message = dict[str, str]
 
 
 class EnvError(Exception):
-    """Base of everything that can go wrong with a world and is not the agent's doing."""
+    """Base of the failures of an environment that are not the agent's doing."""
 
 
 class UnknownEnv(EnvError):
-    """No world of that name is installed."""
+    """No environment of that name is installed."""
 
 
 class MissingExtra(EnvError):
-    """The world needs a package that is not installed; the message names the pip command."""
+    """The environment needs a package that is not installed; the message names the pip command."""
 
 
 class TaskNotFound(EnvError):
-    """The item id is malformed or outside the world's tasks."""
+    """The item id is malformed, or the environment has no such task."""
 
 
 class EnvUnavailable(EnvError):
-    """The world cannot be reached or has died. The whole episode may be retried."""
+    """The environment cannot be reached or has died. The whole episode may be retried."""
 
 
 class EnvTimeout(EnvError):
-    """The world did not answer in time. The step may have happened: retry the episode, never the step."""
+    """No answer in time. The step may have happened: retry the episode, never the step."""
 
 
 class ProtocolError(EnvError):
-    """A call out of order (a step before reset or after the end) or an answer that makes no sense."""
+    """A call out of order (a step before reset or after the end) or a malformed answer."""
 
 
 class OracleUnavailable(EnvError):
@@ -68,7 +68,7 @@ class OracleUnavailable(EnvError):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task of one world. ``str(task)`` is AgentGym's item id, e.g. ``textcraft_12``."""
+    """One task of one environment. ``str(task)`` is AgentGym's item id, such as ``textcraft_12``."""
 
     env: str
     index: int
@@ -78,31 +78,29 @@ class Task:
 
     @classmethod
     def parse(cls, item_id: str) -> Task:
-        """Read an item id. AgentGym's prefixes ``lmrlgym_`` and ``tool_`` are dropped; ALFWorld's games may be named.
+        """Read an item id in any of AgentGym's forms, see :func:`agentgym_rl.envs.item_ids.read`.
 
         Raises:
-            TaskNotFound: the id is neither ``<env>_<integer>`` nor the name of a game of ALFWorld's.
+            TaskNotFound: the text is no item id.
         """
-        match = re.fullmatch(r"(?:(?:lmrlgym|tool)_)?([a-z][a-z0-9_]*)_(\d+)", item_id)
-        if match is None:
-            if (game := index_of(item_id)) is not None:
-                return cls("alfworld", game)
+        found = item_ids.read(item_id)
+        if found is None:
             raise TaskNotFound(f"{item_id!r} is not an item id; expected <env>_<integer>, such as textcraft_12")
-        return cls(match[1], int(match[2]))
+        return cls(*found)
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What the agent reads."""
+    """The text that the agent reads."""
 
     text: str
     actions: tuple[str, ...] | None = None
-    """The actions that are possible now, where the world can list them."""
+    """The actions that are possible now, where the environment can list them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one action led to. ``info["invalid"]`` is true when the world could not carry the action out."""
+    """The result of one action. ``info["invalid"]`` is true when the environment could not carry the action out."""
 
     observation: Observation
     reward: float
@@ -117,7 +115,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvSpec:
-    """What is fixed about a world, whichever task is played."""
+    """The facts of an environment that hold for all its tasks."""
 
     name: str
     instructions: Mapping[Style, str]
@@ -125,28 +123,28 @@ class EnvSpec:
     splits: Mapping[str, Sequence[int]]
     """Task indices of each split, frozen. ``train`` and ``test`` always exist."""
     max_turns: int
-    """Default turn limit of an episode; enforced by the rollout, never by the world."""
+    """Default turn limit of an episode; the rollout enforces it, never the environment."""
     success_above: float
     """An episode is a success when its summed reward is greater than this (AgentGym's thresholds)."""
     tools: tuple[Tool, ...] = ()
     """The actions as functions, for function calling and code as action."""
     read: Callable[[str], Action | InvalidAction] = parse_react
-    """How a ReAct reply is read."""
+    """Reads a ReAct response."""
     write: Callable[[str, str], str] = format_react
-    """From a command and a thought to the ReAct reply that carries it."""
+    """Writes the ReAct response that carries a command and a thought."""
     raw_reward_range: tuple[float, float] = (0.0, 1.0)
     deterministic: bool = True
     """The same task and actions give the same observations and rewards."""
     replayable: bool = True
     """A prefix of actions can be replayed in a fresh session to reach the same state."""
     extra: str | None = None
-    """The pip extra that brings the world's packages."""
+    """The pip extra with the packages of the environment."""
     licence: str = ""
-    """Licence and origin of the world's data."""
+    """Licence and origin of the data."""
 
     @property
     def action_formats(self) -> tuple[ActionFormat, ...]:
-        """The formats a reply may have."""
+        """The formats that a response may have."""
         return tuple(ActionFormat) if self.tools else (ActionFormat.REACT,)
 
     def success(self, episode_reward: float) -> bool:
@@ -171,13 +169,16 @@ ACKNOWLEDGEMENT = "OK. I'll follow your instructions and try my best to solve th
 
 
 class TextEnv(ABC):
-    """One session of a world. Reset, step until done, close; a session can be reset again.
+    """One session of an environment: reset, step until done, close. A session can be reset again, also after a close.
 
-    Worlds are found by the entry-point group ``agentgym_rl.envs``, so a package of yours adds one without touching
-    this one. Construct through :func:`agentgym_rl.envs.make`.
+    :meth:`reset`, :meth:`step` and :meth:`close` enforce the order of calls. An environment writes :meth:`_reset` and
+    :meth:`_step`, and :meth:`_close` where it holds something. It is found by the entry-point group
+    ``agentgym_rl.envs`` and constructed by :func:`agentgym_rl.envs.make`.
     """
 
     name: ClassVar[str]
+    _in_episode = False
+    """Whether a step may follow. An environment that cannot go on after a failed step sets it to False."""
 
     def __init__(self, style: Style = "agentgym") -> None:
         if style not in ("agentgym", "compact"):
@@ -187,35 +188,79 @@ class TextEnv(ABC):
     @property
     @abstractmethod
     def spec(self) -> EnvSpec:
-        """The fixed facts of this world."""
+        """The fixed facts of this environment."""
 
-    @abstractmethod
+    @final
     async def reset(self, task: Task) -> Observation:
-        """Start ``task`` afresh and return its first observation.
+        """Start a task afresh.
 
         Raises:
-            TaskNotFound: the task's index is outside the world.
+            TaskNotFound: the task is not one of this environment.
+            EnvUnavailable, EnvTimeout: the environment cannot start it.
         """
+        self._index(task)
+        self._in_episode = False
+        first = await self._reset(task)
+        self._in_episode = True
+        return first
 
-    @abstractmethod
+    @final
     async def step(self, action: str) -> Step:
-        """Carry out one action. An action the world cannot understand is an observation, never an exception.
+        """Carry out one action. An action that the environment cannot understand is an observation, not an exception.
 
         Raises:
             ProtocolError: no task was reset, or the episode is over.
+            EnvUnavailable, EnvTimeout: the environment failed.
+        """
+        return await self._guarded(self._step, action)
+
+    @final
+    async def close(self) -> None:
+        """End the episode and free what the session holds. May be called twice."""
+        self._in_episode = False
+        await self._close()
+
+    @abstractmethod
+    async def _reset(self, task: Task) -> Observation:
+        """Start ``task``, whose ``env`` is this environment's, whatever was started before.
+
+        Raises:
+            TaskNotFound: there is no task of this index.
         """
 
-    async def close(self) -> None:
-        """Free what the session holds. May be called twice."""
+    @abstractmethod
+    async def _step(self, action: str) -> Step:
+        """Carry out one action of an episode that was started and is not over."""
+
+    async def _close(self) -> None:
+        """Free what the session holds. It may hold nothing, and may be reset afterwards."""
         return None
+
+    async def _guarded(self, step: Callable[[str], Awaitable[Step]], action: str) -> Step:
+        """The result of ``step``, which is called only within an episode."""
+        if not self._in_episode:
+            raise ProtocolError(f"{self.spec.name}: step before reset or after the end of the episode; reset first")
+        result = await step(action)
+        self._in_episode = not result.done
+        return result
+
+    def _index(self, task: Task) -> int:
+        """The index of a task.
+
+        Raises:
+            TaskNotFound: the task belongs to another environment.
+        """
+        if task.env != self.spec.name:
+            raise TaskNotFound(f"{task} is not a task of {self.spec.name}")
+        return task.index
 
     @abstractmethod
     def goal(self, task: Task) -> str:
-        """The task in one line of text; part of a panel's hash, so that a changed world changes the hash."""
+        """The task in one line of text. Panels hash it, so that a changed environment changes the hash."""
 
     @abstractmethod
     def difficulty(self, task: Task) -> str:
-        """A short label to group results by, e.g. ``depth 2``. Cheap: called for whole splits."""
+        """A short label to group results by, such as ``depth 2``. Cheap: called for whole splits."""
 
     def oracle(self, task: Task) -> list[str]:
         """Actions that solve the task.
@@ -225,35 +270,46 @@ class TextEnv(ABC):
         """
         raise OracleUnavailable(f"{self.spec.name} has no oracle")
 
+    @classmethod
+    def pictures(cls, transcript: Transcript) -> Sequence[Picture | None]:
+        """Pictures of an episode for the viewer: one before the first turn and one after each turn.
+
+        None stands for a picture that is not known, for example of an episode of another version. An environment that
+        draws nothing returns no pictures.
+        """
+        return ()
+
     def splits_of(self, task: Task) -> list[str]:
         """The splits that contain the task."""
         return [name for name, indices in self.spec.splits.items() if task.index in indices]
 
 
-THREADS = ThreadPoolExecutor(64, "world")
-"""For all blocking worlds of a process. Python's default pool is that of tokenizing, which must not wait for worlds."""
+THREADS = ThreadPoolExecutor(64, "env")
+"""For all blocking environments of a process. Python's default pool is used for tokenizing, which must not wait."""
 
 
 class BlockingEnv(TextEnv):
-    """A world whose code blocks; its calls run in threads so that no other episode waits for them."""
+    """An environment whose code blocks. Its calls run in threads so that other episodes do not wait for them."""
 
     @abstractmethod
-    def reset_blocking(self, task: Task) -> Observation: ...
+    def _reset_blocking(self, task: Task) -> Observation:
+        """See :meth:`TextEnv._reset`."""
 
     @abstractmethod
-    def step_blocking(self, action: str) -> Step: ...
+    def _step_blocking(self, action: str) -> Step:
+        """See :meth:`TextEnv._step`."""
 
-    def close_blocking(self) -> None:
-        """Free what the session holds."""
+    def _close_blocking(self) -> None:
+        """See :meth:`TextEnv._close`."""
 
-    async def reset(self, task: Task) -> Observation:
-        return await self._in_thread(self.reset_blocking, task)
+    async def _reset(self, task: Task) -> Observation:
+        return await self._in_thread(self._reset_blocking, task)
 
-    async def step(self, action: str) -> Step:
-        return await self._in_thread(self.step_blocking, action)
+    async def _step(self, action: str) -> Step:
+        return await self._in_thread(self._step_blocking, action)
 
-    async def close(self) -> None:
-        await self._in_thread(self.close_blocking)
+    async def _close(self) -> None:
+        await self._in_thread(self._close_blocking)
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(THREADS, call, *arguments)

@@ -22,11 +22,11 @@ class Guess(TextEnv):
     )  # fmt: skip
     secret: int | None = None
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         self.secret = self.number(task)
         return Observation("I think of a number.")
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         if self.secret is None:
             raise ProtocolError("guess was stepped before a reset or after the end")
         if (said := re.fullmatch(r"guess (\d{1,3})", action)) is None:
@@ -36,7 +36,7 @@ class Guess(TextEnv):
         self.secret = None
         return Step(Observation("Right."), 1.0, terminated=True)
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         self.secret = None
 
     def number(self, task: Task) -> int:

@@ -13,7 +13,7 @@ from agentgym_rl.algorithms.gigpo import GiGPO, GiGPOConfig, anchors, returns, s
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.conversation import Scripted
-from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -40,7 +40,7 @@ def test_what_a_turn_anchors():
 def test_the_anchors_of_an_episode_in_a_real_episode():
     replies = iter(["Action: say 1", "no action", "Action: say 2", "Action: say 3"])
     conversation = Scripted(lambda _: next(replies))
-    played, _ = asyncio.run(play(toy.Counter, Task("counter", 2), lambda: conversation, RolloutSettings()))
+    played, _ = asyncio.run(run_episode(toy.Counter, Task("counter", 2), lambda: conversation, RolloutSettings()))
     assert played.success and len(played.turns) == 4
     assert anchors(played) == ["Count to 3.", *(turn.observation for turn in played.turns[:3])]
 

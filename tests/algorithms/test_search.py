@@ -22,7 +22,7 @@ from agentgym_rl.algorithms.search import (
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.core import EnvUnavailable, Observation, Step, Task
 from agentgym_rl.rollout.conversation import Scripted
-from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import Example
 
@@ -36,12 +36,12 @@ class Corridor(toy.Counter):
 
     name = "corridor"
 
-    async def reset(self, task):
+    async def _reset(self, task):
         self.room, self.lost = 0, False
         self.right = [random.Random(f"{task}:{room}").choice(DOORS) for room in range(LENGTH)]
         return Observation("Room 0.")
 
-    async def step(self, action):
+    async def _step(self, action):
         if action not in DOORS:
             return Step(Observation("No such door."), 0.0, False, info={"invalid": True})
         if self.room == 0:
@@ -75,7 +75,7 @@ SETTINGS = RolloutSettings(retries=0, max_turns=8)
 def played_by(policy, task, branch=None, world=Corridor):
     extra = (branch.responses, branch.avoid, branch.resamples) if branch else ()
     horizon = branch.max_turns if branch else None
-    episode, _ = asyncio.run(play(world, task, partial(Scripted, policy, *extra), SETTINGS, horizon))
+    episode, _ = asyncio.run(run_episode(world, task, partial(Scripted, policy, *extra), SETTINGS, horizon))
     if branch:
         episode.tags = branch.tags()
     return Rollout(episode=episode)
@@ -205,8 +205,8 @@ def test_what_was_tried_often_gives_way_to_what_was_not():
 
 def test_returns_draw_the_search_where_a_world_pays_in_parts():
     class Paying(Corridor):
-        async def step(self, action):
-            step = await super().step(action)
+        async def _step(self, action):
+            step = await super()._step(action)
             paid = 0.4 if step.observation.text == "Room 1." else step.reward
             return Step(step.observation, paid, step.terminated, info=step.info)
 
@@ -231,8 +231,8 @@ def test_branches_of_a_round_differ_and_fit_together():
 
 def test_a_replay_that_goes_another_way_is_dropped_and_not_tried_again():
     class Drifting(Corridor):
-        async def step(self, action):
-            step = await super().step(action)
+        async def _step(self, action):
+            step = await super()._step(action)
             return Step(Observation(f"{step.observation.text} {random.random()}"), step.reward, step.terminated)
 
     log = []
@@ -288,7 +288,7 @@ def test_the_replay_of_a_branch_holds_the_tokens_that_were_sampled():
 
 def test_infrastructure_that_fails_is_charged_and_ends():
     class Dead(Corridor):
-        async def reset(self, task):
+        async def _reset(self, task):
             raise EnvUnavailable("gone")
 
     found = search(clumsy("f", tasks=2), player(0, Dead), SearchConfig(calls=30), replayable=WORLD, seed=0)

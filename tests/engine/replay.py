@@ -31,9 +31,9 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopO
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.recipes import load
-from agentgym_rl.engine.session import Session
-from agentgym_rl.engine.train import train
+from agentgym_rl.engine.recipe.compose import load
+from agentgym_rl.engine.run.session import Session
+from agentgym_rl.engine.run.train import train
 
 RENAMED: dict[str, str] = {}
 """Fields of episodes and turns that have another name now than in the recording: recorded name, present name."""
@@ -173,6 +173,10 @@ class RecordedManager:
         order = sorted(range(len(items)), key=lambda row: self.recording.items.index(items[row]))
         asyncio.run(_Player(self.config, self.recording.batches[self.batch], first).play(batch[order]))
 
+    def write_episodes(self, path: Path, keys: list[str]) -> list[list[str]]:
+        """Nothing: the queue carries recorded episodes whole."""
+        return []
+
 
 class ReplaySession(Session):
     """Its trainers take their episodes from a recording."""
@@ -209,6 +213,10 @@ class _Overheard:
     def __init__(self, manager: Any, episodes: dict[str, list[Any]]) -> None:
         self.manager = getattr(manager, "manager", manager)
         self.episodes = episodes
+
+    def write_episodes(self, path: Path, keys: list[str]) -> list[list[str]]:
+        written: list[list[str]] = self.manager.write_episodes(path, keys)
+        return written
 
     def generate_sequences(self, batch: Any) -> None:
         items = dict(zip(list(batch["uid"]), list(batch["item_id"]), strict=True))

@@ -23,7 +23,7 @@ def refused(*arguments):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["experiment=countre"], "unknown world 'countre'; installed worlds:"),
+        (["experiment=countre"], "unknown environment 'countre'; installed environments:"),
         (["experiment=needy"], "pip install 'agentgym-rl[needy]'"),
         (["experiment=countr"], "experiment/countr"),
         (["experiment=counter", "cloning.epoch=3"], "cloning.epoch is unknown (did you mean epochs?)"),

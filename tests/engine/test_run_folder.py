@@ -116,8 +116,8 @@ def test_episodes_come_back(tmp_path):
         for number, ending in enumerate(Ending)
     ]  # fmt: skip
     folder = RunFolder(tmp_path, "", resume=True)
-    folder.write_episodes("step000001", episodes)
-    folder.write_episodes("empty", [])
+    folder.write_episodes("step000001", episodes, None)
+    folder.write_episodes("empty", [], None)
     assert folder.read_episodes("step000001") == episodes
     assert folder.read_episodes("empty") == []
     assert sorted(path.name for path in (tmp_path / "episodes").iterdir()) == [

@@ -1,31 +1,16 @@
 """Academia: the tools and the graphs. What all worlds of tools share is in test_tooluse."""
 
-import asyncio
-import json
 from collections import Counter
 
 import pytest
+from tool_sessions import call, run_episode
 
-from agentgym_rl.envs import Step, Task
+from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import Style, TaskNotFound
 from agentgym_rl.envs.tooluse import Refused
 from agentgym_rl.envs.tooluse.academia import Academia
-from agentgym_rl.envs.tooluse.academia.functions import BY_TOOL, Library
 from agentgym_rl.envs.tooluse.academia.graphs import PAPERS, graphs
-
-
-def call(name: str, /, **arguments: object) -> str:
-    return f"{name} with Action Input: {json.dumps(arguments)}"
-
-
-def play(style: Style, *actions: str) -> tuple[str, list[Step]]:
-    async def episode() -> tuple[str, list[Step]]:
-        env = Academia(style)
-        first = await env.reset(Task("academia", 1001))
-        return first.text, [await env.step(action) for action in actions]
-
-    return asyncio.run(episode())
-
+from agentgym_rl.envs.tooluse.academia.tools import FUNCTIONS, Library
 
 ONE = "Towards Provable metric learning in protein folding"
 TWO = "Towards Multimodal random forests in music transcription"
@@ -70,7 +55,7 @@ ACTIONS = (
     ],
 )
 def test_transcript(style: Style, first: str, expected: list[str]) -> None:
-    goal, steps = play(style, *ACTIONS)
+    goal, steps = run_episode(Academia(style), 1001, *ACTIONS)
     assert goal == first
     assert [step.observation.text for step in steps] == expected
     assert [step.reward for step in steps] == [0, 0, 0, 0, 1]
@@ -81,28 +66,28 @@ def test_transcript(style: Style, first: str, expected: list[str]) -> None:
 def library() -> Library:
     found = Library()
     for name in ("loadPaperNet", "loadAuthorNet"):
-        BY_TOOL[name].run(found)
+        FUNCTIONS[name].run(found)
     return found
 
 
 def test_nodes_and_edges_that_are_not_there(library: Library) -> None:
     paper = next(paper for paper in graphs().papers.values() if paper.references)
     with pytest.raises(Refused, match=r"no node of PaperNet is named 'x+'$"):
-        BY_TOOL["paperNodeCheck"].run(library, node="x" * 1000)
+        FUNCTIONS["paperNodeCheck"].run(library, node="x" * 1000)
     with pytest.raises(Refused, match="no node of AuthorNet is named"):
-        BY_TOOL["authorEdgeCheck"].run(library, node1=paper.authors[0], node2="nobody")
+        FUNCTIONS["authorEdgeCheck"].run(library, node1=paper.authors[0], node2="nobody")
     with pytest.raises(Refused, match="there is no edge between"):
-        BY_TOOL["authorEdgeCheck"].run(library, node1=paper.authors[0], node2=paper.authors[0])
+        FUNCTIONS["authorEdgeCheck"].run(library, node1=paper.authors[0], node2=paper.authors[0])
     edge = {"node1": paper.title, "node2": paper.references[0]}
-    assert BY_TOOL["paperEdgeCheck"].run(library, **edge) == {"citing": paper.title, "cited": paper.references[0]}
+    assert FUNCTIONS["paperEdgeCheck"].run(library, **edge) == {"citing": paper.title, "cited": paper.references[0]}
     with pytest.raises(Refused, match="there is no edge from"):
-        BY_TOOL["paperEdgeCheck"].run(library, node1=paper.references[0], node2=paper.title)
+        FUNCTIONS["paperEdgeCheck"].run(library, node1=paper.references[0], node2=paper.title)
 
 
 def test_sessions_do_not_share_what_is_loaded(library: Library) -> None:
     with pytest.raises(Refused, match="AuthorNet is not loaded yet"):
-        BY_TOOL["authorNodeCheck"].run(Library(), node=graphs().papers[ONE].authors[0])
-    assert BY_TOOL["authorNodeCheck"].run(library, node="Mads Dahl")["name"] == "Mads Dahl"
+        FUNCTIONS["authorNodeCheck"].run(Library(), node=graphs().papers[ONE].authors[0])
+    assert FUNCTIONS["authorNodeCheck"].run(library, node="Mads Dahl")["name"] == "Mads Dahl"
 
 
 def test_the_graphs_are_whole(library: Library) -> None:
@@ -121,7 +106,7 @@ def test_the_graphs_are_whole(library: Library) -> None:
                 assert title in graphs().together[author][other]
     for name, others in graphs().together.items():
         assert all(graphs().together[other][name] == titles for other, titles in others.items())
-        assert len(str(BY_TOOL["neighbourCheck"].run(library, graph="AuthorNet", node=name))) < 2000
+        assert len(str(FUNCTIONS["neighbourCheck"].run(library, graph="AuthorNet", node=name))) < 2000
 
 
 def test_official_tasks_are_left_to_their_server() -> None:

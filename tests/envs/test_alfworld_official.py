@@ -21,34 +21,37 @@ from agentgym_rl.envs.alfworld.game import TYPES, Game, Goal, Name, openable, tr
 from agentgym_rl.envs.alfworld.plan import plan
 from agentgym_rl.envs.alfworld.tasks import game
 from agentgym_rl.envs.core import MissingExtra, OracleUnavailable, Style, TaskNotFound
-from agentgym_rl.envs.item_ids import games, index_of
+from agentgym_rl.envs.item_ids import alfworld_games, read
 from agentgym_rl.envs.probe import GARBAGE
 
 FIRST = "look_at_obj_in_light-AlarmClock-None-DeskLamp-301_trial_T20190907_174127_043461"
 
 
 def test_games_are_agentgyms() -> None:
-    assert len(games()) == len(set(games())) == 2620
-    assert games()[0].replace("/", "_") == FIRST
-    assert games()[2420] == "pick_cool_then_place_in_recep-Mug-None-CoffeeMachine-23/trial_T20190908_143209_571893"
+    assert len(alfworld_games()) == len(set(alfworld_games())) == 2620
+    assert alfworld_games()[0].replace("/", "_") == FIRST
+    assert (
+        alfworld_games()[2420]
+        == "pick_cool_then_place_in_recep-Mug-None-CoffeeMachine-23/trial_T20190908_143209_571893"
+    )
     assert {official.kind(index) for index in range(2620)} == set(TYPES)
 
 
 def test_long_ids_have_an_index() -> None:
-    assert index_of(FIRST) == 0
-    assert all(index_of(name.replace("/", "_")) == index for index, name in enumerate(games()))
+    assert read(FIRST) == ("alfworld", 0)
+    assert all(read(name.replace("/", "_")) == ("alfworld", index) for index, name in enumerate(alfworld_games()))
 
 
 @pytest.mark.parametrize(
-    "text", ["", "alfworld_3", "textcraft_12", FIRST[:-1], f"x{FIRST}", FIRST.replace("_trial", "/trial"), "a_trial_T"]
+    "text", ["", "alfworld", "textcraft_-1", FIRST[:-1], f"x{FIRST}", FIRST.replace("_trial", "/trial"), "a_trial_T"]
 )
 def test_other_ids_have_none(text: str) -> None:
-    assert index_of(text) is None
+    assert read(text) is None
 
 
 def test_the_list_of_games_is_plain_lines() -> None:
     path = Path(official.__file__).with_name("games.txt.gz")
-    assert gzip.decompress(path.read_bytes()).decode("ascii") == "\n".join(games()) + "\n"
+    assert gzip.decompress(path.read_bytes()).decode("ascii") == "\n".join(alfworld_games()) + "\n"
 
 
 Folder = Callable[..., Path]
@@ -77,7 +80,7 @@ def folder(tmp_path: Path) -> Folder:
 def test_own_games_need_data() -> None:
     env = ALFWorld()
     for ask in (env.goal, env.difficulty, env.oracle, lambda task: asyncio.run(env.reset(task))):
-        with pytest.raises(TaskNotFound, match="alfworld_2619 is one of ALFWorld's own games; give the option data="):
+        with pytest.raises(TaskNotFound, match="alfworld_2619 is a task of AgentGym's: give the option data="):
             ask(Task("alfworld", 2619))
 
 
@@ -86,7 +89,7 @@ def test_data_makes_the_splits_agentgyms(folder: Folder) -> None:
     assert dict(env.spec.splits) == {"train": range(2420), "test": range(2420, 2620)}
     assert env.spec.extra == "alfworld"
     task = Task("alfworld", 2420)
-    assert env.goal(task) == f"put a mug in desk in {games()[2420]}"
+    assert env.goal(task) == f"put a mug in desk in {alfworld_games()[2420]}"
     assert env.difficulty(task) == "pick_cool_then_place_in_recep"
     assert env.oracle(task) == ["go to desk 1", "put mug 1 in/on desk 1"]
     assert env.goal(Task("alfworld", 10_000)) == ALFWorld().goal(Task("alfworld", 10_000))

@@ -1,34 +1,20 @@
 """Movie: the tools and the database. What all worlds of tools share is in test_tooluse."""
 
-import asyncio
-import json
 from collections import Counter
 
 import pytest
+from tool_sessions import call, run_episode
 
-from agentgym_rl.envs import Step, Task
+from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import Style, TaskNotFound
 from agentgym_rl.envs.tooluse import Refused
 from agentgym_rl.envs.tooluse.movie import Movie
 from agentgym_rl.envs.tooluse.movie.database import CREDITS, FILMS, PEOPLE, database
-from agentgym_rl.envs.tooluse.movie.functions import BY_TOOL, FUNCTIONS
+from agentgym_rl.envs.tooluse.movie.tools import FUNCTIONS
 
 
 def use(name: str, /, **arguments: object) -> object:
-    return BY_TOOL[name].run(database(), **arguments)
-
-
-def call(name: str, /, **arguments: object) -> str:
-    return f"{name} with Action Input: {json.dumps(arguments)}"
-
-
-def play(style: Style, *actions: str) -> tuple[str, list[Step]]:
-    async def episode() -> tuple[str, list[Step]]:
-        env = Movie(style)
-        first = await env.reset(Task("movie", 1001))
-        return first.text, [await env.step(action) for action in actions]
-
-    return asyncio.run(episode())
+    return FUNCTIONS[name].run(database(), **arguments)
 
 
 GOAL = 'What is the Facebook id of the one who plays Madame Viktor in the film "Perfect Journey"? Answer with the id.'
@@ -74,7 +60,7 @@ ACTIONS = (
     ],
 )
 def test_transcript(style: Style, first: str, expected: list[str]) -> None:
-    goal, steps = play(style, *ACTIONS)
+    goal, steps = run_episode(Movie(style), 1001, *ACTIONS)
     assert goal == first
     assert [step.observation.text for step in steps] == expected
     assert [step.reward for step in steps] == [0, 0, 0, 0, 1]
@@ -105,13 +91,13 @@ def test_ids_that_are_not_there(number: object) -> None:
 def test_every_film_and_person_can_be_looked_up() -> None:
     films = database()
     for film in list(films.films.values())[::30]:
-        for function in FUNCTIONS:
+        for function in FUNCTIONS.values():
             if "movie_id" in function.tool.parameters:
                 result = function.run(films, movie_id=str(film.id))
                 assert len(str(result)) < 2000
                 assert len(function.brief(result)) < len(str(result))
     for person in list(films.people.values())[::30]:
-        for function in FUNCTIONS:
+        for function in FUNCTIONS.values():
             if "person_id" in function.tool.parameters:
                 assert len(str(function.run(films, person_id=person.id))) < 2000
 

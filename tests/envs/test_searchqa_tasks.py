@@ -1,6 +1,7 @@
 """SearchQA's built-in questions: solvable by search, unambiguous, frozen, about different things in each split."""
 
 import asyncio
+import hashlib
 from collections import Counter
 
 import pytest
@@ -12,11 +13,10 @@ from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.searchqa import SearchQA
 from agentgym_rl.envs.searchqa.articles import article, articles
 from agentgym_rl.envs.searchqa.bm25 import Index
-from agentgym_rl.envs.searchqa.chains import LEVELS
+from agentgym_rl.envs.searchqa.env import normalise
 from agentgym_rl.envs.searchqa.kinds import KINDS, LITERALS
 from agentgym_rl.envs.searchqa.knowledge import Thing, regions
-from agentgym_rl.envs.searchqa.scoring import normalise
-from agentgym_rl.envs.searchqa.tasks import FIRST, SPLITS, puzzle
+from agentgym_rl.envs.searchqa.tasks import FIRST, LEVELS, SPLITS, BuiltIn
 
 FROZEN = {
     "train": "1bb0b7acb8d0",
@@ -28,6 +28,9 @@ FROZEN = {
 """Digest of all tasks, or of every 23rd variant."""
 
 SIZES = {"train": 480, "test": 120, "train_variants": 12_000, "val_variants": 1_200, "test_variants": 1_200}
+
+
+question = BuiltIn().question
 
 
 def few(split: str) -> range:
@@ -44,13 +47,56 @@ def test_tasks_are_frozen(split: str) -> None:
     assert panels.digest(SearchQA(), tasks) == FROZEN[split]
 
 
+TRANSCRIPTS = {
+    "train agentgym": "92b683139c241135",
+    "train compact": "b0040d8905299dcb",
+    "test agentgym": "dd28c1949e9f0a78",
+    "test compact": "b6814258f1a93f4f",
+    "train_variants agentgym": "0905fbb005d2bb6e",
+    "train_variants compact": "4d5830d2d7065222",
+    "val_variants agentgym": "e272613d8e0260ce",
+    "val_variants compact": "ecc53c4fd8ef4929",
+    "test_variants agentgym": "7007816cf6dcb467",
+    "test_variants compact": "45ed8f47e6ac754b",
+}
+"""Start of the SHA-256 over what an agent reads while it follows the oracle, of 300 tasks or fewer."""
+
+ARTICLES = "033124f659d5e489"
+"""Start of the SHA-256 over all articles."""
+
+
+async def transcript(style: Style, indices: range) -> str:
+    env = SearchQA(style)
+    found = hashlib.sha256()
+    for index in indices:
+        task = Task("searchqa", index)
+        seen = [env.goal(task), env.difficulty(task), (await env.reset(task)).text]
+        for action in ("nothing", "<answer>nothing</answer>", *env.oracle(task)):
+            step = await env.step(action)
+            seen += [action, step.observation.text, str(step.reward), str(step.done), str(sorted(step.info.items()))]
+        found.update(repr(seen).encode())
+    await env.close()
+    return found.hexdigest()[:16]
+
+
+@pytest.mark.parametrize("style", ["agentgym", "compact"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_transcripts_are_frozen(split: str, style: Style) -> None:
+    indices = SPLITS[split][:: len(SPLITS[split]) // 300 + 1]
+    assert asyncio.run(transcript(style, indices)) == TRANSCRIPTS[f"{split} {style}"]
+
+
+def test_articles_are_frozen() -> None:
+    assert hashlib.sha256("\n\n".join(articles()).encode()).hexdigest()[:16] == ARTICLES
+
+
 @pytest.mark.parametrize("style", ["agentgym", "compact"])
 @pytest.mark.parametrize("split", SPLITS)
 def test_each_search_finds_its_article_and_tells_what_comes_next(split: str, style: Style) -> None:
     async def solve() -> None:
         env = SearchQA(style)
         for index in few(split):
-            task, wanted = Task("searchqa", index), puzzle(index)
+            task, wanted = Task("searchqa", index), question(index)
             await env.reset(task)
             *searches, answer = env.oracle(task)
             assert len(searches) == len(wanted.needed) <= 3
@@ -69,13 +115,13 @@ def test_each_search_finds_its_article_and_tells_what_comes_next(split: str, sty
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_question_does_not_contain_its_answer(split: str) -> None:
     for index in few(split):
-        asked = f" {normalise(puzzle(index).question)} "
-        assert not any(f" {normalise(answer)} " in asked for answer in puzzle(index).answers), index
+        asked = f" {normalise(question(index).text)} "
+        assert not any(f" {normalise(answer)} " in asked for answer in question(index).answers), index
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_no_question_occurs_twice(split: str) -> None:
-    assert len({puzzle(index).question for index in SPLITS[split]}) == SIZES[split]
+    assert len({question(index).text for index in SPLITS[split]}) == SIZES[split]
 
 
 def test_levels_take_turns() -> None:
@@ -85,7 +131,7 @@ def test_levels_take_turns() -> None:
         assert found == dict.fromkeys(LEVELS, SIZES[split] // len(LEVELS))
     searches = {"hops 1": 1, "hops 2": 2, "hops 3": 3, "compare": 3}
     for index in few("test"):
-        assert len(puzzle(index).queries) == searches[env.difficulty(Task("searchqa", index))]
+        assert len(question(index).queries) == searches[env.difficulty(Task("searchqa", index))]
 
 
 def test_splits_share_no_index_and_nothing_to_ask_about() -> None:

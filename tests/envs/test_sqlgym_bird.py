@@ -68,8 +68,8 @@ def bird(tmp_path: Path) -> Path:
 
 def answer(env: SQLGym, index: int, query: str) -> tuple[str, str, float]:
     """First observation, answer and reward of a query."""
-    first = env.reset_blocking(Task("sqlgym", index))
-    step = env.step_blocking(query)
+    first = env._reset_blocking(Task("sqlgym", index))
+    step = env._step_blocking(query)
     return first.text, step.observation.text, step.reward
 
 

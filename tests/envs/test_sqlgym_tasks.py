@@ -1,5 +1,6 @@
 """SQLGym's built-in questions: frozen, one answer each, databases and queries in one split each."""
 
+import asyncio
 import hashlib
 import sqlite3
 from collections import Counter
@@ -13,7 +14,7 @@ from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.sqlgym import SQLGym
 from agentgym_rl.envs.sqlgym.database import SIZES, database
 from agentgym_rl.envs.sqlgym.domains import DOMAINS
-from agentgym_rl.envs.sqlgym.tasks import SHARES, SPLITS, VERSIONS, BuiltIn
+from agentgym_rl.envs.sqlgym.tasks import SPLITS, VERSIONS, BuiltIn
 from agentgym_rl.envs.sqlgym.templates import TEMPLATES, Draw
 
 FROZEN = {
@@ -40,15 +41,52 @@ def test_tasks_are_frozen(split: str) -> None:
     assert found.hexdigest()[:16] == FROZEN[split]
 
 
+TRANSCRIPTS = {
+    "train agentgym": "187be7735943db89",
+    "train compact": "da5ae87351b777bc",
+    "test agentgym": "494f5eb0b090e3c1",
+    "test compact": "393909d585eaf70d",
+    "train_variants agentgym": "516c1659d26d4c36",
+    "train_variants compact": "3a6197d1e9063e17",
+    "val_variants agentgym": "8377004a7f3acb6a",
+    "val_variants compact": "e3b76437fbe663fa",
+    "test_variants agentgym": "931044353096f677",
+    "test_variants compact": "f83bee547c07f065",
+}
+"""Start of the SHA-256 over what an agent reads while it follows the oracle, of 300 tasks or fewer."""
+
+
+async def transcript(style: Style, indices: range) -> str:
+    env = SQLGym(style, explore=1)
+    found = hashlib.sha256()
+    for index in indices:
+        task = Task("sqlgym", index)
+        (submit,) = env.oracle(task)
+        seen = [env.goal(task), env.difficulty(task), (await env.reset(task)).text]
+        for action in (submit.removeprefix("submit "), submit):
+            step = await env.step(action)
+            seen += [action, step.observation.text, str(step.reward), str(step.done), str(sorted(step.info.items()))]
+        found.update(repr(seen).encode())
+    await env.close()
+    return found.hexdigest()[:16]
+
+
+@pytest.mark.parametrize("style", ["agentgym", "compact"])
+@pytest.mark.parametrize("split", FROZEN)
+def test_transcripts_are_frozen(split: str, style: Style) -> None:
+    indices = SPLITS[split][:: len(SPLITS[split]) // 300 + 1]
+    assert asyncio.run(transcript(style, indices)) == TRANSCRIPTS[f"{split} {style}"]
+
+
 @pytest.mark.parametrize(("split", "style"), [("train", "compact"), ("test", "agentgym")])
 def test_oracle_solves_every_task(split: str, style: Style) -> None:
     env = SQLGym(style)
     for index in SPLITS[split]:
         task = Task("sqlgym", index)
-        first = env.reset_blocking(task)
+        first = env._reset_blocking(task)
         assert len(first.text) < 1500
         (query,) = env.oracle(task)
-        step = env.step_blocking(query)
+        step = env._step_blocking(query)
         assert env.spec.success(step.reward), (index, query)
 
 
@@ -56,8 +94,8 @@ def test_no_answer_is_empty_or_everything_of_a_guess() -> None:
     env, asked = SQLGym(), BuiltIn()
     for index in SPLITS["test"]:
         for guess in ("SELECT 0", "SELECT NULL", "SELECT 1 WHERE 0"):
-            env.reset_blocking(Task("sqlgym", index))
-            assert env.step_blocking(guess).reward == 0.0, asked.question(index)
+            env._reset_blocking(Task("sqlgym", index))
+            assert env._step_blocking(guess).reward == 0.0, asked.question(index)
 
 
 @pytest.mark.parametrize("domain", range(len(DOMAINS)))
@@ -71,7 +109,7 @@ def test_every_template_can_be_asked_of_every_domain(domain: int) -> None:
             for template in templates:
                 answered = 0
                 for _ in range(40):
-                    draft = template(Draw(DOMAINS[domain], data, rng))
+                    draft = template.draft(Draw(DOMAINS[domain], data, rng))
                     for query in (*draft.agree, *draft.differ):
                         connection.execute(query).fetchall()
                     answered += bool(connection.execute(draft.sql).fetchall())
@@ -125,7 +163,7 @@ def test_splits_do_not_share_an_index_a_database_or_a_query() -> None:
             queries.setdefault(question.gold, set()).add(split)
             databases.setdefault(f"{question.database} {question.version}", set()).add(split)
     assert [splits for splits in (*queries.values(), *databases.values()) if len(splits) > 1] == []
-    assert sorted(digit for digits in SHARES.values() for digit in digits) == list(range(10))
+    assert sorted(digit for digits in SPLITS.shares.values() for digit in digits) == list(range(10))
     assert len({version for versions in VERSIONS.values() for version in versions}) == sum(map(len, VERSIONS.values()))
 
 

@@ -1,7 +1,6 @@
 """Todo: tools on an account, tasks that ask and tasks that change, AgentGym's files."""
 
 import asyncio
-import hashlib
 import json
 import random
 from collections import Counter
@@ -11,23 +10,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tool_sessions import call, run_episode
 
-from agentgym_rl.envs import Step, Task, make
+from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import OracleUnavailable, ProtocolError, Style, TaskNotFound
 from agentgym_rl.envs.tooluse.todo import Todo
-from agentgym_rl.envs.tooluse.todo.catalogue import CATALOGUE
-from agentgym_rl.envs.tooluse.todo.tasks import KINDS
+from agentgym_rl.envs.tooluse.todo.draft import CATALOGUE
+from agentgym_rl.envs.tooluse.todo.env import TASKS
 from agentgym_rl.envs.tooluse.todo.tools import FUNCTIONS
-
-FROZEN = {
-    "train": "54b551bd29e13f66",
-    "test": "226cd6e6b45f5e5a",
-    "train_variants": "6725e9e61d97e498",
-    "val_variants": "583cd7c0e7f31c77",
-    "test_variants": "f52c381fa4f1decd",
-}
-"""Start of the SHA-256 over goals, difficulties and plans: of all tasks, or of some variants."""
 
 SIZES = {"train": 400, "test": 100, "train_variants": 10_000, "val_variants": 1_000, "test_variants": 1_000}
 STEPS = {"train": 1, "test": 1, "train_variants": 499, "val_variants": 49, "test_variants": 49}
@@ -35,25 +26,6 @@ STEPS = {"train": 1, "test": 1, "train_variants": 499, "val_variants": 49, "test
 
 def few(split: str) -> list[int]:
     return list(Todo().spec.splits[split][:: STEPS[split]])
-
-
-def call(name: str, /, **arguments: object) -> str:
-    return f"{name} with Action Input: {json.dumps(arguments)}"
-
-
-def play(env: Todo, index: int, *actions: str) -> tuple[str, list[Step]]:
-    """The first observation, and actions until the episode ends."""
-
-    async def episode() -> tuple[str, list[Step]]:
-        first = await env.reset(Task("todo", index))
-        steps: list[Step] = []
-        for action in actions:
-            steps.append(await env.step(action))
-            if steps[-1].done:
-                break
-        return first.text, steps
-
-    return asyncio.run(episode())
 
 
 def find(text: str, env: Todo | None = None) -> tuple[int, list[str]]:
@@ -134,22 +106,12 @@ def said(text: str) -> str:
     ],
 )
 def test_transcript(style: Style, expected: list[str]) -> None:
-    first, steps = play(Todo(style), 1005, *ACTIONS)
+    first, steps = run_episode(Todo(style), 1005, *ACTIONS)
     assert [first, *(step.observation.text for step in steps)] == expected
     assert [step.reward for step in steps] == [0.0] * 5 + [1.0]
     assert [step.info["raw_reward"] for step in steps] == [0.0] * 4 + [1.0] * 2
     assert [step.info["invalid"] for step in steps] == [False, False, True, False, False, False]
     assert [step.terminated for step in steps] == [False] * 5 + [True]
-
-
-@pytest.mark.parametrize("split", FROZEN)
-def test_tasks_are_frozen(split: str) -> None:
-    env = Todo()
-    found = hashlib.sha256()
-    for index in few(split):
-        task = Task("todo", index)
-        found.update(f"{env.goal(task)} {env.difficulty(task)} {env.oracle(task)}\n".encode())
-    assert found.hexdigest()[:16] == FROZEN[split]
 
 
 @pytest.mark.parametrize(("split", "style"), [("train", "compact"), ("test", "agentgym")])
@@ -159,7 +121,7 @@ def test_oracle_solves_every_task(split: str, style: Style) -> None:
         plan = env.oracle(Task("todo", index))
         low, _, high = env.difficulty(Task("todo", index)).removeprefix("calls ").partition("-")
         assert int(low) <= len(plan) <= int(high or low) <= env.spec.max_turns
-        _, steps = play(env, index, *plan)
+        _, steps = run_episode(env, index, *plan)
         assert len(steps) == len(plan)
         assert not any(step.info["invalid"] for step in steps)
         assert [step.reward for step in steps] == [0.0] * (len(plan) - 1) + [1.0], env.goal(Task("todo", index))
@@ -170,7 +132,9 @@ def test_splits_have_their_sizes_and_share_no_goal() -> None:
     assert {split: len(indices) for split, indices in env.spec.splits.items()} == SIZES
     goals = Counter(env.goal(Task("todo", index)) for split in SIZES for index in few(split))
     assert max(goals.values()) == 1
-    starts = [play(env, index, call("get_projects"))[1][0].observation.text for index in few("train") + few("test")]
+    starts = [
+        run_episode(env, index, call("get_projects"))[1][0].observation.text for index in few("train") + few("test")
+    ]
     assert len(set(starts)) == len(starts)
 
 
@@ -178,34 +142,34 @@ def test_every_kind_of_task_occurs() -> None:
     env = Todo()
     found = Counter(env.difficulty(Task("todo", index)) for index in few("train"))
     assert found == {"calls 2-4": 100, "calls 5-6": 100, "calls 7-8": 100, "calls 9-12": 100}
-    assert all(len(kinds) <= 100 for kinds in KINDS.values())
+    assert all(len(kinds) <= 100 for kinds in TASKS.levels.values())
 
 
 def test_no_task_is_in_two_projects() -> None:
-    names = Counter(content for _, tasks in CATALOGUE.values() for content, _ in tasks)
+    names = Counter(content for project in CATALOGUE.projects.values() for content in project.tasks)
     assert max(names.values()) == 1
 
 
 @pytest.mark.parametrize("answer", ["done", "", 0, ["I did it"]])
 def test_an_operation_is_judged_by_the_account_whatever_the_answer(answer: Any) -> None:
     index, plan = find("Mark the task")
-    assert play(Todo(), index, *plan[:-1], call("finish", answer=answer))[1][-1].reward == 1.0
-    assert play(Todo(), index, call("finish", answer=answer))[1][-1].reward == 0.0
+    assert run_episode(Todo(), index, *plan[:-1], call("finish", answer=answer))[1][-1].reward == 1.0
+    assert run_episode(Todo(), index, call("finish", answer=answer))[1][-1].reward == 0.0
 
 
 def test_changing_anything_else_fails() -> None:
     for words in ("Mark the task", "How many tasks are in the project"):
         index, plan = find(words)
-        project = json.loads(play_text(index, "get_projects"))[0]
+        project = json.loads(result_of(index, "get_projects"))[0]
         like = call("update_project", project_id=project["id"], is_favorite=str(not project["is_favorite"]))
         back = call("update_project", project_id=project["id"], is_favorite=str(project["is_favorite"]))
-        assert play(Todo(), index, like, *plan)[1][-1].reward == 0.0
-        assert play(Todo(), index, like, back, *plan)[1][-1].reward == 1.0
+        assert run_episode(Todo(), index, like, *plan)[1][-1].reward == 0.0
+        assert run_episode(Todo(), index, like, back, *plan)[1][-1].reward == 1.0
 
 
-def play_text(index: int, name: str, **arguments: object) -> str:
+def result_of(index: int, name: str, **arguments: object) -> str:
     """A result as JSON."""
-    (step,) = play(Todo(), index, call(name, **arguments))[1]
+    (step,) = run_episode(Todo(), index, call(name, **arguments))[1]
     text = step.observation.text.removeprefix("Observation: ").removesuffix("\nGive me one action.")
     return text.replace("'", '"').replace("True", "true").replace("False", "false")
 
@@ -213,24 +177,24 @@ def play_text(index: int, name: str, **arguments: object) -> str:
 def test_completing_is_not_deleting() -> None:
     index, plan = find("Mark the task")
     deleted = [action.replace("complete_task", "delete_task") for action in plan]
-    assert play(Todo(), index, *deleted)[1][-1].reward == 0.0
+    assert run_episode(Todo(), index, *deleted)[1][-1].reward == 0.0
 
 
 def test_a_question_wants_the_right_answer() -> None:
     index, plan = find("Which tasks in all projects are due before")
     names = json.loads(plan[-1].partition("Input: ")[2])["answer"]
-    assert play(Todo(), index, call("finish", answer=names[::-1]))[1][-1].reward == 1.0
-    assert play(Todo(), index, call("finish", answer=[name.upper() for name in names]))[1][-1].reward == 1.0
-    assert play(Todo(), index, call("finish", answer=[*names, "Sleep"]))[1][-1].reward == 0.0
-    assert play(Todo(), index, call("finish", answer=[]))[1][-1].reward == 0.0
+    assert run_episode(Todo(), index, call("finish", answer=names[::-1]))[1][-1].reward == 1.0
+    assert run_episode(Todo(), index, call("finish", answer=[name.upper() for name in names]))[1][-1].reward == 1.0
+    assert run_episode(Todo(), index, call("finish", answer=[*names, "Sleep"]))[1][-1].reward == 0.0
+    assert run_episode(Todo(), index, call("finish", answer=[]))[1][-1].reward == 0.0
 
 
 def test_a_task_with_a_question_wants_both() -> None:
     index, plan = find("Then tell me how many tasks are left")
-    _, steps = play(Todo(), index, *plan[:-1], call("finish", answer="many"))
+    _, steps = run_episode(Todo(), index, *plan[:-1], call("finish", answer="many"))
     assert steps[-1].reward == 0.0 and 0 < steps[-1].info["raw_reward"] < 1
-    assert play(Todo(), index, plan[-1])[1][-1].reward == 0.0
-    assert play(Todo(), index, *plan)[1][-1].reward == 1.0
+    assert run_episode(Todo(), index, plan[-1])[1][-1].reward == 0.0
+    assert run_episode(Todo(), index, *plan)[1][-1].reward == 1.0
 
 
 @pytest.mark.parametrize(
@@ -252,7 +216,7 @@ def test_a_task_with_a_question_wants_both() -> None:
     ],
 )
 def test_what_cannot_be_done_is_invalid_and_changes_nothing(action: str) -> None:
-    _, steps = play(Todo(), 1005, action, *ACTIONS)
+    _, steps = run_episode(Todo(), 1005, action, *ACTIONS)
     assert steps[0].info["invalid"] and steps[0].reward == 0.0
     assert steps[-1].reward == 1.0
 
@@ -260,7 +224,7 @@ def test_what_cannot_be_done_is_invalid_and_changes_nothing(action: str) -> None
 def test_gone_tasks_are_gone() -> None:
     task = {"task_id": "2996081561"}
     for gone in ("complete_task", "delete_task"):
-        _, steps = play(
+        _, steps = run_episode(
             Todo(), 1005, call(gone, **task), call("get_tasks", project_id="2229845380"), call(gone, **task)
         )
         assert "2996081561" not in steps[1].observation.text
@@ -268,7 +232,7 @@ def test_gone_tasks_are_gone() -> None:
 
 
 def test_details_of_a_task() -> None:
-    _, steps = play(
+    _, steps = run_episode(
         Todo("compact"),
         1005,
         call("get_user_current_location"),
@@ -286,7 +250,7 @@ def test_step_out_of_order() -> None:
     assert isinstance(env, Todo)
     with pytest.raises(ProtocolError):
         asyncio.run(env.step(ACTIONS[0]))
-    play(env, 1005, call("finish", answer=""))
+    run_episode(env, 1005, call("finish", answer=""))
     with pytest.raises(ProtocolError):
         asyncio.run(env.step(ACTIONS[0]))
 
@@ -298,21 +262,19 @@ def test_official_index_names_the_options(index: int) -> None:
 
 
 @pytest.mark.parametrize("index", [155, 999, 1_500, 14_000, -1])
-def test_index_outside_the_world(index: int) -> None:
+def test_index_outside_the_environment(index: int) -> None:
     with pytest.raises(TaskNotFound, match=f"todo has no task {index}"):
         Todo().difficulty(Task("todo", index))
 
 
 IDS = ["2229845380", "2248347372", "2996081561", "2940511533", "2984067407", "", "x"]
-NAMES = [function.tool.name for function in FUNCTIONS] + ["check_valid_actions", "qwzx"]
+NAMES = [*FUNCTIONS, "check_valid_actions", "qwzx"]
 CALLS = st.builds(
     lambda name, one, due, like: call(
         name,
         **{
             key: {"project_id": one, "task_id": one, "due_date": due, "is_favorite": like}[key]
-            for function in FUNCTIONS
-            if function.tool.name == name
-            for key in function.tool.parameters
+            for key in (FUNCTIONS[name].tool.parameters if name in FUNCTIONS else ())
         },
     ),
     st.sampled_from(NAMES),
@@ -327,11 +289,11 @@ CALLS = st.builds(
 def test_a_walk_is_answered_briefly_and_can_be_replayed(actions: list[str], finish: bool) -> None:
     actions = [*actions, call("finish", answer="done")] if finish else actions
     env = Todo()
-    _, steps = play(env, 1005, *actions)
-    assert play(env, 1005, *actions)[1] == steps
+    _, steps = run_episode(env, 1005, *actions)
+    assert run_episode(env, 1005, *actions)[1] == steps
     assert sum(step.reward for step in steps) in (0.0, 1.0)
     assert all(0.0 <= step.info["raw_reward"] <= 1.0 and len(step.observation.text) < 4_000 for step in steps)
-    assert [step.info for step in play(Todo("compact"), 1005, *actions)[1]] == [step.info for step in steps]
+    assert [step.info for step in run_episode(Todo("compact"), 1005, *actions)[1]] == [step.info for step in steps]
 
 
 def test_long_walks_at_random() -> None:
@@ -340,7 +302,7 @@ def test_long_walks_at_random() -> None:
     for index in few("train")[::10]:
         plan = env.oracle(Task("todo", index))
         pool = [*plan[:-1], *(action.replace("complete", "delete") for action in plan[:-1]), "qwzx", "{}", "finish"]
-        _, steps = play(env, index, *rng.choices(pool, k=250))
+        _, steps = run_episode(env, index, *rng.choices(pool, k=250))
         assert all(step.reward == 0.0 and not step.done for step in steps)
 
 
@@ -390,14 +352,16 @@ def test_official_tasks(tmp_path: Path) -> None:
     assert [env.difficulty(task) for task in tasks] == ["question", "change", "change and question"]
     assert sorted({index for indices in env.spec.splits.values() for index in indices}) == [0, 1, 2]
     project, cat = "2200000001", "2900000001"
-    assert play(env, 0, call("finish", answer="2"))[1][-1].reward == 1.0
-    assert play(env, 0, call("delete_task", task_id=cat), call("finish", answer=2))[1][-1].reward == 0.0
+    assert run_episode(env, 0, call("finish", answer="2"))[1][-1].reward == 1.0
+    assert run_episode(env, 0, call("delete_task", task_id=cat), call("finish", answer=2))[1][-1].reward == 0.0
     for gone in ("delete_task", "complete_task"):
-        assert play(env, 1, call(gone, task_id=cat), call("finish", answer="done"))[1][-1].reward == 1.0
+        assert run_episode(env, 1, call(gone, task_id=cat), call("finish", answer="done"))[1][-1].reward == 1.0
     like = call("update_project", project_id=project, is_favorite="True")
-    assert play(env, 2, like, call("finish", answer="pets"))[1][-1].reward == 1.0
-    assert play(env, 2, like, call("finish", answer="done"))[1][-1].reward == 0.0
-    assert play(env, 2, call("get_user_current_date"))[1][0].observation.text.startswith("Observation: 2020-02-01")
+    assert run_episode(env, 2, like, call("finish", answer="pets"))[1][-1].reward == 1.0
+    assert run_episode(env, 2, like, call("finish", answer="done"))[1][-1].reward == 0.0
+    assert run_episode(env, 2, call("get_user_current_date"))[1][0].observation.text.startswith(
+        "Observation: 2020-02-01"
+    )
     with pytest.raises(OracleUnavailable):
         env.oracle(tasks[0])
     for index in (3, 1000):

@@ -1,7 +1,6 @@
-"""What the worlds of tools share: commands, answers, endings, numbering; and what holds for each of them."""
+"""What the environments of tools share: commands, answers, endings, numbering; and what holds for each of them."""
 
 import asyncio
-import hashlib
 import json
 import random
 from collections import Counter
@@ -11,38 +10,20 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tool_sessions import call, run_episode
 
-from agentgym_rl.envs import Step, Task, make
+from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import EnvError, OracleUnavailable, ProtocolError, Style, TaskNotFound, TextEnv
 from agentgym_rl.envs.tools import Tool
-from agentgym_rl.envs.tooluse import Drawn, Function, Problem, Refused, ToolWorld, question
+from agentgym_rl.envs.tooluse import Draft, Function, GeneratedTasks, Problem, Refused, ToolEnv, ToolEnvTexts
 from agentgym_rl.envs.tooluse.answers import matches
 from agentgym_rl.envs.tooluse.official import OfficialTask, read_official
-from agentgym_rl.envs.tooluse.tasks import SPLITS
-from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, read_command
+from agentgym_rl.envs.tooluse.tasks import RANGES, Kind
+from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, ToolText, read_command
 from agentgym_rl.envs.tooluse.wording import LIMIT
 
-WORLDS = ("weather", "movie", "academia")
-
-
-def call(name: str, /, **arguments: object) -> str:
-    return f"{name} with Action Input: {json.dumps(arguments)}"
-
-
-def play(env: TextEnv, index: int, *actions: str) -> tuple[str, list[Step]]:
-    """The first observation, and actions until the episode ends."""
-
-    async def episode() -> tuple[str, list[Step]]:
-        first = await env.reset(Task(env.spec.name, index))
-        steps: list[Step] = []
-        for action in actions:
-            steps.append(await env.step(action))
-            if steps[-1].done:
-                break
-        return first.text, steps
-
-    return asyncio.run(episode())
+ENVS = ("weather", "movie", "academia")
 
 
 @pytest.mark.parametrize(
@@ -166,47 +147,62 @@ def _add(counts: list[int], amount: int) -> str:
     return f"now {counts[0]}"
 
 
-ADD: Function[list[int]] = Function(
-    Tool("add", "Add to the count.", {"amount": {"type": "integer", "description": "how much"}}), "the count", _add
+TEXTS = ToolEnvTexts(
+    about="You count.",
+    hint="Count well.",
+    example="none",
+    licence="none",
+    official=5,
+    missing="give data=<file>",
+    goals={"count_up": "Count to {target}.", "number": "number {number}"},
+    schemas={"amount": {"type": "integer", "description": "how much"}},
+    tools={
+        "add": ToolText("Add to the count.", "the count", {"amount": "amount"}),
+        "shout": ToolText("Shout.", "noise"),
+    },
 )
-SHOUT: Function[list[int]] = Function(Tool("shout", "Shout."), "noise", lambda counts: "A" * 5000, lambda text: "a")
+COUNTING: dict[str, Function[list[int]]] = TEXTS.functions(
+    {"add": _add, "shout": lambda counts: "A" * 5000}, {"shout": lambda text: "a"}
+)
 
 
-def _count_up(rng: random.Random) -> Problem[list[int]]:
+class CountingDraft(Draft[list[int]]):
+    texts = TEXTS
+    functions = COUNTING
+
+    def start(self) -> list[int]:
+        return [0]
+
+
+def count_up(draft: CountingDraft) -> Problem[list[int]]:
     """Bring the count to a number and say it: three subgoals."""
-    target = rng.randint(1, 10**6)
+    target = draft.rng.randint(1, 10**6)
 
     def progress(counts: list[int], answer: Any) -> float:
         return ((counts[0] > 0) + (counts[0] == target) + (answer == target)) / 3
 
-    plan = (("add", {"amount": target}), ("finish", {"answer": target}))
-    return Problem(goal=f"Count to {target}.", start=lambda: [0], progress=progress, plan=plan)
+    draft.call("add", amount=target)
+    return draft.problem(draft.goal("count_up", target=target), progress, draft.state[0])
 
 
-COUNTING: Drawn[list[int]] = Drawn("counting", {range(2, 3): (_count_up,)}, range(5), "give data=<file>")
+def counting_tasks(calls: int, kind: Kind) -> GeneratedTasks[list[int]]:
+    return GeneratedTasks("counting", CountingDraft, {range(calls, calls + 1): (kind,)})
 
 
-class Counting(ToolWorld[list[int]]):
+class Counting(ToolEnv[list[int]]):
     name = "counting"
 
-    def __init__(self, style: Style = "agentgym", tasks: Drawn[list[int]] = COUNTING) -> None:
-        super().__init__(
-            style,
-            functions=(ADD, SHOUT),
-            tasks=tasks,
-            about="You count.",
-            hint="Count well.",
-            example="none",
-            max_turns=3,
-            licence="none",
-        )
+    def __init__(self, style: Style = "agentgym", tasks: GeneratedTasks[list[int]] | None = None) -> None:
+        super().__init__(style, TEXTS, COUNTING, tasks or counting_tasks(2, count_up))
 
 
 def test_a_goal_of_state_is_judged_at_the_end() -> None:
     env = Counting()
     (answer,) = env.oracle(Task("counting", 1000))[1:]
     target = json.loads(answer.partition("Input: ")[2])["answer"]
-    text, steps = play(env, 1000, call("add", amount=1), call("add", amount=-1), call("add", amount=target - 1), answer)
+    text, steps = run_episode(
+        env, 1000, call("add", amount=1), call("add", amount=-1), call("add", amount=target - 1), answer
+    )
     assert text == (
         f"Now new trial starts.\nYou should perform actions to accomplish the goal: Count to {target}.\n"
         "Give me one action."
@@ -216,17 +212,21 @@ def test_a_goal_of_state_is_judged_at_the_end() -> None:
     assert [step.terminated for step in steps] == [False, False, False, True]
     assert [step.info["invalid"] for step in steps] == [False, True, False, False]
     assert steps[1].observation.text == "Observation: ERROR | nothing is taken away\nGive me one action."
-    _, early = play(env, 1000, call("add", amount=1), answer)
+    _, early = run_episode(env, 1000, call("add", amount=1), answer)
     assert (early[-1].reward, early[-1].terminated) == (0, True)
     assert early[-1].info["raw_reward"] == pytest.approx(2 / 3)
-    assert play(env, 1000, answer)[1][-1].info["raw_reward"] == pytest.approx(1 / 3)  # each session starts afresh
+    assert run_episode(env, 1000, answer)[1][-1].info["raw_reward"] == pytest.approx(
+        1 / 3
+    )  # each session starts afresh
 
 
 def test_long_results_are_cut_and_brief_in_the_compact_style() -> None:
-    _, (step,) = play(Counting(), 1000, call("shout"))
+    _, (step,) = run_episode(Counting(), 1000, call("shout"))
     assert len(step.observation.text) < LIMIT + 100
     assert f"(cut after {LIMIT} of 5000 characters)" in step.observation.text
-    _, (brief, refused, listed) = play(Counting("compact"), 1000, call("shout"), "shout", call("check_valid_actions"))
+    _, (brief, refused, listed) = run_episode(
+        Counting("compact"), 1000, call("shout"), "shout", call("check_valid_actions")
+    )
     assert brief.observation.text == "a"
     assert refused.observation.text.startswith("invalid: no '<action>")
     assert listed.observation.text == "add shout check_valid_actions finish"
@@ -247,7 +247,7 @@ def test_indices_and_their_errors() -> None:
     with pytest.raises(TaskNotFound, match="counting_4 is a task of AgentGym's: give data=<file>"):
         env.goal(Task("counting", 4))
     for index in (5, 999, 1500, 10**15, -1):
-        with pytest.raises(TaskNotFound, match=r"valid are 1000 to 1399 \(train\), 1400 to 1499 \(test\)"):
+        with pytest.raises(TaskNotFound, match="valid are 1000 to 1499 and 2000 to 13999"):
             env.difficulty(Task("counting", index))
     with pytest.raises(TaskNotFound, match="movie_1000 is not a task of counting"):
         env.goal(Task("movie", 1000))
@@ -258,35 +258,46 @@ def test_calls_out_of_order() -> None:
     env = Counting()
     with pytest.raises(ProtocolError):
         asyncio.run(env.step(call("shout")))
-    assert play(env, 1000, call("finish", answer="?"))[1][-1].done
+    assert run_episode(env, 1000, call("finish", answer="?"))[1][-1].done
     with pytest.raises(ProtocolError):
         asyncio.run(env.step(call("shout")))
 
 
 def test_no_plan_is_no_oracle() -> None:
-    def open_question(rng: random.Random) -> Problem[list[int]]:
-        return Problem(goal=f"{rng.random()}", start=lambda: [0], progress=lambda state, answer: 0.0, plan=())
+    def open_question(draft: CountingDraft) -> Problem[list[int]]:
+        return Problem(goal=f"{draft.rng.random()}", start=draft.start, progress=lambda state, answer: 0.0, plan=())
 
-    tasks: Drawn[list[int]] = Drawn("counting", {range(0, 1): (open_question,)}, range(0), "")
     with pytest.raises(OracleUnavailable):
-        Counting(tasks=tasks).oracle(Task("counting", 1002))
+        Counting(tasks=counting_tasks(0, open_question)).oracle(Task("counting", 1002))
 
 
-def test_a_template_that_gives_nothing_is_an_error() -> None:
-    tasks: Drawn[list[int]] = Drawn("counting", {range(2, 3): (lambda rng: None,)}, range(0), "")
+def test_a_kind_of_task_that_gives_nothing_is_an_error() -> None:
     with pytest.raises(EnvError, match="gave no task"):
-        tasks.problem(1000)
+        counting_tasks(2, lambda draft: None).problem(1000)
 
 
 def test_frozen_splits_hold_no_task_twice() -> None:
-    def few(rng: random.Random) -> Problem[list[int]]:
-        return question(f"number {rng.randrange(6000)}", lambda: [0], rng.randrange(10))
+    def few(draft: CountingDraft) -> Problem[list[int]]:
+        return draft.ask("number", draft.rng.randrange(10), number=draft.rng.randrange(6000))
 
-    tasks: Drawn[list[int]] = Drawn("counting", {range(1, 2): (few,)}, range(0), "")
+    tasks = counting_tasks(1, few)
     for split in ("train", "test"):
-        assert len({tasks.problem(index).label for index in SPLITS[split]}) == len(SPLITS[split])
-    backwards = [Drawn("counting", {range(1, 2): (few,)}, range(0), "").problem(index).label for index in (1399, 1000)]
+        assert len({tasks.problem(index).label for index in RANGES[split]}) == len(RANGES[split])
+    backwards = [counting_tasks(1, few).problem(index).label for index in (1399, 1000)]
     assert backwards == [tasks.problem(index).label for index in (1399, 1000)]
+
+
+def test_texts_and_code_of_tools_go_together() -> None:
+    with pytest.raises(ValueError, match="lack a description or code: fly, shout"):
+        TEXTS.functions({"add": _add, "fly": _add}, {})
+
+
+def test_a_draft_carries_out_its_calls() -> None:
+    draft = CountingDraft(random.Random(0))
+    assert draft.call("add", amount=2) == "now 2"
+    assert (draft.state, draft.start()) == ([2], [0])
+    with pytest.raises(Refused):
+        draft.call("add", amount=-1)
 
 
 LINE = {
@@ -321,7 +332,7 @@ def test_faults_of_official_files(tmp_path: Path, text: str, message: str) -> No
         read_official(tmp_path / "other.jsonl")
 
 
-@pytest.fixture(params=WORLDS)
+@pytest.fixture(params=ENVS)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -334,15 +345,7 @@ def few(env: TextEnv, split: str) -> list[Task]:
     return [Task(env.spec.name, index) for index in env.spec.splits[split][:: FEW[split]]]
 
 
-FROZEN = {
-    "weather": {"train": "c6f6fc23543958db", "test": "ed360ffc32e3492d"},
-    "movie": {"train": "d5c0cb19de3f88dd", "test": "4f51c60338af1191"},
-    "academia": {"train": "1f6d5458b3430c5b", "test": "1f9cb9bc9356d78a"},
-}
-"""Start of the SHA-256 over goals, difficulties and plans."""
-
-
-def test_tasks_are_frozen_solvable_graded_and_told_apart(name: str) -> None:
+def test_tasks_are_solvable_graded_and_told_apart(name: str) -> None:
     async def look() -> None:
         env = make(name)
         assert {split: len(env.spec.splits[split]) for split in FEW} == {
@@ -354,12 +357,10 @@ def test_tasks_are_frozen_solvable_graded_and_told_apart(name: str) -> None:
         }
         owners: dict[str, str] = {}
         for split in env.spec.splits:
-            digest = hashlib.sha256()
             levels: Counter[str] = Counter()
             for task in few(env, split):
                 goal, plan = env.goal(task), env.oracle(task)
                 levels[env.difficulty(task)] += 1
-                digest.update(f"{goal} {env.difficulty(task)} {plan}\n".encode())
                 assert "\n" not in goal
                 low, _, high = env.difficulty(task).removeprefix("calls ").partition("-")
                 assert int(low) <= len(plan) <= int(high or low) < env.spec.max_turns
@@ -374,8 +375,6 @@ def test_tasks_are_frozen_solvable_graded_and_told_apart(name: str) -> None:
                     seen += step.observation.text
                 assert step.terminated and env.spec.success(step.reward) and step.info["raw_reward"] == 1
             assert max(levels.values()) - min(levels.values()) <= 1
-            if split in FROZEN[name]:
-                assert digest.hexdigest()[:16] == FROZEN[name][split]
         assert sum(split in ("train", "test") for split in owners.values()) == 500
 
     asyncio.run(look())
@@ -385,11 +384,13 @@ def leaves(arguments: dict[str, Any]) -> list[str]:
     return [str(value) for value in arguments.values()]
 
 
-def test_an_answer_by_chance_earns_nothing(name: str) -> None:
+def test_one_answer_to_all_tasks_earns_nothing(name: str) -> None:
     """No one answer that needs no call solves more than a few tasks."""
     env = make(name)
     for answer in ("Yes", "No", 0, 1, 3, "moderate", ""):
-        won = sum(play(env, task.index, call("finish", answer=answer))[1][-1].reward for task in few(env, "test"))
+        won = sum(
+            run_episode(env, task.index, call("finish", answer=answer))[1][-1].reward for task in few(env, "test")
+        )
         assert won <= 15, answer
 
 
@@ -401,10 +402,10 @@ COMMANDS = st.one_of(
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from(WORLDS), st.integers(1000, 1499), st.lists(COMMANDS, max_size=8))
+@given(st.sampled_from(ENVS), st.integers(1000, 1499), st.lists(COMMANDS, max_size=8))
 def test_both_wordings_tell_the_same_story(name: str, index: int, actions: list[str]) -> None:
-    first, long = play(make(name), index, *actions)
-    goal, short = play(make(name, style="compact"), index, *actions)
+    first, long = run_episode(make(name), index, *actions)
+    goal, short = run_episode(make(name, style="compact"), index, *actions)
     assert goal in first
     assert [(step.reward, step.done, step.info) for step in long] == [(s.reward, s.done, s.info) for s in short]
 
@@ -433,7 +434,7 @@ def test_random_walks_do_no_harm(name: str) -> None:
                 value for command in env.oracle(task) for value in json.loads(command.partition("Input: ")[2]).values()
             ]
         while counts.total() < 4_000:
-            await env.reset(Task(name, rng.choice(SPLITS["test"])))
+            await env.reset(Task(name, rng.choice(RANGES["test"])))
             total = 0.0
             for _ in range(40):
                 step = await env.step(garbled(rng, env.spec.tools, known))
@@ -449,6 +450,6 @@ def test_random_walks_do_no_harm(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "style"), [("weather", "compact"), ("movie", "agentgym"), ("academia", "compact")])
-def test_the_checker_is_content(name: str, style: Style) -> None:
+def test_the_checker_passes(name: str, style: Style) -> None:
     report = check(name, split="test_variants", n=4, options={"style": style})
     assert report.passed, report

@@ -1,42 +1,28 @@
 """Weather: the tools, the climate, what is asked. What all worlds of tools share is in test_tooluse."""
 
-import asyncio
-import json
 from datetime import date, timedelta
 from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tool_sessions import call, run_episode
 
-from agentgym_rl.envs import Step, Task
+from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import Style, TaskNotFound
 from agentgym_rl.envs.tooluse import Refused
 from agentgym_rl.envs.tooluse.weather import Weather
 from agentgym_rl.envs.tooluse.weather.cities import BY_NAME, CITIES, UNIQUE
 from agentgym_rl.envs.tooluse.weather.climate import NEAR, Day, distance, place, weather
 from agentgym_rl.envs.tooluse.weather.env import TASKS
-from agentgym_rl.envs.tooluse.weather.functions import BY_TOOL, Visitor, level
+from agentgym_rl.envs.tooluse.weather.tools import FUNCTIONS, Visitor, level
 
 USER = Visitor(date(2020, 3, 10), "Oslo")
 OSLO = {"latitude": 59.91, "longitude": 10.75}
 
 
 def use(name: str, /, **arguments: object) -> object:
-    return BY_TOOL[name].run(USER, **arguments)
-
-
-def call(name: str, /, **arguments: object) -> str:
-    return f"{name} with Action Input: {json.dumps(arguments)}"
-
-
-def play(style: Style, *actions: str) -> tuple[str, list[Step]]:
-    async def episode() -> tuple[str, list[Step]]:
-        env = Weather(style)
-        first = await env.reset(Task("weather", 1001))
-        return first.text, [await env.step(action) for action in actions]
-
-    return asyncio.run(episode())
+    return FUNCTIONS[name].run(USER, **arguments)
 
 
 GOAL = "What is the highest temperature in Manchester 4 days from today? Answer with a number in degrees Celsius."
@@ -81,7 +67,7 @@ ACTIONS = (
     ],
 )
 def test_transcript(style: Style, first: str, expected: list[str]) -> None:
-    goal, steps = play(style, *ACTIONS)
+    goal, steps = run_episode(Weather(style), 1001, *ACTIONS)
     assert goal == first
     assert [step.observation.text for step in steps] == expected
     assert [step.reward for step in steps] == [0, 0, 0, 0, 1]

@@ -37,12 +37,12 @@ class Counter(TextEnv):
             raise TaskNotFound(f"{task} is outside 0..{SIZE - 1}")
         return task.index % 3 + 1
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         self._target = self.target(task)
         self._next = 1
         return Observation(f"Count to {self._target}.", self._possible())
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         if self._next is None:
             raise ProtocolError("no task is being played; call reset first")
         word, _, number = action.partition(" ")
@@ -75,8 +75,8 @@ class Drifting(Counter):
 
     name = "drifting"
 
-    async def reset(self, task: Task) -> Observation:
-        first = await super().reset(task)
+    async def _reset(self, task: Task) -> Observation:
+        first = await super()._reset(task)
         return Observation(f"{first.text} {random.random()}", first.actions)
 
 
@@ -85,8 +85,8 @@ class HashOrdered(Counter):
 
     name = "hash_ordered"
 
-    async def reset(self, task: Task) -> Observation:
-        await super().reset(task)
+    async def _reset(self, task: Task) -> Observation:
+        await super()._reset(task)
         return Observation(" ".join({"red", "green", "blue", "grey", "pink", "cyan", "lime", "teal"}))
 
 
@@ -104,8 +104,8 @@ class Generous(Counter):
 
     name = "generous"
 
-    async def step(self, action: str) -> Step:
-        step = await super().step(action)
+    async def _step(self, action: str) -> Step:
+        step = await super()._step(action)
         return Step(step.observation, 2 * step.reward, step.terminated, info=step.info)
 
 
@@ -114,17 +114,17 @@ class Trickling(Counter):
 
     name = "trickling"
 
-    async def step(self, action: str) -> Step:
-        step = await super().step(action)
+    async def _step(self, action: str) -> Step:
+        step = await super()._step(action)
         return Step(step.observation, 0.4, False, info=step.info) if step.info.get("invalid") else step
 
 
 class Endless(Counter):
-    """Goes on after the end and before the start."""
+    """Overrides what the base class enforces: it goes on after the end and before the start."""
 
     name = "endless"
 
-    async def step(self, action: str) -> Step:
+    async def step(self, action: str) -> Step:  # type: ignore[misc]
         if self._next is None:
             return Step(Observation("Already done."), 0.0, True)
         return await super().step(action)
@@ -135,10 +135,10 @@ class Fragile(Counter):
 
     name = "fragile"
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         if self._next is not None and not action.startswith("say"):
             raise KeyError(action)
-        return await super().step(action)
+        return await super()._step(action)
 
 
 class Silent(Counter):
@@ -146,8 +146,8 @@ class Silent(Counter):
 
     name = "silent"
 
-    async def step(self, action: str) -> Step:
-        step = await super().step(action)
+    async def _step(self, action: str) -> Step:
+        step = await super()._step(action)
         return Step(step.observation, step.reward, step.terminated)
 
 
@@ -166,12 +166,12 @@ class Shared(Counter):
     name = "shared"
     _count: ClassVar[int] = 0
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         Shared._count = 0
-        return await super().reset(task)
+        return await super()._reset(task)
 
-    async def step(self, action: str) -> Step:
-        step = await super().step(action)
+    async def _step(self, action: str) -> Step:
+        step = await super()._step(action)
         Shared._count += 1
         return Step(Observation(f"{Shared._count}: {step.observation.text}"), step.reward, step.terminated)
 
@@ -182,13 +182,13 @@ class Sticky(Counter):
     name = "sticky"
     _closed = False
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         self._closed = True
 
-    async def reset(self, task: Task) -> Observation:
+    async def _reset(self, task: Task) -> Observation:
         if self._closed:
             raise RuntimeError("closed")
-        return await super().reset(task)
+        return await super()._reset(task)
 
 
 class Halved(Counter):

@@ -88,7 +88,7 @@ class WorldConfig:
     options: dict[str, Any] = field(default_factory=dict)
     """Options of the environment's own class."""
     host: dict[str, Any] = field(default_factory=dict, metadata={"operational": True})
-    """Where its episodes run; see ``agentgym_rl.envs.hosts.Host``."""
+    """Where its episodes run; see ``agentgym_rl.envs.hosts.HostSettings``."""
 
     def __post_init__(self) -> None:
         _least(self, 1, "pool", "max_turns")

@@ -121,7 +121,7 @@ def check_hosts(config: Config) -> None:
         EnvError: a server does not answer, or does not have the environment; names it.
     """
     for name in config.worlds:
-        place = hosts.opener(host) if (host := host_of(config, name)).kind == "remote" else hosts.Local()
+        place = hosts.open_host(host) if (host := host_of(config, name)).kind == "remote" else hosts.LocalHost()
         asyncio.run(place.check(name))
 
 
@@ -135,7 +135,7 @@ def check_context(config: Config, builder: Any) -> None:
         world = open_world(config, name)
         tasks: list[Task] = draw(training_pool(world, world_config), name, SAMPLE, config.seed)
         if (host := host_of(config, name)).kind == "remote":  # its servers may word things in their own way
-            world = hosts.opener(host).open(name, {**world_config.options, "style": config.rollout.style})
+            world = hosts.open_host(host).open(name, {**world_config.options, "style": config.rollout.style})
         longest = asyncio.run(_longest(world, tasks, builder, ActionFormat(config.rollout.action_format)))
         if longest > config.model.prompt_tokens:
             raise ContextTooSmall(

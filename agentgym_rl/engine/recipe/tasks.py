@@ -15,7 +15,7 @@ from agentgym_rl.data.panels import Panel, indices_of, sample, select
 from agentgym_rl.engine.recipe.config import Config, WorldConfig
 from agentgym_rl.engine.recipe.schema import RecipeError, read, to_dict
 from agentgym_rl.envs import Task, TextEnv, make
-from agentgym_rl.envs.hosts import Host
+from agentgym_rl.envs.hosts import HostSettings
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -35,14 +35,14 @@ def rules(config: Config) -> dict[str, Any]:
     return {one.name: shared[one.name] for one in fields(RolloutSettings)}
 
 
-def host_of(config: Config, name: str) -> Host:
+def host_of(config: Config, name: str) -> HostSettings:
     """Where the episodes of an environment run.
 
     Raises:
         ValueError: ``worlds.<name>.host`` has an unknown key or a value out of range.
     """
     try:
-        return Host.of(config.worlds[name].host)
+        return HostSettings.of(config.worlds[name].host)
     except ValueError as error:
         raise ValueError(f"worlds.{name}.{error}") from error
 

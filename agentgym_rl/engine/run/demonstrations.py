@@ -10,7 +10,6 @@ from typing import Any
 from agentgym_rl.data import agenttraj
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import open_world, rules
-from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.formats import reader
 from agentgym_rl.rollout.collect import collect
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -42,10 +41,14 @@ def files(config: Config, folder: Path, progress: Callable[[str, int, int], None
                     paths[name],
                     n=world.experts,
                     seed=config.seed if world.pool is None else world.pool_seed,
-                    style=config.rollout.style,
-                    max_turns=world.max_turns,
+                    settings=RolloutSettings.from_mapping(
+                        {
+                            "style": config.rollout.style,
+                            "action_format": config.rollout.action_format,
+                            "max_turns": world.max_turns,
+                        }
+                    ),
                     difficulty=world.difficulty,
-                    action_format=ActionFormat(config.rollout.action_format),
                     options=world.options,
                     progress=report,
                 )

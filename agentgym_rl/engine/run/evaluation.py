@@ -54,7 +54,7 @@ def evaluate(run: EngineRun, name: str, role: str | None = None) -> dict[str, di
     episodes = [rollout.episode for rollout in found]
     state = run.state
     state.wall_s += time.monotonic() - begun
-    run.folder.write_episodes(f"val_{name}_step{state.global_step:06d}", episodes)
+    run.folder.write_episodes(f"val_{name}_step{state.global_step:06d}", episodes, run.trainer.write_episodes)
     result: dict[str, dict[str, Any]] = {}
     metrics = state.spent()
     for env, label in chosen:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,7 +14,9 @@ from typing import Any
 
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.data.files import write_text
+from agentgym_rl.data.files import shards, write_text
+from agentgym_rl.rollout import recorder
+from agentgym_rl.rollout.recorder import WriteShards
 
 PACKAGES = (
     "agentgym-rl",
@@ -177,14 +179,14 @@ class RunFolder:
             raise RunFolderError(f"checkpoint {folder} is gone, and the run cannot go on without it; start it afresh")
         return folder
 
-    def write_episodes(self, name: str, episodes: list[Episode]) -> None:
-        """One file of the episode store, ``episodes/<name>.parquet``."""
-        episode_store.write(self.path / "episodes" / f"{name}.parquet", episodes)
+    def write_episodes(self, name: str, episodes: Sequence[Episode], write_shards: WriteShards | None) -> None:
+        """Store the episodes of a step or an evaluation, ``episodes/<name>*.parquet``; see :func:`recorder.store`."""
+        recorder.store(self.path / "episodes", name, episodes, write_shards)
 
     def read_episodes(self, name: str) -> list[Episode]:
-        """The episodes of one file, which an earlier version may have written as ``<name>.jsonl.zst``."""
+        """The episodes of a step or an evaluation, which an earlier version wrote as ``<name>.jsonl.zst``."""
         file = self.path / "episodes" / f"{name}.parquet"
-        return episode_store.read(file if file.is_file() else file.with_suffix(".jsonl.zst"))
+        return episode_store.read(file if shards(file) else file.with_suffix(".jsonl.zst"))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         write_text(self.path / "summary.json", json.dumps(summary, indent=1) + "\n")

@@ -27,11 +27,11 @@ from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
-from agentgym_rl.engine.run.journal import Journal
 from agentgym_rl.engine.run.metrics_log import MetricsLog
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.envs import Task
+from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.supervised import Example
 
 REDRAW = 1_000_000
@@ -134,12 +134,12 @@ class EngineRun:
             self.rollout_s += time.monotonic() - begun
 
     def journal(self) -> list[Rollout]:
-        kept = {} if self._journal is None else self._journal.rollouts
-        return [kept[index] for index in sorted(kept)]
+        kept = {} if self._journal is None else self._journal.entries
+        return [self._kept(index) for index in sorted(map(int, kept))]
 
     def discard(self, rollout: Rollout) -> None:
         assert self._journal is not None, "only rollouts of the journal can be discarded"
-        self._journal.add(Rollout(episode=rollout.episode, group=rollout.group, key=rollout.key))
+        self._journal.add(str(rollout.episode.tags["index"]), Entry(rollout.episode))
 
     def observe(self, rollouts: Sequence[Rollout]) -> None:
         self._observe([rollout.episode for rollout in rollouts])
@@ -252,14 +252,14 @@ class EngineRun:
     def _resumable(self, requests: Sequence[Request], label: str) -> list[Rollout]:
         """Roll out what the journal does not have yet."""
         journal = self._journal = self._journal or Journal(self.folder.journal(self.step))
-        kept = len(journal.rollouts)
+        kept = len(journal.entries)
         if kept and not self._asked:
             self.say(f"{label}: {kept} episodes are kept from before the stop")
         first = max(self._asked, kept) if self._asked else 0
         single = [one for one in requests for _ in range(one.samples)]
         rows = [{**one, "__rollout_n__": 1} for one in self._rows(single, first)]
         self._asked = first + len(rows)
-        left = [one for one in rows if one["index"] not in journal.rollouts]
+        left = [one for one in rows if str(one["index"]) not in journal.entries]
 
         def progress(done: int, total: int) -> None:
             self.progress(label, len(rows) - total + done, len(rows))
@@ -268,11 +268,19 @@ class EngineRun:
 
         def take(found: list[Rollout]) -> None:
             for rollout in found:
-                journal.add(rollout)
+                entry = Entry(rollout.episode, rollout.segments)
+                journal.add(str(rollout.episode.tags["index"]), entry)
 
         if left:
             self.trainer.rollouts(left, validate=False, progress=progress, take=take, chunk=CHUNK)
-        return [journal.rollouts[one["index"]] for one in rows]
+        return [self._kept(one["index"]) for one in rows]
+
+    def _kept(self, index: int) -> Rollout:
+        """A rollout of the journal."""
+        assert self._journal is not None
+        entry = self._journal.entries[str(index)]
+        assert entry.episode is not None
+        return Rollout(episode=entry.episode, segments=entry.examples)
 
     def _observe(self, episodes: Sequence[Episode]) -> None:
         own = [episode for episode in episodes if not episode.prefix_turns]

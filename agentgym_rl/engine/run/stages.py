@@ -123,7 +123,7 @@ class Stages:
             whole = [one for one in episodes if not one.prefix_turns]
             metrics |= run.mixture.metrics() | run.curriculum.metrics() | episode_metrics(whole)
             metrics["rollout/episodes_per_s"] = len(episodes) / run.rollout_s
-            run.folder.write_episodes(f"step{state.global_step:06d}", episodes)
+            run.folder.write_episodes(f"step{state.global_step:06d}", episodes, run.trainer.write_episodes)
             if run.config.profile and any(episode.began for episode in episodes):
                 timeline.write(run.folder.path, f"step{state.global_step:06d}", episodes)
         run.log.log(state.global_step, metrics)

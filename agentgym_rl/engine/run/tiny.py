@@ -16,8 +16,8 @@ from agentgym_rl.engine.recipe.tasks import draw, open_world, training_pool
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.rollout.conversation import Scripted
-from agentgym_rl.rollout.loop import attempt
-from agentgym_rl.rollout.policies import OraclePolicy
+from agentgym_rl.rollout.loop import run_attempt
+from agentgym_rl.rollout.policies.scripted import OracleScript
 from agentgym_rl.rollout.settings import RolloutSettings
 
 IM_START, IM_END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
@@ -46,9 +46,9 @@ async def corpus(config: Config) -> list[str]:
             if number % (FIRST_OBSERVATIONS // CONVERSATIONS) == 0:
                 with suppress(OracleUnavailable):
                     commands = world.oracle(task)
-                    oracle = Scripted(OraclePolicy(commands, world, settings.action_format))
+                    oracle = Scripted(OracleScript(commands, world, settings.action_format))
                     horizon = min(len(commands), world.spec.max_turns)
-                    episode = await attempt(world, task, oracle, settings, horizon)
+                    episode = await run_attempt(world, task, oracle, settings, horizon)
                     texts += [message["content"] for message in episode.messages]
                     texts.append(episode.turns[-1].observation)
         await world.close()

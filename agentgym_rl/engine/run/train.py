@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,8 @@ def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, 
         for env, by_label in panels.items():
             world = config.worlds[env]
             for label, panel in by_label.items():
-                found = asyncio.run(reference(panel, policy, settings, world.max_turns, world.options))
+                own = replace(settings, max_turns=world.max_turns)
+                found = asyncio.run(reference(panel, policy, own, world.options))
                 bounds.setdefault(policy, {}).setdefault(label, {})[env] = found.to_dict()
     return {
         "name": config.name,

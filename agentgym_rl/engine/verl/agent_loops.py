@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -13,6 +15,7 @@ from verl.utils.rollout_trace import rollout_trace_attr
 from verl.workers.rollout.replica import get_rollout_replica_class
 
 from agentgym_rl.rollout.agent_loop import NAME, AgentGymLoop
+from agentgym_rl.rollout.recorder import EpisodeRecorder, shard
 
 _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 
@@ -23,6 +26,7 @@ class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
     def __init__(self, config: DictConfig, *arguments: Any, **named: Any) -> None:
         super().__init__(config, *arguments, **named)
         get_rollout_replica_class(config.actor_rollout_ref.rollout.name)
+        self._recorder = EpisodeRecorder()
 
     def connect(self, llm_client: Any, teacher_client: Any, reward_loop_worker_handles: Any) -> None:
         self.llm_client = llm_client
@@ -36,7 +40,12 @@ class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
             dataset_cls=self.dataset_cls,
             data_config=DictConfigWrap(self.config.data),
             hf_model_type=self.hf_model_type,
+            recorder=self._recorder,
         )
+
+    async def write_episodes(self, path: Path, keys: list[str]) -> list[str]:
+        """Write the full episodes that this process ran; returns their keys."""
+        return await asyncio.to_thread(self._recorder.write, path, keys)
 
     async def _run_agent_loop(
         self,
@@ -78,3 +87,11 @@ class EarlyManager(AgentLoopManagerTQ):  # type: ignore[misc]
         """
         clients = (llm_client, teacher_client, reward_loop_worker_handles)
         ray.get([worker.connect.remote(*clients) for worker in self.agent_loop_workers])
+
+    def write_episodes(self, path: Path, keys: list[str]) -> list[list[str]]:
+        """Every worker writes the episodes that it ran, as a shard; returns the keys of each."""
+        workers = enumerate(self.agent_loop_workers)
+        written: list[list[str]] = ray.get(
+            [worker.write_episodes.remote(shard(path, number), keys) for number, worker in workers]
+        )
+        return written

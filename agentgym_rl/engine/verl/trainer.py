@@ -181,6 +181,11 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self.agent_loop_manager.generate_sequences(batch)
         return partition
 
+    def write_episodes(self, path: Path, keys: list[str]) -> list[list[str]]:
+        """The agent-loop processes write the episodes that they ran; see :mod:`agentgym_rl.rollout.recorder`."""
+        written: list[list[str]] = self.agent_loop_manager.write_episodes(path, keys)
+        return written
+
     # batches of a policy gradient
 
     def batches(self, number: int, steps: int, rows: Rows) -> Iterator[list[Rollout]]:

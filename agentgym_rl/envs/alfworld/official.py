@@ -13,7 +13,7 @@ from agentgym_rl.envs.alfworld.session import Turn
 from agentgym_rl.envs.alfworld.tasks import OFFICIAL
 from agentgym_rl.envs.alfworld.wording import with_actions
 from agentgym_rl.envs.core import MissingExtra, OracleUnavailable, Style, TaskNotFound
-from agentgym_rl.envs.item_ids import games
+from agentgym_rl.envs.item_ids import alfworld_games
 
 FOLDERS = {"train": "json_2.1.1/train", "test": "json_2.1.1/valid_train"}
 """Where the games of each split are, as AgentGym's server has it."""
@@ -45,13 +45,13 @@ def check_folder(folder: Path) -> Path:
 
 def kind(index: int) -> str:
     """The type of a game's task."""
-    return games()[index].partition("-")[0]
+    return alfworld_games()[index].partition("-")[0]
 
 
 def path(folder: Path, index: int) -> Path:
     """The file of a game."""
     split = next(split for split, indices in OFFICIAL.items() if index in indices)
-    return folder / FOLDERS[split] / games()[index] / "game.tw-pddl"
+    return folder / FOLDERS[split] / alfworld_games()[index] / "game.tw-pddl"
 
 
 def read(folder: Path, index: int) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def goal(folder: Path, index: int) -> str:
     found = _TASK.search(read(folder, index)["grammar"])
     if found is None:
         raise ValueError(f"{path(folder, index)} is not a game: its grammar has no 'Your task is to: '")
-    return f"{' '.join(found[1].split())} in {games()[index]}"
+    return f"{' '.join(found[1].split())} in {alfworld_games()[index]}"
 
 
 def walkthrough(folder: Path, index: int, limit: int) -> list[str]:

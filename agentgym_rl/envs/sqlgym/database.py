@@ -1,4 +1,4 @@
-"""The rows of the built-in databases, drawn from a domain and a version number."""
+"""The rows of the built-in databases, drawn by domain and version number."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
-from agentgym_rl.envs.sqlgym.domains import DOMAINS, Entity
-from agentgym_rl.envs.sqlgym.names import NAMES
+from agentgym_rl.envs.sqlgym.domains import DOMAINS, Entity, invent_name
 
 SIZES = (range(6, 10), range(16, 25), range(40, 56))
-"""How many rows the tables of a domain have."""
+"""Numbers of rows that the first, second and third table of a domain may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +36,36 @@ def database(domain: int, version: int) -> Database:
     connection.execute("PRAGMA page_size = 1024")
     names: dict[str, tuple[str, ...]] = {}
     found = hashlib.sha256()
-    above: Entity | None = None
+    parent: Entity | None = None
     for entity, sizes in zip(subject.entities, SIZES, strict=True):
-        connection.execute(_create(entity, above))
-        parents = range(1, 1 + len(names[above.table])) if above else range(0)
+        connection.execute(_create(entity, parent))
+        parents = range(1, 1 + len(names[parent.table])) if parent else range(0)
         rows = _rows(entity, rng.choice(sizes), list(parents), rng)
         connection.executemany(f"INSERT INTO {entity.table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
         names[entity.table] = tuple(str(row[1]) for row in rows)
         found.update(repr(rows).encode())
-        above = entity
+        parent = entity
     connection.commit()
     image = connection.serialize()
     connection.close()
     return Database(f"{version}-{found.hexdigest()[:8]}", names, image)
 
 
-def _create(entity: Entity, above: Entity | None) -> str:
+def _create(entity: Entity, parent: Entity | None) -> str:
     columns = ["id INTEGER PRIMARY KEY", f"{entity.name} TEXT"]
     columns += [f"{category.column} TEXT" for category in entity.categories]
     columns += [f"{number.column} INTEGER" for number in entity.numbers]
-    if above is not None:
-        columns.append(f"{above.table}_id INTEGER REFERENCES {above.table} (id)")
+    if parent is not None:
+        columns.append(f"{parent.table}_id INTEGER REFERENCES {parent.table} (id)")
     return f"CREATE TABLE {entity.table} ({', '.join(columns)})"
 
 
 def _rows(entity: Entity, size: int, parents: list[int], rng: Random) -> list[tuple[object, ...]]:
-    """Rows of a table; some of the rows above have none."""
+    """Rows of a table; some of the parents have none."""
     used = rng.sample(parents, max(1, len(parents) - rng.randint(1, 3))) if parents else []
     names: dict[str, None] = {}
     while len(names) < size:
-        names[NAMES[entity.kind](rng)] = None
+        names[invent_name(entity.kind, rng)] = None
     return [
         (
             number,

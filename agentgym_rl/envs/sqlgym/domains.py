@@ -1,12 +1,13 @@
-"""What the built-in databases are about.
-
-Each domain is a chain of three tables: a row belongs to one of the table above. Phrases are those of the questions: a
-question speaks of ``the number of pages of the books written by the author "X"``.
-"""
+"""The subjects of the built-in databases (``domains.toml``) and the names in them (``names.toml``)."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from agentgym_rl.envs.tables import load
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +15,13 @@ class Category:
     """A text column with few values."""
 
     column: str
-    phrase: str
     plural: str
     values: tuple[str, ...]
+
+    @property
+    def phrase(self) -> str:
+        """The column in a question."""
+        return self.column
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class Number:
 
     column: str
     phrase: str
+    """The column in a question."""
     low: int
     high: int
     adds: bool = True
@@ -33,341 +39,65 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One table: an ``id``, a name no other row has, categories, numbers and, but for the first, its row above."""
+    """One table: an ``id``, a unique name, categories, numbers and, except in the first table, the row's parent."""
 
     table: str
     plural: str
     name: str
     """The column of the name, which is also the word for it."""
     kind: str
-    """Of names; see :data:`agentgym_rl.envs.sqlgym.names.NAMES`."""
+    """Kind of the names, see :func:`invent_name`."""
     categories: tuple[Category, ...]
     numbers: tuple[Number, ...]
     link: str = ""
-    """How it belongs to the row above: books `written by` an author."""
+    """How a row belongs to its parent: books `written by` an author."""
+
+    @property
+    def names(self) -> str:
+        """The word for the names."""
+        return f"{self.name}s"
+
+    @property
+    def heading(self) -> str:
+        """The plural at the beginning of a sentence."""
+        return self.plural.capitalize()
+
+    def __post_init__(self) -> None:
+        if self.kind not in _NAMES.kinds:
+            raise ValueError(f"kind {self.kind!r} is unknown; the kinds of names are {', '.join(_NAMES.kinds)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Three tables."""
+    """A chain of three tables: each row of the second and third has a parent in the table before."""
 
     name: str
-    entities: tuple[Entity, Entity, Entity]
+    entities: tuple[Entity, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.entities) != 3:
+            raise ValueError(f"{self.name} has {len(self.entities)} entities; a domain has 3")
 
 
-def _category(column: str, values: str, plural: str = "", phrase: str = "") -> Category:
-    return Category(column, phrase or column, plural or f"{column}s", tuple(values.split()))
+@dataclass(frozen=True, slots=True)
+class _Domains:
+    domains: tuple[Domain, ...]
 
 
-DOMAINS = (
-    Domain(
-        "library",
-        (
-            Entity(
-                "author",
-                "authors",
-                "name",
-                "person",
-                (_category("country", "Brazil Egypt India Japan Norway Poland", "countries"),),
-                (Number("born", "year of birth", 1920, 1995, adds=False),),
-            ),
-            Entity(
-                "book",
-                "books",
-                "title",
-                "title",
-                (_category("genre", "crime fantasy history poetry travel"),),
-                (Number("pages", "number of pages", 60, 900), Number("price", "price", 5, 60)),
-                "written by",
-            ),
-            Entity(
-                "review",
-                "reviews",
-                "code",
-                "code",
-                (_category("language", "English French Hindi Spanish"),),
-                (Number("words", "number of words", 40, 990), Number("rating", "rating", 1, 10, adds=False)),
-                "of",
-            ),
-        ),
-    ),
-    Domain(
-        "education",
-        (
-            Entity(
-                "town",
-                "towns",
-                "name",
-                "place",
-                (_category("region", "coast highlands north plains"),),
-                (Number("population", "population", 4_000, 90_000),),
-            ),
-            Entity(
-                "school",
-                "schools",
-                "name",
-                "title",
-                (_category("type", "evening primary secondary vocational"),),
-                (Number("rooms", "number of rooms", 6, 60), Number("founded", "year of foundation", 1850, 2015, False)),
-                "in",
-            ),
-            Entity(
-                "pupil",
-                "pupils",
-                "name",
-                "person",
-                (_category("club", "chess choir drama football robotics"),),
-                (Number("score", "score", 10, 100, adds=False), Number("absences", "number of absences", 0, 40)),
-                "at",
-            ),
-        ),
-    ),
-    Domain(
-        "shop",
-        (
-            Entity(
-                "supplier",
-                "suppliers",
-                "name",
-                "firm",
-                (_category("country", "Canada China Germany Kenya Mexico", "countries"),),
-                (Number("rating", "rating", 10, 99, adds=False),),
-            ),
-            Entity(
-                "product",
-                "products",
-                "name",
-                "title",
-                (_category("category", "clothes food furniture tools toys", "categories"),),
-                (Number("price", "price", 2, 400), Number("stock", "stock", 0, 500)),
-                "from",
-            ),
-            Entity(
-                "purchase",
-                "purchases",
-                "code",
-                "code",
-                (_category("status", "open paid returned shipped", "statuses"),),
-                (Number("quantity", "quantity", 1, 60), Number("discount", "discount", 0, 50, adds=False)),
-                "of",
-            ),
-        ),
-    ),
-    Domain(
-        "animals",
-        (
-            Entity(
-                "zoo",
-                "zoos",
-                "name",
-                "place",
-                (_category("country", "Australia Chile France Japan", "countries"),),
-                (Number("visitors", "number of visitors", 1_000, 90_000),),
-            ),
-            Entity(
-                "enclosure",
-                "enclosures",
-                "name",
-                "title",
-                (_category("climate", "desert forest polar savanna wetland"),),
-                (Number("area", "area", 20, 2_000), Number("cost", "cost of upkeep", 100, 9_000)),
-                "in",
-            ),
-            Entity(
-                "animal",
-                "animals",
-                "name",
-                "person",
-                (_category("species", "bear crane lizard monkey otter wolf", "species"),),
-                (Number("weight", "weight", 1, 400), Number("age", "age", 1, 40, adds=False)),
-                "in",
-            ),
-        ),
-    ),
-    Domain(
-        "flights",
-        (
-            Entity(
-                "airline",
-                "airlines",
-                "name",
-                "firm",
-                (_category("alliance", "Azure Comet Orbit"),),
-                (Number("aircraft", "number of aircraft", 5, 300),),
-            ),
-            Entity(
-                "flight",
-                "flights",
-                "number",
-                "code",
-                (_category("destination", "Accra Cairo Lima Lisbon Oslo Tokyo"),),
-                (Number("minutes", "duration in minutes", 45, 800), Number("seats", "number of seats", 40, 400)),
-                "of",
-            ),
-            Entity(
-                "passenger",
-                "passengers",
-                "name",
-                "person",
-                (_category("cabin", "business economy first"),),
-                (Number("bags", "number of bags", 0, 6), Number("fare", "fare", 50, 1_500)),
-                "on",
-            ),
-        ),
-    ),
-    Domain(
-        "hospitals",
-        (
-            Entity(
-                "hospital",
-                "hospitals",
-                "name",
-                "place",
-                (_category("owner", "church city private state"),),
-                (Number("beds", "number of beds", 40, 1_200),),
-            ),
-            Entity(
-                "doctor",
-                "doctors",
-                "name",
-                "person",
-                (_category("specialty", "children heart lungs skin surgery", "specialties"),),
-                (Number("experience", "years of experience", 1, 40), Number("salary", "salary", 3_000, 19_000)),
-                "at",
-            ),
-            Entity(
-                "patient",
-                "patients",
-                "name",
-                "person",
-                (_category("ward", "east north south west"),),
-                (Number("nights", "number of nights", 1, 30), Number("age", "age", 1, 95, adds=False)),
-                "treated by",
-            ),
-        ),
-    ),
-    Domain(
-        "sports",
-        (
-            Entity(
-                "league",
-                "leagues",
-                "name",
-                "title",
-                (_category("sport", "basketball football handball hockey"),),
-                (Number("prize", "prize money", 1_000, 90_000),),
-            ),
-            Entity(
-                "team",
-                "teams",
-                "name",
-                "place",
-                (_category("colour", "black blue green red yellow"),),
-                (Number("points", "number of points", 1, 99), Number("fans", "number of fans", 100, 9_000)),
-                "in",
-            ),
-            Entity(
-                "player",
-                "players",
-                "name",
-                "person",
-                (_category("position", "attack defence goal midfield"),),
-                (Number("goals", "number of goals", 0, 40), Number("height", "height", 150, 210, adds=False)),
-                "of",
-            ),
-        ),
-    ),
-    Domain(
-        "museums",
-        (
-            Entity(
-                "museum",
-                "museums",
-                "name",
-                "place",
-                (_category("theme", "art nature science ships"),),
-                (Number("visitors", "number of visitors", 500, 80_000),),
-            ),
-            Entity(
-                "hall",
-                "halls",
-                "name",
-                "title",
-                (_category("light", "candle daylight lamp"),),
-                (Number("area", "area", 30, 900), Number("guards", "number of guards", 1, 12)),
-                "of",
-            ),
-            Entity(
-                "exhibit",
-                "exhibits",
-                "label",
-                "code",
-                (_category("material", "bone bronze clay glass wood"),),
-                (Number("weight", "weight", 1, 700), Number("value", "value", 100, 9_900)),
-                "in",
-            ),
-        ),
-    ),
-    Domain(
-        "farming",
-        (
-            Entity(
-                "farm",
-                "farms",
-                "name",
-                "title",
-                (_category("county", "Ardley Brent Colm Dunmore", "counties"),),
-                (Number("workers", "number of workers", 2, 60),),
-            ),
-            Entity(
-                "plot",
-                "plots",
-                "code",
-                "code",
-                (_category("crop", "barley beans maize potatoes wheat"),),
-                (Number("area", "area", 1, 90), Number("distance", "distance to water", 10, 2_000, adds=False)),
-                "of",
-            ),
-            Entity(
-                "harvest",
-                "harvests",
-                "code",
-                "code",
-                (_category("season", "autumn spring summer"),),
-                (Number("yield", "yield in tonnes", 1, 300), Number("days", "number of days", 1, 30)),
-                "from",
-            ),
-        ),
-    ),
-    Domain(
-        "business",
-        (
-            Entity(
-                "company",
-                "companies",
-                "name",
-                "firm",
-                (_category("sector", "energy media retail transport"),),
-                (Number("founded", "year of foundation", 1890, 2020, adds=False),),
-            ),
-            Entity(
-                "department",
-                "departments",
-                "code",
-                "code",
-                (_category("task", "finance research sales support"),),
-                (Number("budget", "budget", 10, 990), Number("floor", "floor", 1, 20, adds=False)),
-                "of",
-            ),
-            Entity(
-                "employee",
-                "employees",
-                "name",
-                "person",
-                (_category("job", "analyst clerk engineer manager writer"),),
-                (Number("salary", "salary", 2_000, 12_000), Number("holidays", "number of holidays", 20, 40)),
-                "in",
-            ),
-        ),
-    ),
-)
+@dataclass(frozen=True, slots=True)
+class _Names:
+    kinds: dict[str, str]
+    """Pattern of the names of each kind."""
+    words: dict[str, tuple[str, ...]]
+    """What may stand for each word of a pattern."""
+
+
+_FOLDER = Path(__file__).parent
+_NAMES = load(_FOLDER / "names.toml", _Names)
+_WORDS = {**_NAMES.words, "number": tuple(str(number) for number in range(100, 1000))}
+DOMAINS = load(_FOLDER / "domains.toml", _Domains).domains
+
+
+def invent_name(kind: str, rng: Random) -> str:
+    """A random name of a kind: ``person``, ``title``, ``place``, ``firm`` or ``code``."""
+    return re.sub(r"{(\w+)}", lambda word: rng.choice(_WORDS[word[1]]), _NAMES.kinds[kind])

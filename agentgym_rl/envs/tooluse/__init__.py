@@ -1,8 +1,19 @@
-"""Worlds of tool calls: find an answer, or bring about a state, by calling named tools with JSON arguments."""
+"""Environments of tools: find an answer, or bring about a state, by calls of named tools with JSON arguments."""
 
-from agentgym_rl.envs.tooluse.problem import Call, Problem, answered, question
-from agentgym_rl.envs.tooluse.tasks import Catalogue, Drawn
-from agentgym_rl.envs.tooluse.tool import Function, Refused
-from agentgym_rl.envs.tooluse.world import ToolWorld
+from agentgym_rl.envs.tooluse.env import ToolEnv
+from agentgym_rl.envs.tooluse.problem import Call, Draft, Problem, answered
+from agentgym_rl.envs.tooluse.tasks import GeneratedTasks, TaskSource
+from agentgym_rl.envs.tooluse.tool import Function, Refused, ToolEnvTexts
 
-__all__ = ["Call", "Catalogue", "Drawn", "Function", "Problem", "Refused", "ToolWorld", "answered", "question"]
+__all__ = [
+    "Call",
+    "Draft",
+    "Function",
+    "GeneratedTasks",
+    "Problem",
+    "Refused",
+    "TaskSource",
+    "ToolEnv",
+    "ToolEnvTexts",
+    "answered",
+]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.envs.tooluse.tool import Refused
+
 
 @dataclass(frozen=True, slots=True)
 class OfficialTask:
-    """One line. Its number is the item id AgentGym's server takes; the ``id`` field is not used there either."""
+    """One line. Its number is AgentGym's item id; AgentGym's server ignores the field ``id``, too."""
 
     goal: str
     subgoals: Any
@@ -21,8 +23,11 @@ class OfficialTask:
     """What the session starts with, such as ``current_date``; empty where nothing is set."""
 
 
-def read_official(path: str | Path) -> list[OfficialTask]:
+def read_official(path: str | Path, check: Callable[[OfficialTask], object] = lambda task: None) -> list[OfficialTask]:
     """The tasks of a file, in order.
+
+    Args:
+        check: raises KeyError, TypeError, ValueError or :class:`Refused` where a task is not one of the environment's.
 
     Raises:
         ValueError: there is no such file, it is empty, or a line is no task; the message names file and line.
@@ -35,9 +40,11 @@ def read_official(path: str | Path) -> list[OfficialTask]:
         try:
             data = json.loads(line)
             more = data["additional_info"]
-            tasks.append(OfficialTask(data["goal"], data["subgoals"], more["answer"], more.get("init_config") or {}))
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            task = OfficialTask(data["goal"], data["subgoals"], more["answer"], more.get("init_config") or {})
+            check(task)
+        except (KeyError, TypeError, AttributeError, ValueError, Refused) as error:
             raise ValueError(f"{path}:{number} is no tool task of AgentGym: {error!r}") from error
+        tasks.append(task)
     if not tasks:
         raise ValueError(f"{path} holds no task")
     return tasks

@@ -1,21 +1,24 @@
-"""One task of a world of tools, and how its outcome is judged."""
+"""One task of an environment of tools: its draft, and the judgement of its outcome."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic
+from functools import cached_property
+from random import Random
+from typing import Any, ClassVar, Generic
 
 from agentgym_rl.envs.tooluse.answers import matches
-from agentgym_rl.envs.tooluse.tool import S
+from agentgym_rl.envs.tooluse.tool import Function, S, ToolEnvTexts
 
 Call = tuple[str, Mapping[str, Any]]
-"""Name of a tool and the arguments it is called with."""
+"""Name of a tool and the arguments of the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem(Generic[S]):
-    """What is asked, where the session starts and what counts as done."""
+    """The goal, the start of the session, and the condition for success."""
 
     goal: str
     """What the agent is asked, in one line."""
@@ -26,7 +29,7 @@ class Problem(Generic[S]):
     plan: tuple[Call, ...]
     """Calls that solve the task, ``finish`` last; empty where none are known."""
     context: str = ""
-    """What makes the task another one than the same goal elsewhere, such as the date; in one line."""
+    """What tells the task from others with the same goal, such as the date; in one line."""
 
     @property
     def label(self) -> str:
@@ -39,19 +42,53 @@ def answered(expected: Any, tolerance: float = 0.0) -> Callable[[object, Any], f
     return lambda state, answer: float(answer is not None and matches(expected, answer, tolerance))
 
 
-def question(
-    goal: str,
-    start: Callable[[], S],
-    answer: Any,
-    *calls: Call,
-    tolerance: float = 0.0,
-    context: str = "",
-) -> Problem[S]:
-    """A task that is solved by ``finish`` with the right answer, found by the calls."""
-    return Problem(
-        goal=goal,
-        start=start,
-        progress=answered(answer, tolerance),
-        plan=(*calls, ("finish", {"answer": answer})),
-        context=context,
-    )
+class Draft(ABC, Generic[S]):
+    """A task in the making.
+
+    Calls are carried out as they are planned, so answers and final states are those that the agent will see.
+    """
+
+    texts: ClassVar[ToolEnvTexts]
+    functions: ClassVar[Mapping[str, Function[Any]]]
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.calls: list[Call] = []
+
+    @abstractmethod
+    def start(self) -> S:
+        """A fresh state, the one a session starts in."""
+
+    @cached_property
+    def state(self) -> S:
+        """The state after the calls so far."""
+        return self.start()
+
+    def call(self, tool: str, /, **arguments: Any) -> Any:
+        """The result of a call, which becomes the plan's next.
+
+        Raises:
+            Refused: the call cannot be carried out.
+        """
+        self.calls.append((tool, arguments))
+        return self.functions[tool].run(self.state, **arguments)
+
+    def goal(self, template: str, /, **words: Any) -> str:
+        """The text of a goal of ``env.toml``."""
+        return self.texts.goals[template].format(draft=self, **words)
+
+    def problem(
+        self, goal: str, progress: Callable[[S, Any], float], answer: Any = "done", context: str = ""
+    ) -> Problem[S]:
+        """The task that the calls and ``finish`` with the answer solve."""
+        plan = (*self.calls, ("finish", {"answer": answer}))
+        return Problem(goal=goal, start=self.start, progress=progress, plan=plan, context=context)
+
+    def ask(self, template: str, answer: Any, tolerance: float = 0.0, /, **words: Any) -> Problem[S]:
+        """The question that the calls answer; the goal is a template of ``env.toml``, filled with the words."""
+        return self.problem(self.goal(template, **words), answered(answer, tolerance), answer)
+
+
+def yes(answer: bool) -> str:
+    """An answer in words."""
+    return "Yes" if answer else "No"

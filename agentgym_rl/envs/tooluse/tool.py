@@ -1,17 +1,19 @@
-"""Tools of a world: what they are called, what they do to its state, and how a command names one of them."""
+"""Tools of an environment: their names, their effect on its state, and the commands that call them."""
 
 from __future__ import annotations
 
 import ast
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tools import BadCall, Schema, Tool
 
 S = TypeVar("S")
-"""State of a session: whatever the tools of a world read and change."""
+"""State of a session: whatever the tools of an environment read and change."""
 
 ECHO = 80
 """Characters of a faulty command or argument that are repeated to the agent."""
@@ -27,11 +29,67 @@ class Function(Generic[S]):
 
     tool: Tool
     returns: str
-    """What a call gives, for the instruction."""
+    """Description of the result, for the instruction."""
     run: Callable[..., Any]
     """Called with the state and the arguments by name; the result is printed. May raise :class:`Refused`."""
     brief: Callable[[Any], str] = str
-    """How the ``compact`` style prints a result."""
+    """Prints a result in the ``compact`` style."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolText:
+    """A tool in a data file."""
+
+    description: str
+    returns: str
+    """See :class:`Function`."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    """The JSON schema of each argument, or the name of one of ``schemas``."""
+    optional: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEnvTexts:
+    """The file ``env.toml`` of an environment: what the agent reads."""
+
+    about: str
+    """What the tools are for, one sentence."""
+    hint: str
+    """What else to know before calling them; not in the ``compact`` style."""
+    example: str
+    """A short episode, from ``Goal:`` to ``finish``; not in the ``compact`` style."""
+    licence: str
+    official: int
+    """AgentGym's tasks have the indices below this one."""
+    missing: str
+    """What AgentGym's tasks need; ends the error about such an index."""
+    goals: dict[str, str] = field(default_factory=dict)
+    """Templates of goals, in the form of :meth:`str.format`; ``draft`` is the draft of the task."""
+    schemas: dict[str, Any] = field(default_factory=dict)
+    """JSON schemas that several arguments share."""
+    tools: dict[str, ToolText] = field(default_factory=dict)
+
+    @classmethod
+    def beside(cls, module: str) -> ToolEnvTexts:
+        """The file ``env.toml`` in the folder of a module, given by its ``__file__``."""
+        return load(Path(module).with_name("env.toml"), cls)
+
+    def functions(
+        self, runs: Mapping[str, Callable[..., Any]], briefs: Mapping[str, Callable[[Any], str]]
+    ) -> dict[str, Function[Any]]:
+        """The tools with the code behind them and the way to print their results, see :class:`Function`, by name."""
+        if wrong := runs.keys() ^ self.tools.keys():
+            raise ValueError(f"these tools lack a description or code: {', '.join(sorted(wrong))}")
+        return {
+            name: Function(self._tool(name, text), text.returns, runs[name], briefs.get(name, str))
+            for name, text in self.tools.items()
+        }
+
+    def _tool(self, name: str, text: ToolText) -> Tool:
+        parameters = {
+            key: self.schemas[each] if isinstance(each, str) else each for key, each in text.parameters.items()
+        }
+        return Tool(name, text.description, parameters, text.optional)
 
 
 FINISH = Tool(

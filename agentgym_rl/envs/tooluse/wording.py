@@ -1,40 +1,34 @@
-"""Everything the agent reads, in each style, for all worlds of tools."""
+"""The frame of all texts that the agent reads, in each style, for all environments of tools."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tools import Tool
-from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function
+from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, ToolEnvTexts
 
 LIMIT = 3_000
 """Characters of a result that are printed."""
 
 
-def instruction(style: Style, functions: Sequence[Function[Any]], about: str, hint: str, example: str) -> str:
-    """What precedes the first observation.
-
-    Args:
-        about: what the tools are for, one sentence.
-        hint: what else to know before calling them; not in the ``compact`` style.
-        example: a short episode, from ``Goal:`` to ``finish``; not in the ``compact`` style.
-    """
+def instruction(style: Style, texts: ToolEnvTexts, functions: Sequence[Function[Any]]) -> str:
+    """The text before the first observation."""
     tools = [*(function.tool for function in functions), CHECK, FINISH]
     if style == "compact":
         listed = ", ".join(_signature(tool) for tool in tools if tool is not CHECK)
-        return f"{about} Actions: {listed}. Reply `Action: <action> with Action Input: <JSON>`."
+        return f"{texts.about} Actions: {listed}. Reply `Action: <action> with Action Input: <JSON>`."
     returns = {function.tool.name: function.returns for function in functions}
     returns |= {CHECK.name: "the names", FINISH.name: "the answer"}
     described = "\n\n".join(_describe(tool, returns[tool.name]) for tool in tools)
     return (
-        f"{about} You work by calling actions, one in each reply, until you call finish. These actions exist:\n\n"
+        f"{texts.about} You work by calling actions, one in each reply, until you call finish. These actions exist:\n\n"
         f"{described}\n\n"
-        f"{hint}\n\n"
+        f"{texts.hint}\n\n"
         "Answer in exactly this format, with the arguments as one JSON object and at most three sentences of thought:\n"
         "Thought: your reasoning\n\nAction: <name> with Action Input: <arguments>\n\n"
-        f"For example:\n\n{example}"
+        f"For example:\n\n{texts.example}"
     )
 
 
@@ -79,6 +73,13 @@ def names(tools: Sequence[Tool], style: Style) -> str:
     return result(" ".join(listed) if style == "compact" else f"You can use following valid actions: {listed}", style)
 
 
+def values_only(found: Any) -> str:
+    """A result of the ``compact`` style: without the names of its fields."""
+    if isinstance(found, Mapping):
+        return " | ".join(values_only(value) for value in found.values())
+    return "; ".join(values_only(value) for value in found) if isinstance(found, list) else str(found)
+
+
 def write(command: str, thought: str = "") -> str:
-    """An action as a reply."""
+    """An action as a response."""
     return f"Thought: {thought}\n\nAction: {command}" if thought else f"Action: {command}"

@@ -6,18 +6,11 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from random import Random
 
-from agentgym_rl.envs.tooluse.academia.words import (
-    JOURNALS,
-    METHODS,
-    ORGANIZATIONS,
-    PATTERNS,
-    QUALITIES,
-    TASKS,
-    VENUES,
-)
-from agentgym_rl.envs.tooluse.names import FAMILY, GIVEN
+from agentgym_rl.envs.tables import load
+from agentgym_rl.envs.tooluse.names import NAMES
 
 PAPERS = 2_400
 RECENT = 300
@@ -26,7 +19,27 @@ RECENT = 300
 GROUPS = 240
 """Circles of five or six authors who write most of their papers together."""
 
-TOPICS = (*METHODS, *TASKS)
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What papers are made of: the file ``words.toml``."""
+
+    qualities: tuple[str, ...]
+    methods: tuple[str, ...]
+    tasks: tuple[str, ...]
+    titles: tuple[str, ...]
+    """Patterns."""
+    journals: tuple[str, ...]
+    conferences: tuple[str, ...]
+    towns: tuple[str, ...]
+    organizations: tuple[str, ...]
+    """Patterns of names with a town."""
+
+
+WORDS = load(Path(__file__).with_name("words.toml"), Words)
+TOPICS = (*WORDS.methods, *WORDS.tasks)
+VENUES = (*WORDS.journals, *WORDS.conferences)
+ORGANIZATIONS = tuple(pattern.format(town) for town in WORDS.towns for pattern in WORDS.organizations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +59,7 @@ class Paper:
 
     @property
     def doc_type(self) -> str:
-        return "Journal" if self.venue in JOURNALS else "Conference"
+        return "Journal" if self.venue in WORDS.journals else "Conference"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +98,7 @@ def graphs() -> Graphs:
 
 
 def _authors(rng: Random) -> tuple[list[list[str]], dict[str, str]]:
-    names = [f"{given} {family}" for given in GIVEN for family in FAMILY]
+    names = NAMES.full
     rng.shuffle(names)
     groups = []
     organizations: dict[str, str] = {}
@@ -99,8 +112,8 @@ def _authors(rng: Random) -> tuple[list[list[str]], dict[str, str]]:
 def _titles(rng: Random) -> list[str]:
     found: dict[str, None] = {}
     while len(found) < PAPERS:
-        parts = {"quality": QUALITIES, "method": METHODS, "task": TASKS}
-        title = rng.choice(PATTERNS).format(**{name: rng.choice(words) for name, words in parts.items()})
+        parts = {"quality": WORDS.qualities, "method": WORDS.methods, "task": WORDS.tasks}
+        title = rng.choice(WORDS.titles).format(**{name: rng.choice(words) for name, words in parts.items()})
         found[title] = None
     return list(found)
 

@@ -3,225 +3,194 @@
 from __future__ import annotations
 
 from collections import Counter
-from random import Random
 
-from agentgym_rl.envs.tooluse.academia.walk import (
-    NAME,
-    NAMES,
-    NUMBER,
-    ORGANIZATION,
-    TITLE,
-    TITLES,
-    YES_NO,
-    Drawn,
-    Walk,
-    yes,
-)
+from agentgym_rl.envs.tooluse.academia.draft import AcademiaDraft
+from agentgym_rl.envs.tooluse.academia.tools import AUTHOR_NET, PAPER_NET, Library
+from agentgym_rl.envs.tooluse.problem import Problem, yes
+
+BEST = (("n_citation", "has the most citations"), ("year", "was published last"))
+"""What the greatest value of a field means."""
 
 
-def fact(rng: Random) -> Drawn:
+def fact(draft: AcademiaDraft) -> Problem[Library] | None:
     """An attribute of a paper."""
-    walk = Walk(rng, papers=True)
-    (paper,) = walk.papers(1)
-    node = walk.node(paper.title)
-    field, asked = rng.choice(
-        [
-            ("year", f"In which year was the paper '{paper.title}' published? {NUMBER}"),
-            ("venue", f"At which venue was the paper '{paper.title}' published? Answer with the name of the venue."),
-            ("n_citation", f"How many citations does the paper '{paper.title}' have? {NUMBER}"),
-            ("authors", f"Who wrote the paper '{paper.title}'? {NAMES}"),
-            ("keywords", f"What are the keywords of the paper '{paper.title}'? Answer with a list of keywords."),
-        ]
-    )
-    return walk.ask(asked, node[field])
+    draft.load(PAPER_NET)
+    paper = draft.paper()
+    node = draft.node(paper.title)
+    field = draft.rng.choice(["year", "venue", "n_citation", "authors", "keywords"])
+    return draft.ask(field, node[field], paper=paper)
 
 
-def author_fact(rng: Random) -> Drawn:
+def author_fact(draft: AcademiaDraft) -> Problem[Library] | None:
     """The organization or the collaborators of an author."""
-    walk = Walk(rng, authors=True)
-    name = walk.author()
-    kind = rng.randrange(3)
+    draft.load(AUTHOR_NET)
+    name = draft.author()
+    kind = draft.rng.randrange(3)
     if kind == 0:
-        return walk.ask(f"Which organization is {name} affiliated with? {ORGANIZATION}", walk.organization(name))
-    found = walk.collaborators(name)
+        return draft.ask("organization", draft.organization(name), who=name)
+    found = draft.collaborators(name)
     if kind == 1 or not found:
-        return walk.ask(f"How many collaborators does {name} have? {NUMBER}", len(found))
-    return walk.ask(f"Who are the collaborators of {name}? {NAMES}", found)
+        return draft.ask("collaborators_count", len(found), who=name)
+    return draft.ask("collaborators", found, who=name)
 
 
-def references(rng: Random) -> Drawn:
+def references(draft: AcademiaDraft) -> Problem[Library] | None:
     """What a paper cites: how much, what, or whether a certain paper."""
-    walk = Walk(rng, papers=True)
-    paper, other = walk.papers(2)
-    found = walk.cited(paper.title)
+    draft.load(PAPER_NET)
+    paper, other = draft.papers(2)
+    found = draft.cited(paper.title)
     if not found:
         return None
-    kind = rng.randrange(3)
+    kind = draft.rng.randrange(3)
     if kind == 0:
-        return walk.ask(f"How many papers does the paper '{paper.title}' cite? {NUMBER}", len(found))
+        return draft.ask("references_count", len(found), paper=paper)
     if kind == 1:
-        return walk.ask(f"Which papers does the paper '{paper.title}' cite? {TITLES}", found)
-    title = rng.choice([*found, *[other.title] * len(found)])
-    return walk.ask(f"Does the paper '{paper.title}' cite the paper '{title}'? {YES_NO}", yes(title in found))
+        return draft.ask("references", found, paper=paper)
+    title = draft.rng.choice([*found, *[other.title] * len(found)])
+    return draft.ask("has_reference", yes(title in found), paper=paper, title=title)
 
 
-def joint_papers(rng: Random) -> Drawn:
+def joint_papers(draft: AcademiaDraft) -> Problem[Library] | None:
     """What two authors wrote together."""
-    walk = Walk(rng, authors=True)
-    pair = walk.pair()
-    if pair is None:
+    draft.load(AUTHOR_NET)
+    if not (pair := draft.pair()):
         return None
-    found = walk.common(*pair)
-    if rng.random() < 0.5:
-        return walk.ask(f"How many papers did {pair[0]} and {pair[1]} write together? {NUMBER}", len(found))
-    return walk.ask(f"Which papers did {pair[0]} and {pair[1]} write together? {TITLES}", found)
+    found = draft.common(*pair)
+    if draft.rng.random() < 0.5:
+        return draft.ask("joint_count", len(found), pair=pair)
+    return draft.ask("joint_papers", found, pair=pair)
 
 
-def two_papers(rng: Random) -> Drawn:
+def two_papers(draft: AcademiaDraft) -> Problem[Library] | None:
     """A comparison of two papers."""
-    walk = Walk(rng, papers=True)
-    first, second = walk.papers(2)
-    one, two = walk.node(first.title), walk.node(second.title)
-    both = f"'{first.title}' and '{second.title}'"
-    kind = rng.randrange(5)
+    draft.load(PAPER_NET)
+    first, second = both = draft.papers(2)
+    one, two = draft.node(first.title), draft.node(second.title)
+    kind = draft.rng.randrange(5)
     if kind == 0:
         if one["year"] == two["year"]:
             return None
-        goal = f"Which paper was published first, '{first.title}' or '{second.title}'? {TITLE}"
-        return walk.ask(goal, min(first, second, key=lambda paper: paper.year).title)
+        answer = min(both, key=lambda paper: paper.year).title
+        return draft.ask("older_paper", answer, first=first, second=second)
     if kind == 1:
         if one["n_citation"] == two["n_citation"]:
             return None
-        goal = f"Which paper has more citations, '{first.title}' or '{second.title}'? {TITLE}"
-        return walk.ask(goal, max(first, second, key=lambda paper: paper.n_citation).title)
+        answer = max(both, key=lambda paper: paper.n_citation).title
+        return draft.ask("more_citations", answer, first=first, second=second)
     if kind == 2:
         total = one["n_citation"] + two["n_citation"]
-        return walk.ask(f"How many citations do the papers {both} have together? {NUMBER}", total)
+        return draft.ask("citations_together", total, first=first, second=second)
     if kind == 3:
-        answer = one["doc_type"] == two["doc_type"] == "Conference"
-        return walk.ask(f"Are {both} both conference papers? {YES_NO}", yes(answer))
+        conference = one["doc_type"] == two["doc_type"] == "Conference"
+        return draft.ask("both_conference", yes(conference), first=first, second=second)
     shared = {*one["authors"]} & {*two["authors"]}
-    if not shared and rng.random() < 0.995:  # nearly all pairs are strangers
+    if not shared and draft.rng.random() < 0.995:  # nearly all pairs are strangers
         return None
-    return walk.ask(f"Do the papers {both} have an author in common? {YES_NO}", yes(bool(shared)))
+    return draft.ask("common_author", yes(bool(shared)), first=first, second=second)
 
 
-def most_cited(rng: Random) -> Drawn:
+def most_cited(draft: AcademiaDraft) -> Problem[Library] | None:
     """Which of three papers is cited most, or the newest."""
-    walk = Walk(rng, papers=True)
-    papers = walk.papers(3)
-    field, asked = rng.choice((("n_citation", "has the most citations"), ("year", "was published last")))
-    values = [walk.node(paper.title)[field] for paper in papers]
+    draft.load(PAPER_NET)
+    papers = draft.papers(3)
+    field, best = draft.rng.choice(BEST)
+    values = [draft.node(paper.title)[field] for paper in papers]
     if values.count(max(values)) > 1:
         return None
-    titles = [f"'{paper.title}'" for paper in papers]
-    goal = f"Which paper {asked}, {titles[0]}, {titles[1]} or {titles[2]}? {TITLE}"
-    return walk.ask(goal, papers[values.index(max(values))].title)
+    return draft.ask("best_of_three", papers[values.index(max(values))].title, best=best, papers=papers)
 
 
-def common_collaborators(rng: Random) -> Drawn:
+def common_collaborators(draft: AcademiaDraft) -> Problem[Library] | None:
     """With whom two authors both wrote."""
-    walk = Walk(rng, authors=True)
-    pair = walk.pair()
-    if pair is None:
+    draft.load(AUTHOR_NET)
+    if not (pair := draft.pair()):
         return None
-    first, second = (walk.collaborators(name) for name in pair)
+    first, second = (draft.collaborators(name) for name in pair)
     found = [name for name in first if name in second]
-    if rng.random() < 0.5:
-        goal = f"How many collaborators do {pair[0]} and {pair[1]} have in common? {NUMBER}"
-        return walk.ask(goal, len(found))
-    if not found:
-        return None
-    return walk.ask(f"Which collaborators do {pair[0]} and {pair[1]} have in common? {NAMES}", found)
+    if draft.rng.random() < 0.5:
+        return draft.ask("common_count", len(found), pair=pair)
+    return draft.ask("common_collaborators", found, pair=pair) if found else None
 
 
-def same_organization(rng: Random) -> Drawn:
+def same_organization(draft: AcademiaDraft) -> Problem[Library] | None:
     """Whether two authors are in one organization."""
-    walk = Walk(rng, authors=True)
-    pair = walk.pair()
-    if pair is None:
+    draft.load(AUTHOR_NET)
+    if not (pair := draft.pair()):
         return None
-    first, second = (walk.organization(name) for name in pair)
-    goal = f"Are {pair[0]} and {pair[1]} affiliated with the same organization? {YES_NO}"
-    return walk.ask(goal, yes(first == second))
+    first, second = (draft.organization(name) for name in pair)
+    return draft.ask("same_organization", yes(first == second), pair=pair)
 
 
-def first_author(rng: Random) -> Drawn:
+def first_author(draft: AcademiaDraft) -> Problem[Library] | None:
     """About the first author of a paper."""
-    walk = Walk(rng, papers=True, authors=True)
-    (paper,) = walk.papers(1)
-    name = walk.node(paper.title)["authors"][0]
+    draft.load(PAPER_NET, AUTHOR_NET)
+    paper = draft.paper()
+    name = draft.node(paper.title)["authors"][0]
     who = f"the first author of the paper '{paper.title}'"
-    if rng.random() < 0.5:
-        return walk.ask(f"Which organization is {who} affiliated with? {ORGANIZATION}", walk.organization(name))
-    return walk.ask(f"How many collaborators does {who} have? {NUMBER}", len(walk.collaborators(name)))
+    if draft.rng.random() < 0.5:
+        return draft.ask("organization", draft.organization(name), who=who)
+    return draft.ask("collaborators_count", len(draft.collaborators(name)), who=who)
 
 
-def joint_citations(rng: Random) -> Drawn:
+def joint_citations(draft: AcademiaDraft) -> Problem[Library] | None:
     """How often papers of two authors are cited, or which of them most."""
-    walk = Walk(rng, papers=True, authors=True)
-    pair = walk.pair()
-    if pair is None:
+    draft.load(PAPER_NET, AUTHOR_NET)
+    if not (pair := draft.pair()):
         return None
-    found = walk.common(*pair)
-    counts = [walk.node(title)["n_citation"] for title in found]
-    if rng.random() < 0.5:
-        goal = f"How many citations do the papers {pair[0]} and {pair[1]} wrote together have in all? {NUMBER}"
-        return walk.ask(goal, sum(counts))
+    found = draft.common(*pair)
+    counts = [draft.node(title)["n_citation"] for title in found]
+    if draft.rng.random() < 0.5:
+        return draft.ask("joint_citations", sum(counts), pair=pair)
     if len(found) < 2 or counts.count(max(counts)) > 1:
         return None
-    goal = f"Which paper that {pair[0]} and {pair[1]} wrote together has the most citations? {TITLE}"
-    return walk.ask(goal, found[counts.index(max(counts))])
+    return draft.ask("best_joint", found[counts.index(max(counts))], pair=pair)
 
 
-def best_reference(rng: Random) -> Drawn:
+def best_reference(draft: AcademiaDraft) -> Problem[Library] | None:
     """Which of the papers a paper cites is cited most, or the newest."""
-    walk = Walk(rng, papers=True)
-    (paper,) = walk.papers(1)
-    found = walk.cited(paper.title)
-    nodes = [walk.node(title) for title in found]
+    draft.load(PAPER_NET)
+    paper = draft.paper()
+    found = draft.cited(paper.title)
+    nodes = [draft.node(title) for title in found]
     if len(nodes) < 3:
         return None
-    field, asked = rng.choice((("n_citation", "has the most citations"), ("year", "was published last")))
+    field, best = draft.rng.choice(BEST)
     values = [node[field] for node in nodes]
     if values.count(max(values)) > 1:
         return None
-    goal = f"Which of the papers that '{paper.title}' cites {asked}? {TITLE}"
-    return walk.ask(goal, found[values.index(max(values))])
+    return draft.ask("best_reference", found[values.index(max(values))], paper=paper, best=best)
 
 
-def colleagues(rng: Random) -> Drawn:
+def colleagues(draft: AcademiaDraft) -> Problem[Library] | None:
     """Which collaborators are in an author's organization, or in others."""
-    walk = Walk(rng, authors=True)
-    name = walk.author()
-    home = walk.organization(name)
-    others = {each: walk.organization(each) for each in walk.collaborators(name)}
-    same = rng.random() < 0.5
+    draft.load(AUTHOR_NET)
+    name = draft.author()
+    home = draft.organization(name)
+    others = {each: draft.organization(each) for each in draft.collaborators(name)}
+    same = draft.rng.random() < 0.5
     found = [each for each, organization in others.items() if (organization == home) == same]
     if not found:
         return None
     where = "the same organization as" if same else "another organization than"
-    return walk.ask(f"Which collaborators of {name} are affiliated with {where} {name}? {NAMES}", found)
+    return draft.ask("colleagues", found, name=name, where=where)
 
 
-def closest(rng: Random) -> Drawn:
+def closest(draft: AcademiaDraft) -> Problem[Library] | None:
     """With whom an author wrote most papers."""
-    walk = Walk(rng, authors=True)
-    name = walk.author()
-    counts = Counter({each: len(walk.common(name, each)) for each in walk.collaborators(name)})
+    draft.load(AUTHOR_NET)
+    name = draft.author()
+    counts = Counter({each: len(draft.common(name, each)) for each in draft.collaborators(name)})
     ranked = counts.most_common(2)
     if len(ranked) < 2 or ranked[0][1] == ranked[1][1]:
         return None
-    return walk.ask(f"With whom did {name} write the most papers together? {NAME}", ranked[0][0])
+    return draft.ask("closest", ranked[0][0], name=name)
 
 
-def organizations(rng: Random) -> Drawn:
+def organizations(draft: AcademiaDraft) -> Problem[Library] | None:
     """The organizations behind a paper."""
-    walk = Walk(rng, papers=True, authors=True)
-    (paper,) = walk.papers(1)
-    found = list(dict.fromkeys(walk.organization(name) for name in walk.node(paper.title)["authors"]))
-    if len(found) > 1 and rng.random() < 0.6:
-        goal = f"Which organizations are the authors of the paper '{paper.title}' affiliated with? Answer with a list."
-        return walk.ask(goal, found)
-    goal = f"How many different organizations are the authors of the paper '{paper.title}' affiliated with? {NUMBER}"
-    return walk.ask(goal, len(found))
+    draft.load(PAPER_NET, AUTHOR_NET)
+    paper = draft.paper()
+    found = list(dict.fromkeys(draft.organization(name) for name in draft.node(paper.title)["authors"]))
+    if len(found) > 1 and draft.rng.random() < 0.6:
+        return draft.ask("organizations", found, paper=paper)
+    return draft.ask("organizations_count", len(found), paper=paper)

@@ -8,23 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
+from pathlib import Path
 from random import Random
 
-from agentgym_rl.envs.tooluse.movie.words import (
-    ADJECTIVES,
-    BIRTHPLACES,
-    COUNTRIES,
-    GENRES,
-    JOBS,
-    KEYWORDS,
-    LANGUAGES,
-    NOUNS,
-    PATTERNS,
-    STUDIOS,
-    THEMES,
-    TRAITS,
-)
-from agentgym_rl.envs.tooluse.names import FAMILY, GIVEN
+from agentgym_rl.envs.tables import load
+from agentgym_rl.envs.tooluse.names import NAMES
 
 FILMS = 1_800
 PEOPLE = 2_200
@@ -32,7 +20,38 @@ DIRECTORS = 650
 CREDITS = 9
 """Most films a person acts in, and most a person works for otherwise: lists of ten are never cut."""
 
-CHARACTERS = tuple(f"{trait} {name}" for trait in TRAITS for name in (*GIVEN, *FAMILY))
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    code: str
+    name: str
+    english: str
+    overview: str
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What films are made of: the file ``words.toml``."""
+
+    adjectives: tuple[str, ...]
+    nouns: tuple[str, ...]
+    titles: tuple[str, ...]
+    """Patterns."""
+    traits: tuple[str, ...]
+    studios: tuple[str, ...]
+    keywords: tuple[str, ...]
+    birthplaces: tuple[str, ...]
+    jobs: tuple[str, ...]
+    themes: tuple[dict[str, str], ...]
+    genres: dict[str, int]
+    countries: dict[str, str]
+    languages: dict[str, Language]
+
+
+WORDS = load(Path(__file__).with_name("words.toml"), Words)
+
+CHARACTERS = tuple(f"{trait} {name}" for trait in WORDS.traits for name in (*NAMES.given, *NAMES.family))
+STUDIOS = tuple(f"{first} {last}" for first in WORDS.adjectives[:12] for last in WORDS.studios)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +156,15 @@ def _ids(rng: Random, count: int) -> list[int]:
 
 
 def _names(rng: Random) -> list[str]:
-    return rng.sample([f"{given} {family}" for given in GIVEN for family in FAMILY], PEOPLE)
+    return rng.sample(NAMES.full, PEOPLE)
 
 
 def _titles(rng: Random) -> list[str]:
     """Titles and alternative titles, none twice."""
     found: dict[str, None] = {}
     while len(found) < 5 * FILMS:
-        noun, other = rng.sample(NOUNS, 2)
-        title = rng.choice(PATTERNS).format(adjective=rng.choice(ADJECTIVES), noun=noun, other=f"the {other}")
+        noun, other = rng.sample(WORDS.nouns, 2)
+        title = rng.choice(WORDS.titles).format(adjective=rng.choice(WORDS.adjectives), noun=noun, other=f"the {other}")
         found[re.sub("^A (?=[AEIOU])", "An ", title)] = None
     return list(found)
 
@@ -157,7 +176,7 @@ def _person(rng: Random, number: int, name: str) -> Person:
         number,
         name,
         date(1930, 1, 1) + timedelta(rng.randrange(25_000)),
-        rng.choice(BIRTHPLACES),
+        rng.choice(WORDS.birthplaces),
         {
             "imdb_id": f"nm{rng.randrange(10**6, 10**7):07d}",
             "facebook_id": f"{family}{given}{rng.randrange(100)}" if rng.random() < 0.7 else None,
@@ -168,26 +187,28 @@ def _person(rng: Random, number: int, name: str) -> Person:
 
 
 def _film(rng: Random, number: int, titles: list[str], actors: list[Person], staff: list[Person]) -> Film:
-    first, second = rng.sample(THEMES, 2)
-    jobs = ["Director", "Producer", "Writer", *rng.sample(JOBS, 6)]
+    first, second = rng.sample(WORDS.themes, 2)
+    jobs = ["Director", "Producer", "Writer", *rng.sample(WORDS.jobs, 6)]
     characters = rng.sample(CHARACTERS, len(actors))
     budget = rng.randrange(1, 200) * 10 ** rng.choice((5, 6))
-    countries = tuple(rng.sample(sorted(COUNTRIES), rng.choice((1, 1, 1, 2, 2, 3))))
+    countries = tuple(rng.sample(sorted(WORDS.countries), rng.choice((1, 1, 1, 2, 2, 3))))
     return Film(
         id=number,
         title=titles.pop(),
-        overviews={land: text.format(first[land], second[land]) for land, (*_, text) in LANGUAGES.items()},
-        genres=tuple(rng.sample(sorted(GENRES), rng.choice((1, 2, 2, 3)))),
+        overviews={
+            land: language.overview.format(first[land], second[land]) for land, language in WORDS.languages.items()
+        },
+        genres=tuple(rng.sample(sorted(WORDS.genres), rng.choice((1, 2, 2, 3)))),
         budget=budget,
         revenue=int(budget * rng.lognormvariate(0.3, 0.9)),
         vote_average=round(rng.triangular(3, 9, 6.5), 3),
         release_date=date(1962, 1, 1) + timedelta(rng.randrange(22_500)),
         companies=tuple((4_000 + STUDIOS.index(name), name, rng.choice(countries)) for name in _studios(rng)),
         countries=countries,
-        keywords=tuple(rng.sample(KEYWORDS, rng.randint(3, 6))),
+        keywords=tuple(rng.sample(WORDS.keywords, rng.randint(3, 6))),
         cast=tuple(zip(actors, characters, strict=True)),
         crew=tuple(zip(staff, jobs, strict=False)),
-        alternative=tuple((land, titles.pop()) for land in rng.sample(sorted(COUNTRIES), rng.randint(1, 4))),
+        alternative=tuple((land, titles.pop()) for land in rng.sample(sorted(WORDS.countries), rng.randint(1, 4))),
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from agentgym_rl.envs.core import Style
+from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.movie import one_film, several
 from agentgym_rl.envs.tooluse.movie.database import Database
-from agentgym_rl.envs.tooluse.movie.functions import FUNCTIONS
-from agentgym_rl.envs.tooluse.tasks import Drawn
-from agentgym_rl.envs.tooluse.world import ToolWorld
+from agentgym_rl.envs.tooluse.movie.draft import MovieDraft
+from agentgym_rl.envs.tooluse.movie.tools import FUNCTIONS, TEXTS
+from agentgym_rl.envs.tooluse.tasks import GeneratedTasks
 
-TASKS: Drawn[Database] = Drawn(
-    name="movie",
-    levels={
+TASKS: GeneratedTasks[Database] = GeneratedTasks(
+    "movie",
+    MovieDraft,
+    {
         range(3, 4): (
             one_film.fact,
             one_film.staff,
@@ -42,36 +44,11 @@ TASKS: Drawn[Database] = Drawn(
             several.two_makers,
         ),
     },
-    official=range(238),
-    missing="their answers are in The Movie Database; play them on AgentGym's own server through host=remote",
 )
 
-ABOUT = "You answer a question about films and the people who made them."
 
-HINT = (
-    "Take ids from get_search_movie and get_search_person, never from memory, and facts from the tools only: the films "
-    "and people of this database are not those you know."
-)
-
-EXAMPLE = """\
-Goal: Who plays Captain Brook in the film "Lake Weather"? Answer with the name of the person.
-Thought: The cast is listed by id, so I look for the film first.
-
-Action: get_search_movie with Action Input: {"movie_name": "Lake Weather"}
-Observation: [{'id': 70311, 'overview': 'A story about hope and snow.', 'title': 'Lake Weather'}]
-Thought: Now the actors of film 70311.
-
-Action: get_movie_cast with Action Input: {"movie_id": "70311"}
-Observation: {'cast': [{'id': 5120, 'name': 'Ann Lee', 'character': 'Doctor May'}, \
-{'id': 9943, 'name': 'Tim Dow', 'character': 'Captain Brook'}]}
-Thought: It is Tim Dow who plays Captain Brook.
-
-Action: finish with Action Input: {"answer": "Tim Dow"}
-Observation: Tim Dow"""
-
-
-class Movie(ToolWorld[Database]):
-    """The tools of AgentGym's movie world over a film database that is made up, with questions of our own.
+class Movie(ToolEnv[Database]):
+    """The tools of AgentGym's movie environment over a film database that is made up, with questions of our own.
 
     Args:
         style: wording of instruction and observations.
@@ -80,13 +57,4 @@ class Movie(ToolWorld[Database]):
     name = "movie"
 
     def __init__(self, style: Style = "agentgym") -> None:
-        super().__init__(
-            style,
-            functions=FUNCTIONS,
-            tasks=TASKS,
-            about=ABOUT,
-            hint=HINT,
-            example=EXAMPLE,
-            max_turns=15,
-            licence="Apache-2.0; names of tools and shapes of results are facts of AgentGym and The Movie Database",
-        )
+        super().__init__(style, TEXTS, FUNCTIONS, TASKS)

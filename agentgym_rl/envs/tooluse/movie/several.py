@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from random import Random
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentgym_rl.envs.tooluse.movie.lookup import NAME, NUMBER, TITLE, WHEN, YES_NO, Drawn, Lookup, yes
-from agentgym_rl.envs.tooluse.movie.one_film import ACCOUNTS, MONEY
+from agentgym_rl.envs.tooluse.movie.database import Database, Film
+from agentgym_rl.envs.tooluse.movie.draft import MovieDraft
+from agentgym_rl.envs.tooluse.problem import Problem, yes
 
 BEST = {
     "vote_average": ("has the higher rating", "has the highest rating"),
@@ -16,196 +17,153 @@ BEST = {
 }
 """What the greatest value of a field means, of two films and of more."""
 
+SHARED: Mapping[str, tuple[str, str, Callable[[Film], set[Any]]]] = {
+    "genre": ("details", "genre", lambda film: {*film.genres}),
+    "country": ("production_countries", "production country", lambda film: {*film.countries}),
+    "company": ("production_companies", "production company", lambda film: {id for id, *_ in film.companies}),
+    "director": ("crew", "director", lambda film: {film.director.id}),
+}
+"""What two films may have in common: the tool's part of the name, the word for it, its values of a film."""
 
-def of_the_maker(rng: Random) -> Drawn:
+
+def of_the_maker(draft: MovieDraft) -> Problem[Database] | None:
     """Birth of a film's director, or of who plays a character."""
-    look = Lookup(rng)
-    film = look.film()
-    number = look.find(film)
-    if rng.random() < 0.5:
-        who, someone = f'the director of the film "{film.title}"', look.director(number)
+    film = draft.film()
+    number = draft.find(film)
+    if draft.rng.random() < 0.5:
+        who, someone = f'the director of the film "{film.title}"', draft.director(number)
     else:
-        character = rng.choice(film.cast)[1]
-        who, someone = f'the one who plays {character} in the film "{film.title}"', look.player(number, character)
-    if rng.random() < 0.5:
-        account = rng.choice(list(ACCOUNTS))
-        value = look.who("external_ids", someone)[account]
-        if value is None:
-            return None
-        return look.ask(f"What is the {ACCOUNTS[account]} id of {who}? Answer with the id.", value)
-    details = look.who("details", someone)
-    if rng.random() < 0.5:
-        return look.ask(f"When was {who} born? {WHEN}", details["birthday"])
-    return look.ask(f"Where was {who} born? Answer with the place of birth.", details["place_of_birth"])
+        character = draft.rng.choice(film.cast)[1]
+        who, someone = f'the one who plays {character} in the film "{film.title}"', draft.actor_of(number, character)
+    return draft.ask_account(someone, who) if draft.rng.random() < 0.5 else draft.ask_birth(someone, who)
 
 
-def other_role(rng: Random) -> Drawn:
-    """Whom the player of a character plays in another film."""
-    look = Lookup(rng)
-    film = look.film()
-    character = rng.choice(film.cast)[1]
-    roles = look.who("cast", look.player(look.find(film), character))
+def other_role(draft: MovieDraft) -> Problem[Database] | None:
+    """Whom the actor of a character plays in another film."""
+    film = draft.film()
+    character = draft.rng.choice(film.cast)[1]
+    roles = draft.who("cast", draft.actor_of(film, character))
     others = [each for each in roles if each["title"] != film.title]
     if not others:
         return None
-    other = rng.choice(others)
-    goal = f'Which character does the one who plays {character} in "{film.title}" play in "{other["title"]}"?'
-    return look.ask(f"{goal} Answer with the character's name.", other["character"])
+    other = draft.rng.choice(others)
+    return draft.ask("other_role", other["character"], film=film, character=character, other=other["title"])
 
 
-def directed_by_maker(rng: Random) -> Drawn:
+def directed_by_maker(draft: MovieDraft) -> Problem[Database] | None:
     """How many films a film's director directed."""
-    look = Lookup(rng)
-    film = look.film()
-    jobs = look.who("crew", look.director(look.find(film)))
-    count = sum(each["job"] == "Director" for each in jobs)
-    goal = f'How many films did the director of "{film.title}" direct, that one included? {NUMBER}'
-    return look.ask(goal, count)
+    film = draft.film()
+    return draft.ask("directed_by_maker", len(draft.directed(draft.director(film))), film=film)
 
 
-def film_of_role(rng: Random) -> Drawn:
+def film_of_role(draft: MovieDraft) -> Problem[Database] | None:
     """About the film in which someone plays a character."""
-    look = Lookup(rng)
-    someone = look.actor()
-    one = rng.choice(look.who("cast", look.find_person(someone)))
-    details = look.about("details", str(one["id"]))
-    film = f"the film in which {someone.name} plays {one['character']}"
-    if rng.random() < 0.5:
-        return look.ask(f"When was {film} released? {WHEN}", details["release_date"])
-    return look.ask(f"What was the revenue of {film}? {MONEY}", details["revenue"])
+    someone = draft.actor()
+    one = draft.rng.choice(draft.who("cast", someone))
+    details = draft.about("details", str(one["id"]))
+    goal, field = ("role_released", "release_date") if draft.rng.random() < 0.5 else ("role_revenue", "revenue")
+    return draft.ask(goal, details[field], someone=someone, character=one["character"])
 
 
-def better_of(rng: Random) -> Drawn:
+def better_of(draft: MovieDraft) -> Problem[Database] | None:
     """Which of two or three films has more of something."""
-    look = Lookup(rng)
-    films = look.films(rng.choice((2, 3)))
-    field = rng.choice(list(BEST))
-    values = [look.about("details", look.find(film))[field] for film in films]
-    if len(set(values)) < len(values):
+    films = draft.films(draft.rng.choice((2, 3)))
+    field = draft.rng.choice(list(BEST))
+    values = [draft.about("details", film)[field] for film in films]
+    if _repeats(values):
         return None
-    names = [f'"{film.title}"' for film in films]
-    asked = BEST[field][len(films) > 2]
-    goal = f"Which film {asked}, {', '.join(names[:-1])} or {names[-1]}? {TITLE}"
-    return look.ask(goal, films[values.index(max(values))].title)
+    titles = [f'"{film.title}"' for film in films]
+    names = f"{', '.join(titles[:-1])} or {titles[-1]}"
+    answer = films[values.index(max(values))].title
+    return draft.ask("better_of", answer, best=BEST[field][len(films) > 2], names=names)
 
 
-def in_common(rng: Random) -> Drawn:
+def in_common(draft: MovieDraft) -> Problem[Database] | None:
     """Whether two films share a genre, country, company or director."""
-    look = Lookup(rng)
-    topic = rng.choice(("genre", "country", "company", "director"))
-    first = look.film()
-    if rng.random() < 0.6:  # most pairs share nothing: look for one that does
-        others = [film for film in look.films(100) if film is not first and _shared(topic, first, film)]
+    tool, noun, values = SHARED[draft.rng.choice(list(SHARED))]
+    first = draft.film()
+    if draft.rng.random() < 0.6:  # most pairs share nothing: look for one that does
+        others = [film for film in draft.films(100) if film is not first and values(first) & values(film)]
         if not others:
             return None
         second = others[0]
     else:
-        second = look.film()
+        second = draft.film()
     if first is second:
         return None
     for film in (first, second):
-        number = look.find(film)
-        look.about(
-            {
-                "genre": "details",
-                "country": "production_countries",
-                "company": "production_companies",
-                "director": "crew",
-            }[topic],
-            number,
-        )
-    noun = {"country": "production country", "company": "production company"}.get(topic, topic)
-    goal = f'Do the films "{first.title}" and "{second.title}" have a {noun} in common? {YES_NO}'
-    return look.ask(goal, yes(_shared(topic, first, second)))
+        draft.about(tool, film)
+    return draft.ask("in_common", yes(bool(values(first) & values(second))), first=first, second=second, noun=noun)
 
 
-def _shared(topic: str, first: Any, second: Any) -> bool:
-    match topic:
-        case "genre":
-            return bool({*first.genres} & {*second.genres})
-        case "country":
-            return bool({*first.countries} & {*second.countries})
-        case "company":
-            return bool({id for id, *_ in first.companies} & {id for id, *_ in second.companies})
-    return bool(first.director.id == second.director.id)
-
-
-def together(rng: Random) -> Drawn:
+def together(draft: MovieDraft) -> Problem[Database] | None:
     """The one film two people act in."""
-    look = Lookup(rng)
-    film = look.film()
-    people = [person for person, _ in rng.sample(film.cast, 2)]
-    seen = [{each["title"] for each in look.who("cast", look.find_person(person))} for person in people]
-    common = seen[0] & seen[1]
-    if len(common) > 1:
+    film = draft.film()
+    first, second = (person for person, _ in draft.rng.sample(film.cast, 2))
+    seen = [{each["title"] for each in draft.who("cast", person)} for person in (first, second)]
+    if len(seen[0] & seen[1]) > 1:
         return None
-    return look.ask(f"In which film do both {people[0].name} and {people[1].name} act? {TITLE}", film.title)
+    return draft.ask("together", film.title, first=first, second=second)
 
 
-def older(rng: Random) -> Drawn:
-    """Which of two people is the older one, or which of the players of three characters."""
-    look = Lookup(rng)
-    if rng.random() < 0.5:
-        people = [look.actor(), look.actor()]
-        born = [look.who("details", look.find_person(person))["birthday"] for person in people]
-        if len({*born}) < 2:
+def older(draft: MovieDraft) -> Problem[Database] | None:
+    """Which of two people is the older one, or which of the actors of three characters."""
+    if draft.rng.random() < 0.5:
+        people = [draft.actor(), draft.actor()]
+        born = [draft.who("details", person)["birthday"] for person in people]
+        if _repeats(born):
             return None
-        goal = f"Who is older, {people[0].name} or {people[1].name}? {NAME}"
-        return look.ask(goal, people[born.index(min(born))].name)
-    film = look.film()
-    roles = rng.sample(look.about("cast", look.find(film)), 3)
-    born = [look.who("details", str(each["id"]))["birthday"] for each in roles]
-    if len({*born}) < 3:
+        first, second = (person.name for person in people)
+        return draft.ask("older", people[born.index(min(born))].name, first=first, second=second)
+    film = draft.film()
+    roles = draft.rng.sample(draft.about("cast", film), 3)
+    born = [draft.who("details", str(each["id"]))["birthday"] for each in roles]
+    if _repeats(born):
         return None
     names = [each["character"] for each in roles]
-    goal = (
-        f'Who is the oldest of those who play {names[0]}, {names[1]} and {names[2]} in the film "{film.title}"? {NAME}'
-    )
-    return look.ask(goal, roles[born.index(min(born))]["name"])
+    return draft.ask("oldest", roles[born.index(min(born))]["name"], names=names, film=film)
 
 
-def best_of_maker(rng: Random) -> Drawn:
+def best_of_maker(draft: MovieDraft) -> Problem[Database] | None:
     """Which film of a film's director has most of something."""
-    look = Lookup(rng)
-    film = look.film()
-    jobs = look.who("crew", look.director(look.find(film)))
-    directed = [each for each in jobs if each["job"] == "Director"]
+    film = draft.film()
+    directed = draft.directed(draft.director(film))
     if not 2 <= len(directed) <= 5:
         return None
-    field = rng.choice(list(BEST))
-    values = [look.about("details", str(each["id"]))[field] for each in directed]
-    if len(set(values)) < len(values):
+    field = draft.rng.choice(list(BEST))
+    values = [draft.about("details", str(each["id"]))[field] for each in directed]
+    if _repeats(values):
         return None
-    asked = BEST[field][len(directed) > 2]
-    goal = f'Which of the films by the director of "{film.title}", that one included, {asked}? {TITLE}'
-    return look.ask(goal, directed[values.index(max(values))]["title"])
+    answer = directed[values.index(max(values))]["title"]
+    return draft.ask("best_of_maker", answer, film=film, best=BEST[field][len(directed) > 2])
 
 
-def career(rng: Random) -> Drawn:
+def career(draft: MovieDraft) -> Problem[Database] | None:
     """The first film someone acted in, or what all of them earned."""
-    look = Lookup(rng)
-    someone = look.actor()
-    films = look.who("cast", look.find_person(someone))
+    someone = draft.actor()
+    films = draft.who("cast", someone)
     if not 3 <= len(films) <= 5:
         return None
-    details = [look.about("details", str(each["id"])) for each in films]
-    if rng.random() < 0.5:
-        total = sum(each["revenue"] for each in details)
-        return look.ask(f"What is the total revenue of all films {someone.name} acted in? {MONEY}", total, 0.5)
+    details = [draft.about("details", str(each["id"])) for each in films]
+    if draft.rng.random() < 0.5:
+        return draft.ask("total_revenue", sum(each["revenue"] for each in details), 0.5, someone=someone)
     dates = [each["release_date"] for each in details]
-    if len(set(dates)) < len(dates):
+    if _repeats(dates):
         return None
-    goal = f"Which of the films {someone.name} acted in was released first? {TITLE}"
-    return look.ask(goal, films[dates.index(min(dates))]["title"])
+    return draft.ask("first_film", films[dates.index(min(dates))]["title"], someone=someone)
 
 
-def two_makers(rng: Random) -> Drawn:
+def two_makers(draft: MovieDraft) -> Problem[Database] | None:
     """Whose director is older, of two films."""
-    look = Lookup(rng)
-    films = look.films(2)
-    makers = [look.who("details", look.director(look.find(film))) for film in films]
+    films = draft.films(2)
+    makers = [draft.who("details", draft.director(film)) for film in films]
     born = [each["birthday"] for each in makers]
-    if len({*born}) < 2:
+    if _repeats(born):
         return None
-    goal = f'Who is older, the director of "{films[0].title}" or the director of "{films[1].title}"? {NAME}'
-    return look.ask(goal, makers[born.index(min(born))]["name"])
+    first, second = (f'the director of "{film.title}"' for film in films)
+    return draft.ask("older", makers[born.index(min(born))]["name"], first=first, second=second)
+
+
+def _repeats(values: list[Any]) -> bool:
+    """Whether two values are equal."""
+    return len(set(values)) < len(values)

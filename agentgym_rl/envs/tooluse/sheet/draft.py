@@ -1,69 +1,99 @@
-"""A workbook drawn at random, and what a kind of task makes of one."""
+"""A task about a workbook in the making: random tables, and the calls that change one of them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from agentgym_rl.envs.tooluse import Call, Problem
+from agentgym_rl.envs.tooluse import Draft, Problem
 from agentgym_rl.envs.tooluse.sheet.book import Book
 from agentgym_rl.envs.tooluse.sheet.formula import Value, name
 from agentgym_rl.envs.tooluse.sheet.grid import Grid
 from agentgym_rl.envs.tooluse.sheet.judge import Judge
-from agentgym_rl.envs.tooluse.sheet.tables import SCHEMAS, Schema, Table, draw
+from agentgym_rl.envs.tooluse.sheet.tables import TABLES, Table, draw, number
+from agentgym_rl.envs.tooluse.sheet.tools import FUNCTIONS, TEXTS
 
 
-@dataclass
-class Desk:
-    """A workbook of two or three tables, the one the task is about, and the calls of a plan in the order made."""
+class SheetDraft(Draft[Book]):
+    """A workbook of two or three tables, one of which the task is about, and the plan of calls so far."""
 
-    rng: Random
-    book: Book
-    title: str
+    texts = TEXTS
+    functions = FUNCTIONS
     table: Table
-    calls: list[Call] = field(default_factory=list)
+    """The table of the task."""
+    title: str
+    """The name of its sheet."""
+    book: Book
+    """The workbook at the start."""
 
-    @classmethod
-    def drawn(cls, rng: Random, schema: Schema, least: int = 4, most: int = 7) -> Desk:
-        """Tables on sheets with the names Sheet1, Sheet2, ...; the other sheets hold other kinds of tables."""
-        others = rng.sample([other for other in SCHEMAS if other is not schema], rng.randint(1, 2))
-        at = rng.randint(0, len(others))
-        tables = [draw(other, rng) for other in others]
-        tables.insert(at, draw(schema, rng, least, most))
-        book = Book({f"Sheet{place}": Grid.of(table.rows) for place, table in enumerate(tables, start=1)})
-        return cls(rng, book, f"Sheet{at + 1}", tables[at])
+    def __init__(self, rng: Random) -> None:
+        super().__init__(rng)
+        self.type = rng.choice(TABLES.types)
 
-    @property
-    def grid(self) -> Grid:
-        """The sheet the task is about."""
-        return self.book.sheets[self.title]
+    def fill(self, least: int = 4, most: int = 7) -> None:
+        """Draw tables on sheets with the names Sheet1, Sheet2, ...; that of the task has so many records."""
+        others = self.rng.sample([other for other in TABLES.types if other is not self.type], self.rng.randint(1, 2))
+        at = self.rng.randint(0, len(others))
+        tables = [draw(other, self.rng) for other in others]
+        self.table = draw(self.type, self.rng, least, most)
+        tables.insert(at, self.table)
+        self.title = f"Sheet{at + 1}"
+        self.book = Book({f"Sheet{place}": Grid.of(table.rows) for place, table in enumerate(tables, start=1)})
+
+    def start(self) -> Book:
+        return self.book.copy()
 
     @property
     def key(self) -> str:
         """What a record is, such as ``Product``."""
-        return self.table.schema.key
+        return self.type.key
+
+    @property
+    def records(self) -> list[list[Value]]:
+        return self.table.records
+
+    def name_of(self, record: int) -> Value:
+        """The name of a record, counted from 0."""
+        return self.records[record][0]
+
+    def record(self) -> int:
+        """Any record, counted from 0."""
+        return self.rng.randrange(len(self.records))
 
     def label(self) -> str:
         """A column of labels."""
-        return self.rng.choice(list(self.table.schema.labels))
+        return self.rng.choice(list(self.type.labels))
 
     def number(self) -> str:
         """A column of numbers."""
-        return self.rng.choice(list(self.table.schema.numbers))
+        return self.rng.choice(list(self.type.numbers))
 
-    def at(self, title: str) -> int:
-        """A column's place in the records, from 0."""
-        return self.table.header.index(title)
+    def numbers(self, column: str) -> list[float]:
+        """The numbers of a column."""
+        return [value for value in self.table.column(column) if isinstance(value, float)]
 
-    def cell(self, record: int, title: str) -> str:
+    def other_number(self, record: int, column: str) -> float | None:
+        """A new number for a cell, or None where the draw gives the old one."""
+        value = number(self.type, column, self.rng)
+        return None if value == self.table.column(column)[record] else value
+
+    def having(self, column: str, label: Value) -> list[int]:
+        """The records with a label, counted from 0."""
+        return [record for record, value in enumerate(self.table.column(column)) if value == label]
+
+    def place(self, column: str) -> int:
+        """A column's place in the sheet, from 1."""
+        return self.table.header.index(column) + 1
+
+    def cell(self, record: int, column: str) -> str:
         """The cell of a record, counted from 0, in A1 notation."""
-        return name(record + 2, self.at(title) + 1)
+        return name(record + 2, self.place(column))
 
-    def call(self, tool: str, **arguments: Any) -> None:
-        self.calls.append((tool, arguments))
+    def put_note(self, record: int, text: str) -> None:
+        """Write a note on the name of a record before the task starts."""
+        self.book.sheets[self.title].notes[record + 2, 1] = text
 
     def read(self, title: str | None = None) -> None:
         """Open a sheet, by default that of the task, and look at it."""
@@ -77,39 +107,18 @@ class Desk:
         """Delete records, counted from 0."""
         self.call("delete_batch_data", dimension="row", index_list=[record + 2 for record in records])
 
-    def sort(self, place: int, descending: bool) -> None:
-        """Sort by the column in a place counted from 0, the header staying where it is."""
+    def sort(self, column: str, descending: bool) -> None:
+        """Sort by a column of the table; the header stays where it is."""
         self.call("freeze_data", dimension="rows", num=1)
-        self.call("sort_sheet_by_col", col_num=place + 1, order="des" if descending else "asc")
+        self.call("sort_sheet_by_col", col_num=self.place(column), order="des" if descending else "asc")
 
-    def problem(self, goal: str, rows: Sequence[Sequence[Value]]) -> Problem[Book] | None:
-        """The task that ends with these rows on its sheet, and nothing else changed; None if it ends as it starts."""
-        grid = self.grid.copy()
-        grid.cells = Grid.of(rows).cells
-        return self.ending(goal, grid)
-
-    def ending(self, goal: str, grid: Grid) -> Problem[Book] | None:
-        """The task that ends with this as its sheet, and nothing else changed; None if it ends as it starts."""
-        if grid == self.grid:
+    def change(self, template: str, /, **words: Any) -> Problem[Book] | None:
+        """The task that asks for the changes that the calls make, and no others; None if they change nothing."""
+        progress = Judge(self.book, self.state)
+        if not progress.due:
             return None
-        start, after = self.book, self.book.copy()
-        after.sheets[self.title] = grid
-        return Problem(
-            goal=f'In "{self.title}", {goal}',
-            start=start.copy,
-            progress=Judge(start, after),
-            plan=(*self.calls, ("finish", {"answer": "done"})),
-            context=f"workbook {fingerprint(start)}",
-        )
-
-
-Kind = Callable[[Random, Schema], Problem[Book] | None]
-"""Draws a task on a table of a schema, or gives None where the draw does not suit it."""
-
-
-def template(kind: Kind) -> Callable[[Random], Problem[Book] | None]:
-    """The kind of task on any table."""
-    return lambda rng: kind(rng, rng.choice(SCHEMAS))
+        goal = f'In "{self.title}", {self.goal(template, **words)}'
+        return self.problem(goal, progress, context=f"workbook {fingerprint(self.book)}")
 
 
 def fingerprint(book: Book) -> str:
@@ -123,6 +132,5 @@ def plain(value: Value) -> str | float:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def ordered(records: Sequence[list[Value]], place: int, descending: bool) -> list[list[Value]]:
-    """Records sorted by one of their values, all text or all numbers; ties as they were."""
-    return sorted(records, key=lambda record: record[place], reverse=descending)
+def direction(descending: bool) -> str:
+    return "descending" if descending else "ascending"

@@ -4,19 +4,56 @@ from __future__ import annotations
 
 from agentgym_rl.envs.core import Step, Style
 from agentgym_rl.envs.tools import to_command
-from agentgym_rl.envs.tooluse import ToolWorld
-from agentgym_rl.envs.tooluse.sheet import wording
+from agentgym_rl.envs.tooluse import GeneratedTasks, ToolEnv
+from agentgym_rl.envs.tooluse.sheet import edits, reports
 from agentgym_rl.envs.tooluse.sheet.book import Book
-from agentgym_rl.envs.tooluse.sheet.official import Official
-from agentgym_rl.envs.tooluse.sheet.tasks import TASKS
-from agentgym_rl.envs.tooluse.sheet.tools import FUNCTIONS
+from agentgym_rl.envs.tooluse.sheet.draft import SheetDraft
+from agentgym_rl.envs.tooluse.sheet.official import OfficialTasks
+from agentgym_rl.envs.tooluse.sheet.tools import FUNCTIONS, TEXTS
+
+TASKS: GeneratedTasks[Book] = GeneratedTasks(
+    "sheet",
+    SheetDraft,
+    {
+        range(4, 5): (
+            edits.set_cell,
+            edits.write_note,
+            edits.delete_record,
+            edits.add_record,
+            edits.one_formula,
+            edits.delete_column,
+            edits.add_column,
+            edits.delete_label,
+        ),
+        range(5, 7): (
+            edits.sort,
+            edits.several_cells,
+            edits.title_row,
+            edits.one_note,
+            reports.stock,
+            reports.threshold,
+            reports.below_average,
+            reports.raise_label,
+        ),
+        range(7, 9): (
+            reports.best,
+            reports.best_label,
+            reports.from_other_sheet,
+        ),
+        range(9, 13): (
+            reports.record_formula,
+            reports.several_notes,
+            reports.group_totals,
+        ),
+    },
+)
 
 
-class Sheet(ToolWorld[Book]):
+class Sheet(ToolEnv[Book]):
     """A workbook with AgentGym's tools, which are those of a client of Google Sheets (https://docs.gspread.org).
 
     A task is solved when at ``finish`` all cells, notes and merged areas of all sheets are as they must be; numbers
-    may be rounded to two digits after the point. What ``finish`` is given does not matter; it may be nothing.
+    may be rounded to two digits after the point. The answer of ``finish`` does not matter; it may be missing.
 
     Args:
         style: wording of instruction and observations.
@@ -24,7 +61,7 @@ class Sheet(ToolWorld[Book]):
         workbook: the Excel file these tasks start with, AgentGym's ``Test Sheet-For Copy.xlsx``.
 
     Raises:
-        ValueError: only one of the two paths is given, or a file is not what it should be.
+        ValueError: only one of the two paths is given, or a file is malformed.
     """
 
     name = "sheet"
@@ -32,19 +69,11 @@ class Sheet(ToolWorld[Book]):
     def __init__(self, style: Style = "agentgym", official: str | None = None, workbook: str | None = None) -> None:
         if (official is None) != (workbook is None):
             raise ValueError("sheet's options official (sheet.jsonl) and workbook (.xlsx) go together: give both")
-        super().__init__(
-            style,
-            functions=FUNCTIONS,
-            tasks=TASKS if official is None or workbook is None else Official.read(official, workbook),
-            about=wording.ABOUT,
-            hint=wording.HINT,
-            example=wording.EXAMPLE,
-            max_turns=15,
-            licence="Apache-2.0; tables are drawn from lists written for this package, tools are facts of AgentGym",
-        )
+        tasks = TASKS if official is None or workbook is None else OfficialTasks.read(official, workbook, TASKS)
+        super().__init__(style, TEXTS, FUNCTIONS, tasks)
 
-    async def step(self, action: str) -> Step:
+    async def _step(self, action: str) -> Step:
         name, _, arguments = action.partition("with Action Input:")
         if name.strip() == "finish" and arguments.strip() in ("", "{}"):  # AgentGym's takes no answer
             action = to_command(self.spec.tools, "finish", {"answer": "done"})
-        return await super().step(action)
+        return await super()._step(action)

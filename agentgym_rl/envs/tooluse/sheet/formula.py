@@ -40,10 +40,6 @@ class FormulaError(ValueError):
     """A formula that cannot be read or has no value; the message is for the agent."""
 
 
-OPERATORS = ("SUM", "AVERAGE", "COUNT", "MAX", "MIN", "MINUS", "PRODUCT")
-"""Functions the tools take as ``operator``."""
-
-
 def _two(numbers: list[float]) -> float:
     if len(numbers) != 2:
         raise FormulaError(f"MINUS takes two numbers, got {len(numbers)}")

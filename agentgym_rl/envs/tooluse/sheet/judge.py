@@ -1,10 +1,8 @@
-"""How far a workbook has come from one state to another."""
+"""The progress of a workbook from one state to another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
 from typing import Any
 
 from agentgym_rl.envs.tooluse.sheet.book import Book
@@ -17,39 +15,28 @@ Key = tuple[Any, ...]
 """A sheet's name, alone or with a row and a column, a note's place or a merged area."""
 
 
-@dataclass
 class Judge:
     """The ``progress`` of a task: the share of what must change that is as in ``after``.
 
-    Everything else that was changed takes one back; 1 is reached only where all is as in ``after``.
+    Every other change takes one subgoal back; the result is 1 only where everything is as in ``after``.
+
+    Args:
+        only: compare the cells of this sheet alone.
     """
 
-    start: Book
-    after: Book
-    """Must differ from ``start``."""
-    only: str | None = None
-    """Look at the cells of this sheet alone."""
+    def __init__(self, start: Book, after: Book, only: str | None = None) -> None:
+        self._only = only
+        self._after = self._facts(after)
+        self.due = _different(self._facts(start), self._after)
+        """What must change; a task has something."""
 
     def __call__(self, book: Book, answer: Any) -> float:
-        now = facts(book)
-        wrong = self._different(now, self._after, self._judged(now.keys() | self._after.keys()) | self._due)
-        return max(0.0, (len(self._due - wrong) - len(wrong - self._due)) / len(self._due))
+        wrong = _different(self._facts(book), self._after)
+        return max(0.0, (len(self.due - wrong) - len(wrong - self.due)) / len(self.due))
 
-    @cached_property
-    def _after(self) -> Mapping[Key, Value]:
-        return facts(self.after)
-
-    @cached_property
-    def _due(self) -> set[Key]:
-        """What must change."""
-        start = facts(self.start)
-        return self._different(start, self._after, self._judged(start.keys() | self._after.keys()))
-
-    def _judged(self, keys: Iterable[Key]) -> set[Key]:
-        return {key for key in keys if key[0] == self.only and len(key) == 3} if self.only else set(keys)
-
-    def _different(self, one: Mapping[Key, Value], other: Mapping[Key, Value], keys: set[Key]) -> set[Key]:
-        return {key for key in keys if not _same(one.get(key), other.get(key))}
+    def _facts(self, book: Book) -> Mapping[Key, Value]:
+        found = facts(book)
+        return {key: found[key] for key in found if key[0] == self._only and len(key) == 3} if self._only else found
 
 
 def facts(book: Book) -> Mapping[Key, Value]:
@@ -66,6 +53,10 @@ def facts(book: Book) -> Mapping[Key, Value]:
         found |= {(title, "note", *place): note for place, note in grid.notes.items()}
         found |= {(title, "merged", *area): "" for area in grid.merged}
     return found
+
+
+def _different(one: Mapping[Key, Value], other: Mapping[Key, Value]) -> set[Key]:
+    return {key for key in one.keys() | other.keys() if not _same(one.get(key), other.get(key))}
 
 
 def _same(one: Value | None, other: Value | None) -> bool:

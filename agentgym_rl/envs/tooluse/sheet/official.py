@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agentgym_rl.envs.core import TaskNotFound
-from agentgym_rl.envs.tooluse import Catalogue, Problem, Refused
+from agentgym_rl.envs.tooluse import GeneratedTasks, Problem, TaskSource
 from agentgym_rl.envs.tooluse.official import OfficialTask, read_official
 from agentgym_rl.envs.tooluse.sheet.book import Book
 from agentgym_rl.envs.tooluse.sheet.grid import Grid, value_of
 from agentgym_rl.envs.tooluse.sheet.judge import Judge
-from agentgym_rl.envs.tooluse.sheet.tasks import OFFICIAL, TASKS
 from agentgym_rl.envs.tooluse.sheet.xlsx import read_xlsx
 
 
 @dataclass(frozen=True, eq=False)
-class Official(Catalogue[Book]):
+class OfficialTasks(TaskSource[Book]):
     """The tasks of AgentGym's files as ``test``; the other splits stay ours.
 
     A task is solved when at ``finish`` every cell of the sheet that the goal names shows what it must. The sheets with
@@ -27,29 +26,29 @@ class Official(Catalogue[Book]):
 
     tasks: Sequence[OfficialTask]
     book: Book
+    generated: GeneratedTasks[Book]
     splits: Mapping[str, Sequence[int]]
 
     @classmethod
-    def read(cls, official: str, workbook: str) -> Official:
-        """Read ``sheet.jsonl`` and the Excel file.
+    def read(cls, official: str, workbook: str, generated: GeneratedTasks[Book]) -> OfficialTasks:
+        """Read ``sheet.jsonl`` and the Excel file; the other splits are those of the generated tasks.
 
         Raises:
             ValueError: a file is missing or not what it should be; the message names it and the fault.
         """
-        tasks = read_official(official)
         sheets = {title: grid for title, grid in read_xlsx(workbook).items() if not title.startswith("Answer")}
-        for number, task in enumerate(tasks, start=1):
-            try:
-                if _title(task) not in sheets:
-                    raise ValueError(f"{workbook} has no sheet {_title(task)!r}")
-                _wanted(task)
-            except (TypeError, ValueError, Refused) as error:
-                raise ValueError(f"{official}:{number} is no sheet task of AgentGym: {error}") from error
-        return cls(tasks, Book(sheets), {**TASKS.splits, "test": range(len(tasks))})
+
+        def check(task: OfficialTask) -> None:
+            if _title(task) not in sheets:
+                raise ValueError(f"{workbook} has no sheet {_title(task)!r}")
+            _wanted(task)
+
+        tasks = read_official(official, check)
+        return cls(tasks, Book(sheets), generated, {**generated.splits, "test": range(len(tasks))})
 
     def problem(self, index: int) -> Problem[Book]:
         if not self._has(index):
-            return TASKS.problem(index)
+            return self.generated.problem(index)
         task = self.tasks[index]
         title = _title(task)
         return Problem(
@@ -61,12 +60,12 @@ class Official(Catalogue[Book]):
 
     def difficulty(self, index: int) -> str:
         """``official`` for AgentGym's."""
-        return "official" if self._has(index) else TASKS.difficulty(index)
+        return "official" if self._has(index) else self.generated.difficulty(index)
 
     def _has(self, index: int) -> bool:
         if index in self.splits["test"]:
             return True
-        if index in OFFICIAL or TASKS.split(index) == "test":
+        if index in self.generated.splits.official or self.generated.splits.locate(index)[0] == "test":
             last = len(self.tasks) - 1
             raise TaskNotFound(f"sheet has no task {index} here: valid are AgentGym's 0 to {last}, and ours but test")
         return False

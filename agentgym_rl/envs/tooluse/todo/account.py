@@ -36,10 +36,10 @@ class Item:
         return replace(self, due=self.due + timedelta(days))
 
     def detail(self, label: str) -> str:
-        """What the description says in its line ``- <label>: ...``.
+        """The rest of the line ``- <label>: ...`` of the description.
 
         Raises:
-            KeyError: it has no such line.
+            KeyError: there is no such line.
         """
         for line in self.description.splitlines():
             if line.startswith(f"- {label}: "):
@@ -65,20 +65,13 @@ class Account:
         """The tasks that are not completed."""
         return [item for item in self.items if not item.is_completed]
 
-    def project_of(self, item: Item) -> Project:
-        return next(project for project in self.projects if project.id == item.project_id)
+    def with_item(self, changed: Item) -> Account:
+        """The account with this in place of the task of the same id."""
+        return replace(self, items=tuple(changed if item.id == changed.id else item for item in self.items))
 
-    def with_items(self, *changed: Item) -> Account:
-        """The account with these in place of the tasks of the same ids."""
-        new = {item.id: item for item in changed}
-        return replace(self, items=tuple(new.get(item.id, item) for item in self.items))
+    def without(self, gone: Item) -> Account:
+        return replace(self, items=tuple(item for item in self.items if item is not gone))
 
-    def completing(self, *done: Item) -> Account:
-        return self.with_items(*(replace(item, is_completed=True) for item in done))
-
-    def without(self, *gone: Item) -> Account:
-        return replace(self, items=tuple(item for item in self.items if item not in gone))
-
-    def with_favorite(self, project: Project, is_favorite: bool = True) -> Account:
-        new = replace(project, is_favorite=is_favorite)
-        return replace(self, projects=tuple(new if old.id == project.id else old for old in self.projects))
+    def with_project(self, changed: Project) -> Account:
+        """The account with this in place of the project of the same id."""
+        return replace(self, projects=tuple(changed if old.id == changed.id else old for old in self.projects))

@@ -5,203 +5,156 @@ from __future__ import annotations
 from datetime import timedelta
 
 from agentgym_rl.envs.tooluse import Problem
-from agentgym_rl.envs.tooluse.todo.account import Item
-from agentgym_rl.envs.tooluse.todo.draft import Desk
-from agentgym_rl.envs.tooluse.todo.questions import NUMBER
+from agentgym_rl.envs.tooluse.todo.draft import TodoDraft
 from agentgym_rl.envs.tooluse.todo.tools import Session
 
 MOST = 4
 """Changes a task may need."""
 
 
-def complete(desk: Desk) -> Problem[Session]:
-    desk.read_project()
-    desk.complete([desk.item])
-    goal = f'Mark the task "{desk.item.content}" in the project {desk.project.name} as completed.'
-    return desk.problem(goal, None, desk.account.completing(desk.item))
+def complete(draft: TodoDraft) -> Problem[Session]:
+    draft.read_project()
+    draft.complete([draft.item])
+    return draft.change("complete", item=draft.item)
 
 
-def delete(desk: Desk) -> Problem[Session]:
-    desk.read_project()
-    desk.delete([desk.item])
-    goal = f'Delete the task "{desk.item.content}" from the project {desk.project.name}.'
-    return desk.problem(goal, None, desk.account.without(desk.item))
+def delete(draft: TodoDraft) -> Problem[Session]:
+    draft.read_project()
+    draft.delete([draft.item])
+    return draft.change("delete", item=draft.item)
 
 
-def set_date(desk: Desk) -> Problem[Session]:
-    moved = desk.item.later(desk.rng.randint(1, 30))
-    desk.read_project()
-    desk.move([moved])
-    goal = f'Set the due date of the task "{moved.content}" in the project {desk.project.name} to {moved.due}.'
-    return desk.problem(goal, None, desk.account.with_items(moved))
+def set_date(draft: TodoDraft) -> Problem[Session]:
+    moved = draft.item.later(draft.rng.randint(1, 30))
+    draft.read_project()
+    draft.move([moved])
+    return draft.change("set_date", item=moved, when=moved.due)
 
 
-def make_favorite(desk: Desk) -> Problem[Session]:
-    like = not desk.project.is_favorite
-    desk.call("get_projects")
-    desk.call("update_project", project_id=desk.project.id, is_favorite=str(like))
-    goal = (
-        f"Make the project {desk.project.name} a favorite."
-        if like
-        else f"The project {desk.project.name} is no longer a favorite of mine; please change that."
-    )
-    return desk.problem(goal, None, desk.account.with_favorite(desk.project, like))
+def make_favorite(draft: TodoDraft) -> Problem[Session]:
+    like = not draft.project.is_favorite
+    draft.call("get_projects")
+    draft.call("update_project", project_id=draft.project.id, is_favorite=str(like))
+    return draft.change("make_favorite" if like else "drop_favorite")
 
 
-def from_today(desk: Desk) -> Problem[Session] | None:
-    days = desk.rng.randint(1, 6)
-    due = desk.account.today + timedelta(days)
-    if desk.item.due == due:
+def from_today(draft: TodoDraft) -> Problem[Session] | None:
+    days = draft.rng.randint(1, 6)
+    due = draft.account.today + timedelta(days)
+    if draft.item.due == due:
         return None
-    moved = desk.item.later((due - desk.item.due).days)
-    desk.read_date()
-    desk.read_project()
-    desk.move([moved])
-    when = "tomorrow" if days == 1 else f"{days} days from today"
-    goal = f'Set the due date of the task "{moved.content}" in the project {desk.project.name} to {when}.'
-    return desk.problem(goal, None, desk.account.with_items(moved))
+    moved = draft.item.later((due - draft.item.due).days)
+    draft.read_date()
+    draft.read_project()
+    draft.move([moved])
+    return draft.change("set_date", item=moved, when="tomorrow" if days == 1 else f"{days} days from today")
 
 
-def shift(desk: Desk) -> Problem[Session]:
-    days = desk.rng.choice((-3, -2, 2, 3, 4, 5, 7))
-    moved = desk.item.later(days)
-    desk.read_project()
-    desk.move([moved])
-    goal = (
-        f'Move the due date of the task "{moved.content}" in the project {desk.project.name} {abs(days)} days '
-        f"{'later' if days > 0 else 'earlier'}."
-    )
-    return desk.problem(goal, None, desk.account.with_items(moved))
+def shift(draft: TodoDraft) -> Problem[Session]:
+    days = draft.rng.choice((-3, -2, 2, 3, 4, 5, 7))
+    moved = draft.item.later(days)
+    draft.read_project()
+    draft.move([moved])
+    return draft.change("shift", item=moved, days=abs(days), side="later" if days > 0 else "earlier")
 
 
-def complete_priority(desk: Desk) -> Problem[Session] | None:
-    level = desk.item.priority
-    found = [item for item in desk.items if item.priority == level]
-    if len(found) == len(desk.items):
+def complete_priority(draft: TodoDraft) -> Problem[Session] | None:
+    level = draft.item.priority
+    found = [item for item in draft.items if item.priority == level]
+    if len(found) == len(draft.items):
         return None
-    desk.read_project()
-    desk.complete(found)
-    goal = f"Mark all tasks of priority {level} in the project {desk.project.name} as completed."
-    return desk.problem(goal, None, desk.account.completing(*found))
+    draft.read_project()
+    draft.complete(found)
+    return draft.change("complete_priority", level=level)
 
 
-def change_anywhere(desk: Desk) -> Problem[Session]:
-    item = desk.item
-    desk.read_all(until=item)
-    if desk.rng.random() < 0.5:
-        desk.complete([item])
-        goal, after = f'Mark the task "{item.content}" as completed.', desk.account.completing(item)
-    else:
-        moved = item.later(desk.rng.randint(2, 14))
-        desk.move([moved])
-        goal, after = f'Postpone the task "{item.content}" to {moved.due}.', desk.account.with_items(moved)
-    return desk.problem(goal, None, after)
+def change_anywhere(draft: TodoDraft) -> Problem[Session]:
+    item = draft.item
+    draft.read_all(until=item)
+    if draft.rng.random() < 0.5:
+        draft.complete([item])
+        return draft.change("complete_anywhere", item=item)
+    moved = item.later(draft.rng.randint(2, 14))
+    draft.move([moved])
+    return draft.change("postpone_anywhere", item=item, when=moved.due)
 
 
-def favorite_of_task(desk: Desk) -> Problem[Session] | None:
-    if desk.project.is_favorite:
+def favorite_of_task(draft: TodoDraft) -> Problem[Session] | None:
+    if draft.project.is_favorite:
         return None
-    desk.read_all(until=desk.item)
-    desk.call("update_project", project_id=desk.project.id, is_favorite="True")
-    goal = f'Make the project that has the task "{desk.item.content}" a favorite.'
-    return desk.problem(goal, None, desk.account.with_favorite(desk.project))
+    draft.read_all(until=draft.item)
+    draft.call("update_project", project_id=draft.project.id, is_favorite="True")
+    return draft.change("favorite_of_task", item=draft.item)
 
 
-def shift_project(desk: Desk) -> Problem[Session] | None:
-    spared = desk.item.priority
-    days = desk.rng.randint(2, 9)
-    moved = [item.later(days) for item in desk.items if item.priority != spared]
+def shift_project(draft: TodoDraft) -> Problem[Session] | None:
+    spared = draft.item.priority
+    days = draft.rng.randint(2, 9)
+    moved = [item.later(days) for item in draft.items if item.priority != spared]
     if len(moved) < 2:
         return None
-    desk.read_project()
-    desk.move(moved)
-    goal = (
-        f"Move the due dates of all tasks in the project {desk.project.name} {days} days later, except those of "
-        f"priority {spared}."
-    )
-    return desk.problem(goal, None, desk.account.with_items(*moved))
+    draft.read_project()
+    draft.move(moved)
+    return draft.change("shift_project", days=days, spared=spared)
 
 
-def short_ones(desk: Desk) -> Problem[Session] | None:
-    limit = desk.item.minutes
-    found = [item for item in desk.items if item.minutes < limit]
+def short_ones(draft: TodoDraft) -> Problem[Session] | None:
+    limit = draft.item.minutes
+    found = [item for item in draft.items if item.minutes < limit]
     if not found:
         return None
-    desk.read_project()
-    desk.read_durations(desk.items)
-    desk.complete(found)
-    goal = f"Mark all tasks in the project {desk.project.name} that take less than {limit} minutes as completed."
-    return desk.problem(goal, None, desk.account.completing(*found))
+    draft.read_project()
+    draft.read_durations(draft.items)
+    draft.complete(found)
+    return draft.change("short_ones", limit=limit)
 
 
-def _overdue(desk: Desk) -> list[Item]:
-    return [item for item in desk.account.items if item.due < desk.account.today]
-
-
-def clear_overdue(desk: Desk) -> Problem[Session] | None:
-    late = _overdue(desk)
-    if not 1 <= len(late) <= MOST:
+def clear_overdue(draft: TodoDraft) -> Problem[Session] | None:
+    if not 1 <= len(draft.overdue) <= MOST:
         return None
-    desk.read_date()
-    desk.read_all()
-    desk.delete(late)
-    goal = "Delete all tasks in all projects that are overdue, that is, were due before today."
-    return desk.problem(goal, None, desk.account.without(*late))
+    draft.read_date()
+    draft.read_all()
+    draft.delete(draft.overdue)
+    return draft.change("clear_overdue")
 
 
-def move_overdue(desk: Desk) -> Problem[Session] | None:
-    late = _overdue(desk)
-    if not 1 <= len(late) <= MOST:
+def move_overdue(draft: TodoDraft) -> Problem[Session] | None:
+    if not 1 <= len(draft.overdue) <= MOST:
         return None
-    due = desk.account.today + timedelta(1)
-    moved = [item.later((due - item.due).days) for item in late]
-    desk.read_date()
-    desk.read_all()
-    desk.move(moved)
-    goal = (
-        "Some tasks are overdue, that is, were due before today. Set the due dates of all of them, in all projects, "
-        "to tomorrow."
-    )
-    return desk.problem(goal, None, desk.account.with_items(*moved))
+    due = draft.account.today + timedelta(1)
+    draft.read_date()
+    draft.read_all()
+    draft.move(item.later((due - item.due).days) for item in draft.overdue)
+    return draft.change("move_overdue")
 
 
-def complete_everywhere(desk: Desk) -> Problem[Session] | None:
-    level = desk.rng.randint(1, 4)
-    found = [item for item in desk.account.items if item.priority == level]
+def complete_everywhere(draft: TodoDraft) -> Problem[Session] | None:
+    level = draft.rng.randint(1, 4)
+    found = draft.of_priority(level)
     if not 1 <= len(found) <= MOST:
         return None
-    desk.read_all()
-    desk.complete(found)
-    goal = f"Mark all tasks of priority {level} in all projects as completed."
-    return desk.problem(goal, None, desk.account.completing(*found))
+    draft.read_all()
+    draft.complete(found)
+    return draft.change("complete_everywhere", level=level)
 
 
-def delete_then_count(desk: Desk) -> Problem[Session] | None:
-    day = desk.item.due
-    gone = [item for item in desk.items if item.due < day]
+def delete_then_count(draft: TodoDraft) -> Problem[Session] | None:
+    day = draft.item.due
+    gone = [item for item in draft.items if item.due < day]
     if not gone:
         return None
-    desk.read_all()
-    desk.delete(gone)
-    after = desk.account.without(*gone)
-    goal = (
-        f"Delete all tasks in the project {desk.project.name} that are due before {day}. Then tell me how many tasks "
-        f"are left in all projects. {NUMBER}"
-    )
-    return desk.problem(goal, len(after.items), after)
+    draft.read_all()
+    draft.delete(gone)
+    return draft.ask("delete_then_count", len(draft.state.account.items), day=day)
 
 
-def complete_then_total(desk: Desk) -> Problem[Session] | None:
-    level = desk.item.priority
-    done = [item for item in desk.items if item.priority == level]
-    rest = [item for item in desk.items if item.priority != level]
+def complete_then_total(draft: TodoDraft) -> Problem[Session] | None:
+    level = draft.item.priority
+    done = [item for item in draft.items if item.priority == level]
+    rest = [item for item in draft.items if item.priority != level]
     if not rest:
         return None
-    desk.read_project()
-    desk.complete(done)
-    desk.read_durations(rest)
-    goal = (
-        f"Mark all tasks of priority {level} in the project {desk.project.name} as completed. Then tell me how many "
-        f"minutes the other tasks of that project take together. {NUMBER}"
-    )
-    return desk.problem(goal, sum(item.minutes for item in rest), desk.account.completing(*done))
+    draft.read_project()
+    draft.complete(done)
+    draft.read_durations(rest)
+    return draft.ask("complete_then_total", sum(item.minutes for item in rest), level=level)

@@ -1,97 +1,116 @@
-"""An account drawn at random, and the desk at which a kind of task makes a problem of one."""
+"""A task about an account in the making: a random account, the calls of a plan, and the judgement of a session."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
+from pathlib import Path
 from random import Random
 from typing import Any
 
-from agentgym_rl.envs.tooluse import Call, Problem
+from agentgym_rl.envs.tables import load
+from agentgym_rl.envs.tooluse import Draft, Problem
+from agentgym_rl.envs.tooluse.answers import matches
 from agentgym_rl.envs.tooluse.todo.account import Account, Item, Project
-from agentgym_rl.envs.tooluse.todo.catalogue import CATALOGUE, CITIES, PEOPLE, PLACES
-from agentgym_rl.envs.tooluse.todo.judge import judge
-from agentgym_rl.envs.tooluse.todo.tools import Session
+from agentgym_rl.envs.tooluse.todo.tools import FUNCTIONS, TEXTS, Session
 
 DURATIONS = (10, 15, 20, 25, 30, 40, 45, 50, 60, 75, 90, 100, 120)
 """Minutes a task may take."""
 
 
-def account(rng: Random) -> Account:
-    """3 to 5 projects with 2 to 4 tasks each, due from 9 days ago to 20 days ahead."""
-    today = date(2015, 1, 1) + timedelta(rng.randrange(3650))
-    project_ids, item_ids = (iter(_ids(rng, start)) for start in ("22", "29"))
-    projects = tuple(
-        Project(next(project_ids), name, order, is_favorite=rng.random() < 0.2)
-        for order, name in enumerate(rng.sample(list(CATALOGUE), rng.randint(3, 5)), start=1)
-    )
-    items: list[Item] = []
-    for project in projects:
-        kind, known = CATALOGUE[project.name]
-        for order, (content, bring) in enumerate(rng.sample(known, rng.randint(2, 4)), start=1):
-            items.append(
-                Item(
-                    id=next(item_ids),
-                    project_id=project.id,
-                    order=order,
-                    content=content,
-                    description=_description(rng.choice(PLACES[kind]), bring, rng.choice(PEOPLE)),
-                    due=today + timedelta(rng.randint(-9, 20)),
-                    priority=rng.randint(1, 4),
-                    minutes=rng.choice(DURATIONS),
-                )
+@dataclass(frozen=True, slots=True)
+class ProjectEntry:
+    place: str
+    """A key of ``places``."""
+    tasks: dict[str, str]
+    """What to bring to each task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """What accounts hold: the file ``catalogue.toml``."""
+
+    people: tuple[str, ...]
+    cities: tuple[str, ...]
+    places: dict[str, tuple[str, ...]]
+    projects: dict[str, ProjectEntry]
+
+
+CATALOGUE = load(Path(__file__).with_name("catalogue.toml"), Catalogue)
+
+
+class TodoDraft(Draft[Session]):
+    """An account of 3 to 5 projects with 2 to 4 tasks each, due from 9 days ago to 20 days ahead."""
+
+    texts = TEXTS
+    functions = FUNCTIONS
+
+    def __init__(self, rng: Random) -> None:
+        super().__init__(rng)
+        today = date(2015, 1, 1) + timedelta(rng.randrange(3650))
+        project_ids, item_ids = (_ids(rng, start) for start in ("22", "29"))
+        projects = tuple(
+            Project(next(project_ids), name, order, is_favorite=rng.random() < 0.2)
+            for order, name in enumerate(rng.sample(list(CATALOGUE.projects), rng.randint(3, 5)), start=1)
+        )
+        items = tuple(item for project in projects for item in self._items(project, item_ids, today))
+        self.account = Account(today, rng.choice(CATALOGUE.cities), projects, items)
+
+    def _items(self, project: Project, ids: Iterator[str], today: date) -> Iterable[Item]:
+        rng, entry = self.rng, CATALOGUE.projects[project.name]
+        for order, (content, bring) in enumerate(rng.sample(list(entry.tasks.items()), rng.randint(2, 4)), start=1):
+            place, contact = rng.choice(CATALOGUE.places[entry.place]), rng.choice(CATALOGUE.people)
+            yield Item(
+                id=next(ids),
+                project_id=project.id,
+                order=order,
+                content=content,
+                description=f"- Place: {place}\n- Bring: {bring}\n- Contact: {contact}",
+                due=today + timedelta(rng.randint(-9, 20)),
+                priority=rng.randint(1, 4),
+                minutes=rng.choice(DURATIONS),
             )
-    return Account(today, rng.choice(CITIES), projects, tuple(items))
 
-
-def _description(place: str, bring: str, contact: str) -> str:
-    return f"- Place: {place}\n- Bring: {bring}\n- Contact: {contact}"
-
-
-def _ids(rng: Random, start: str) -> Iterable[str]:
-    """Ten digits each, never one twice."""
-    return (f"{start}{number:08d}" for number in rng.sample(range(10**8), 24))
-
-
-@dataclass
-class Desk:
-    """Random choices about an account, and the calls of a plan in the order they are made."""
-
-    account: Account
-    rng: Random
-    calls: list[Call] = field(default_factory=list)
+    def start(self) -> Session:
+        return Session(self.account)
 
     @cached_property
     def project(self) -> Project:
-        """The project the task is about."""
+        """The project of the task to be made."""
         return self.rng.choice(self.account.projects)
 
     @cached_property
     def items(self) -> list[Item]:
-        """Its tasks."""
+        """The tasks of the project."""
         return self.account.of(self.project)
 
     @cached_property
     def item(self) -> Item:
-        """The task of the project that the task is about."""
+        """One task of the project."""
         return self.rng.choice(self.items)
 
-    def call(self, name: str, **arguments: Any) -> None:
-        self.calls.append((name, arguments))
+    @cached_property
+    def overdue(self) -> list[Item]:
+        """The tasks of all projects that were due before today."""
+        return [item for item in self.account.items if item.due < self.account.today]
+
+    def of_priority(self, level: int) -> list[Item]:
+        """The tasks of all projects with a priority."""
+        return [item for item in self.account.items if item.priority == level]
 
     def read_date(self) -> None:
         self.call("get_user_current_date")
 
     def read_project(self) -> None:
-        """Look the project's tasks up."""
+        """Look up the project's tasks."""
         self.call("get_projects")
         self.call("get_tasks", project_id=self.project.id)
 
     def read_all(self, until: Item | None = None) -> None:
-        """Look all tasks up, or those of the projects down to the one that has ``until``."""
+        """Look up all tasks, or those of the projects down to the one that has ``until``."""
         self.call("get_projects")
         for project in self.account.projects:
             self.call("get_tasks", project_id=project.id)
@@ -99,52 +118,67 @@ class Desk:
                 return
 
     def read_durations(self, items: Iterable[Item]) -> None:
-        for item in items:
-            self.call("get_task_duration", task_id=item.id)
+        self._for_each("get_task_duration", items)
+
+    def read_descriptions(self, items: Iterable[Item]) -> None:
+        self._for_each("get_task_description", items)
 
     def complete(self, items: Iterable[Item]) -> None:
-        for item in items:
-            self.call("complete_task", task_id=item.id)
+        self._for_each("complete_task", items)
 
     def delete(self, items: Iterable[Item]) -> None:
-        for item in items:
-            self.call("delete_task", task_id=item.id)
+        self._for_each("delete_task", items)
 
     def move(self, items: Iterable[Item]) -> None:
-        """Give tasks the due dates these carry."""
+        """Set the due dates of tasks to those of these items."""
         for item in items:
             self.call("update_task", task_id=item.id, due_date=item.due.isoformat())
 
-    def answer(self, goal: str, answer: object) -> Problem[Session]:
-        """A question: nothing may be changed."""
-        return self.problem(goal, answer, self.account)
+    def _for_each(self, tool: str, items: Iterable[Item]) -> None:
+        for item in items:
+            self.call(tool, task_id=item.id)
 
-    def problem(self, goal: str, answer: object, after: Account) -> Problem[Session]:
-        """A task that ends with the account ``after`` and, unless it is None, the answer."""
-        start = self.account
-        return Problem(
-            goal=goal,
-            start=lambda: Session(start),
-            progress=judge(start, after, answer),
-            plan=(*self.calls, ("finish", {"answer": "done" if answer is None else answer})),
-            context=f"account {fingerprint(start)}",
-        )
+    def ask(self, template: str, answer: Any, tolerance: float = 0.0, /, **words: Any) -> Problem[Session]:
+        """A task that asks for an answer, and for the changes that the calls make."""
+        return self._ending(self.goal(template, **words), answer, answer)
 
+    def change(self, template: str, /, **words: Any) -> Problem[Session]:
+        """A task that asks for the changes that the calls make."""
+        return self._ending(self.goal(template, **words), None, "done")
 
-Kind = Callable[[Desk], Problem[Session] | None]
-"""Makes a problem, or None where the account does not suit it."""
+    def _ending(self, goal: str, expected: Any, answer: Any) -> Problem[Session]:
+        fingerprint = hashlib.sha256(repr(self.account).encode()).hexdigest()[:8]
+        progress = judge(self.account, self.state.account, expected)
+        return self.problem(goal, progress, answer, f"account {fingerprint}")
 
 
-def template(kind: Kind) -> Callable[[Random], Problem[Session] | None]:
-    """The kind of task on an account drawn for it."""
-    return lambda rng: kind(Desk(account(rng), rng))
+def _ids(rng: Random, start: str) -> Iterator[str]:
+    """Ten digits each, all different."""
+    return (f"{start}{number:08d}" for number in rng.sample(range(10**8), 24))
 
 
-def fingerprint(state: Account) -> str:
-    """First 8 hex digits of the SHA-256 of everything in an account."""
-    return hashlib.sha256(repr(state).encode()).hexdigest()[:8]
+def judge(start: Account, after: Account, expected: object) -> Callable[[Session, Any], float]:
+    """The ``progress`` of a task: the share of its subgoals that are met, 0 once anything else was changed.
+
+    Subgoals are the projects and tasks that must change, and the answer unless ``expected`` is None.
+    """
+    before, wanted = _parts(start), _parts(after)
+    due = {key for key in before if before[key] != wanted.get(key)}
+    subgoals = len(due) + (expected is not None)
+
+    def progress(session: Session, answer: Any) -> float:
+        found = _parts(session.account)
+        if any(found.get(key) != part for key, part in before.items() if key not in due):
+            return 0.0
+        met = sum(found.get(key) == wanted.get(key) for key in due)
+        if expected is not None and answer is not None:
+            met += matches(expected, answer)
+        return met / subgoals
+
+    return progress
 
 
-def contents(items: Iterable[Item]) -> list[str]:
-    """Names of tasks, sorted."""
-    return sorted(item.content for item in items)
+def _parts(account: Account) -> dict[str, Project | Item]:
+    """Projects and tasks by id; no id occurs twice."""
+    parts: tuple[Project | Item, ...] = (*account.projects, *account.items)
+    return {part.id: part for part in parts}

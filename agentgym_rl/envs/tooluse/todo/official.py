@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.envs.core import TaskNotFound
-from agentgym_rl.envs.tooluse import Catalogue, Problem
+from agentgym_rl.envs.tooluse import Problem, TaskSource
 from agentgym_rl.envs.tooluse.answers import matches
 from agentgym_rl.envs.tooluse.official import OfficialTask, read_official
 from agentgym_rl.envs.tooluse.todo.account import Account, Item, Project
@@ -21,7 +21,7 @@ TEST = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Official(Catalogue[Session]):
+class OfficialTasks(TaskSource[Session]):
     """The tasks of AgentGym's files.
 
     A task is solved when ``finish`` gives its answer (any, where it is "done") and the open tasks and all projects are
@@ -34,19 +34,13 @@ class Official(Catalogue[Session]):
     splits: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, official: str, projects: str) -> Official:
+    def read(cls, official: str, projects: str) -> OfficialTasks:
         """Read ``todo.jsonl`` and ``projects.json``.
 
         Raises:
             ValueError: a file is missing or not what it should be; the message names it and the fault.
         """
-        tasks = read_official(official)
-        for number, task in enumerate(tasks, start=1):
-            try:
-                _account(task, (), ())
-                _rows(task.answer)
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{official}:{number} is no to-do task of AgentGym: {error!r}") from error
+        tasks = read_official(official, lambda task: (_account(task, (), ()), _rows(task.answer)))
         cut = max(1, len(tasks) - TEST)
         splits = {"train": range(cut), "test": range(min(cut, len(tasks) - 1), len(tasks))}
         return cls(tasks, *_read_projects(projects), splits)

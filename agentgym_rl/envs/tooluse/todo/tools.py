@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from agentgym_rl.envs.tools import Schema, Tool
-from agentgym_rl.envs.tooluse import Function, Refused
+from agentgym_rl.envs.tooluse import Function, Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.todo.account import Account, Item, Project
 
 Row = dict[str, Any]
@@ -58,7 +57,7 @@ def get_projects(session: Session) -> list[Row]:
 
 def update_project(session: Session, project_id: str, is_favorite: str) -> Row:
     project = _project(session, project_id)
-    session.account = session.account.with_favorite(project, is_favorite == "True")
+    session.account = session.account.with_project(replace(project, is_favorite=is_favorite == "True"))
     return {
         "message": "Update the project successfully.",
         "project": project_row(_project(session, project_id)),
@@ -81,7 +80,7 @@ def get_task_duration(session: Session, task_id: str) -> Row:
 
 def complete_task(session: Session, task_id: str) -> Row:
     item = _item(session, task_id)
-    session.account = session.account.completing(item)
+    session.account = session.account.with_item(replace(item, is_completed=True))
     row = task_row(item)
     del row["is_completed"]
     return {"message": "Complete task successfully.", "task": row}
@@ -93,7 +92,7 @@ def update_task(session: Session, task_id: str, due_date: str) -> Row:
         due = date.fromisoformat(due_date)
     except ValueError:
         raise Refused(f"due_date {due_date[:20]!r} is no date; write YYYY-MM-DD") from None
-    session.account = session.account.with_items(replace(item, due=due))
+    session.account = session.account.with_item(replace(item, due=due))
     return {"message": "Update the task successfully", "task": task_row(_item(session, task_id))}
 
 
@@ -125,67 +124,26 @@ def _brief_tasks(rows: Sequence[Row]) -> str:
     return ", ".join(f"{row['id']} {row['content']} p{row['priority']} {row['due_date']}" for row in rows) or "none"
 
 
-def _done(row: Row) -> str:
-    return "done"
+TEXTS = ToolEnvTexts.beside(__file__)
 
-
-_PROJECT: Mapping[str, Schema] = {"project_id": {"type": "string", "description": "the project's id"}}
-_TASK: Mapping[str, Schema] = {"task_id": {"type": "string", "description": "the task's id"}}
-
-_PROJECT_FIELDS = "list of objects with id, order, color, name and is_favorite"
-_TASK_FIELDS = (
-    "list of objects with id, order, content (the task's name), is_completed, priority (1 normal to 4 urgent) and "
-    "due_date; tasks that are completed are not listed"
-)
-
-FUNCTIONS: tuple[Function[Session], ...] = (
-    Function(
-        Tool("get_user_current_date", "Get today's date where the user is."),
-        "the date as YYYY-MM-DD",
-        get_user_current_date,
-    ),
-    Function(
-        Tool("get_user_current_location", "Get the city the user is in."),
-        "name of the city",
-        get_user_current_location,
-    ),
-    Function(Tool("get_projects", "Get all projects of the account."), _PROJECT_FIELDS, get_projects, _brief_projects),
-    Function(
-        Tool(
-            "update_project",
-            "Make a project a favorite, or no longer one.",
-            {
-                **_PROJECT,
-                "is_favorite": {"type": "string", "enum": ["True", "False"], "description": "True or False"},
-            },
-        ),
-        "the project as it is now",
-        update_project,
-        _done,
-    ),
-    Function(Tool("get_tasks", "Get all tasks of a project.", _PROJECT), _TASK_FIELDS, get_tasks, _brief_tasks),
-    Function(
-        Tool("get_task_description", "Get a task's description.", _TASK),
-        "object with id, content and description, which says the place and more",
-        get_task_description,
-        lambda row: str(row["description"]).replace("\n", " "),
-    ),
-    Function(
-        Tool("get_task_duration", "Get how long a task takes.", _TASK),
-        "object with id, content and duration as amount(unit)",
-        get_task_duration,
-        lambda row: str(row["duration"]),
-    ),
-    Function(Tool("complete_task", "Mark a task as completed.", _TASK), "the completed task", complete_task, _done),
-    Function(
-        Tool(
-            "update_task",
-            "Set a task's due date.",
-            {**_TASK, "due_date": {"type": "string", "description": "the date as YYYY-MM-DD"}},
-        ),
-        "the task as it is now",
-        update_task,
-        _done,
-    ),
-    Function(Tool("delete_task", "Delete a task.", _TASK), "the deleted task", delete_task, _done),
+FUNCTIONS: dict[str, Function[Session]] = TEXTS.functions(
+    {
+        "get_user_current_date": get_user_current_date,
+        "get_user_current_location": get_user_current_location,
+        "get_projects": get_projects,
+        "update_project": update_project,
+        "get_tasks": get_tasks,
+        "get_task_description": get_task_description,
+        "get_task_duration": get_task_duration,
+        "complete_task": complete_task,
+        "update_task": update_task,
+        "delete_task": delete_task,
+    },
+    {
+        "get_projects": _brief_projects,
+        "get_tasks": _brief_tasks,
+        "get_task_description": lambda row: str(row["description"]).replace("\n", " "),
+        "get_task_duration": lambda row: str(row["duration"]),
+        **dict.fromkeys(("update_project", "complete_task", "update_task", "delete_task"), lambda row: "done"),
+    },
 )

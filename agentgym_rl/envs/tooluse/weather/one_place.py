@@ -2,199 +2,159 @@
 
 from __future__ import annotations
 
-from random import Random
+from datetime import timedelta
 
-from agentgym_rl.envs.tooluse.problem import Problem
-from agentgym_rl.envs.tooluse.weather.functions import Visitor
-from agentgym_rl.envs.tooluse.weather.phrases import day, past_date, past_period, period
-from agentgym_rl.envs.tooluse.weather.visit import (
+from agentgym_rl.envs.tooluse.problem import Problem, yes
+from agentgym_rl.envs.tooluse.weather.draft import (
     AIR,
-    DIFFERENCE,
     MEASURES,
-    NUMBER,
     RAIN,
+    ROUNDED,
     SNOW,
     TEMPERATURES,
     WET,
-    WHEN,
-    YES_NO,
-    Visit,
+    WeatherDraft,
     clear,
     title,
 )
-
-Drawn = Problem[Visitor] | None
-
-ROUNDED = 0.06
-"""Tolerance of values with one decimal that one may compute with."""
+from agentgym_rl.envs.tooluse.weather.tools import Visitor
 
 
-def on_a_date(rng: Random) -> Drawn:
+def on_a_date(draft: WeatherDraft) -> Problem[Visitor] | None:
     """A measurement on a past date that is given."""
-    visit = Visit(rng)
-    measure, city = rng.choice(MEASURES), visit.city()
-    when, date = past_date(rng, visit.today)
-    (value,) = visit.read(measure, visit.locate(city), date)
-    if not value:
-        return None
-    return visit.problem(f"What was the {measure.words} in {title(city)} {when}? {measure.answer}", value, ROUNDED)
+    measure, city = draft.rng.choice(MEASURES), draft.city()
+    when, date = draft.past_date()
+    (value,) = draft.read(measure, draft.locate(city), date)
+    return draft.ask("on_a_date", value, ROUNDED, measure=measure, city=title(city), when=when) if value else None
 
 
-def total(rng: Random) -> Drawn:
+def total(draft: WeatherDraft) -> Problem[Visitor] | None:
     """Rain or snow over dates that are given."""
-    visit = Visit(rng)
-    measure, city = rng.choice(WET), visit.city()
-    when, first, last = past_period(rng)
-    values = visit.read(measure, visit.locate(city), first, last)
+    measure, city = draft.rng.choice(WET), draft.city()
+    when, first, last = draft.past_period()
+    values = draft.read(measure, draft.locate(city), first, last)
     if not any(values):
         return None
-    goal = f"What was the total {measure.words} in {title(city)} {when}, both included? {measure.answer}"
-    return visit.problem(goal, round(sum(values), 1), ROUNDED, timeless=True)
+    answer = round(sum(values), 1)
+    return draft.ask("total", answer, ROUNDED, timeless=True, measure=measure, city=title(city), when=when)
 
 
-def extreme_date(rng: Random) -> Drawn:
+def extreme_date(draft: WeatherDraft) -> Problem[Visitor] | None:
     """The hottest, coldest, wettest day, or the one with the best or worst air, of dates that are given."""
-    visit = Visit(rng)
-    city = visit.city()
-    measure = rng.choice((*TEMPERATURES, RAIN, AIR))
-    when, first, last = past_period(rng)
-    values = visit.read(measure, visit.locate(city), first, last)
-    top = measure is RAIN or rng.random() < 0.5
+    city = draft.city()
+    measure = draft.rng.choice((*TEMPERATURES, RAIN, AIR))
+    when, first, last = draft.past_period()
+    values = draft.read(measure, draft.locate(city), first, last)
+    top = measure is RAIN or draft.rng.random() < 0.5
     extreme = (max if top else min)(values)
     if values.count(extreme) > 1:
         return None
-    side = "maximal" if top else "minimal"
-    goal = f"On which day {when}, both included, was the {measure.words} in {title(city)} {side}? {WHEN}"
-    answer = str(first.fromordinal(first.toordinal() + values.index(extreme)))
-    return visit.problem(goal, answer, timeless=True)
+    answer, side = str(first + timedelta(values.index(extreme))), "maximal" if top else "minimal"
+    return draft.ask("extreme_date", answer, timeless=True, measure=measure, city=title(city), when=when, side=side)
 
 
-def days_of_kind(rng: Random) -> Drawn:
+def days_of_kind(draft: WeatherDraft) -> Problem[Visitor] | None:
     """How many of the given dates had rain, snow, or a temperature above a bound."""
-    visit = Visit(rng)
-    city = visit.city()
-    measure = rng.choice((RAIN, RAIN, SNOW, *TEMPERATURES))
-    when, first, last = past_period(rng)
-    values = visit.read(measure, visit.locate(city), first, last)
+    city = draft.city()
+    measure = draft.rng.choice((RAIN, RAIN, SNOW, *TEMPERATURES))
+    when, first, last = draft.past_period()
+    values = draft.read(measure, draft.locate(city), first, last)
     bound = float(round(sorted(values)[len(values) // 2])) if measure in TEMPERATURES else 0.0
     count = sum(value > bound for value in values)
     if not count:
         return None
-    unit = "degrees Celsius" if measure in TEMPERATURES else "mm" if measure is RAIN else "cm"
-    goal = f"On how many days {when}, both included, was the {measure.words} in {title(city)} above {bound:g} {unit}?"
-    return visit.problem(f"{goal} {NUMBER}", count, timeless=True)
+    return draft.ask("days_of_kind", count, timeless=True, measure=measure, city=title(city), when=when, bound=bound)
 
 
-def near_today(rng: Random) -> Drawn:
+def near_today(draft: WeatherDraft) -> Problem[Visitor] | None:
     """A measurement some days from today, in a city that is named or the user's."""
-    visit = Visit(rng)
-    measure = rng.choice(MEASURES)
-    when, date = day(rng, visit.today, measure)
-    visit.ask_date()
-    here = rng.random() < 0.5
-    city = visit.ask_city() if here else visit.city()
-    (value,) = visit.read(measure, visit.locate(city), date)
-    if not value and rng.random() < 0.9:
+    measure = draft.rng.choice(MEASURES)
+    when, date = draft.day(measure)
+    draft.ask_date()
+    place, city = draft.here_or_in_a_city()
+    (value,) = draft.read(measure, draft.locate(city), date)
+    if not value and draft.rng.random() < 0.9:
         return None
-    tense = "is" if date >= visit.today else "was"
-    place = "here" if here else f"in {title(city)}"
-    return visit.problem(f"What {tense} the {measure.words} {place} {when}? {measure.answer}", value, ROUNDED)
+    verb = "is" if date >= draft.today else "was"
+    return draft.ask("near_today", value, ROUNDED, verb=verb, measure=measure, place=place, when=when)
 
 
-def air_level(rng: Random) -> Drawn:
+def air_level(draft: WeatherDraft) -> Problem[Visitor] | None:
     """The level of the air, not its index."""
-    visit = Visit(rng)
-    city = visit.city()
-    when, date = day(rng, visit.today, AIR)
-    visit.ask_date()
-    (index,) = visit.read(AIR, visit.locate(city), date)
-    answer = visit.call("get_air_quality_level", air_quality_index=index)
-    tense = "is" if date == visit.today else "was"
-    goal = f"What {tense} the air quality level in {title(city)} {when}? Answer with the name of the level."
-    return visit.problem(goal, answer)
+    city = draft.city()
+    when, date = draft.day(AIR)
+    draft.ask_date()
+    (index,) = draft.read(AIR, draft.locate(city), date)
+    answer = draft.call("get_air_quality_level", air_quality_index=index)
+    return draft.ask("air_level", answer, verb="is" if date == draft.today else "was", city=title(city), when=when)
 
 
-def near_total(rng: Random) -> Drawn:
+def near_total(draft: WeatherDraft) -> Problem[Visitor] | None:
     """Rain or snow over some days before or after today."""
-    visit = Visit(rng)
-    measure, past = rng.choice(WET), rng.random() < 0.5
-    when, first, last = period(rng, visit.today, past)
-    visit.ask_date()
-    here = rng.random() < 0.5
-    city = visit.ask_city() if here else visit.city()
-    values = visit.read(measure, visit.locate(city), first, last)
+    measure, past = draft.rng.choice(WET), draft.rng.random() < 0.5
+    when, first, last = draft.period(past)
+    draft.ask_date()
+    place, city = draft.here_or_in_a_city()
+    values = draft.read(measure, draft.locate(city), first, last)
     if not any(values):
         return None
-    place = "here" if here else f"in {title(city)}"
     verb = "was" if past else "will be"
-    goal = f"What {verb} the total {measure.words} {place} {when}? {measure.answer}"
-    return visit.problem(goal, round(sum(values), 1), ROUNDED)
+    return draft.ask("near_total", round(sum(values), 1), ROUNDED, verb=verb, measure=measure, place=place, when=when)
 
 
-def near_days(rng: Random) -> Drawn:
+def near_days(draft: WeatherDraft) -> Problem[Visitor] | None:
     """How many of some days before or after today have rain or snow."""
-    visit = Visit(rng)
-    measure, past = rng.choice(WET), rng.random() < 0.5
-    when, first, last = period(rng, visit.today, past)
-    visit.ask_date()
-    city = visit.ask_city()
-    values = visit.read(measure, visit.locate(city), first, last)
+    measure, past = draft.rng.choice(WET), draft.rng.random() < 0.5
+    when, first, last = draft.period(past)
+    draft.ask_date()
+    values = draft.read(measure, draft.locate(draft.ask_city()), first, last)
     count = sum(value > 0 for value in values)
     if not count:
         return None
-    verb = "had" if past else "will have"
-    return visit.problem(f"How many days {verb} {measure.words} here {when}? {NUMBER}", count)
+    return draft.ask("near_days", count, verb="had" if past else "will have", measure=measure, when=when)
 
 
-def against_today(rng: Random) -> Drawn:
+def against_today(draft: WeatherDraft) -> Problem[Visitor] | None:
     """Whether today has more than another day, or how much it differs from it."""
-    visit = Visit(rng)
-    measure = rng.choice((*TEMPERATURES, AIR))
-    when, date = day(rng, visit.today, measure)
-    if date == visit.today:
+    measure = draft.rng.choice((*TEMPERATURES, AIR))
+    when, date = draft.day(measure)
+    if date == draft.today:
         return None
-    visit.ask_date()
-    point = visit.locate(visit.ask_city())
-    (today,) = visit.read(measure, point, visit.today)
-    (other,) = visit.read(measure, point, date)
+    draft.ask_date()
+    point = draft.locate(draft.ask_city())
+    (today,) = draft.read(measure, point, draft.today)
+    (other,) = draft.read(measure, point, date)
     if not clear((today, other), measure.gap):
         return None
-    verb = "is" if date > visit.today else "was"
-    if rng.random() < 0.5:
-        goal = f"Is the {measure.words} here today higher than it {verb} {when}? {YES_NO}"
-        return visit.problem(goal, "Yes" if today > other else "No")
-    goal = f"By how much does the {measure.words} here today differ from what it {verb} {when}? {DIFFERENCE}"
-    return visit.problem(goal, round(abs(today - other), 1), ROUNDED)
+    verb = "is" if date > draft.today else "was"
+    if draft.rng.random() < 0.5:
+        return draft.ask("higher_today", yes(today > other), measure=measure, verb=verb, when=when)
+    difference = round(abs(today - other), 1)
+    return draft.ask("difference_today", difference, ROUNDED, measure=measure, verb=verb, when=when)
 
 
-def before_and_after(rng: Random) -> Drawn:
+def before_and_after(draft: WeatherDraft) -> Problem[Visitor] | None:
     """Whether more rain fell before today than will fall after it."""
-    visit = Visit(rng)
-    measure = rng.choice(WET)
-    before, first, last = period(rng, visit.today, past=True)
-    visit.ask_date()
-    point = visit.locate(visit.ask_city())
-    past = sum(visit.read(measure, point, first, last))
-    days = (last - first).days
-    start = visit.today.fromordinal(visit.today.toordinal() + 1)
-    future = sum(visit.read(measure, point, start, start.fromordinal(start.toordinal() + days)))
+    measure = draft.rng.choice(WET)
+    when, first, last = draft.period(past=True)
+    draft.ask_date()
+    point = draft.locate(draft.ask_city())
+    past = sum(draft.read(measure, point, first, last))
+    days = (last - first).days + 1
+    future = sum(draft.read(measure, point, draft.today + timedelta(1), draft.today + timedelta(days)))
     if not clear((past, future), measure.gap):
         return None
-    goal = f"Was there more {measure.words} here {before} than there will be in the {days + 1} days after it? {YES_NO}"
-    return visit.problem(goal, "Yes" if past > future else "No")
+    return draft.ask("before_and_after", yes(past > future), measure=measure, when=when, days=days)
 
 
-def dry_and_mild(rng: Random) -> Drawn:
+def dry_and_mild(draft: WeatherDraft) -> Problem[Visitor] | None:
     """How many days meet two conditions."""
-    visit = Visit(rng)
-    past = rng.random() < 0.5
-    when, first, last = period(rng, visit.today, past)
-    visit.ask_date()
-    point = visit.locate(visit.ask_city())
-    rain = visit.read(RAIN, point, first, last)
-    warmth = visit.read(TEMPERATURES[0], point, first, last)
+    past = draft.rng.random() < 0.5
+    when, first, last = draft.period(past)
+    draft.ask_date()
+    point = draft.locate(draft.ask_city())
+    rain = draft.read(RAIN, point, first, last)
+    warmth = draft.read(TEMPERATURES[0], point, first, last)
     bound = round(sorted(warmth)[len(warmth) // 3])
     count = sum(not wet and high > bound for wet, high in zip(rain, warmth, strict=True))
-    verb = "had" if past else "will have"
-    goal = f"How many days {verb} no rain and a highest temperature above {bound} degrees Celsius here {when}?"
-    return visit.problem(f"{goal} {NUMBER}", count)
+    return draft.ask("dry_and_mild", count, verb="had" if past else "will have", bound=bound, when=when)

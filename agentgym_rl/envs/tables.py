@@ -1,0 +1,76 @@
+"""Tables of an environment: TOML files beside its code, read into dataclasses and checked as they are read."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+def load(path: Path, kind: type[T]) -> T:
+    """Read a TOML file.
+
+    Args:
+        kind: type of the whole file, made of dataclasses, ``dict[str, X]``, ``tuple[X, ...]``, str, int, float and
+            bool. ``X | None`` is X; Any is not checked; all keys of a ``dict[Literal[...], X]`` are required. The
+            fields of a dataclass are the keys of a table; those without a default are required. A dataclass checks the
+            meaning of its values in ``__post_init__``.
+
+    Raises:
+        ValueError: the file is not TOML, a key is unknown or missing, or a value has another type or is refused;
+            the message names file and entry, such as ``kinds.toml > kinds > 1 > titles``.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path}: not TOML ({error})") from error
+    loaded: T = _convert(content, kind, str(path))
+    return loaded
+
+
+def _convert(value: Any, kind: Any, where: str) -> Any:
+    if kind is Any:
+        return value
+    if isinstance(kind, UnionType):
+        kind = get_args(kind)[0]
+    if is_dataclass(kind) and isinstance(value, dict):
+        return _entry(value, kind, where)
+    if get_origin(kind) is dict and isinstance(value, dict):
+        return _mapping(value, get_args(kind), where)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return tuple(_convert(each, get_args(kind)[0], f"{where} > {place}") for place, each in enumerate(value))
+    if type(value) is kind:
+        return value
+    raise ValueError(f"{where}: expected {kind if get_origin(kind) else kind.__name__}, found {value!r}")
+
+
+def _mapping(values: dict[str, Any], kinds: tuple[Any, ...], where: str) -> dict[str, Any]:
+    key_kind, kind = kinds
+    if get_origin(key_kind) is Literal and values.keys() != set(get_args(key_kind)):
+        raise ValueError(f"{where}: expected the keys {', '.join(get_args(key_kind))}, found {', '.join(values)}")
+    return {key: _convert(value, kind, f"{where} > {key}") for key, value in values.items()}
+
+
+def _entry(values: dict[str, Any], kind: Any, where: str) -> Any:
+    known = {field.name: field for field in fields(kind)}
+    if unknown := sorted(values.keys() - known):
+        raise ValueError(f"{where}: unknown key {unknown[0]!r}; the keys are {', '.join(known)}")
+    for name, field in known.items():
+        if name not in values and field.default is MISSING and field.default_factory is MISSING:
+            raise ValueError(f"{where}: key {name!r} is missing")
+    kinds = _hints(kind)
+    converted = {name: _convert(value, kinds[name], f"{where} > {name}") for name, value in values.items()}
+    try:
+        return kind(**converted)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)

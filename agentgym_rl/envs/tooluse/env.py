@@ -1,0 +1,101 @@
+"""The environment of tools: calls change or read a state, ``finish`` ends the episode and is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic
+
+from agentgym_rl.envs.actions import parse_rest
+from agentgym_rl.envs.core import EnvSpec, Observation, OracleUnavailable, Step, Style, Task, TextEnv
+from agentgym_rl.envs.tools import to_command
+from agentgym_rl.envs.tooluse import wording
+from agentgym_rl.envs.tooluse.problem import Problem
+from agentgym_rl.envs.tooluse.tasks import TaskSource
+from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, Refused, S, ToolEnvTexts, read_command
+
+
+class ToolEnv(TextEnv, Generic[S]):
+    """Base of the environments whose actions are calls ``<name> with Action Input: <arguments as JSON>``.
+
+    An environment gives its texts, functions and tasks; the base adds ``finish`` and ``check_valid_actions``. The
+    reward is 1 when every subgoal is met at ``finish``, else 0; only ``finish`` ends an episode. ``info`` holds
+    ``invalid`` and ``raw_reward``, the share of subgoals that are met.
+
+    Args:
+        style: wording of instruction and observations.
+        texts: what the agent reads.
+        functions: the environment's own tools, by name.
+        tasks: its tasks.
+    """
+
+    def __init__(
+        self, style: Style, texts: ToolEnvTexts, functions: Mapping[str, Function[S]], tasks: TaskSource[S]
+    ) -> None:
+        super().__init__(style)
+        self._tasks = tasks
+        self._functions = functions
+        tools = (*(function.tool for function in functions.values()), CHECK, FINISH)
+        self._tools = {tool.name: tool for tool in tools}
+        styles: tuple[Style, ...] = ("agentgym", "compact")
+        self._spec = EnvSpec(
+            name=self.name,
+            instructions={each: wording.instruction(each, texts, list(functions.values())) for each in styles},
+            splits=tasks.splits,
+            max_turns=15,
+            success_above=0.99,
+            tools=tools,
+            read=parse_rest,
+            write=wording.write,
+            licence=texts.licence,
+        )
+        self._problem: Problem[S]
+        self._state: S
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self._spec
+
+    async def _reset(self, task: Task) -> Observation:
+        self._problem = self._find(task)
+        self._state = self._problem.start()
+        return Observation(wording.first(self._problem.goal, self.style))
+
+    async def _step(self, action: str) -> Step:
+        answer: Any = None
+        invalid = False
+        try:
+            name, arguments = read_command(self._tools, action)
+            if name == FINISH.name:
+                answer = arguments["answer"]
+                text = wording.result(str(answer), self.style)
+            elif name == CHECK.name:
+                text = wording.names(self._spec.tools, self.style)
+            else:
+                text = self._call(self._functions[name], arguments)
+        except Refused as error:
+            invalid = True
+            text = wording.refused(str(error), self.style)
+        done = answer is not None
+        progress = self._problem.progress(self._state, answer)
+        info = {"invalid": invalid, "raw_reward": progress}
+        return Step(Observation(text), float(done and progress >= 1), terminated=done, info=info)
+
+    def goal(self, task: Task) -> str:
+        return self._find(task).label
+
+    def difficulty(self, task: Task) -> str:
+        """The number of calls of the oracle, ``finish`` among them, such as ``calls 4-5``."""
+        return self._tasks.difficulty(self._index(task))
+
+    def oracle(self, task: Task) -> list[str]:
+        plan = self._find(task).plan
+        if not plan:
+            raise OracleUnavailable(f"no solution of {task} is known")
+        return [to_command(self._spec.tools, name, arguments) for name, arguments in plan]
+
+    def _call(self, function: Function[S], arguments: Mapping[str, Any]) -> str:
+        found = function.run(self._state, **arguments)
+        return wording.result(function.brief(found) if self.style == "compact" else str(found), self.style)
+
+    def _find(self, task: Task) -> Problem[S]:
+        return self._tasks.problem(self._index(task))
