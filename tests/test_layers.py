@@ -1,6 +1,7 @@
 """Imports run one way, and the worlds stay free of everything heavy."""
 
 import ast
+import tomllib
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -110,6 +111,23 @@ def test_no_circle_between_folders(common):
         TopologicalSorter(folders_between(common)).prepare()
     except CycleError as error:
         pytest.fail(" <- ".join(error.args[1]))
+
+
+def words(path: Path) -> set[str]:
+    """All names and strings of a file, docstrings aside."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    strings = {node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in prose}
+    names = {getattr(node, field, None) for node in nodes for field in ("id", "attr", "name", "arg", "asname")}
+    return {one for one in strings | names if isinstance(one, str)}
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if layer(name) == "engine"])
+def test_the_engine_names_no_algorithm(name):
+    points = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]["entry-points"]
+    algorithms = points["agentgym_rl.algorithms"]
+    classes = {point.partition(":")[2] for point in algorithms.values()}
+    assert words(FILES[name]) & (set(algorithms) | classes) == set()
 
 
 def test_the_rules_themselves():

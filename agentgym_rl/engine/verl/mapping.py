@@ -17,6 +17,7 @@ from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyGradie
 from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import rules
+from agentgym_rl.engine.recipe.unused import check_verl_keys
 
 PACKAGE = "agentgym_rl.engine"
 ESTIMATOR = "agentgym_rl"
@@ -34,15 +35,18 @@ def verl_config(config: Config, model_path: str, run_dir: Path) -> DictConfig:
     """verl's configuration of a run.
 
     Raises:
-        RecipeError: ``verl`` names a key that verl does not have, or a value of the wrong type.
+        RecipeError: ``verl`` names a key that verl does not have, a value of the wrong type, or a key that this package
+            sets itself.
     """
     result = defaults()
     OmegaConf.set_struct(result, False)  # some of verl's keys are optional and absent from its defaults
-    for block in (_common(config, model_path, run_dir), _device(config), _mode(config)):
-        for key, value in block.items():
-            OmegaConf.update(result, key, value, merge=True)
+    ours = _common(config, model_path, run_dir) | _device(config) | _mode(config)
+    for key, value in ours.items():
+        OmegaConf.update(result, key, value, merge=True)
     OmegaConf.set_struct(result, True)
-    for key, value in _flat(config.verl).items():
+    given = _flat(config.verl)
+    check_verl_keys(given, ours)
+    for key, value in given.items():
         try:
             OmegaConf.update(result, key, value, merge=True)
         except (OmegaConfBaseException, AttributeError) as error:
