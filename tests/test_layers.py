@@ -1,6 +1,7 @@
 """Imports run one way, and environments and algorithms import nothing heavy."""
 
 import ast
+import tomllib
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -128,24 +129,21 @@ def test_few_modules_read_the_configuration():
     assert len(readers) <= 15, readers
 
 
-def names_in(path: Path) -> set[str]:
-    """Identifiers, attributes, keywords and strings of a file."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        for field in ("id", "attr", "arg", "name"):
-            value = getattr(node, field, None)
-            found |= {value} if isinstance(value, str) else set()
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.add(node.value)
-    return found
+def words(path: Path) -> set[str]:
+    """All names and strings of a file, docstrings aside."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    strings = {node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in prose}
+    names = {getattr(node, field, None) for node in nodes for field in ("id", "attr", "name", "arg", "asname")}
+    return {one for one in strings | names if isinstance(one, str)}
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if layer(name) == "engine"])
 def test_the_engine_names_no_algorithm(name):
-    from agentgym_rl.algorithms import algorithms
-
-    classes = {one.__name__ for one in algorithms().values()}
-    assert not names_in(FILES[name]) & ({*algorithms()} | classes)
+    points = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]["entry-points"]
+    algorithms = points["agentgym_rl.algorithms"]
+    classes = {point.partition(":")[2] for point in algorithms.values()}
+    assert words(FILES[name]) & (set(algorithms) | classes) == set()
 
 
 def test_the_rules_themselves():

@@ -7,23 +7,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.mixture import Draw, Mixture, MixtureSettings, build
+from agentgym_rl.algorithms.mixture import By, Draw, DynamicConfig, Mixture, MixtureConfig, Pools, mixtures
+from agentgym_rl.algorithms.mixture.dynamic import Value
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.envs import Task
 
 POOLS = {"textcraft": range(1000, 1007), "babyai": range(50), "counter": [3]}
 SHARES = st.fixed_dictionaries({env: st.floats(0, 10) for env in POOLS}).filter(lambda shares: sum(shares.values()) > 0)
-SETTINGS = st.builds(
-    MixtureSettings,
-    type=st.sampled_from(["uniform", "proportional", "fixed", "dynamic"]),
-    value=st.sampled_from(["variance", "failure", "progress"]),
-    floor=st.floats(0.01, 1),
-    temperature=st.floats(0.1, 10),
-    decay=st.floats(0, 0.99),
-    smoothing=st.floats(0, 0.99),
-    tasks=st.sampled_from(["off", "task", "difficulty"]),
-    min_samples=st.integers(1, 2),
-    max_samples=st.sampled_from([None, 4, 9]),
+OF_TASKS = {
+    "floor": st.floats(0.01, 1),
+    "temperature": st.floats(0.1, 10),
+    "decay": st.floats(0, 0.99),
+    "tasks": st.sampled_from(By),
+    "min_samples": st.integers(1, 2),
+    "max_samples": st.sampled_from([None, 4, 9]),
+}
+SETTINGS = st.one_of(
+    st.builds(MixtureConfig, type=st.sampled_from(["uniform", "proportional", "fixed"]), **OF_TASKS),
+    st.builds(
+        DynamicConfig,
+        type=st.just("dynamic"),
+        value=st.sampled_from(Value),
+        smoothing=st.floats(0, 0.99),
+        **OF_TASKS,
+    ),
 )
 
 
@@ -34,12 +41,16 @@ def label(task: Task) -> str:
 EVEN = {"babyai": 1.0, "textcraft": 1.0}
 
 
-def mixture(shares=EVEN, seed=0, pools=POOLS, **settings) -> Mixture:
-    return build(MixtureSettings(**settings), pools, shares, seed, label)
+def build(config: MixtureConfig, pools, shares, seed, label) -> Mixture:
+    return mixtures()[config.type](config, Pools(tasks=pools, shares=shares, seed=seed, difficulty=label))
 
 
-def play(draws: list[Draw], rng: Random, rates: dict[str, float] | None = None) -> list[Episode]:
-    """Episodes of a step; one in ten fails for reasons of the world."""
+def mixture(shares=EVEN, seed=0, pools=POOLS, type="fixed", **keys) -> Mixture:
+    return build(mixtures()[type].Config(type=type, **keys), pools, shares, seed, label)
+
+
+def outcomes(draws: list[Draw], rng: Random, rates: dict[str, float] | None = None) -> list[Episode]:
+    """Episodes of a step; one in ten fails outside the agent."""
     episodes = []
     for draw in draws:
         for _ in range(draw.samples):
@@ -65,17 +76,17 @@ def play(draws: list[Draw], rng: Random, rates: dict[str, float] | None = None) 
     step=st.integers(0, 10**6),
     tasks=st.integers(0, 60),
     samples=st.integers(2, 4),
-    learnt=st.integers(0, 3),
+    learned=st.integers(0, 3),
 )
-def test_a_step(settings, shares, seed, step, tasks, samples, learnt):
+def test_a_step(settings, shares, seed, step, tasks, samples, learned):
     mixture, rng = build(settings, POOLS, shares, seed, label), Random(seed)
-    for earlier in range(learnt):
-        mixture.learn(play(mixture.draw(earlier, 20, samples), rng))
+    for earlier in range(learned):
+        mixture.observe(outcomes(mixture.draw(earlier, 20, samples), rng))
     draws = mixture.draw(step, tasks, samples)
     assert mixture.draw(step, tasks, samples) == draws
     assert len(draws) == tasks
     assert sum(draw.samples for draw in draws) == tasks * samples
-    low, high = settings.bounds(samples)
+    low, high = mixture.bounds(samples)
     assert all(low <= draw.samples <= high for draw in draws)
     metrics = mixture.metrics()
     assert sum(metrics.get(f"env/{env}/share", 0) for env in POOLS) == pytest.approx(1)
@@ -96,15 +107,15 @@ def test_a_run_goes_on_from_its_state_as_if_never_stopped(settings, seed, steps)
     shares = {"babyai": 1.0, "textcraft": 3.0}
     one, rng = build(settings, POOLS, shares, seed, label), Random(seed)
     for step in range(steps):
-        one.learn(play(one.draw(step, 8, 3), rng))
+        one.observe(outcomes(one.draw(step, 8, 3), rng))
     other = build(settings, POOLS, shares, seed, label)
     other.load_state_dict(json.loads(json.dumps(one.state_dict())))
     for step in range(steps, steps + 3):
         draws = one.draw(step, 8, 3)
         assert other.draw(step, 8, 3) == draws
-        episodes = play(draws, rng)
-        one.learn(episodes)
-        other.learn(episodes)
+        episodes = outcomes(draws, rng)
+        one.observe(episodes)
+        other.observe(episodes)
     assert one.state_dict() == other.state_dict()
     assert one.metrics() == other.metrics()
 
@@ -124,7 +135,7 @@ def test_steps_and_seeds_draw_differently():
     assert len(draws) == 9
 
 
-def test_a_world_draws_the_same_tasks_whatever_is_drawn_beside_it():
+def test_an_environment_draws_the_same_tasks_whatever_is_drawn_beside_it():
     alone = mixture({"babyai": 1}).draw(3, 5, 2)
     beside = mixture({"textcraft": 1, "babyai": 1}).draw(3, 10, 2)
     assert [draw for draw in beside if draw.task.env == "babyai"] == alone
@@ -133,23 +144,23 @@ def test_a_world_draws_the_same_tasks_whatever_is_drawn_beside_it():
 def test_nothing_but_dynamic_shares_and_weighted_tasks_learns():
     fixed = mixture()
     before = fixed.state_dict(), fixed.metrics()
-    fixed.learn(play(fixed.draw(0, 8, 4), Random(0)))
+    fixed.observe(outcomes(fixed.draw(0, 8, 4), Random(0)))
     assert (fixed.state_dict(), fixed.metrics()) == before == ({"shares": {}, "tasks": {}}, fixed.metrics())
 
 
 def test_endings_that_do_not_count_teach_nothing():
-    one, other = (mixture(type="dynamic", tasks="task") for _ in range(2))
-    episodes = play(one.draw(0, 8, 4), Random(0))
+    one, other = (mixture(type="dynamic", tasks=By.TASK) for _ in range(2))
+    episodes = outcomes(one.draw(0, 8, 4), Random(0))
     counted = [episode for episode in episodes if episode.ending.counts]
     assert len(counted) < len(episodes)
-    one.learn(episodes)
-    other.learn(counted)
+    one.observe(episodes)
+    other.observe(counted)
     assert one.state_dict() == other.state_dict()
 
 
 def test_an_episode_of_a_stranger_is_refused():
     with pytest.raises(ValueError, match="episodes of counter, but the mixture has babyai, textcraft"):
-        mixture().learn(play([Draw(Task("counter", 3), 1)], Random(0)))
+        mixture().observe(outcomes([Draw(Task("counter", 3), 1)], Random(0)))
 
 
 @pytest.mark.parametrize(
@@ -172,9 +183,6 @@ def test_a_share_without_tasks_is_refused(pools):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("type", "shaken"),
-        ("value", "regret"),
-        ("tasks", "on"),
         ("floor", 0.0),
         ("floor", 1.5),
         ("floor", float("nan")),
@@ -190,21 +198,21 @@ def test_a_share_without_tasks_is_refused(pools):
 )
 def test_a_setting_out_of_range_is_named(key, value):
     with pytest.raises(ValueError, match=rf"^mixture\.{key}={value!r} "):
-        MixtureSettings(**{key: value})
+        DynamicConfig(**{key: value})
 
 
 def test_samples_outside_the_limits():
     mixture(min_samples=4, max_samples=4).draw(0, 4, 2)  # tasks=off: limits do not apply
-    with pytest.raises(ValueError, match=r"mixture\.min_samples=4 is more than algorithm\.samples=2"):
-        mixture(tasks="task", min_samples=4).draw(0, 4, 2)
-    with pytest.raises(ValueError, match=r"mixture\.max_samples=4 is less than algorithm\.samples=8"):
-        mixture(tasks="task", max_samples=4).draw(0, 4, 8)
-    with pytest.raises(ValueError, match=r"algorithm\.samples=0"):
+    with pytest.raises(ValueError, match=r"mixture\.min_samples=4 is more than algorithm\.samples_per_task=2"):
+        mixture(tasks=By.TASK, min_samples=4).draw(0, 4, 2)
+    with pytest.raises(ValueError, match=r"mixture\.max_samples=4 is less than algorithm\.samples_per_task=8"):
+        mixture(tasks=By.TASK, max_samples=4).draw(0, 4, 8)
+    with pytest.raises(ValueError, match=r"algorithm\.samples_per_task=0"):
         mixture().draw(0, 4, 0)
 
 
-WORLD = {"share": 0.5, "fast": [1.0, 2.0], "slow": [1.0, 2.0]}
-WORLDS = {"babyai": WORLD, "textcraft": WORLD}
+ENV = {"share": 0.5, "fast": [1.0, 2.0], "slow": [1.0, 2.0]}
+ENVS = {"babyai": ENV, "textcraft": ENV}
 TASKS = {"babyai": {}, "textcraft": {"textcraft_1000": [0.5, 2.0]}}
 
 
@@ -212,26 +220,26 @@ TASKS = {"babyai": {}, "textcraft": {"textcraft_1000": [0.5, 2.0]}}
     ("state", "message"),
     [
         ({}, "keys shares and tasks"),
-        ({"shares": WORLDS, "tasks": TASKS, "step": 3}, "keys shares and tasks"),
-        ({"shares": {"babyai": WORLD}, "tasks": TASKS}, "worlds"),
-        ({"shares": WORLDS | {"counter": WORLD}, "tasks": TASKS}, "worlds"),
-        ({"shares": WORLDS | {"babyai": {"share": 0.5}}, "tasks": TASKS}, "babyai needs share, fast and slow"),
-        ({"shares": WORLDS | {"babyai": WORLD | {"share": 0.9}}, "tasks": TASKS}, "sum 1"),
-        ({"shares": WORLDS | {"babyai": WORLD | {"fast": [1.0]}}, "tasks": TASKS}, "not a count"),
-        ({"shares": WORLDS, "tasks": {"babyai": {}}}, "worlds"),
-        ({"shares": WORLDS, "tasks": TASKS | {"babyai": {"babyai_1": [-1.0, 0.0]}}}, "not a count"),
+        ({"shares": ENVS, "tasks": TASKS, "step": 3}, "keys shares and tasks"),
+        ({"shares": {"babyai": ENV}, "tasks": TASKS}, "environments"),
+        ({"shares": ENVS | {"counter": ENV}, "tasks": TASKS}, "environments"),
+        ({"shares": ENVS | {"babyai": {"share": 0.5}}, "tasks": TASKS}, "babyai needs share, fast and slow"),
+        ({"shares": ENVS | {"babyai": ENV | {"share": 0.9}}, "tasks": TASKS}, "sum 1"),
+        ({"shares": ENVS | {"babyai": ENV | {"fast": [1.0]}}, "tasks": TASKS}, "not a count"),
+        ({"shares": ENVS, "tasks": {"babyai": {}}}, "environments"),
+        ({"shares": ENVS, "tasks": TASKS | {"babyai": {"babyai_1": [-1.0, 0.0]}}}, "not a count"),
     ],
 )
 def test_a_foreign_state_is_refused(state, message):
-    own = mixture(type="dynamic", tasks="task")
-    own.load_state_dict({"shares": WORLDS, "tasks": TASKS})
-    assert own.state_dict() == {"shares": WORLDS, "tasks": TASKS}
+    own = mixture(type="dynamic", tasks=By.TASK)
+    own.load_state_dict({"shares": ENVS, "tasks": TASKS})
+    assert own.state_dict() == {"shares": ENVS, "tasks": TASKS}
     with pytest.raises(ValueError, match=message):
         own.load_state_dict(state)
 
 
 def test_a_mixture_that_does_not_learn_refuses_what_was_learnt():
     with pytest.raises(ValueError, match="these shares do not learn"):
-        mixture().load_state_dict({"shares": WORLDS, "tasks": {}})
+        mixture().load_state_dict({"shares": ENVS, "tasks": {}})
     with pytest.raises(ValueError, match=r"mixture\.tasks=off keeps none"):
-        mixture(type="dynamic").load_state_dict({"shares": WORLDS, "tasks": TASKS})
+        mixture(type="dynamic").load_state_dict({"shares": ENVS, "tasks": TASKS})

@@ -6,16 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.mixture import Mixture, MixtureSettings, build
+from agentgym_rl.algorithms.mixture import Dynamic, DynamicConfig, Mixture, Pools
+from agentgym_rl.algorithms.mixture.dynamic import Value
 from agentgym_rl.algorithms.mixture.posterior import Posterior
 from agentgym_rl.data.episode import Ending, Episode
 
 RATES = {"hard": 0.02, "middle": 0.5, "easy": 0.97}
 
 
-def mixture(worlds=RATES, shares=None, **settings) -> Mixture:
-    pools = {env: range(1000) for env in worlds}
-    return build(MixtureSettings(type="dynamic", **settings), pools, shares or dict.fromkeys(worlds, 1.0), 0, str)
+def mixture(envs=RATES, shares=None, value="variance", **keys) -> Mixture:
+    tasks = {env: range(1000) for env in envs}
+    pools = Pools(tasks=tasks, shares=shares or dict.fromkeys(envs, 1.0), seed=0, difficulty=str)
+    return Dynamic(DynamicConfig(value=Value(value), **keys), pools)
 
 
 def outcomes(env: str, wins: int, losses: int) -> list[Episode]:
@@ -28,12 +30,12 @@ def outcomes(env: str, wins: int, losses: int) -> list[Episode]:
 
 
 def step(mixture: Mixture, number: int, rates: dict[str, float], rng: Random, tasks=24, samples=4) -> dict[str, float]:
-    """Play and learn a step; the shares after it."""
+    """Roll out and observe a step; the shares after it."""
     episodes = []
     for draw in mixture.draw(number, tasks, samples):
         wins = sum(rng.random() < rates[draw.task.env] for _ in range(draw.samples))
         episodes += outcomes(draw.task.env, wins, draw.samples - wins)
-    mixture.learn(episodes)
+    mixture.observe(episodes)
     return {env: mixture.metrics()[f"env/{env}/share"] for env in rates}
 
 
@@ -69,18 +71,18 @@ def test_estimates_settle_at_the_success_rates():
         assert metrics[f"env/{env}/uncertainty"] < first / 4
 
 
-def test_a_world_being_learnt_gains_and_a_learnt_one_loses():
-    one, rng = mixture(("learnt", "stuck")), Random(3)
+def test_an_environment_being_learned_gains_and_a_learned_one_loses():
+    one, rng = mixture(("learned", "stuck")), Random(3)
     shares = []
     for number in range(160):
         rate = min(0.98, max(0.01, (number - 20) / 80))  # from hopeless at step 20 to solved at step 100
-        shares.append(step(one, number, {"learnt": rate, "stuck": 0.02}, rng)["learnt"])
+        shares.append(step(one, number, {"learned": rate, "stuck": 0.02}, rng)["learned"])
     assert shares[20] < 0.65
     assert max(shares[50:80]) > 0.8
     assert sum(shares[-20:]) / 20 < 0.65
 
 
-def test_progress_prefers_the_world_that_moves():
+def test_progress_prefers_the_environment_that_moves():
     one, rng = mixture(("moving", "still"), value="progress"), Random(4)
     shares = []
     for number in range(260):
@@ -91,10 +93,10 @@ def test_progress_prefers_the_world_that_moves():
 
 
 @pytest.mark.parametrize("value", ["variance", "progress"])
-def test_a_world_nobody_played_keeps_weight(value):
+def test_an_environment_without_episodes_keeps_weight(value):
     one = mixture(("known", "unknown"), value=value)
     for _ in range(30):
-        one.learn(outcomes("known", 2, 62))
+        one.observe(outcomes("known", 2, 62))
     assert one.metrics()["env/unknown/share"] > 0.6
 
 
@@ -111,11 +113,11 @@ def test_a_world_nobody_played_keeps_weight(value):
 )
 def test_floor_sum_and_the_size_of_a_jump(steps, given, value, floor, temperature, smoothing, decay):
     one = mixture(shares=given, value=value, floor=floor, temperature=temperature, smoothing=smoothing, decay=decay)
-    before = one.shares.shares
+    before = one.shares
     for played in [{}, *steps]:
         if played:
-            one.learn([episode for env, result in played.items() for episode in outcomes(env, *result)])
-        shares = one.shares.shares
+            one.observe([episode for env, result in played.items() for episode in outcomes(env, *result)])
+        shares = one.shares
         assert sum(shares.values()) == pytest.approx(1)
         assert min(shares.values()) >= floor / 3 * (1 - 1e-9)
         assert max(abs(shares[env] - before[env]) for env in shares) <= (1 - smoothing) * (1 - floor) + 1e-9
@@ -127,7 +129,7 @@ def test_the_floor_holds_in_tasks_over_steps(tasks):
     one, rng, steps = mixture(floor=0.1, temperature=0.1), Random(5), 600
     got, due = dict.fromkeys(RATES, 0), dict.fromkeys(RATES, 0.0)
     for number in range(steps):
-        for env, share in one.shares.shares.items():
+        for env, share in one.shares.items():
             due[env] += share * tasks
         for draw in one.draw(number, tasks, 1):
             got[draw.task.env] += 1

@@ -1,13 +1,14 @@
-"""Within a world: tasks that are always or never solved come up less and are played less often."""
+"""Within an environment: tasks that are always or never solved come up less and get fewer episodes."""
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.mixture import Mixture, MixtureSettings, build
+from agentgym_rl.algorithms.mixture import By, Fixed, Mixture, MixtureConfig, Pools
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.envs import Task
 
@@ -18,8 +19,9 @@ def kind(index: int) -> str:
     return ("never", "always", "sometimes")[index % 60 // 20]
 
 
-def mixture(pool: Sequence[int] = range(60), tasks: str = "task", **settings) -> Mixture:
-    return build(MixtureSettings(tasks=tasks, **settings), {"w": pool}, {"w": 1.0}, 0, lambda task: kind(task.index))
+def mixture(pool: Sequence[int] = range(60), tasks: str = "task", **keys) -> Mixture:
+    pools = Pools(tasks={"w": pool}, shares={"w": 1.0}, seed=0, difficulty=lambda task: kind(task.index))
+    return Fixed(MixtureConfig(tasks=By(tasks), **keys), pools)
 
 
 def outcomes(index: int, wins: int, losses: int) -> list[Episode]:
@@ -34,7 +36,7 @@ def taught(tasks: str = "task", pool: Sequence[int] = range(60), **settings) -> 
     one = mixture(pool, tasks, **settings)
     for _ in range(2):
         for index in range(60):
-            one.learn(outcomes(index, *{"never": (0, 8), "always": (8, 0), "sometimes": (4, 4)}[kind(index)]))
+            one.observe(outcomes(index, *{"never": (0, 8), "always": (8, 0), "sometimes": (4, 4)}[kind(index)]))
     return one
 
 
@@ -56,7 +58,7 @@ def test_the_hopeless_and_the_solved_are_drawn_less_and_none_is_lost(tasks, floo
 def test_draws_follow_the_weights(temperature):
     """One task out of two has the chance w / (w + w') of being drawn."""
     one = mixture(range(2), floor=0.1, temperature=temperature)
-    one.learn(outcomes(0, 0, 30))
+    one.observe(outcomes(0, 0, 30))
     never, unknown = (0.1 + 0.9 * (4 * variance) ** (1 / temperature) for variance in (31 / (32 * 33), 1 / 6))
     drawn = Counter(draw.task.index for step in range(3000) for draw in one.draw(step, 1, 1))
     assert drawn[0] / 3000 == pytest.approx(never / (never + unknown), abs=0.025)
@@ -84,7 +86,7 @@ def test_nothing_known_is_nothing_preferred():
 )
 def test_no_task_again_before_its_pool_is_through(n, samples, step, size, tasks):
     one = taught(tasks, min_samples=2, max_samples=6)
-    one.pools = {"w": range(size)}
+    one.pools = replace(one.pools, tasks={"w": range(size)})
     draws = one.draw(step, n, samples)
     drawn = Counter(draw.task.index for draw in draws)
     assert max(drawn.values()) - min(drawn[index] for index in range(size)) <= 1
@@ -119,9 +121,9 @@ def test_a_task_that_begins_to_be_solved_comes_back():
     one = taught(decay=0.5)
     state = one.state_dict()["tasks"]["w"]
     assert state["w_0"] == [0.0, 12.0]
-    before = one.tasks.samples([Task("w", 0), Task("w", 40)], 8)
+    before = one.tasks.samples([Task("w", 0), Task("w", 40)], 8, 1, 99)
     for _ in range(3):
-        one.learn(outcomes(0, 4, 4))
-    after = one.tasks.samples([Task("w", 0), Task("w", 40)], 8)
+        one.observe(outcomes(0, 4, 4))
+    after = one.tasks.samples([Task("w", 0), Task("w", 40)], 8, 1, 99)
     assert before[0] < before[1]
     assert abs(after[0] - after[1]) <= 1

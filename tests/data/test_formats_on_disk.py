@@ -142,12 +142,14 @@ def test_verl_learns_just_what_is_flagged(tmp_path, monkeypatch):
     from omegaconf import OmegaConf
     from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
-    from agentgym_rl.engine.recipe.config import ModelConfig
+    from agentgym_rl.engine.recipe.config import TinyModelConfig
     from agentgym_rl.engine.run import tiny
 
     path = tmp_path / "new" / "a.parquet"
     FORMATS["verl"](path, [Record(agenttraj.decode(conversation("first reply", "second")))])
-    model = tiny.build(tmp_path / "model", ModelConfig(vocabulary=300, prompt_tokens=64, response_tokens=64), ["x"], 0)
+    model = tiny.build(
+        tmp_path / "model", TinyModelConfig(vocabulary=300, prompt_tokens=64, response_tokens=64), ["x"], 0
+    )
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)

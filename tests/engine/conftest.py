@@ -1,30 +1,48 @@
-"""Recipes with toy worlds, and an environment that a run cannot change for good."""
+"""Recipes with toy environments, and an environment that a run cannot change for good."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("verl")
 
+from agentgym_rl.algorithms import algorithms
+from agentgym_rl.algorithms.base import AlgorithmConfig, OnlineConfig
 from agentgym_rl.engine.recipe import compose as recipes
 
 EXPERIMENT = """# @package _global_
 defaults:
   - override /env: none
+  - override /model: toy
 name: {name}
 rollout: {{style: compact, turn_tokens: 24}}
 worlds: {{{world}: {{experts: 3, panels: {{test: {{split: test, n: 4}}}}}}}}
-model: {{vocabulary: 300, width: 16, layers: 1, heads: 1, kv_heads: 1, mlp: 16}}
-bc: {{epochs: 1, batch: 4}}
-algorithm: {{steps: 2, tasks: 4, samples: 2, minibatch: 4}}
+cloning: {{epochs: 1, mini_batch_trajectories: 4}}
 logger: {{wandb: disabled}}
 run: {{dir: {folder}}}
 """
+MODEL = """
+defaults: [tiny]
+vocabulary: 300
+width: 16
+layers: 1
+heads: 1
+kv_heads: 1
+mlp: 16
+"""
+
+
+def tuned(algorithm: type[AlgorithmConfig]) -> str:
+    """Settings of an algorithm in an experiment with a toy environment."""
+    keys = {"steps": 2, "tasks_per_step": 4, "samples_per_task": 2}
+    keys |= {one.name: 4 for one in fields(algorithm) if one.name.startswith("mini_batch")}
+    return "\n".join(["# @package algorithm", *(f"{key}: {value}" for key, value in keys.items())])
 
 
 @pytest.fixture(autouse=True)
@@ -38,12 +56,16 @@ def environment() -> Iterator[None]:
 
 @pytest.fixture
 def toy_recipes(toys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Experiments ``counter``, ``needy`` and ``countre`` (no such world); returns the folder their runs go to."""
+    """Experiments ``counter``, ``needy`` and ``countre`` (no such environment); returns the folder their runs go to."""
     tree, folder = tmp_path / "recipes", tmp_path / "run"
     shutil.copytree(recipes.recipes_dir(), tree)
+    tree.joinpath("model", "toy.yaml").write_text(MODEL)
     for world in ("counter", "needy", "countre"):
         text = EXPERIMENT.format(name=world, world=world, folder=folder)
         tree.joinpath("experiment", f"{world}.yaml").write_text(text)
+        for name, algorithm in algorithms().items():
+            if issubclass(algorithm.Config, OnlineConfig):
+                tree.joinpath("tuned", f"{world}_{name}.yaml").write_text(tuned(algorithm.Config))
     monkeypatch.setattr(recipes, "recipes_dir", lambda: tree)
     return folder
 

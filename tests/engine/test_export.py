@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig  # noqa: E402
 
-from agentgym_rl.engine.recipe.config import ModelConfig  # noqa: E402
+from agentgym_rl.engine.recipe.config import TinyModelConfig  # noqa: E402
 from agentgym_rl.engine.run import export as exports  # noqa: E402
 from agentgym_rl.engine.run import tiny  # noqa: E402
 from agentgym_rl.engine.run.export import cached, export, find, merged  # noqa: E402
@@ -27,7 +27,7 @@ from agentgym_rl.eval.evaluation.rules import Rules, read_config  # noqa: E402
 from agentgym_rl.rollout.policies.model import TransformersModel  # noqa: E402
 
 TEXTS = ["Thought:\nNext.\n\nAction:\nsay 1", "Action: say 2", "Count to 3.", "Right.", "I do not understand."] * 20
-MODEL = ModelConfig(
+MODEL = TinyModelConfig(
     vocabulary=300, width=20, layers=2, heads=2, kv_heads=1, mlp=18, prompt_tokens=300, response_tokens=300
 )
 

@@ -26,22 +26,25 @@ def refused(*arguments):
         (["experiment=countre"], "unknown environment 'countre'; installed environments:"),
         (["experiment=needy"], "pip install 'agentgym-rl[needy]'"),
         (["experiment=countr"], "experiment/countr"),
-        (["experiment=counter", "bc.epoch=3"], "bc.epoch"),
-        (["experiment=counter", "bc.epochs=three"], "bc.epochs"),
-        (["experiment=counter", "algorithm.name=dqn"], "algorithm.name='dqn' is unknown"),
+        (["experiment=counter", "cloning.epoch=3"], "cloning.epoch is unknown (did you mean epochs?)"),
+        (["experiment=counter", "cloning.epochs=three"], "cloning.epochs"),
+        (["experiment=counter", "algorithm=dqn"], "algorithm/dqn is unknown"),
         (["experiment=counter", "worlds.counter.split=trian"], "counter has no split 'trian'; its splits: train, test"),
         (["experiment=counter", "worlds.counter.panels.test.split=tset"], "tset"),
         (["experiment=counter", "worlds.counter.panels.test.n=11"], "11"),
         (["experiment=counter", "worlds.counter.experts=41"], "41"),
         (["experiment=counter", "worlds.counter.share=0"], "share must be finite, not negative and not all 0"),
-        (["experiment=counter", "mixture.type=shaken"], "mixture.type='shaken' is unknown; choose uniform"),
+        (["experiment=counter", "mixture=shaken"], "mixture/shaken is unknown; choose dynamic"),
         (["experiment=counter", "mixture=dynamic", "mixture.floor=2"], "mixture.floor=2.0 must be above 0"),
-        (["experiment=counter", "algorithm.samples=1"], "algorithm.samples must be 2 or more"),
-        (["experiment=counter", "algorithm.search.calls=-1"], "search.calls must be at least 0, got -1"),
+        (["experiment=counter", "algorithm.samples_per_task=1"], "algorithm.samples_per_task must be 2 or more"),
+        (
+            ["experiment=counter", "algorithm=agentevol", "algorithm.search.calls=-1"],
+            "search.calls must be at least 0, got -1",
+        ),
         (["experiment=counter", "worlds.counter.expert_file=/nowhere/experts.json"], "worlds.counter.expert_file"),
-        (["experiment=counter", "model.path=/nowhere/model"], "model.path=/nowhere/model does not exist"),
-        (["experiment=counter", "model.path=./model"], "model.path=./model does not exist"),
-        (["experiment=counter", "model.path=a/b/c"], "give a Hugging Face folder or an id like owner/name"),
+        (["experiment=counter", "model=/nowhere/model"], "model.path=/nowhere/model does not exist"),
+        (["experiment=counter", "model=./model"], "model.path=./model does not exist"),
+        (["experiment=counter", "model=a/b/c"], "give a Hugging Face folder or an id like owner/name"),
         (["experiment=counter", "run.dir=/dev/null/x"], "run folder /dev/null/x cannot be written"),
         (["experiment=counter", "engine.workers=3"], "cannot be shared equally by 3 workers"),
         (["algorithm=ppo"], "missing values: name"),
@@ -73,7 +76,7 @@ def test_train_refuses_with_a_model_at_hand(override, says, toy_recipes):
 
 
 def test_a_folder_that_is_no_model(tmp_path):
-    assert "has no config.json" in refused("train", "experiment=counter", f"model.path={tmp_path}")
+    assert "has no config.json" in refused("train", "experiment=counter", f"model={tmp_path}")
 
 
 def test_show_starts_nothing(toy_recipes):

@@ -8,13 +8,13 @@ pytest.importorskip("verl")
 
 from omegaconf import OmegaConf
 
-from agentgym_rl.algorithms import ALGORITHMS
+from agentgym_rl.algorithms import algorithms
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe import preflight, tasks
 from agentgym_rl.engine.recipe.compose import RecipeError, experiments, load
-from agentgym_rl.engine.recipe.config import Config, ModelConfig
+from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
 from agentgym_rl.engine.run import tiny
-from agentgym_rl.engine.verl.mapping import defaults, verl_config
+from agentgym_rl.engine.verl.mapping import ESTIMATOR, verl_config
 
 EXPERIMENTS = experiments()
 LARGE = sorted(name for name in EXPERIMENTS if load([f"experiment={name}"]).engine.device == "cuda")
@@ -24,7 +24,7 @@ LARGE = sorted(name for name in EXPERIMENTS if load([f"experiment={name}"]).engi
 @pytest.fixture(scope="session")
 def model(tmp_path_factory):
     """A Qwen2 in a folder, as verl's own checks want to read a model's configuration."""
-    shape = ModelConfig(vocabulary=300, width=16, layers=1, heads=1, kv_heads=1, mlp=16)
+    shape = TinyModelConfig(vocabulary=300, width=16, layers=1, heads=1, kv_heads=1, mlp=16)
     return tiny.build(tmp_path_factory.mktemp("recipes") / "model", shape, ["Count to 3."] * 20, seed=0)
 
 
@@ -40,22 +40,35 @@ def test_every_experiment_composes(name):
     assert load([f"experiment={name}", "seed=7"]).seed == 7
 
 
-@pytest.mark.parametrize("folder", sorted(path for path in recipes.recipes_dir().iterdir() if path.is_dir()))
-def test_every_option_of_every_group_composes(folder):
-    options = sorted(path.stem for path in folder.glob("*.yaml"))
-    assert options
-    for option in options:
-        load([*(() if folder.name == "experiment" else ("name=x",)), f"{folder.name}={option}"])
+GROUPS = ("algorithm", "curriculum", "engine", "env", "experiment", "logger", "mixture", "model")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_option_of_every_group_composes(group):
+    found = recipes.options(group)
+    assert found
+    for option in found:
+        path = ["model.path=somewhere"] if option == "hf" else []
+        load([*(() if group == "experiment" else ("name=x",)), f"{group}={option}", *path])
+    assert {path.name for path in recipes.recipes_dir().iterdir() if path.is_dir()} <= {*GROUPS, "tuned"}
+
+
+@pytest.mark.parametrize("tuned", recipes.options("tuned"))
+def test_settings_tuned_for_an_algorithm_are_keys_of_it(tuned):
+    experiment, _, algorithm = tuned.partition("_")
+    config = load([f"experiment={experiment}", f"algorithm={algorithm}"])
+    preflight.check_config(config)
+    assert config.algorithm != algorithms()[algorithm].Config(name=algorithm)
 
 
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
         (["nosuch=1"], "nosuch"),
-        (["rollout.turn_token=5"], r"rollout\.turn_token"),
+        (["rollout.turn_token=5"], r"rollout\.turn_token is unknown \(did you mean turn_tokens\?\)"),
         (["worlds.textcraft.panel.x=5"], r"worlds\.textcraft\.panel"),
         (["worlds.textcraft.panels.new_variants.count=5"], r"panels\.new_variants\.count"),
-        (["bc.epochs=many"], r"bc\.epochs"),
+        (["cloning.epochs=many"], r"cloning\.epochs"),
         (["run.control=perhaps"], r"run\.control"),
         (["engine=tpu"], "engine/tpu"),
         (["modle=tiny"], "modle"),
@@ -78,73 +91,109 @@ def test_a_name_is_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("override", "says"),
+    ("overrides", "says"),
     [
-        ("algorithm.name=dqn", r"algorithm\.name='dqn' is unknown; choose agentevol, bc, dpo, gigpo, grpo, ppo"),
-        ("algorithm.level=word", r"algorithm\.level='word' is unknown; choose token or turn"),
-        ("algorithm.restart_from=bc", r"algorithm\.restart_from='bc' is unknown; choose base or current"),
-        ("algorithm.keep_best=true", r"give a panel role=validation"),
-        ("+algorithm.success_threshold.maze=0.5", r"names maze, which the run does not have"),
-        ("worlds.textcraft.panels.new_variants.role=final", r"role is test or validation, got final"),
-        ("engine.device=tpu", r"engine\.device='tpu'"),
-        ("rollout.style=loud", r"rollout\.style='loud'"),
-        ("logger.wandb=yes please", r"logger\.wandb='yes please'"),
-        ("algorithm.minibatch=0", r"algorithm\.minibatch must be at least 1, got 0"),
-        ("worlds.textcraft.experts=0", r"worlds\.<name>\.experts or worlds\.<name>\.expert_file"),
+        ("algorithm=dqn", "algorithm/dqn is unknown; choose agentevol, bc, dpo, gigpo, grpo, ppo"),
+        ("algorithm=gropo", r"algorithm/gropo is unknown \(did you mean grpo\?\)"),
+        ("algorithm.name=ppo", "algorithm.name holds the choice that algorithm=ppo makes"),
+        ("algorithm.beta=9", "algorithm.beta is unknown; GRPOConfig has steps, tasks_per_step, .*normalise_by_std"),
+        ("+algorithm.beta=9", "algorithm.beta is unknown"),
+        ("algorithm.search.calls=50", "algorithm.search is unknown"),
+        ("algorithm.restart_from=current", "algorithm.restart_from is unknown"),
+        ("algorithm.mini_batch_task=4", r"did you mean mini_batch_tasks\?"),
+        ("algorithm=bc algorithm.lr=7", "algorithm.lr is unknown; AlgorithmConfig has no keys"),
+        ("algorithm=agentevol algorithm.loss_aggregation=token-mean", "algorithm.loss_aggregation is unknown"),
+        ("algorithm.loss_aggregation=nonsense", "'nonsense' is unknown; choose token-mean, seq-mean-token-sum"),
+        ("algorithm=ppo algorithm.level=word", "algorithm.level='word' is unknown; choose token, turn"),
+        ("algorithm=agentevol algorithm.restart_from=bc", "'bc' is unknown; choose base, current"),
+        ("algorithm=agentevol algorithm.keep_best=true", "give a panel role=validation"),
+        ("algorithm=agentevol algorithm.success_threshold.maze=0.5", "names maze, which the run does not have"),
+        ("algorithm=agentevol algorithm.search.calls=-1", "search.calls must be at least 0, got -1"),
+        ("algorithm.mini_batch_tasks=0", "algorithm.mini_batch_tasks must be at least 1, got 0"),
+        ("algorithm.samples_per_task=1", "algorithm=grpo compares episodes of a task"),
+        ("worlds.textcraft.panels.new_variants.role=final", "role='final' is unknown; choose test, validation"),
+        ("worlds.textcraft.panels.new_variants.n=0", "worlds.textcraft.panels.new_variants.n must be at least 1"),
+        ("worlds.textcraft.experts=0", "worlds.<name>.experts or worlds.<name>.expert_file"),
+        ("engine.device=tpu", "engine.device='tpu' is unknown.*; choose cpu, cuda"),
+        ("engine.workers=0", "engine.workers must be at least 1, got 0"),
+        ("rollout.style=loud", "rollout.style='loud' is unknown; choose agentgym, compact"),
+        ("rollout.turn_tokens=0", "rollout.turn_tokens must be greater than 0"),
+        ("logger.wandb=yes", "logger.wandb="),
+        ("mixture=shaken", "mixture/shaken is unknown; choose dynamic, fixed"),
+        ("mixture=dynamic mixture.value=regret", "mixture.value='regret' is unknown; choose variance, failure"),
+        ("mixture=dynamic mixture.tasks=on", "mixture.tasks="),
+        ("mixture.smoothing=0.1", "mixture.smoothing is unknown"),
+        ("mixture.type=dynamic", "mixture.type holds the choice that mixture=dynamic makes"),
+        ("model.path=somewhere", "model.path is no key of the tiny model; choose model=<folder or id>"),
+        ("model=qwen2.5-3b model.width=3", "model.width is unknown"),
+        ("rollout.context=window algorithm=dpo", "algorithm=dpo needs whole conversations"),
     ],
 )
-def test_values_that_no_type_rules_out(override, says):
+def test_values_and_keys_that_do_not_fit(overrides, says):
     with pytest.raises(RecipeError, match=says):
-        preflight.check_config(load(["experiment=smoke", override]))
+        preflight.check_config(load(["experiment=smoke", *overrides.split()]))
 
 
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
-        (["curriculum.type=steep"], "curriculum.type='steep' is unknown; choose fixed, stepwise"),
+        (["curriculum=steep"], "curriculum/steep is unknown.*; choose fixed, growing, linear, stepwise"),
         (["curriculum=stepwise", "curriculum.rounds=[3]"], "two or more"),
-        (["worlds.textcraft.curriculum.round=[3]"], r"worlds\.textcraft\.curriculum: .*unexpected .*'round'"),
-        (["worlds.textcraft.curriculum.rounds=[0]"], r"worlds\.textcraft\.curriculum: .*at least 1"),
-        (["algorithm.rounds_ctrl.type=linear"], "rounds_ctrl.type='linear' is unknown"),
+        (["curriculum.steps=3"], "curriculum.steps is unknown"),
+        (["worlds.textcraft.curriculum.round=[3]"], r"worlds\.textcraft\.curriculum\.round is unknown"),
+        (["worlds.textcraft.curriculum.rounds=[0]"], r"worlds\.textcraft\.curriculum\.rounds=\[0\] .*at least 1"),
+        (["worlds.textcraft.curriculum.type=steep"], r"worlds\.textcraft\.curriculum\.type='steep' is unknown"),
+        (["algorithm.rounds_ctrl.type=linear"], "rounds_ctrl.type='linear' is unknown; choose fixed, scaling_inter"),
+        (["algorithm.rounds_ctrl.type=fixed"], "rounds_ctrl.rounds is missing"),
+        (["algorithm.rounds_ctrl.type=fixed", "algorithm.rounds_ctrl.round=4"], "rounds_ctrl.round is unknown"),
         (["algorithm.rounds_ctrl.type=fixed", "algorithm.rounds_ctrl.rounds=4", "curriculum=stepwise"], "both"),
     ],
 )
 def test_curricula_out_of_range(overrides, says):
-    with pytest.raises(ValueError, match=says):
-        config = load(["experiment=smoke", *overrides])
-        preflight.check_config(config)
-        tasks.curriculum(config)
+    with pytest.raises(RecipeError, match=says):
+        preflight.check_config(load(["experiment=smoke", *overrides]))
 
 
-def test_a_worlds_own_curriculum_goes_before_that_of_the_run_and_agentgym_rls_keys_are_taken():
-    agentgym_rl = ["type=scaling_inter_stepwise", "rounds=[4,6]", "steps_scaling_inter=10"]
-    config = load(["experiment=smoke", *(f"algorithm.rounds_ctrl.{one}" for one in agentgym_rl)])
-    (name,) = config.worlds
-    assert [tasks.curriculum(config).horizon(name, step) for step in (1, 10, 11)] == [4, 4, 6]
-    own = [f"worlds.{name}.curriculum.{one}" for one in ("type=linear", "rounds=[1,3]", "steps=2")]
-    config = load(["experiment=smoke", "curriculum=stepwise", *own])
-    assert [tasks.curriculum(config).horizon(name, step) for step in (1, 2, 3)] == [1, 2, 3]
-    assert config.curriculum.rounds == [10, 20, 30]
+def limits(*overrides, steps=(1, 2, 3)):
+    config = load(["experiment=smoke", *overrides])
+    return [tasks.curriculum(config).max_turns("textcraft", step) for step in steps]
 
 
-def test_a_host_for_every_world_or_for_one():
+def test_agentgym_rls_keys_are_a_curriculum():
+    theirs = ["type=scaling_inter_stepwise", "rounds=[4,6]", "steps_scaling_inter=10"]
+    theirs = [f"algorithm.rounds_ctrl.{one}" for one in theirs]
+    ours = ["curriculum=stepwise", "curriculum.rounds=[4,6]", "curriculum.steps=10"]
+    assert load(["experiment=smoke", *theirs]) == load(["experiment=smoke", *ours])
+    assert limits(*theirs, steps=(1, 10, 11)) == [4, 4, 6]
+    fixed = ["algorithm.rounds_ctrl.type=fixed", "algorithm.rounds_ctrl.rounds=15"]
+    assert limits(*fixed) == limits(*fixed, "algorithm.rounds_ctrl.steps_scaling_inter=9") == [15, 15, 15]
+
+
+def test_an_environments_own_curriculum_goes_before_that_of_the_run():
+    own = [f"worlds.textcraft.curriculum.{one}" for one in ("type=linear", "rounds=[1,3]", "steps=2")]
+    assert limits("curriculum=stepwise", *own) == [1, 2, 3]
+    run = ["curriculum=stepwise", "curriculum.rounds=[2,4]", "curriculum.steps=2"]
+    assert limits(*run, "worlds.textcraft.curriculum.steps=1") == [2, 4, 4]
+    assert limits(*run, "worlds.textcraft.curriculum.type=linear") == [2, 3, 4], "other keys are those of the run"
+    assert limits(*run, "worlds.textcraft.curriculum={type: fixed, rounds: [7]}") == [7, 7, 7]
+
+
+def test_a_host_for_every_environment_or_for_one():
     everywhere = ["env.host=remote", "env.address=http://a:1,http://b:1"]
     config = load(["name=x", "env=both", *everywhere, "worlds.babyai.host.address=http://c:1"])
     assert config.worlds["textcraft"].host == {"kind": "remote", "address": "http://a:1,http://b:1"}
     assert config.worlds["babyai"].host == {"kind": "remote", "address": "http://c:1"}
 
 
-def test_a_run_needs_a_world():
-    with pytest.raises(RecipeError, match="no worlds; choose env=textcraft, env=babyai or env=both"):
+def test_a_run_needs_an_environment():
+    with pytest.raises(RecipeError, match="no environments; choose env=textcraft, env=babyai or env=both"):
         preflight.check_config(load(["name=x", "env=none"]))
 
 
 def test_keys_of_verl():
-    config = load(["experiment=smoke", "verl.actor_rollout_ref.actor.clip_ratio_high=0.28", "verl.trainer.nnodes=3"])
-    assert config.verl == {"actor_rollout_ref": {"actor": {"clip_ratio_high": 0.28}}, "trainer": {"nnodes": 3}}
-    settings = verl_config(config, "somewhere", Path("run"))
-    assert (settings.actor_rollout_ref.actor.clip_ratio_high, settings.trainer.nnodes) == (0.28, 3)
-    assert defaults().trainer.nnodes != 3
+    config = load(["experiment=smoke", "verl.actor_rollout_ref.actor.optim.weight_decay=0.1"])
+    assert config.verl == {"actor_rollout_ref": {"actor": {"optim": {"weight_decay": 0.1}}}}
+    assert verl_config(config, "somewhere", Path("run")).actor_rollout_ref.actor.optim.weight_decay == 0.1
 
 
 @pytest.mark.parametrize("key", ["foo.bar", "trainer.nosuch", "actor_rollout_ref.actor.clip_ration"])
@@ -158,29 +207,34 @@ def validated(config, model):
     from verl.utils.config import validate_config
 
     settings = verl_config(config, str(model), Path("run"))
-    validate_config(settings, use_reference_policy=config.algorithm.kl_loss > 0, use_critic=settings.critic.enable)
+    validate_config(
+        settings, use_reference_policy=settings.actor_rollout_ref.actor.use_kl_loss, use_critic=settings.critic.enable
+    )
     OmegaConf.resolve(settings)
     assert OmegaConf.missing_keys(settings) <= {"reward.reward_model.rollout.name"}, "no reward model is used"
     return settings
 
 
-@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+@pytest.mark.parametrize("algorithm", sorted(algorithms()))
 @pytest.mark.parametrize("engine", ["cpu", "gpu"])
 def test_verl_accepts_every_algorithm(algorithm, engine, model):
-    config = load(["experiment=smoke", f"algorithm={algorithm}", f"engine={engine}", "algorithm.tasks=32",
-                   "algorithm.minibatch=32"])  # fmt: skip
+    kind = algorithms()[algorithm]
+    tasks = [f"algorithm.{key}=32" for key in ("tasks_per_step", "mini_batch_tasks") if hasattr(kind.Config, key)]
+    config = load(["experiment=smoke", f"algorithm={algorithm}", f"engine={engine}", *tasks])
     settings = validated(config, model)
-    assert settings.algorithm.adv_estimator == (ALGORITHMS[algorithm].estimator or "grpo")
-    assert settings.critic.enable is ALGORITHMS[algorithm].critic
+    needs = kind.needs(config.algorithm)
+    assert settings.algorithm.adv_estimator == (needs.estimator.name if needs.estimator else ESTIMATOR)
+    assert settings.critic.enable is (needs.critic is not None)
     assert settings.trainer.device == {"cpu": "cpu", "gpu": "cuda"}[engine]
 
 
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
-        (["bc.epochs=0", "engine.workers=3"], r"algorithm\.minibatch x algorithm\.samples = 16 .*3 workers"),
-        (["bc.batch=6", "engine.workers=4"], r"bc\.batch = 6 .*4 workers"),
-        (["algorithm=agentevol", "algorithm.minibatch=6", "engine.workers=2", "engine.nodes=2"], r"minibatch = 6 .*4"),
+        (["cloning.epochs=0", "engine.workers=3"], r"mini_batch_tasks x algorithm\.samples_per_task = 16 .*3 workers"),
+        (["cloning.mini_batch_trajectories=6", "engine.workers=4"], r"mini_batch_trajectories = 6 .*4 workers"),
+        (["algorithm=agentevol", "algorithm.mini_batch_trajectories=6", "engine.workers=2", "engine.nodes=2"],
+         r"mini_batch_trajectories = 6 .*4"),
         (["engine.tensor_parallel=3", "engine.workers=4"], r"engine\.tensor_parallel=3 .*4"),
     ],
 )  # fmt: skip
@@ -202,14 +256,14 @@ def test_recipes_for_gpus(name, model):
     assert rollout.max_model_len == context <= 32768
     assert actor.ppo_max_token_len_per_gpu >= context, "a whole episode must fit into a micro-batch"
     assert rollout.log_prob_max_token_len_per_gpu >= context
-    assert config.algorithm.tasks % config.algorithm.minibatch == 0
-    assert config.algorithm.minibatch * config.algorithm.samples % gpus == 0
+    assert config.algorithm.tasks_per_step % config.algorithm.mini_batch_tasks == 0
+    assert config.algorithm.mini_batch_tasks * config.algorithm.samples_per_task % gpus == 0
     assert rollout.tensor_model_parallel_size in (1, 2, 4, 8)
     assert config.rollout.turn_tokens < config.model.response_tokens
     assert rollout.free_cache_engine, "weights and cache take turns on a GPU"
 
 
-def test_model_takes_a_folder_or_an_id_besides_recipes():
+def test_model_takes_a_folder_or_an_id_besides_options():
     assert load(["name=x", "model=/models/mine"]).model.path == "/models/mine"
     assert load(["name=x", "model=Qwen/Qwen2.5-3B-Instruct"]).model.path == "Qwen/Qwen2.5-3B-Instruct"
     assert load(["name=x", "model=tiny"]).model.path is None

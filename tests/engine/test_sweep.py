@@ -17,12 +17,12 @@ def swept(*overrides):
 
 
 def test_every_combination_the_last_changing_fastest():
-    expanded = expand(["experiment=smoke", "algorithm=grpo,ppo", "bc.epochs=3", "seed=1,2"])
+    expanded = expand(["experiment=smoke", "algorithm=grpo,ppo", "cloning.epochs=3", "seed=1,2"])
     assert [own for own, _ in expanded] == [
         ["algorithm=grpo", "seed=1"], ["algorithm=grpo", "seed=2"], ["algorithm=ppo", "seed=1"],
         ["algorithm=ppo", "seed=2"],
     ]  # fmt: skip
-    assert expanded[1][1] == ["experiment=smoke", "algorithm=grpo", "bc.epochs=3", "seed=2"]
+    assert expanded[1][1] == ["experiment=smoke", "algorithm=grpo", "cloning.epochs=3", "seed=2"]
 
 
 def test_hydras_own_grammar():
@@ -73,9 +73,10 @@ def test_jobs_are_composed_and_share_a_group(sweep, toy_recipes):
 
 def test_a_bad_job_is_named_before_anything_starts(sweep):
     with pytest.raises(
-        RecipeError, match=r"job 2 of 2 \(algorithm\.minibatch=0\): algorithm\.minibatch must be at least 1"
+        RecipeError,
+        match=r"job 2 of 2 \(algorithm\.mini_batch_tasks=0\): algorithm\.mini_batch_tasks must be at least 1",
     ):
-        jobs([*sweep, "name=n${algorithm.minibatch}", "algorithm.minibatch=4,0"])
+        jobs([*sweep, "name=n${algorithm.mini_batch_tasks}", "algorithm.mini_batch_tasks=4,0"])
     with pytest.raises(RecipeError, match=r"job 2 of 2 \(worlds\.counter\.panels\.test\.n=99\): n is 99"):
         jobs([*sweep, "name=n${worlds.counter.panels.test.n}", "worlds.counter.panels.test.n=4,99"])
     with pytest.raises(RecipeError, match=r"job 2 of 2 \(algorithm=nope\): .*algorithm/nope"):
@@ -108,7 +109,7 @@ def test_how_far_jobs_are(sweep, toy_recipes):
             folder.write_summary({})
     assert [job.standing for job in jobs(overrides)] == ["finished", "interrupted", "new"]
     with pytest.raises(RunFolderError, match=r"another configuration \(now: lr: 0\.5"):
-        jobs([*overrides, "bc.lr=0.5"])
+        jobs([*overrides, "cloning.lr=0.5"])
     with pytest.raises(RunFolderError, match="already holds a run"):
         jobs([*overrides, "run.resume=false"])
 

@@ -14,10 +14,10 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory):
     pytest.importorskip("verl")
     from transformers import AutoTokenizer
 
-    from agentgym_rl.engine.recipe.config import ModelConfig
+    from agentgym_rl.engine.recipe.config import TinyModelConfig
     from agentgym_rl.engine.run import tiny
 
-    model = ModelConfig(vocabulary=300, width=16, layers=1, heads=1, kv_heads=1, mlp=16)
+    model = TinyModelConfig(vocabulary=300, width=16, layers=1, heads=1, kv_heads=1, mlp=16)
     folder: Path = tiny.build(tmp_path_factory.mktemp("tiny") / "model", model, TEXTS, seed=0)
     return AutoTokenizer.from_pretrained(folder)
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("vllm")
 
-from agentgym_rl.engine.recipe.config import ModelConfig
+from agentgym_rl.engine.recipe.config import TinyModelConfig
 from agentgym_rl.engine.run import tiny
 from agentgym_rl.rollout.policies.model import turn_seed
 from agentgym_rl.rollout.policies.vllm import VllmModel
@@ -84,7 +84,7 @@ if __name__ == "__main__":
 @pytest.mark.e2e
 @pytest.mark.timeout(900)
 def test_vllm_agrees_with_transformers_and_with_itself(tmp_path):
-    shape = ModelConfig(vocabulary=300, width=64, layers=1, heads=2, kv_heads=1, mlp=64)  # vLLM's heads are 32 wide
+    shape = TinyModelConfig(vocabulary=300, width=64, layers=1, heads=2, kv_heads=1, mlp=64)  # vLLM's heads are 32 wide
     folder = tiny.build(tmp_path / "model", shape, ["Action: say 2", "Count to 3."] * 20, seed=0)
     script = tmp_path / "engine.py"
     script.write_text(ENGINE)

@@ -9,7 +9,7 @@ from typing import Any
 from agentgym_rl.algorithms.base import OnlineConfig
 from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
-from agentgym_rl.engine.recipe.config import Config, Device, Mode, Stragglers, WandB
+from agentgym_rl.engine.recipe.config import Config, Device, Mode, Stragglers
 from agentgym_rl.engine.recipe.schema import RecipeError
 
 
@@ -102,9 +102,6 @@ def _of_run(config: Config) -> Iterator[Unused]:
         yield Unused("run.control", why, in_recipes=False)
     if config.model.path is not None and not config.cloning.epochs:
         yield Unused("run.cache", "the run builds no tiny model and clones nothing", in_recipes=False)
-    if config.logger.wandb is WandB.DISABLED:
-        for key in ("project", "group"):
-            yield Unused(f"logger.{key}", "logger.wandb=disabled", in_recipes=False)
 
 
 def _of_world(config: Config, name: str) -> Iterator[Unused]:
@@ -126,47 +123,128 @@ def _of_world(config: Config, name: str) -> Iterator[Unused]:
 
 # keys of verl
 
-_REPLACED = {
-    "algorithm.filter_groups": "groups are filtered by this package's replay buffer",
-    "actor_rollout_ref.actor.optim.lr_scheduler_type": "the algorithm sets the learning rate of every update",
-    "actor_rollout_ref.actor.optim.lr_warmup_steps": "the algorithm sets the learning rate of every update",
-    "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio": "the algorithm sets the learning rate of every update",
-    "actor_rollout_ref.actor.optim.min_lr_ratio": "the algorithm sets the learning rate of every update",
-    "actor_rollout_ref.actor.optim.num_cycles": "the algorithm sets the learning rate of every update",
-    "actor_rollout_ref.actor.clip_ratio": "verl reads clip_ratio_low and clip_ratio_high; set algorithm.clip",
-    "trainer.logger": "metrics go to the run folder and W&B; set logger.wandb",
-    "trainer.save_freq": "set run.save_every",
-    "trainer.test_freq": "set run.eval_every",
-    "trainer.total_epochs": "set algorithm.steps",
-    "trainer.total_training_steps": "set algorithm.steps",
-    "trainer.resume_mode": "a run resumes as a whole; set run.resume",
-    "trainer.val_before_train": "set run.evaluate_untrained",
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+RATE = "the algorithm sets the learning rate of every update"
+IGNORED = {
+    "algorithm.filter_groups": "this package's replay buffer decides which groups are learned from",
+    f"{ACTOR}.optim.lr_scheduler_type": RATE,
+    f"{ACTOR}.optim.lr_warmup_steps": RATE,
+    f"{ACTOR}.optim.lr_warmup_steps_ratio": RATE,
+    f"{ACTOR}.optim.min_lr_ratio": RATE,
+    f"{ACTOR}.optim.num_cycles": RATE,
+    f"{ACTOR}.optim.total_training_steps": RATE,
+    f"{ROLLOUT}.trace": "episodes are stored under episodes/",
+    f"{ROLLOUT}.val_kwargs": "panels are evaluated at temperature 1, and greedily with run.greedy",
+    "trainer.balance_batch": "rows keep the order of their episodes",
+    "trainer.log_val_generations": "episodes are stored under episodes/",
+    "trainer.rollout_data_dir": "episodes are stored under episodes/",
+    "trainer.validation_data_dir": "episodes are stored under episodes/",
 }
 """verl's keys that have no effect here, and why."""
 
+OWN = {
+    "actor_rollout_ref.model.path": "model",
+    "algorithm.adv_estimator": "algorithm",
+    "algorithm.gamma": "algorithm.gamma",
+    "algorithm.lam": "algorithm.lam",
+    "algorithm.rollout_correction.rollout_is_threshold": "algorithm.importance_cap",
+    "critic.enable": "algorithm",
+    "critic.optim.lr": "algorithm.critic_lr",
+    "data.max_prompt_length": "model.prompt_tokens",
+    "data.max_response_length": "model.response_tokens",
+    "data.seed": "seed",
+    "data.train_batch_size": "algorithm.tasks_per_step",
+    "trainer.critic_warmup": "algorithm.critic_warmup",
+    "trainer.default_local_dir": "run.dir",
+    "trainer.device": "engine.device",
+    "trainer.experiment_name": "name",
+    "trainer.logger": "logger.wandb",
+    "trainer.n_gpus_per_node": "engine.workers",
+    "trainer.nnodes": "engine.nodes",
+    "trainer.project_name": "logger.project",
+    "trainer.resume_mode": "run.resume",
+    "trainer.save_freq": "run.save_every",
+    "trainer.test_freq": "run.eval_every",
+    "trainer.total_epochs": "algorithm.steps",
+    "trainer.total_training_steps": "algorithm.steps",
+    "trainer.v1.sampler.max_off_policy_threshold": "engine.max_staleness",
+    "trainer.v1.trainer_mode": "engine.mode",
+    "trainer.val_before_train": "run.evaluate_untrained",
+    f"{ACTOR}.clip_ratio": "algorithm.clip",
+    f"{ACTOR}.clip_ratio_low": "algorithm.clip",
+    f"{ACTOR}.entropy_coeff": "algorithm.entropy",
+    f"{ACTOR}.fsdp_config.optimizer_offload": "engine.offload",
+    f"{ACTOR}.fsdp_config.param_offload": "engine.offload",
+    f"{ACTOR}.kl_loss_coef": "algorithm.kl_loss",
+    f"{ACTOR}.loss_agg_mode": "algorithm.loss_aggregation",
+    f"{ACTOR}.optim.lr": "algorithm.lr",
+    f"{ACTOR}.ppo_epochs": "algorithm.epochs",
+    f"{ACTOR}.ppo_max_token_len_per_gpu": "engine.micro_tokens",
+    f"{ACTOR}.ppo_mini_batch_size": "algorithm.mini_batch_tasks",
+    f"{ACTOR}.use_kl_loss": "algorithm.kl_loss",
+    f"{ROLLOUT}.agent.num_workers": "rollout.workers",
+    f"{ROLLOUT}.gpu_memory_utilization": "engine.memory_fraction",
+    f"{ROLLOUT}.max_num_seqs": "engine.max_sequences",
+    f"{ROLLOUT}.n": "algorithm.samples_per_task",
+    f"{ROLLOUT}.n_gpus_per_node": "engine.rollout_workers",
+    f"{ROLLOUT}.prompt_length": "model.prompt_tokens",
+    f"{ROLLOUT}.response_length": "model.response_tokens",
+    f"{ROLLOUT}.temperature": "rollout.temperature",
+    f"{ROLLOUT}.tensor_model_parallel_size": "engine.tensor_parallel",
+}
+"""verl's keys that one of our own sets."""
+
+DEFAULTS = (
+    f"{ACTOR}.clip_ratio_high",
+    f"{ACTOR}.kl_loss_type",
+    f"{ACTOR}.loss_scale_factor",
+    f"{ACTOR}.optim.clip_grad",
+    f"{ACTOR}.optim.weight_decay",
+    f"{ACTOR}.use_torch_compile",
+    f"{ACTOR}.fsdp_config",
+    f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes",
+    f"{ROLLOUT}.dtype",
+    f"{ROLLOUT}.enforce_eager",
+    f"{ROLLOUT}.free_cache_engine",
+    f"{ROLLOUT}.engine_kwargs",
+    f"{ROLLOUT}.max_num_batched_tokens",
+    "actor_rollout_ref.model.enable_gradient_checkpointing",
+    "actor_rollout_ref.model.override_config",
+    "actor_rollout_ref.model.use_remove_padding",
+    "actor_rollout_ref.ref.fsdp_config",
+    "actor_rollout_ref.ref.use_torch_compile",
+    "critic.fsdp",
+    "critic.model.enable_gradient_checkpointing",
+    "critic.model.override_config",
+    "critic.model.use_remove_padding",
+    "critic.optim.clip_grad",
+    "ray_kwargs",
+    "transfer_queue.backend",
+)
+"""verl's keys that have a default of ours, which ``verl.KEY=VALUE`` replaces; those below them as well."""
+
 
 def check_verl_keys(given: Mapping[str, Any], ours: Collection[str]) -> None:
-    """No key of verl is given that this package sets itself, or that has no effect here.
+    """No key of verl is given that this package sets, but for defaults, or that has no effect here.
 
     Args:
         given: dotted keys under ``verl`` with their values.
         ours: dotted keys that ``verl_config`` sets.
 
     Raises:
-        RecipeError: names the key and says why, or what to set instead.
+        RecipeError: names the key and says why, or which key of ours to set.
     """
     for key in given:
-        for known, why in _REPLACED.items():
+        for known, why in IGNORED.items():
             if _overlap(key, known):
                 raise RecipeError(f"verl.{key} has no effect: {why}")
-        for one in ours:
-            if _overlap(key, one):
-                raise RecipeError(f"verl.{key} is set from the run's own keys; {_own(one)}")
+        for known, own in OWN.items():
+            if _overlap(key, known):
+                raise RecipeError(f"verl.{key} is set by {own}; set that")
+        if any(_overlap(key, one) for one in ours) and not any(f"{key}.".startswith(f"{one}.") for one in DEFAULTS):
+            raise RecipeError(f"verl.{key} is set by this package and cannot be changed")
 
 
 def _overlap(key: str, other: str) -> bool:
-    return key == other or key.startswith(f"{other}.") or other.startswith(f"{key}.")
-
-
-def _own(key: str) -> str:
-    return key
+    """Whether one of two dotted keys is the other, or below it."""
+    return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")

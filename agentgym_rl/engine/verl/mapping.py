@@ -35,7 +35,8 @@ def verl_config(config: Config, model_path: str, run_dir: Path) -> DictConfig:
     """verl's configuration of a run.
 
     Raises:
-        RecipeError: ``verl`` names a key that verl does not have, or a value of the wrong type.
+        RecipeError: ``verl`` names a key that verl does not have, a value of the wrong type, or a key that this package
+            sets itself.
     """
     result, given = defaults(), _flat(config.verl)
     ours = _common(config, model_path, run_dir) | _device(config) | _mode(config)
