@@ -18,7 +18,8 @@ from agentgym_rl.data.episode import Ending, Turn
 from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.babyai import BabyAI
-from agentgym_rl.eval.viewer.assets import CHUNK, page, script, style
+from agentgym_rl.eval.html import style
+from agentgym_rl.eval.viewer.assets import CHUNK, page, script
 from agentgym_rl.eval.viewer.detail import detail, encode
 from agentgym_rl.eval.viewer.drawings import draw
 from agentgym_rl.eval.viewer.drawings.items import FORMS, icon

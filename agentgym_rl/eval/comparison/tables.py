@@ -15,7 +15,7 @@ from agentgym_rl.data.files import write_text
 from agentgym_rl.eval.comparison.compare import Column, Comparison, Estimate
 
 FIELDS = (
-    "kind", "arm", "baseline", "stage", "seeds", "world", "panel", "decoding", "mean", "low", "high", "interval_over",
+    "kind", "arm", "baseline", "stage", "seeds", "env", "panel", "decoding", "mean", "low", "high", "interval_over",
     "p", "by_seed", "episodes", "minutes", "per_1000_episodes", "per_minute",
 )  # fmt: skip
 
@@ -61,7 +61,7 @@ def _rates(comparison: Comparison) -> Group:
 
 
 def write_csv(comparison: Comparison, path: Path) -> Path:
-    """Write one row an arm (or difference) and column; success and differences as shares."""
+    """Write one row per arm (or difference) and column; success and differences as shares."""
     out = StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()
@@ -141,7 +141,7 @@ def _table(heads: tuple[str, ...], columns: Iterable[Column]) -> Table:
 
 
 def _cells(column: Column, cell: Estimate | None) -> dict[str, object]:
-    place: dict[str, object] = {"world": column.env, "panel": column.panel}
+    place: dict[str, object] = {"env": column.env, "panel": column.panel}
     if cell is None:
         return place
     low, high = cell.interval or (None, None)

@@ -23,7 +23,7 @@ function buildFilters() {
   const panels = tally((at) => panelOf(at));
   form.replaceChildren(
     search,
-    choice("env", "All worlds", tally((at) => named("env", at))),
+    choice("env", "All environments", tally((at) => named("env", at))),
     choice("result", "Any result", tally(result), RESULTS),
     choice("ending", "Any ending", tally((at) => named("ending", at))),
     choice("panel", "Any panel", panels),
@@ -44,7 +44,7 @@ function tally(of) {
 }
 
 function choice(key, any, options, labels) {
-  const label = { env: "World", result: "Result", ending: "Ending", panel: "Panel", order: "Order" }[key];
+  const label = { env: "Environment", result: "Result", ending: "Ending", panel: "Panel", order: "Order" }[key];
   return el("select", { id: "f-" + key, "aria-label": label, on: { change: (event) => change(key, event.target.value) } },
     any === null ? null : el("option", { value: "" }, any),
     options.map(([value, n]) => el("option", { value },
