@@ -36,7 +36,9 @@ def write(
             len(rows), len(rows[0]), figsize=(max(7.0, 5.5 * len(rows[0])), 1.1 + 2.9 * len(rows)), squeeze=False,
             layout="constrained", width_ratios=widths,
         )  # fmt: skip
-        labels = list(dict.fromkeys(line.label for row in rows for chart, _ in row for line in chart.lines))
+        labels = list(
+            dict.fromkeys(line.label for row in rows for chart, _ in row for line in chart.lines if line.label)
+        )
         for row, drawn in zip(rows, axes, strict=True):
             for (chart, axis), one in zip(row, drawn, strict=True):
                 _draw(one, chart, axis, labels)
@@ -53,7 +55,8 @@ def write(
 def _draw(axes: Any, chart: Chart, axis: str, labels: Sequence[str]) -> None:
     for line in chart.lines:
         if axis in line.x:
-            _line(axes, line, line.x[axis], MARKERS[labels.index(line.label) % len(MARKERS)])
+            place = labels.index(line.label) if line.label else 0
+            _line(axes, line, line.x[axis], MARKERS[place % len(MARKERS)])
     axes.set_title(chart.name)
     axes.set_xlabel(chart.axes[axis])
     axes.set_ylabel(chart.y_label)

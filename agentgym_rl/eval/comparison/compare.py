@@ -57,6 +57,11 @@ class Cost:
     """Success gained, a column each; None without episodes or without a stage before."""
     per_minute: tuple[float | None, ...]
 
+    @property
+    def has_gains(self) -> bool:
+        """Whether there is a stage before, to gain over."""
+        return any(rate is not None for rate in self.per_minute)
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -71,6 +76,20 @@ class Comparison:
     differences: tuple[Difference, ...]
     costs: tuple[Cost, ...]
     """By arm."""
+
+    @property
+    def has_gains(self) -> bool:
+        """Whether some arm gained or lost against a stage before."""
+        return any(cost.has_gains for cost in self.costs)
+
+    @property
+    def has_single_seeds(self) -> bool:
+        """Whether some intervals are over the episodes of a single seed."""
+        return any(cell is not None and cell.over == "episodes" for row in self.success for cell in row)
+
+    def best(self, column: int) -> float | None:
+        """Highest success in a column."""
+        return max((cell.mean for row in self.success if (cell := row[column]) is not None), default=None)
 
 
 def compare(runs: Sequence[Run], decoding: str = "sampled", baseline: str | None = None) -> Comparison:

@@ -29,7 +29,7 @@ from agentgym_rl.eval.comparison.compare import Comparison, Estimate
 from agentgym_rl.eval.comparison.learning import Timeline, horizons, logs, online, plots, shares
 from agentgym_rl.eval.comparison.logs import Log
 from agentgym_rl.eval.comparison.runs import Run
-from agentgym_rl.eval.comparison.tables import any_rate, cell_text, points, rate_text, seeds_text
+from agentgym_rl.eval.comparison.tables import cell_text, points, rate_text, seeds_text
 from agentgym_rl.eval.html import render, script
 from agentgym_rl.eval.html.chart import Chart
 
@@ -85,7 +85,7 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
         comparison=comparison,
         arms=[_looks(comparison, number) for number in range(len(comparison.arms))],
         number={arm.label: number for number, arm in enumerate(comparison.arms)},
-        best=[_best(comparison, number) for number in range(len(comparison.columns))],
+        best=[comparison.best(number) for number in range(len(comparison.columns))],
         reach=_reach(comparison),
         chips=[number for number, arm in enumerate(comparison.arms) if arm.label in curves],
         sections={name: section for name, section in sections.items() if section.shown},
@@ -93,11 +93,9 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
         axes=list(AXES) if figures else [],
         tokens_known=any("tokens" in line.x for figure in figures for line in figure.chart.lines),
         tokens=_tokens(comparison, found),
-        has_cost=any(any_rate(cost.per_minute) for cost in comparison.costs),
-        single_seed=any(cell is not None and cell.over == "episodes" for row in comparison.success for cell in row),
         configuration=_configuration(comparison),
         runs=[(run, link(run) if link else None, _minutes(run)) for run in comparison.runs],
-        shown=_shown, place=_place, zip=zip, any_rate=any_rate,
+        shown=_shown, place=_place, zip=zip,
         cell_text=cell_text, points=points, rate_text=rate_text, seeds_text=seeds_text, short=short,
     )  # fmt: skip
 
@@ -149,10 +147,6 @@ def _border(dashes: str) -> str:
 def _place(value: float, start: float = 0.0, end: float = 1.0) -> float:
     """Where a value lies on a scale, in percent of its width."""
     return round(100 * (min(max(value, start), end) - start) / (end - start), 2)
-
-
-def _best(comparison: Comparison, column: int) -> float | None:
-    return max((cell.mean for row in comparison.success if (cell := row[column]) is not None), default=None)
 
 
 def _reach(comparison: Comparison) -> float:

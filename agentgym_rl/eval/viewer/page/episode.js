@@ -3,7 +3,7 @@
 const LEVELS = [0.9, 0.7, 0.5, 0.25, 0.1];
 let turn = -1;
 
-// 0 for a token that was all but certain, up to 5 for one that had less than a tenth.
+// 0 for a token of a probability of 0.9 or more, up to 5 for one below 0.1.
 function level(logProb) {
   const p = Math.exp(logProb);
   return LEVELS.filter((limit) => p < limit).length;

@@ -1,4 +1,4 @@
-// What is asked for, and the episodes that have it.
+// The filters, and the episodes that match them.
 
 const RESULTS = { solved: "solved", failed: "failed", uncounted: "not counted" };
 const ORDERS = { file: "in order", step: "by step", reward: "by reward", turns: "by turns", tokens: "by tokens", item_id: "by task" };
@@ -76,7 +76,7 @@ function showFilters() {
   by("f-step").setAttribute("aria-invalid", String(steps() === null));
 }
 
-// First and last step that are asked for; null where it cannot be read.
+// First and last step of the filter; null where it cannot be read.
 function steps() {
   const text = wanted.step.trim();
   if (text === "") return [-Infinity, Infinity];
@@ -84,7 +84,7 @@ function steps() {
   return found ? [Number(found[1]), Number(found[2] ?? found[1])] : null;
 }
 
-// Fill "view" with the places of the episodes that are asked for, in order.
+// Fill "view" with the places of the episodes that match, in order.
 function select() {
   const columns = store.columns;
   const code = (column) => (wanted[column] === "" ? null : store.values[column].indexOf(wanted[column]));
