@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -66,13 +66,12 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
     """
     found = logs(comparison)
     drawn = plots(comparison, found)
+    meaning = f"{MEANING} {CONTROL}" if any(plot.controls for plot in drawn) else MEANING
     sections = {
-        "curves": _Section("Learning curves", learning_figures(comparison, drawn), MEANING),
+        "curves": _Section("Learning curves", learning_figures(comparison, drawn), meaning),
         "shares": _shares(shares(comparison, found)),
         "horizon": _over_time("Turn limit", "Most turns of a training episode", horizons(comparison, found), False),
     }
-    if any(plot.controls for plot in drawn):
-        sections["curves"].note += f" {CONTROL}"
     figures = [figure for section in sections.values() for figure in section.figures]
     curves = {arm.label for plot in drawn for arm, _ in plot.curves}
     count = len(comparison.runs)
@@ -100,15 +99,15 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
 class _Section:
-    """Charts under one heading, a key of their lines, and what is constant."""
-
-    def __init__(
-        self, title: str, figures: Sequence[Figure], note: str, key: Mapping[str, tuple[str, str]] | None = None,
-        constants: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:  # fmt: skip
-        self.title, self.figures, self.note = title, figures, note
-        self.key, self.constants = key or {}, constants or {}
+    title: str
+    figures: Sequence[Figure]
+    note: str
+    key: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Colour and border style by what the lines are of; empty where the page's arms say it."""
+    constants: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Arms in which nothing varies, by their values in words."""
 
     @property
     def charts(self) -> list[Chart]:
