@@ -9,8 +9,10 @@ from typing import Any
 
 from studies import DOCS, Ordering, Side, Study
 
+from agentgym_rl.eval import png
+from agentgym_rl.eval.html.chart import Chart, Line
+from agentgym_rl.eval.html.palette import ARMS
 from agentgym_rl.eval.intervals import sign_flip_p, student
-from agentgym_rl.eval.report import over_seeds
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -83,11 +85,10 @@ def orderings_table(study: Study, rows: Rows, orderings: Sequence[Ordering]) -> 
             cell(paired(values(rows, one.better, column), values(rows, one.worse, column)), signed=True)
             for column in columns
         ]
-        p = sign_flip_p(found)
         wins = f"{sum(value > 0 for value in found)} of {len(found)}"
         yield (
             f"| {one.claim} | {' | '.join(cells)} | {cell(found, signed=True)} | {wins} | "
-            f"{'' if p is None else f'{p:.3f}'} | {verdict(found)} |"
+            f"{sign_flip_p(found):.3f} | {verdict(found)} |"
         )
 
 
@@ -111,11 +112,19 @@ def page(study: Study, text: str, rows: Rows) -> str:
 def pictures(study: Study, rows: Rows) -> None:
     """Validation success over the tokens of training episodes."""
     for name, arms in study.curves.items():
-        curves = {arm: [row["curve"] for row in rows if row["arm"] == arm] for arm in arms}
-        lines = {
-            arm: [([spent / 1000 for _, spent, _ in one], [100 * success for *_, success in one]) for one in own]
-            for arm, own in curves.items()
-            if own
-        }
+        lines = []
+        for colour, arm in zip(ARMS, arms, strict=False):
+            seeds = [_curve(row["curve"]) for row in rows if row["arm"] == arm]
+            if seeds:
+                means = [[mean(point) for point in zip(*axis, strict=True)] for axis in zip(*seeds, strict=True)]
+                lines += [Line("", colour, {"tokens": x}, y, thin=True) for x, y in seeds]
+                lines.append(Line(arm, colour, {"tokens": means[0]}, means[1]))
         if lines:
-            over_seeds(lines, DOCS / "images" / f"{name}.png", x_label="thousand tokens of training episodes")
+            axes = {"tokens": "thousand tokens of training episodes"}
+            chart = Chart("", axes, lines, 100.0, y_label="success on validation tasks, %")
+            png.write(DOCS / "images" / f"{name}.png", [[(chart, "tokens")]])
+
+
+def _curve(points: Sequence[tuple[int, int, float]]) -> tuple[list[float], list[float]]:
+    """Thousand tokens, and success in percent."""
+    return [spent / 1000 for _, spent, _ in points], [100 * success for *_, success in points]

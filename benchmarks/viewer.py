@@ -107,7 +107,7 @@ def browse(store: EpisodeStore) -> None:
                 act()
                 page.wait_for_selector(selector, timeout=300_000)
 
-        seen("the list is there", lambda: page.goto(viewer.url), ".worlds")
+        seen("the list is there", lambda: page.goto(viewer.url), ".envs")
         seen("filter by world", lambda: page.select_option("#f-env", "beta"), "#f-env.set")
         seen("filter by text", lambda: page.fill("#f-task", "alpha_77"), "#f-task.set")
         page.click("#clear")

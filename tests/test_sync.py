@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from wandb_server import KEY
 
 from agentgym_rl.cli import app
+from agentgym_rl.cli.sync import starts
 
 wandb = pytest.importorskip("wandb")
 
@@ -67,6 +68,28 @@ def test_a_dry_run_says_what_would_go_where(folder, wandb_server):
     assert all(
         part in output for part in ("elsewhere", "arm-seed1-1", "to upload", f"would upload 1 to {wandb_server.url}")
     )
+
+
+def test_the_starts_of_a_run_are_sorted_by_time(tmp_path):
+    names = ("run-20260102_000000-a-1", "offline-run-20260101_000000-a-1", "offline-run-20260103_000000-a-1")
+    for name in names:
+        (tmp_path / "wandb" / name).mkdir(parents=True)
+        (tmp_path / "wandb" / name / "run-a-1.wandb").touch()
+    (tmp_path / "wandb" / names[2] / "run-a-1.wandb.synced").touch()
+    found = starts(tmp_path)
+    assert [start.time_and_id for start in found] == [
+        ("20260101_000000", "a-1"), ("20260102_000000", "a-1"), ("20260103_000000", "a-1")
+    ]  # fmt: skip
+    assert [(start.offline, start.uploaded) for start in found] == [(True, False), (False, False), (True, True)]
+
+
+def test_a_start_that_cannot_be_uploaded_is_named(folder, wandb_server):
+    [start] = starts(folder)
+    [file] = start.folder.glob("run-*.wandb")
+    file.write_bytes(file.read_bytes()[:20])
+    code, output = sync(folder)
+    assert code == 2 and f"1 of 1 are not uploaded: {start.folder}" in output.replace("\n", "")
+    assert not start.uploaded
 
 
 def test_without_a_network(folder, monkeypatch):

@@ -84,11 +84,11 @@ def test_filters_narrow_the_list(page):
 
 @served
 def test_the_overview_counts_what_is_selected(page):
-    cells = page.locator(".worlds tbody tr", has_text="counter").locator("td")
+    cells = page.locator(".envs tbody tr", has_text="counter").locator("td")
     assert cells.nth(0).inner_text() == "15" and cells.nth(1).inner_text() == "50%", "the infrastructure's do not count"
-    assert page.locator(".overview svg.picture").count() == 1
+    assert page.locator(".overview svg.chart").count() == 1
     page.select_option("#f-env", "textcraft")
-    expect(page.locator(".worlds tbody tr")).to_have_count(1)
+    expect(page.locator(".envs tbody tr")).to_have_count(1)
 
 
 def test_an_episode_is_a_conversation(page):
@@ -106,14 +106,14 @@ def test_an_episode_is_a_conversation(page):
     assert "6 tokens" in first.inner_text() and "log p \N{MINUS SIGN}2.50" in first.inner_text()
     shades = [
         re.findall(r"p\d", name)[0]
-        for name in first.locator(".reply .token").evaluate_all("all => all.map(n => n.className)")
+        for name in first.locator(".response .token").evaluate_all("all => all.map(n => n.className)")
     ]
     assert shades == ["p0", "p1", "p2", "p3", "p4", "p5"]
     assert "log p \N{MINUS SIGN}4.000" in first.locator(".token.p5").get_attribute("title")
     facts = page.locator(".facts").inner_text()
     assert "30 prompt, 66 response" in facts and "step000020, row 3" in facts
-    times = page.locator(".latency .times").get_attribute("aria-label")
-    assert times.startswith("Time: reset 0.20 s, wait ") and "generate 1.20 s" in times and "world 0.40 s" in times
+    times = page.locator(".latency .parts").get_attribute("aria-label")
+    assert times.startswith("Time: reset 0.20 s, wait ") and "generate 1.20 s" in times and "step 0.40 s" in times
     assert "not shown to the model" in page.locator(".turn").last.inner_text()
     grey = page.evaluate("getComputedStyle(document.querySelector('.observation pre')).color")
     assert grey == page.evaluate("getComputedStyle(document.querySelector('.legend')).color")
@@ -122,7 +122,7 @@ def test_an_episode_is_a_conversation(page):
 
 
 def background(page):
-    return page.evaluate("getComputedStyle(document.querySelector('.reply .p5')).backgroundColor")
+    return page.evaluate("getComputedStyle(document.querySelector('.response .p5')).backgroundColor")
 
 
 @served

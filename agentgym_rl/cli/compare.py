@@ -42,7 +42,7 @@ def command(
     browser: Browser = True,
     png: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the learning curves as a picture.")] = None,
 ) -> None:
-    """Put runs of any algorithms and seeds beside each other: success, paired differences, cost, curves.
+    """Compare runs of any algorithms and seeds: success, paired differences, cost, curves.
 
     Runs that differ in nothing but their seed are one arm. Intervals are over seeds.
     """
@@ -56,7 +56,7 @@ def command(
         if html or view:
             from agentgym_rl.eval.comparison.page import links, page, write_page
         if png:
-            from agentgym_rl.eval.comparison.png import write_png
+            from agentgym_rl.eval.comparison.charts import write_png
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"comparing needs the package {error.name!r}; install it with: pip install 'agentgym-rl[train]'"

@@ -100,7 +100,7 @@ def folders(places: Sequence[str]) -> list[Path]:
 
 def starts(run: Path) -> list[Start]:
     """The starts of a run, oldest first; a resumed run has several."""
-    found = [Start(run, file.parent) for file in run.glob("wandb/*run-*-*/run-*.wandb") if not file.parent.is_symlink()]
+    found = [Start(run, file.parent) for file in run.glob("wandb/*run-*-*/run-*.wandb")]
     return sorted(found, key=lambda start: start.time_and_id)
 
 

@@ -12,7 +12,7 @@ def command(
     place: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or one of its files of episodes.")],
     only: Annotated[str | None, typer.Option(metavar="NAME", help="One file of the run, e.g. step000012.")] = None,
 ) -> None:
-    """Draw where the time of stored episodes went: a lane an episode, as a page and as a trace for Perfetto."""
+    """Draw where the time of stored episodes went: one lane per episode, as a page and as a trace for Perfetto."""
     from agentgym_rl.data.episode_store import EpisodeStore, read
     from agentgym_rl.eval import timeline
 

@@ -24,7 +24,7 @@ def command(
         Path | None, typer.Option("--html", metavar="FOLDER", help="Write a folder that needs no server instead.")
     ] = None,
     pictures: Annotated[
-        bool, typer.Option("--pictures/--no-pictures", help="Draw the worlds in the exported folder, too.")
+        bool, typer.Option("--pictures/--no-pictures", help="Draw the environments in the exported folder, too.")
     ] = True,
     browser: Browser = True,
 ) -> None:
@@ -47,7 +47,7 @@ def serve(
     """Show episodes until Ctrl-C; see :class:`agentgym_rl.eval.viewer.server.Viewer`.
 
     Args:
-        what: says what is shown.
+        what: is shown, in words.
     """
     import webbrowser
 

@@ -1,128 +1,102 @@
-"""Learning curves of a run as a picture."""
+"""What a finished run shows: a table and a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import cycle
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-import matplotlib
+from rich.table import Table
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
-from agentgym_rl.eval.html.palette import GRID, INK, MUTED, SURFACE
-
-COLOURS = ("#2a6fbb", "#d9730d", "#0f8b6d", "#8a4fbf", "#b3261e", "#5b6470")
+from agentgym_rl.eval.html.chart import Chart, Line
+from agentgym_rl.eval.html.palette import ENVS
 
 
-def draw(summary: dict[str, Any], metrics: Sequence[dict[str, Any]], path: Path, title: str) -> Path:
-    """Success on the validation panels (stages, with 95% intervals) and of training episodes (steps).
+def results(summary: Mapping[str, Any]) -> Table:
+    """Success by policy and panel, sampled and greedy; the random policy and the oracle are bounds."""
+    stages = summary["stages"]
+    last = stages[-1]["panels"]
+    panels = [(label, env) for label, own in last.items() for env in own]
+    table = Table(title="Success in % with 95% interval", title_justify="left")
+    table.add_column("policy", no_wrap=True)
+    for label, env in panels:
+        n = last[label][env]["sampled"]["n"]
+        table.add_column(f"{env}\n{label.replace('_', ' ')}\nsampled, n={n}", justify="right", no_wrap=True)
+        if "greedy" in last[label][env]:
+            table.add_column(f"\n\ngreedy, n={last[label][env]['greedy']['n']}", justify="right", no_wrap=True)
+    bounds = summary.get("reference", {})
+    rows = [("random", bounds.get("random"))]
+    rows += [(stage["name"], stage["panels"]) for stage in stages]
+    rows += [("oracle", bounds.get("oracle"))]
+    for name, scores in rows:
+        if scores is None:
+            continue
+        cells: list[str] = []
+        for label, env in panels:
+            found = scores[label][env]
+            by_decoding = found if "sampled" in found else {"sampled": found}
+            cells += [percent(by_decoding[one]) if one in by_decoding else "" for one in last[label][env]]
+        table.add_row(name, *cells)
+    return table
+
+
+def percent(score: Mapping[str, Any]) -> str:
+    """Success with its 95% interval, in percent."""
+    low, high = score["ci95"]
+    return f"{100 * score['success']:.1f} [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+def draw(summary: Mapping[str, Any], metrics: Sequence[Mapping[str, Any]], path: Path, title: str) -> Path:
+    """Draw success on the panels (by stage, with 95% intervals) and of training episodes (by step).
 
     Args:
         summary: as in ``summary.json``.
         metrics: rows of ``metrics.jsonl``.
         path: PNG to write.
     """
+    from agentgym_rl.eval import png
+
     stages = summary["stages"]
-    labels = [(label, env) for label, worlds in stages[-1]["panels"].items() for env in worlds] if stages else []
-    envs = sorted(
-        {env for _, env in labels} | {key.split("/")[1] for row in metrics for key in row if key[:4] == "env/"}
+    panels = [(label, env) for label, own in stages[-1]["panels"].items() for env in own] if stages else []
+    trained = {key.split("/")[1] for row in metrics for key in row if key.startswith("env/")}
+    envs = sorted({env for _, env in panels} | trained)
+    colours = {env: ENVS[place % len(ENVS)] for place, env in enumerate(envs)}
+    by_stage = Chart(
+        "Panels, sampled, with 95% intervals", {"stages": ""}, list(_stage_lines(stages, panels, colours)), 100.0,
+        y_label="success, %", names=[stage["name"] for stage in stages],
+    )  # fmt: skip
+    training = [_training_line(env, metrics, colours[env]) for env in envs]
+    by_step = Chart(
+        "Training episodes, sampled", {"episodes": "training episodes"}, [line for line in training if line.y], 100.0
     )
-    colours = {env: COLOURS[number % len(COLOURS)] for number, env in enumerate(envs)}
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(11, 4.2), facecolor=SURFACE, layout="constrained", width_ratios=(3, 2)
-    )
-    positions = range(len(stages))
+    caption = f"{title}. Dotted to a hollow marker: the control, which starts from bc."
+    return png.write(path, [[(by_stage, "stages"), (by_step, "episodes")]], caption, (3, 2))
+
+
+def _stage_lines(
+    stages: Sequence[Mapping[str, Any]], panels: Sequence[tuple[str, str]], colours: Mapping[str, str]
+) -> Iterator[Line]:
+    """A line per panel through the stages that follow each other, and one from bc to the control."""
     names = [stage["name"] for stage in stages]
-    drawn: set[str] = set()
-    for number, (label, env) in enumerate(labels):
-        results = [stage["panels"][label][env]["sampled"] for stage in stages]
-        values = [100 * result["success"] for result in results]
-        spread = [
-            [value - 100 * result["ci95"][0] for value, result in zip(values, results, strict=True)],
-            [100 * result["ci95"][1] - value for value, result in zip(values, results, strict=True)],
-        ]
-        shifted = [position + 0.06 * (number - (len(labels) - 1) / 2) for position in positions]
-        line = "--" if env in drawn else "-"  # a second panel of the same world
-        drawn.add(env)
-        style = {"color": colours[env], "marker": "o", "markersize": 5}
-        left.errorbar(shifted, values, yerr=spread, linestyle="none", capsize=3, linewidth=1.8, **style)
-        path_of = [place for place in positions if names[place] != "control"]
-        left.plot(
-            [shifted[place] for place in path_of], [values[place] for place in path_of], linestyle=line, linewidth=1.8,
-            label=f"{env}: {label.replace('_', ' ')}", **style,
-        )  # fmt: skip
-        if "control" in names and "bc" in names:  # the control goes on from the cloned weights
-            ends = (names.index("bc"), names.index("control"))
-            left.plot(
-                [shifted[end] for end in ends], [values[end] for end in ends], color=colours[env], linestyle=":",
-                linewidth=1.2, alpha=0.7,
+    ways = [([place for place, name in enumerate(names) if name != "control"], False)]
+    if "control" in names and "bc" in names:
+        ways.append(([names.index("bc"), names.index("control")], True))
+    seen: set[str] = set()
+    for number, (label, env) in enumerate(panels):
+        shift = 0.06 * (number - (len(panels) - 1) / 2)
+        dashes = "--" if env in seen else "-"  # a second panel of the same environment
+        seen.add(env)
+        for places, control in ways:
+            found = [stages[place]["panels"][label][env]["sampled"] for place in places]
+            yield Line(
+                "" if control else f"{env}: {label.replace('_', ' ')}", colours[env],
+                {"stages": [place + shift for place in places]}, [100 * one["success"] for one in found],
+                band=([100 * one["ci95"][0] for one in found], [100 * one["ci95"][1] for one in found]),
+                dashes=":" if control else dashes, hollow=control, whiskers=True,
             )  # fmt: skip
-    left.set_xticks(list(positions), names)
-    left.set_ylabel("success, %")
-    left.set_title(
-        "Validation panels, sampled, 95% intervals; dotted: control from bc", fontsize=10, color=INK, loc="left"
-    )
-    for env in envs:
-        points = [
-            (row["run/episodes"], 100 * row[f"env/{env}/success"]) for row in metrics if f"env/{env}/success" in row
-        ]
-        if points:
-            right.plot(
-                *zip(*points, strict=True), color=colours[env], marker="o", markersize=4, linewidth=1.8, label=env
-            )
-    right.set_xlabel("training episodes")
-    right.set_xlim(left=0)
-    right.set_title("Training episodes, sampled", fontsize=10, color=INK, loc="left")
-    for axes in (left, right):
-        _plain(axes)
-    figure.suptitle(title, fontsize=11, color=INK, x=0.01, ha="left")
-    return _save(figure, path)
 
 
-def over_seeds(
-    lines: Mapping[str, Sequence[tuple[Sequence[float], Sequence[float]]]], path: Path, *, x_label: str
-) -> Path:
-    """Success in percent, one curve (x, y) a seed: thin lines, and their mean where all of them have points.
-
-    Args:
-        lines: by arm; the curves of an arm have as many points each.
-        path: PNG to write.
-
-    Raises:
-        ValueError: the curves of an arm are not of one length.
-    """
-    figure, axes = plt.subplots(figsize=(7, 4.2), facecolor=SURFACE, layout="constrained")
-    for colour, (arm, curves) in zip(cycle(COLOURS), lines.items(), strict=False):
-        for x, y in curves:
-            axes.plot(x, y, color=colour, linewidth=0.8, alpha=0.4)
-        means = [[fmean(point) for point in zip(*axis, strict=True)] for axis in zip(*curves, strict=True)]
-        axes.plot(*means, color=colour, linewidth=2.2, marker="o", markersize=4, label=arm)
-    axes.set_xlabel(x_label, fontsize=9, color=MUTED)
-    axes.set_ylabel("success on validation tasks, %", fontsize=9, color=MUTED)
-    axes.set_xlim(left=0)
-    _plain(axes)
-    return _save(figure, path)
-
-
-def _plain(axes: Any) -> None:
-    """Percent from 0 to 100, in the colours of the house."""
-    axes.set_facecolor(SURFACE)
-    axes.set_ylim(0, 100)
-    axes.grid(axis="y", color=GRID, linewidth=0.8)
-    axes.tick_params(colors=MUTED, labelsize=9)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(GRID)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize=8, labelcolor=INK)
-
-
-def _save(figure: Any, path: Path) -> Path:
-    part = path.with_suffix(".tmp.png")
-    figure.savefig(part, dpi=130, facecolor=SURFACE)
-    plt.close(figure)
-    part.replace(path)
-    return path
+def _training_line(env: str, metrics: Sequence[Mapping[str, Any]], colour: str) -> Line:
+    rows = [row for row in metrics if f"env/{env}/success" in row]
+    x = {"episodes": [row["run/episodes"] for row in rows]}
+    return Line(f"{env}: training", colour, x, [100 * row[f"env/{env}/success"] for row in rows])

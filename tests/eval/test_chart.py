@@ -1,76 +1,115 @@
-"""Line charts as SVG."""
+"""The chart library of the pages, in a real browser, and charts as pictures."""
 
-import re
-import xml.etree.ElementTree as ET
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from agentgym_rl.eval.html.chart import MOST, Axis, Line, chart, short, thinned
-
-NUMBERS = st.floats(0.001, 1e9)
+from agentgym_rl.eval import html
+from agentgym_rl.eval.html.chart import Chart, Line
 
 
-@given(NUMBERS, st.integers(3, 8), st.booleans())
-def test_an_axis_holds_what_it_is_made_for(highest, count, whole):
-    axis = Axis.to(highest, count, whole)
-    assert axis.end >= highest and axis.ticks[0] == 0 and axis.ticks[-1] <= axis.end
-    assert len(axis.ticks) <= count + 1
-    assert not whole or all(tick == int(tick) for tick in axis.ticks)
+@pytest.fixture(scope="module")
+def page(browser):
+    """A page on which the functions of the chart library are global."""
+    opened = browser.new_page()
+    opened.set_content('<p id="point" hidden></p>')
+    files = [(html.HERE / name).read_text(encoding="utf-8") for name in ("html/dom.js", "html/chart.js")]
+    opened.add_script_tag(content="\n".join(files))
+    yield opened
+    opened.close()
 
 
-def test_ticks_are_round_numbers():
-    assert Axis.to(67).ticks == (0, 20, 40, 60)
-    assert Axis.to(7.3).ticks == (0, 2, 4, 6)
-    assert Axis.to(0).ticks[-1] == 1
+HIGHEST = [0.001, 0.0499, 0.3, 0.999, 1, 2.5, 7.3, 10, 67, 99.9, 100, 149, 3e5, 1e9]
+
+
+@pytest.mark.parametrize("highest", HIGHEST)
+@pytest.mark.parametrize("count", [3, 5, 8])
+@pytest.mark.parametrize("whole", [False, True])
+def test_ticks_are_few_and_stay_on_the_axis(page, highest, count, whole):
+    found = page.evaluate(f"ticks(0, {highest}, roundStep({highest}, {count}, {str(whole).lower()}))")
+    assert found[0] == 0 and found[-1] <= highest * 1.001 and len(found) <= count + 1
+    assert not whole or all(tick == int(tick) for tick in found)
+
+
+def test_ticks_are_round_numbers(page):
+    assert page.evaluate("ticks(0, 67, roundStep(67, 5))") == [0, 20, 40, 60]
+    assert page.evaluate("ticks(0, 7.3, roundStep(7.3, 5))") == [0, 2, 4, 6]
+    assert page.evaluate("ticks(11, 39, roundStep(28, 5))") == [20, 30]
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(0, "0"), (0.25, "0.25"), (150, "150"), (1500, "1.5k"), (2e6, "2M"), (1.25e9, "1.25G")]
+    ("value", "shown"),
+    [(0, "0"), (0.25, "0.25"), (0.1 + 0.2, "0.3"), (150, "150"), (1500, "1.5k"), (2e6, "2M"), (1.25e9, "1.25G")],
 )
-def test_short_numbers(value, shown):
-    assert short(value) == shown
+def test_short_numbers(page, value, shown):
+    assert page.evaluate(f"short({value!r})") == shown
 
 
-@given(st.integers(1, 5000))
-def test_thinned_lines_keep_their_ends(count):
-    places = thinned(count)
-    assert places[0] == 0 and places[-1] == count - 1 and len(places) == min(count, MOST) == len(set(places))
+@pytest.mark.parametrize("count", [1, 2, 149, 150, 151, 300, 4999])
+def test_thinned_lines_keep_their_ends(page, count):
+    places = page.evaluate(f"thinned({count})")
+    assert places[0] == 0 and places[-1] == count - 1 and len(places) == min(count, 150) == len(set(places))
 
 
-def drawn(**fields):
-    line = {"label": "a", "hue": "red", "x": [0, 5, 10], "y": [0, 50, 100], "says": ["p", "q", "r"]} | fields
-    made = chart(
-        [Line(**line)], name="n", x_label="minutes", x=Axis.to(10), y=Axis.to(100), size=(500, 300)
-    )  # fmt: skip
-    return ET.fromstring(made)
+def chart(**fields):
+    line = {"label": "a", "colour": "blue", "x": {"minutes": [0, 5, 10]}, "y": [0, 50, 100], "says": ["p", "q", "r"]}
+    return Chart("n", {"minutes": "minutes"}, [Line(**line | fields)], 100.0, width=500, height=300)
 
 
-def places(element):
-    return [tuple(map(float, pair.split(","))) for pair in element.get("points").split()]
+def drawn(page, axis="minutes", **fields):
+    """Points of the line and of the band, and the dots."""
+    return page.evaluate(
+        """([data, axis]) => {
+          const drawn = chart(data, axis);
+          if (!drawn) return null;
+          const points = (name) => drawn.querySelector(name)?.getAttribute("points").split(" ")
+            .map((pair) => pair.split(",").map(Number));
+          const dots = [...drawn.querySelectorAll("circle")]
+            .map((dot) => [dot.dataset.says, dot.cx.baseVal.value, dot.cy.baseVal.value]);
+          return {line: points("polyline"), band: points("polygon"), dots, elements: drawn.querySelectorAll("*").length,
+            label: drawn.querySelector(".series").dataset.label};
+        }""",
+        [chart(**fields).to_dict(), axis],
+    )
 
 
-def test_points_lie_on_the_scales():
-    svg = drawn(band=([0, 40, 90], [10, 60, 100]))
-    (x0, y0), (x1, y1), (x2, y2) = places(svg.find(".//polyline"))
+def test_points_lie_on_the_scales(page):
+    found = drawn(page, band=([0, 40, 90], [10, 60, 100]))
+    (x0, y0), (x1, y1), (x2, y2) = found["line"]
     assert x0 < x1 < x2 and x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
     assert y0 > y1 > y2 and y0 - y1 == pytest.approx(y1 - y2, abs=0.2)
-    assert len(places(svg.find(".//polygon"))) == 6
-    dots = svg.findall(".//circle")
-    assert [dot.get("data-says") for dot in dots] == ["p", "q", "r"]
-    assert [(float(dot.get("cx")), float(dot.get("cy"))) for dot in dots] == [(x0, y0), (x1, y1), (x2, y2)]
+    assert len(found["band"]) == 6
+    assert [says for says, *_ in found["dots"]] == ["p", "q", "r"]
+    for (_, *dot), place in zip(found["dots"], found["line"], strict=True):
+        assert dot == pytest.approx(place, abs=0.01)
 
 
-def test_stepped_lines_hold_each_value():
-    line = places(drawn(stepped=True).find(".//polyline"))
+def test_stepped_lines_hold_each_value(page):
+    line = drawn(page, stepped=True)["line"]
     assert len(line) == 5
     assert all(first[0] == second[0] or first[1] == second[1] for first, second in pairwise(line))
 
 
-@given(st.text(min_size=1).filter(lambda text: not re.search(r"[^\x20-\ud7ff\ue000-\ufffd]", text)))
-def test_texts_cannot_leave_their_place(text):
-    svg = drawn(label=text, says=[text] * 3)
-    assert svg.find("g[@data-label]").get("data-label") == text
-    assert {dot.get("data-says") for dot in svg.findall(".//circle")} == {text}
+def test_areas_have_no_line(page):
+    found = drawn(page, band=([0, 0, 0], [0, 50, 100]), filled=True)
+    assert found["line"] is None and found["dots"] == [] and len(found["band"]) == 6
+
+
+def test_a_line_is_left_out_on_an_axis_that_it_does_not_have(page):
+    assert drawn(page, axis="tokens") is None
+
+
+@pytest.mark.parametrize("text", ["<script>window.hurt=1</script>", '"><img src=x onerror=window.hurt=1>', "&lt;"])
+def test_texts_cannot_leave_their_place(page, text):
+    plain, found = drawn(page), drawn(page, label=text, says=[text] * 3)
+    assert found["label"] == text and {says for says, *_ in found["dots"]} == {text}
+    assert found["elements"] == plain["elements"] and page.evaluate("window.hurt") is None
+
+
+def test_every_kind_of_line_can_be_a_picture(tmp_path):
+    png = pytest.importorskip("agentgym_rl.eval.png", reason="needs matplotlib")
+    band = ([0, 40, 90], [10, 60, 100])
+    kinds = ({"hollow": True}, {"band": band}, {"band": band, "whiskers": True}, {"stepped": True}, {"thin": True})
+    panels = [(chart(**fields), "minutes") for fields in kinds]
+    file = png.write(tmp_path / "out" / "a.png", [panels], "a $caption_")
+    assert file.read_bytes().startswith(b"\x89PNG") and [path.name for path in file.parent.iterdir()] == ["a.png"]

@@ -113,7 +113,7 @@ def test_several_worlds_have_an_average_in_which_each_counts_once(tmp_path):
         ("a", "x"),
         ("a", "y"),
         ("b", "x"),
-        ("all worlds", "average"),
+        ("all environments", "average"),
     ]
     assert found.success[0][-1].mean == pytest.approx(mean([0.3, 0.8]))
     assert compare(pair[:1]).success[0][-1].interval is None

@@ -31,13 +31,15 @@ def page(file, browser):
 
 
 def shown(page):
-    return set(page.locator(".along:visible").evaluate_all("all => all.map(one => one.dataset.x)"))
+    return set(page.locator("[data-chart]").evaluate_all("all => all.map(one => one.dataset.axis)"))
 
 
 def test_the_axis_is_switched_by_mouse_and_keys(page):
     assert shown(page) == {"episodes"}
+    labels = page.locator("#curves .chart text:last-child")
+    assert labels.text_content() == "training episodes"
     page.check("#x-tokens")
-    assert shown(page) == {"tokens"}
+    assert shown(page) == {"tokens"} and labels.text_content() == "training tokens"
     page.keyboard.press("ArrowRight")
     assert shown(page) == {"minutes"}
     page.check("#x-episodes")

@@ -6,8 +6,8 @@ from test_compare_page import comparison
 
 pytest.importorskip("matplotlib")
 
+from agentgym_rl.eval.comparison.charts import write_png
 from agentgym_rl.eval.comparison.compare import compare
-from agentgym_rl.eval.comparison.png import write_png
 from agentgym_rl.eval.comparison.runs import read
 
 

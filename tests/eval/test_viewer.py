@@ -20,7 +20,8 @@ from agentgym_rl.envs import Task
 from agentgym_rl.envs.babyai import BabyAI
 from agentgym_rl.envs.picture import shade
 from agentgym_rl.envs.textcraft.icons import FORMS, icon
-from agentgym_rl.eval.viewer.assets import CHUNK, page, script, style
+from agentgym_rl.eval.html import style
+from agentgym_rl.eval.viewer.assets import CHUNK, page, script
 from agentgym_rl.eval.viewer.detail import detail, draw, encode
 from agentgym_rl.eval.viewer.export import export
 from agentgym_rl.eval.viewer.listing import listing

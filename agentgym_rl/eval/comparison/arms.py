@@ -14,11 +14,11 @@ from agentgym_rl.eval.comparison.runs import Run
 BOOKKEEPING = (
     "name", "seed", "run.*", "logger.*", "engine.ray_address", "engine.start_seconds", "worlds.*.panels.*",
 )  # fmt: skip
-"""Keys that say where and how a run is kept and evaluated, not what it learns; panels are compared by digest."""
+"""Keys of where and how a run is kept and evaluated, not of what it learns; panels are compared by digest."""
 
 ONLINE = ("algorithm.*", "curriculum.*", "mixture.*", "worlds.*.share", "worlds.*.curriculum*")
 NOT_YET = {"untrained": (*ONLINE, "bc.*"), "bc": ONLINE}
-"""Keys that have done nothing yet when a stage ends."""
+"""Keys without effect until a stage has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def arms(runs: Sequence[Run]) -> list[Arm]:
 def identity(run: Run, unused: Sequence[str] = ()) -> dict[str, Any]:
     """What a run is: its configuration without bookkeeping and without keys like ``unused``.
 
-    A seed inside a text (``model.path=runs/first-seed3``) is masked, so that it parts no seeds of an arm.
+    A seed inside a text (``model.path=runs/first-seed3``) is masked, so that it does not separate the seeds of an arm.
     """
     seed = re.compile(rf"(?<=seed){run.seed}(?!\d)")
     return {
@@ -82,18 +82,18 @@ def identity(run: Run, unused: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def labels(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Short texts that tell configurations apart by keys in which they differ, as few as do; empty for a single one."""
+    """Short texts that tell configurations apart, by as few keys as possible; empty for a single configuration."""
     if len(configs) == 1:
         return [""]
     rows = [{"worlds": "+".join(trained(config)), **config} for config in configs]
     chosen: list[str] = []
-    told = 1
+    told_apart = 1
     candidates = sorted(differing(rows), key=lambda key: (key != "worlds", not _names(key), key.count("."), key))
     alone = [key for key in candidates if _distinct(rows, [key]) == len(rows)]
     for key in alone[:1] or candidates:
-        if _distinct(rows, [*chosen, key]) > told:
+        if _distinct(rows, [*chosen, key]) > told_apart:
             chosen.append(key)
-            told = _distinct(rows, chosen)
+            told_apart = _distinct(rows, chosen)
     return [
         " ".join(f"{re.sub(r'[.](type|name)$', '', key)}={_text(row[key])}" for key in chosen if key in row)
         for row in rows
@@ -106,14 +106,10 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     return [key for key in keys if _distinct(configs, [key]) > 1]
 
 
-def worlds(config: Mapping[str, Any]) -> list[str]:
-    """Worlds of a configuration."""
-    return sorted({key.split(".")[1] for key in config if key.startswith("worlds.")})
-
-
 def trained(config: Mapping[str, Any]) -> list[str]:
-    """Worlds of a configuration that have a share of the training episodes."""
-    return [env for env in worlds(config) if config.get(f"worlds.{env}.share") != 0]
+    """Environments of a configuration that have a share of the training episodes."""
+    envs = sorted({key.split(".")[1] for key in config if key.startswith("worlds.")})
+    return [env for env in envs if config.get(f"worlds.{env}.share") != 0]
 
 
 def _check(runs: Sequence[Run]) -> None:
@@ -134,7 +130,7 @@ def _check(runs: Sequence[Run]) -> None:
             if first != digest:
                 raise ValueError(
                     f"{other.folder} and {run.folder} differ in the tasks of panel {label} of {env} "
-                    f"(digests {first} and {digest}); runs beside each other need the same panels"
+                    f"(digests {first} and {digest}); runs that are compared need the same panels"
                 )
 
 

@@ -1,4 +1,4 @@
-"""Arms beside each other: success over seeds, paired differences, and what they cost."""
+"""Compare arms: success over seeds, paired differences, and what they cost."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agentgym_rl.eval.score import DECODINGS
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A panel of a world, or the average over all worlds."""
+    """A panel of an environment, or the average over all environments."""
 
     env: str
     panel: str
     parts: tuple[tuple[str, str, float], ...]
-    """World, panel and weight."""
+    """Environment, panel and weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a stage spent, and what it gained for that over the stage before."""
+    """What a stage spent, and what it gained for that compared with the stage before."""
 
     episodes: float
     """Training episodes, mean over runs."""
@@ -56,6 +56,11 @@ class Cost:
     per_1000_episodes: tuple[float | None, ...]
     """Success gained, a column each; None without episodes or without a stage before."""
     per_minute: tuple[float | None, ...]
+
+    @property
+    def has_gains(self) -> bool:
+        """Whether there is a stage before, to gain over."""
+        return any(rate is not None for rate in self.per_minute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,20 @@ class Comparison:
     differences: tuple[Difference, ...]
     costs: tuple[Cost, ...]
     """By arm."""
+
+    @property
+    def has_gains(self) -> bool:
+        """Whether some arm gained or lost against a stage before."""
+        return any(cost.has_gains for cost in self.costs)
+
+    @property
+    def has_single_seeds(self) -> bool:
+        """Whether some intervals are over the episodes of a single seed."""
+        return any(cell is not None and cell.over == "episodes" for row in self.success for cell in row)
+
+    def best(self, column: int) -> float | None:
+        """Highest success in a column."""
+        return max((cell.mean for row in self.success if (cell := row[column]) is not None), default=None)
 
 
 def compare(runs: Sequence[Run], decoding: str = "sampled", baseline: str | None = None) -> Comparison:
@@ -124,22 +143,22 @@ def stage_before(run: Run, stage: str) -> str | None:
 
 
 def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
-    """Panels without those that runs choose weights by, and their average where there are several worlds."""
+    """Panels without those that runs choose weights by; then their average if there are several environments."""
     panels = list({panel: None for run in runs for panel in run.digests})
     chosen_by = {(env, label) for run in runs for env, label in run.digests if run.is_validation(env, label)}
     panels = [panel for panel in panels if panel not in chosen_by] or panels
     columns = [Column(env, label, ((env, label, 1.0),)) for env, label in panels]
-    by_world: dict[str, list[str]] = {}
+    by_env: dict[str, list[str]] = {}
     for env, label in panels:
-        by_world.setdefault(env, []).append(label)
-    if len(by_world) > 1:
-        parts = tuple((env, label, 1 / len(by_world) / len(by_world[env])) for env, label in panels)
-        columns.append(Column("all worlds", "average", parts))
+        by_env.setdefault(env, []).append(label)
+    if len(by_env) > 1:
+        parts = tuple((env, label, 1 / len(by_env) / len(by_env[env])) for env, label in panels)
+        columns.append(Column("all environments", "average", parts))
     return tuple(columns)
 
 
 def _value(run: Run, stage: str, column: Column, decoding: str) -> float | None:
-    """Success of a run; None where it has not played every part of a column."""
+    """Success of a run; None where it was not evaluated on every part of a column."""
     panels = run.stages[stage]["panels"]
     total = 0.0
     for env, label, weight in column.parts:
@@ -161,7 +180,7 @@ def _successes(arm: Arm, column: Column, decoding: str) -> dict[int, float]:
 
 
 def success(arm: Arm, column: Column, decoding: str) -> Estimate | None:
-    """Success of an arm, averaged over seeds; None where no run of it has played all of the column."""
+    """Success of an arm, averaged over seeds; None where none of its runs was evaluated on all of the column."""
     values = _successes(arm, column, decoding)
     if not values:
         return None

@@ -7,34 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 from agentgym_rl.eval.comparison.arms import Arm
 from agentgym_rl.eval.comparison.compare import Column, Comparison, stage_before, success
-from agentgym_rl.eval.comparison.logs import tokens_by_step
-from agentgym_rl.eval.comparison.runs import Run
-
-AXES = ("episodes", "tokens", "minutes", "steps")
-"""What a curve is drawn against."""
+from agentgym_rl.eval.comparison.logs import Log
 
 ENOUGH = 3
 """Points from which a curve of evaluations is one; two are its ends only."""
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
-    """What a run wrote down while it trained."""
-
-    run: Run
-    rows: Sequence[Mapping[str, Any]]
-    """Its metrics."""
-    tokens: Mapping[int, float] | None
-    """Tokens of its training episodes so far, by step; None where they are not known."""
-
-    @classmethod
-    def of(cls, run: Run) -> Log:
-        rows = run.metrics()
-        return cls(run, rows, tokens_by_step(run.folder, rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +44,12 @@ class Curve:
 
 
 Timeline = tuple[Arm, Mapping[str, Curve]]
-"""An arm and a curve for each of its worlds."""
+"""An arm and a curve for each of its environments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """The curves of a panel, or of the training episodes of a world."""
+    """The curves of a panel, or of the training episodes of an environment."""
 
     env: str
     panel: str | None
@@ -100,9 +79,9 @@ def logs(comparison: Comparison) -> dict[Path, Log]:
 
 
 def plots(comparison: Comparison, logs: Mapping[Path, Log]) -> list[Plot]:
-    """A plot for each panel that is played during training; for a world without one, of its training episodes.
+    """A plot per panel that is evaluated during training; for an environment without one, of its training episodes.
 
-    Ends of evaluations only are drawn where there is neither.
+    Where there is neither, only the evaluations at both ends are drawn.
     """
     arms = online(comparison)
     panels: dict[str, list[str]] = {}
@@ -126,12 +105,12 @@ def plots(comparison: Comparison, logs: Mapping[Path, Log]) -> list[Plot]:
 
 
 def shares(comparison: Comparison, logs: Mapping[Path, Log]) -> list[Timeline]:
-    """Shares of the worlds in a step's episodes, of each arm."""
+    """Shares of the environments in a step's episodes, of each arm."""
     return _timelines(comparison, logs, "share")
 
 
 def horizons(comparison: Comparison, logs: Mapping[Path, Log]) -> list[Timeline]:
-    """Turn limits of the worlds' training episodes, of each arm."""
+    """Turn limits of the environments' training episodes, of each arm."""
     return _timelines(comparison, logs, "horizon")
 
 
@@ -166,9 +145,9 @@ class _Point:
 def _points(log: Log, stage: str, key: str) -> dict[int, _Point]:
     """Points by step, all counted from where the stage starts.
 
-    Episodes and minutes are counted back from the stage's last unit, at which it has spent what the summary says:
+    Episodes and minutes are counted back from the stage's last unit, at which it has spent what the summary reports:
     weights taken from a cache bring the clock of the run that made them. An evaluation stands at the time of the
-    weights it plays.
+    weights that it evaluates.
     """
     own = [row for row in log.rows if f"stage/{stage}" in row]
     units = {row["step"]: row for row in own if not any(name.startswith("val/") for name in row)}

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import os
-from base64 import b64encode
-from collections.abc import Mapping
-from hashlib import sha256
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
+from typing import Any
 from urllib.parse import quote
 
 from agentgym_rl.data.files import write_text
-from agentgym_rl.eval.comparison.bars import bar_section
+from agentgym_rl.eval.comparison.arms import Arm, differing
 from agentgym_rl.eval.comparison.charts import (
-    arms_drawn,
-    horizon_section,
-    learning_section,
-    share_section,
-    tokens_known,
+    AXES,
+    CONTROL,
+    MEANING,
+    Figure,
+    constants,
+    env_looks,
+    learning_figures,
+    look,
+    over_time,
+    short,
 )
-from agentgym_rl.eval.comparison.compare import Comparison
-from agentgym_rl.eval.comparison.learning import AXES, Log, horizons, logs, online, plots, shares
-from agentgym_rl.eval.comparison.sections import (
-    Link,
-    configuration_section,
-    cost_section,
-    difference_section,
-    run_section,
-    success_section,
-)
-from agentgym_rl.eval.comparison.tables import seeds_text
-from agentgym_rl.eval.html.markup import Markup, join, tag
-from agentgym_rl.eval.html.palette import look
-from agentgym_rl.eval.html.script import SCRIPT
-from agentgym_rl.eval.html.style import CSS, border, colours, variable
+from agentgym_rl.eval.comparison.compare import Comparison, Estimate
+from agentgym_rl.eval.comparison.learning import Timeline, horizons, logs, online, plots, shares
+from agentgym_rl.eval.comparison.logs import Log
+from agentgym_rl.eval.comparison.runs import Run
+from agentgym_rl.eval.comparison.tables import cell_text, points, rate_text, seeds_text
+from agentgym_rl.eval.html import render, script
+from agentgym_rl.eval.html.chart import Chart
+
+Link = Callable[[Run], str | None]
+"""Address of a page with a run's episodes; None where there is none."""
 
 
 def write_page(comparison: Comparison, path: Path, link: Link | None = None) -> Path:
@@ -58,98 +59,127 @@ def links(comparison: Comparison, episodes: Path, start: Path) -> Link:
 
 
 def page(comparison: Comparison, link: Link | None = None) -> str:
-    """The page's HTML: bars, curves, tables, and in what the configurations of the arms differ.
+    """The page's HTML: bars, curves, tables, and the settings in which arms differ.
 
     Args:
         link: address of the episodes of a run, as seen from the page.
     """
     found = logs(comparison)
-    drawn, shared, limits = plots(comparison, found), shares(comparison, found), horizons(comparison, found)
-    count = len(comparison.runs)
-    title = f"{count} run{'s' if count > 1 else ''} compared"
+    drawn = plots(comparison, found)
+    meaning = f"{MEANING} {CONTROL}" if any(plot.controls for plot in drawn) else MEANING
     sections = {
-        "Worlds": bar_section(comparison),
-        "Curves": learning_section(comparison, drawn),
-        "Success": success_section(comparison),
-        "Differences": difference_section(comparison),
-        "Shares": share_section(shared),
-        "Horizon": horizon_section(limits),
-        "Cost": cost_section(comparison, _tokens(comparison, found)),
-        "Configuration": configuration_section(comparison),
-        "Runs": run_section(comparison, link),
+        "curves": _Section("Learning curves", learning_figures(comparison, drawn), meaning),
+        "shares": _shares(shares(comparison, found)),
+        "horizon": _over_time("Turn limit", "Most turns of a training episode", horizons(comparison, found), False),
     }
-    shown = {name: section for name, section in sections.items() if section is not None}
-    menu = [tag("a", name, href=f"#{name.lower()}") for name in shown]
-    over_time = any(name in shown for name in ("Curves", "Shares", "Horizon"))
-    numbers = {arm.label: number for number, arm in enumerate(comparison.arms)}
-    arms = sorted((numbers[arm.label], arm.label) for arm in arms_drawn(drawn))
-    body = [
-        tag("a", "Skip to the results", href="#worlds", class_="skip"),
-        tag(
-            "header",
-            tag("h1", title),
-            tag("p", _facts(comparison), class_="lead"),
-            tag("nav", menu, aria_label="sections"),
-        ),
-        tag(
-            "div",
-            _axis_switch(tokens_known(drawn, shared, limits)) if over_time else None,
-            _arm_switch(comparison, arms) if len(arms) > 1 else None,
-            tag("label", tag("input", type="checkbox", id="seeds"), "each seed", class_="choice"),
-            tag("button", "Light or dark", type="button", id="theme", class_="choice", hidden=""),
-            class_="tools", role="toolbar", aria_label="what the page shows",
-        ),
-        tag("main", list(shown.values())),
-        tag("p", id="point", role="status", aria_live="polite", hidden=""),
-        Markup(f"<script>{SCRIPT}</script>"),
-    ]  # fmt: skip
-    head = join(
-        tag("meta", charset="utf-8"),
-        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("title", title),
-        Markup(f"<style>{colours()}{CSS}</style>"),
-    )
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{join(body)}</body></html>\n'
+    figures = [figure for section in sections.values() for figure in section.figures]
+    curves = {arm.label for plot in drawn for arm, _ in plot.curves}
+    count = len(comparison.runs)
+    return render(
+        "comparison/page.html",
+        script("comparison/page.js"),
+        [chart.to_dict() for section in sections.values() for chart in section.charts],
+        title=f"{count} run{'s' if count > 1 else ''} compared",
+        facts=_facts(comparison),
+        comparison=comparison,
+        arms=[_looks(comparison, number) for number in range(len(comparison.arms))],
+        number={arm.label: number for number, arm in enumerate(comparison.arms)},
+        best=[comparison.best(number) for number in range(len(comparison.columns))],
+        reach=_reach(comparison),
+        chips=[number for number, arm in enumerate(comparison.arms) if arm.label in curves],
+        sections={name: section for name, section in sections.items() if section.shown},
+        figures=figures,
+        axes=list(AXES) if figures else [],
+        tokens_known=any("tokens" in line.x for figure in figures for line in figure.chart.lines),
+        tokens=_tokens(comparison, found),
+        configuration=_configuration(comparison),
+        runs=[(run, link(run) if link else None, _minutes(run)) for run in comparison.runs],
+        shown=_shown, place=_place, zip=zip,
+        cell_text=cell_text, points=points, rate_text=rate_text, seeds_text=seeds_text, short=short,
+    )  # fmt: skip
 
 
-POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; "
-    f"script-src 'sha256-{b64encode(sha256(SCRIPT.encode()).digest()).decode()}'"
-)
-"""The browser requests nothing and runs no script but the page's own."""
+@dataclass(frozen=True, slots=True)
+class _Section:
+    title: str
+    figures: Sequence[Figure]
+    note: str
+    key: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Colour and border style by what the lines are of; empty where the page's arms say it."""
+    constants: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Arms in which nothing varies, by their values in words."""
+
+    @property
+    def charts(self) -> list[Chart]:
+        """Smaller where there are several, which stand beside each other."""
+        charts = [figure.chart for figure in self.figures]
+        return charts if len(charts) < 2 else [replace(chart, width=560, height=280) for chart in charts]
+
+    @property
+    def shown(self) -> bool:
+        return bool(self.figures or self.constants)
+
+
+def _shares(found: Sequence[Timeline]) -> _Section:
+    """Empty where there is a single environment, whose share is always 100%."""
+    several = len({env for _, curves in found for env in curves}) > 1
+    what = "Share of a step's training episodes, %"
+    return _over_time("Shares of the environments", what, found if several else [], True)
+
+
+def _over_time(title: str, what: str, found: Sequence[Timeline], percent: bool) -> _Section:
+    note = f"{what}: mean over seeds, band from the least to the greatest."
+    key = {env: (colour, _border(dashes)) for env, (colour, dashes) in env_looks(found).items()}
+    return _Section(title, over_time(title, found, percent), note, key, constants(found, percent))
+
+
+def _looks(comparison: Comparison, number: int) -> dict[str, str]:
+    colour, dashes = look(comparison.arms, number)
+    return {"label": comparison.arms[number].label, "colour": colour, "border": _border(dashes)}
+
+
+def _border(dashes: str) -> str:
+    """The border style that looks most like a line style."""
+    return {"-": "solid", "--": "dashed"}.get(dashes, "dotted")
+
+
+def _place(value: float, start: float = 0.0, end: float = 1.0) -> float:
+    """Where a value lies on a scale, in percent of its width."""
+    return round(100 * (min(max(value, start), end) - start) / (end - start), 2)
+
+
+def _reach(comparison: Comparison) -> float:
+    """Where the scale of the differences ends, in both directions."""
+    every: list[Estimate] = [cell for one in comparison.differences for cell in one.cells if cell is not None]
+    return min(1.0, 1.15 * max((abs(value) for cell in every for value in cell.by_seed.values()), default=1.0) or 1.0)
 
 
 def _facts(comparison: Comparison) -> str:
-    worlds = list(dict.fromkeys(column.env for column in comparison.columns if len(column.parts) == 1))
+    envs = list(dict.fromkeys(column.env for column in comparison.columns if len(column.parts) == 1))
     algorithms = list(dict.fromkeys(run.algorithm for run in comparison.runs))
     seeds = sorted({run.seed for run in comparison.runs})
     return (
-        f"{', '.join(algorithms)} on {', '.join(worlds)}; {len(comparison.arms)} arms, seeds {seeds_text(seeds)}, "
+        f"{', '.join(algorithms)} on {', '.join(envs)}; {len(comparison.arms)} arms, seeds {seeds_text(seeds)}, "
         f"{comparison.decoding} decoding"
     )
 
 
-def _axis_switch(tokens: bool) -> Markup:
-    choices = []
-    for axis in AXES:
-        off = axis == "tokens" and not tokens
-        box = tag(
-            "input", type="radio", name_="x", id=f"x-{axis}", value=axis, checked="" if axis == AXES[0] else None,
-            disabled="" if off else None,
-        )  # fmt: skip
-        why = "no run has logged run/tokens, and the stored episodes carry no token counts" if off else None
-        choices.append(tag("label", box, tag("span", axis), title=why))
-    return tag("fieldset", tag("legend", "Curves against"), choices, class_="switch")
+def _configuration(comparison: Comparison) -> tuple[list[Arm], list[str]]:
+    """Arms whose settings differ, and those settings."""
+    cloned = [arm for arm in comparison.arms if arm.stage == "bc"]
+    trained = [arm for arm in comparison.arms if arm.stage not in ("untrained", "control", "bc")]
+    kinds = [kind for kind in (trained, cloned) if len(kind) > 1]
+    keys = dict.fromkeys(key for kind in kinds for key in differing([arm.config for arm in kind]))
+    return [arm for kind in kinds for arm in kind], list(keys)
 
 
-def _arm_switch(comparison: Comparison, arms: list[tuple[int, str]]) -> Markup:
-    chips = []
-    for number, label in arms:
-        colour, dashes = look(comparison.arms, number)
-        sample = tag("i", style=f"--hue:{variable(colour)};border-top-style:{border(dashes)}")
-        chips.append(tag("button", sample, label, type="button", class_="chip", aria_pressed="true", data_key=number))
-    return tag("div", chips, class_="chips", role="group", aria_label="arms shown")
+def _shown(arm: Arm, key: str) -> str:
+    value: Any = arm.config.get(key, "")
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _minutes(run: Run) -> float:
+    return float(sum(stage["wall_s"] for stage in run.stages.values()) / 60)
 
 
 def _tokens(comparison: Comparison, found: Mapping[Path, Log]) -> dict[str, float]:

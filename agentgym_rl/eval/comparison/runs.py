@@ -16,7 +16,7 @@ from agentgym_rl.data.files import read_jsonl
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a finished run says about itself."""
+    """A finished run, as its folder describes it."""
 
     folder: Path
     name: str
@@ -25,12 +25,12 @@ class Run:
     stages: Mapping[str, dict[str, Any]]
     """By name, in order, as in ``summary.json``."""
     digests: Mapping[tuple[str, str], str]
-    """Digest of each panel, by world and panel."""
+    """Digest of each panel, by environment and panel."""
     config: Mapping[str, Any]
     """The whole configuration under dotted keys."""
 
     def is_validation(self, env: str, panel: str) -> bool:
-        """Whether the run followed its training on a panel, and may have chosen weights by it."""
+        """Whether the run was evaluated on a panel while it trained, and may have chosen weights by it."""
         return self.config.get(f"worlds.{env}.panels.{panel}.role") == "validation"
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def is_run(folder: Path) -> bool:
 
 
 def read(folder: Path) -> Run:
-    """A finished run.
+    """Read a finished run.
 
     Raises:
         FileNotFoundError: the folder lacks ``summary.json`` or ``config.yaml``.

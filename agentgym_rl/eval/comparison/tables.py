@@ -15,7 +15,7 @@ from agentgym_rl.data.files import write_text
 from agentgym_rl.eval.comparison.compare import Column, Comparison, Estimate
 
 FIELDS = (
-    "kind", "arm", "baseline", "stage", "seeds", "world", "panel", "decoding", "mean", "low", "high", "interval_over",
+    "kind", "arm", "baseline", "stage", "seeds", "env", "panel", "decoding", "mean", "low", "high", "interval_over",
     "p", "by_seed", "episodes", "minutes", "per_1000_episodes", "per_minute",
 )  # fmt: skip
 
@@ -25,20 +25,21 @@ def tables(comparison: Comparison) -> list[Group]:
     found = [_success(comparison)]
     if comparison.differences:
         found.append(_differences(comparison))
-    if any(any_rate(cost.per_minute) for cost in comparison.costs):
+    if comparison.has_gains:
         found.append(_rates(comparison))
     return found
 
 
 def _success(comparison: Comparison) -> Group:
     table = _table(("arm", "seeds"), comparison.columns)
-    best = [_best(comparison, number) for number in range(len(comparison.columns))]
+    best = [comparison.best(number) for number in range(len(comparison.columns))]
     for arm, row in zip(comparison.arms, comparison.success, strict=True):
-        cells = [Text(cell_text(cell), "bold" if cell and cell is best[n] else "") for n, cell in enumerate(row)]
+        bold = ["bold" if cell and cell.mean == top else "" for cell, top in zip(row, best, strict=True)]
+        cells = [Text(cell_text(cell), style) for cell, style in zip(row, bold, strict=True)]
         table.add_row(Text(arm.label), Text(seeds_text(arm.seeds)), *cells)
-    single = any(cell is not None and cell.over == "episodes" for row in comparison.success for cell in row)
     title = f"Success in %, {comparison.decoding}: mean over seeds with 95% interval (Student)"
-    return Group(title, table, *(["† one seed: Wilson's interval over its episodes"] if single else []), "")
+    dagger = ["† one seed: Wilson's interval over its episodes"] if comparison.has_single_seeds else []
+    return Group(title, table, *dagger, "")
 
 
 def _differences(comparison: Comparison) -> Group:
@@ -46,14 +47,14 @@ def _differences(comparison: Comparison) -> Group:
     for difference in comparison.differences:
         cells = [Text(difference_text(cell)) for cell in difference.cells]
         table.add_row(Text(difference.arm), Text(difference.baseline), *cells)
-    title = "Difference in points on the same seeds, with paired 95% interval (Student) and exact sign-flip p"
+    title = "Difference in points on the same seeds, with paired 95% interval (Student) and sign-flip p"
     return Group(title, table, "")
 
 
 def _rates(comparison: Comparison) -> Group:
     table = _table(("arm", "episodes", "minutes"), comparison.columns)
     for arm, cost in zip(comparison.arms, comparison.costs, strict=True):
-        if any_rate(cost.per_minute):
+        if cost.has_gains:
             rates = zip(cost.per_1000_episodes, cost.per_minute, strict=True)
             cells = [Text(f"{rate_text(episodes)} | {rate_text(minutes)}") for episodes, minutes in rates]
             table.add_row(Text(arm.label), f"{cost.episodes:,.0f}", f"{cost.minutes:.1f}", *cells)
@@ -61,7 +62,7 @@ def _rates(comparison: Comparison) -> Group:
 
 
 def write_csv(comparison: Comparison, path: Path) -> Path:
-    """Write one row an arm (or difference) and column; success and differences as shares."""
+    """Write one row per arm (or difference) and column; success and differences as shares."""
     out = StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()
@@ -122,15 +123,6 @@ def seeds_text(seeds: Iterable[int]) -> str:
     return ", ".join(map(str, all_of)) if len(all_of) <= 5 else f"{all_of[0]}..{all_of[-1]} ({len(all_of)})"
 
 
-def any_rate(rates: Iterable[float | None]) -> bool:
-    return any(rate is not None for rate in rates)
-
-
-def _best(comparison: Comparison, column: int) -> Estimate | None:
-    cells = [row[column] for row in comparison.success]
-    return max((cell for cell in cells if cell is not None), key=lambda cell: cell.mean, default=None)
-
-
 def _table(heads: tuple[str, ...], columns: Iterable[Column]) -> Table:
     table = Table()
     for number, head in enumerate(heads):
@@ -141,7 +133,7 @@ def _table(heads: tuple[str, ...], columns: Iterable[Column]) -> Table:
 
 
 def _cells(column: Column, cell: Estimate | None) -> dict[str, object]:
-    place: dict[str, object] = {"world": column.env, "panel": column.panel}
+    place: dict[str, object] = {"env": column.env, "panel": column.panel}
     if cell is None:
         return place
     low, high = cell.interval or (None, None)

@@ -1,38 +1,32 @@
-"""Colours of arms and worlds: the same in every picture and table, told apart by colour-blind people too."""
+"""Colours by name, light and dark; people who are colour-blind can tell them apart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from agentgym_rl.eval.comparison.arms import Arm
-
-SURFACE, GRID, INK, MUTED = "#ffffff", "#e4e4e0", "#1f1f1d", "#6b6b66"
-
-ARMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9")
-"""After Okabe and Ito (2008); their orange and yellow are darkened to one that is read on white."""
-
-STAGES = {"untrained": "#b4b4ae", "bc": "#7d7d77", "control": "#7d7d76"}
-"""Greys for what algorithms are compared with."""
-
-WORLDS = ("#4b3f72", "#c0504d", "#3b8183", "#8f7a3e", "#5a7fa8", "#7d4f73")
-
-DARK = {
-    GRID: "#3a3a3f", INK: "#ececf0", MUTED: "#a0a0a8",
-    "#0072b2": "#4aa8e0", "#d55e00": "#ff8a3d", "#009e73": "#2fc79b", "#cc79a7": "#e6a0c6", "#b8860b": "#e0b040",
-    "#56b4e9": "#8fd0f5",
-    "#b4b4ae": "#6f6f78", "#7d7d77": "#9a9aa3", "#7d7d76": "#9a9aa4",
-    "#4b3f72": "#a99be0", "#c0504d": "#f08b88", "#3b8183": "#6cc4c6", "#8f7a3e": "#cdb36a", "#5a7fa8": "#94b8e0",
-    "#7d4f73": "#c995bd",
+COLOURS: dict[str, tuple[str, str]] = {
+    "surface": ("#ffffff", "#17171a"), "card": ("#fafaf8", "#1b1b1f"), "raised": ("#ffffff", "#1e1e22"),
+    "quiet": ("#f4f4f1", "#232328"), "grid": ("#e4e4e0", "#3a3a3f"), "muted": ("#6b6b66", "#a0a0a8"),
+    "ink": ("#1f1f1d", "#ececf0"), "pale": ("#b4b4ae", "#6f6f78"), "grey": ("#7d7d77", "#9a9aa3"),
+    "blue": ("#0072b2", "#4aa8e0"), "vermilion": ("#d55e00", "#ff8a3d"), "green": ("#009e73", "#2fc79b"),
+    "pink": ("#cc79a7", "#e6a0c6"), "gold": ("#b8860b", "#e0b040"), "sky": ("#56b4e9", "#8fd0f5"),
+    "env0": ("#4b3f72", "#a99be0"), "env1": ("#c0504d", "#f08b88"), "env2": ("#3b8183", "#6cc4c6"),
+    "env3": ("#8f7a3e", "#cdb36a"), "env4": ("#5a7fa8", "#94b8e0"), "env5": ("#7d4f73", "#c995bd"),
 }  # fmt: skip
-"""What each colour becomes on a dark page."""
 
+ARMS = ("blue", "vermilion", "green", "pink", "gold", "sky")
+"""After Okabe and Ito (2008); their orange and yellow are darkened so that they can be read on white."""
+STAGES = {"untrained": "pale", "bc": "grey", "control": "grey"}
+"""Of what algorithms are compared with."""
+ENVS = ("env0", "env1", "env2", "env3", "env4", "env5")
+"""Of environments, in the order of their names."""
 DASHES = ("-", "--", ":", "-.")
+"""Line styles, in the order in which they are used."""
 
 
-def look(arms: Sequence[Arm], number: int) -> tuple[str, str]:
-    """Colour and line style of an arm among all arms."""
-    arm = arms[number]
-    like = [other for other in arms[:number] if (other.stage in STAGES) == (arm.stage in STAGES)]
-    if arm.stage in STAGES:
-        return STAGES[arm.stage], DASHES[(2 + sum(other.stage == arm.stage for other in like)) % len(DASHES)]
-    return ARMS[len(like) % len(ARMS)], DASHES[len(like) // len(ARMS) % len(DASHES)]
+def light(name: str) -> str:
+    """The ``#rrggbb`` of a colour on a light ground."""
+    return COLOURS[name][0]
+
+
+def css() -> str:
+    """The palette as CSS variables."""
+    return ":root{" + "".join(f"--{name}:light-dark({one},{other});" for name, (one, other) in COLOURS.items()) + "}"

@@ -1,4 +1,4 @@
-"""Timelines of a run's episodes: a page to look at, and a trace that https://ui.perfetto.dev opens."""
+"""Where the time of a run's episodes went: as a page, and as a trace that https://ui.perfetto.dev opens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def write(folder: Path, name: str, episodes: Sequence[Episode]) -> Path:
     """Write ``timeline/<name>.json`` and ``timeline/<name>.html`` into the folder of a run; returns the page.
 
     Raises:
-        ValueError: no episode says when it began.
+        ValueError: no episode has a start time.
     """
     drawn = lanes(episodes)
     home = folder / "timeline"

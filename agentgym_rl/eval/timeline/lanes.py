@@ -10,13 +10,11 @@ from agentgym_rl.data.episode import Episode
 
 Kind = Literal["generate", "parse", "step", "wait"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""Generate: the model's reply was waited for. Parse: the action was read. Step: the world was at work, resets included.
-Wait: what lies between, such as building the next prompt and waiting for the processor."""
 
 MEANINGS: dict[Kind, str] = {
-    "generate": "the model's reply was waited for",
-    "parse": "the action was read from it",
-    "step": "the world was at work, resets included",
+    "generate": "waiting for the model's response",
+    "parse": "reading the action from it",
+    "step": "the environment's reset and steps",
     "wait": "what lies between: building prompts, waiting for the processor",
 }
 
@@ -62,18 +60,18 @@ class Lane:
 
 
 def lanes(episodes: Sequence[Episode]) -> list[Lane]:
-    """Episodes as lanes, in the order in which they began; those that say nothing of their times are left out.
+    """Episodes as lanes, in the order in which they began; those without times are left out.
 
     Raises:
-        ValueError: none says when it began.
+        ValueError: none has times.
     """
     timed = sorted(
         (episode for episode in episodes if episode.began), key=lambda episode: (episode.began, episode.item_id)
     )
     if not timed:
         raise ValueError(
-            f"none of {len(episodes)} episodes says when it began, so that no timeline can be drawn; episodes of "
-            "earlier versions do not, nor do those whose infrastructure failed"
+            f"none of {len(episodes)} episodes has a start time, so no timeline can be drawn; episodes of earlier "
+            "versions have none, nor have those whose infrastructure failed"
         )
     return [Lane(episode, list(_spans(episode, episode.began - timed[0].began))) for episode in timed]
 
@@ -86,7 +84,7 @@ def _spans(episode: Episode, start: float) -> Iterator[Span]:
         if asked > at:
             yield Span("wait", at, asked - at, f"before turn {number}")
         tokens = turn.tokens[1] - turn.tokens[0]
-        said = "replayed" if turn.calls == 0 else f"{tokens} tokens" if tokens else "reply"
+        said = "replayed" if turn.calls == 0 else f"{tokens} tokens" if tokens else "response"
         at = asked
         for kind, seconds, label in (
             ("generate", turn.model_s, f"turn {number}, {said}"),
@@ -99,11 +97,11 @@ def _spans(episode: Episode, start: float) -> Iterator[Span]:
 
 
 def trace(drawn: Sequence[Lane]) -> dict[str, Any]:
-    """Chrome's trace-event format: a process a world, a thread an episode, counters of how many do what."""
-    worlds = sorted({lane.episode.env for lane in drawn})
-    events: list[dict[str, Any]] = [_name("process_name", number, 0, env) for number, env in enumerate(worlds, start=1)]
+    """Chrome's trace-event format: a process per environment, a thread per episode, a counter of episodes per kind."""
+    envs = sorted({lane.episode.env for lane in drawn})
+    events: list[dict[str, Any]] = [_name("process_name", number, 0, env) for number, env in enumerate(envs, start=1)]
     for thread, lane in enumerate(drawn, start=1):
-        process = worlds.index(lane.episode.env) + 1
+        process = envs.index(lane.episode.env) + 1
         events.append(_name("thread_name", process, thread, lane.episode.item_id))
         for span in lane.spans:
             events.append(
@@ -135,7 +133,7 @@ def shares(drawn: Sequence[Lane]) -> dict[Kind, float]:
 
 
 def concurrency(drawn: Sequence[Lane], slices: int) -> list[tuple[float, ...]]:
-    """Over equal slices of time: the slice's start, and how many episodes were on average in each of the kinds."""
+    """Over equal slices of time: the start of the slice, and the mean number of episodes in each of the kinds."""
     whole = max(lane.end for lane in drawn)
     width = whole / slices
     if width == 0:

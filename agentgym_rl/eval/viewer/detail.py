@@ -17,7 +17,7 @@ from agentgym_rl.eval.viewer.parts import parts
 def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
     """Plain JSON types.
 
-    ``opening`` are the messages before the first reply; each turn has its ``parts`` (:func:`.parts.parts`), the
+    ``opening`` are the messages before the first response; each turn has its ``parts`` (:func:`.parts.parts`), the
     ``observation_tokens`` that followed it, and whether its observation was ``shown`` to the model. ``pictures`` holds
     each distinct picture once; ``picture``, of the episode's start and of each turn, is a place in it or None.
     """
@@ -43,7 +43,7 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
                 "began_s": turn.began_s,
                 "model_s": turn.model_s,
                 "parse_s": turn.parse_s,
-                "world_s": turn.world_s,
+                "env_s": turn.world_s,
                 "picture": places[number + 1],
             }
         )

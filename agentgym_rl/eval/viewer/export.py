@@ -16,7 +16,8 @@ from typing import Any
 
 from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.data.files import write_text
-from agentgym_rl.eval.viewer.assets import CHUNK, page, script, style
+from agentgym_rl.eval.html import style
+from agentgym_rl.eval.viewer.assets import CHUNK, page, script
 from agentgym_rl.eval.viewer.detail import detail, encode
 from agentgym_rl.eval.viewer.listing import listing
 
@@ -25,11 +26,14 @@ Progress = Callable[[int, int], None]
 
 
 def export(store: EpisodeStore, out: Path, pictures: bool = True, progress: Progress | None = None) -> Path:
-    """Write the folder; its page, which is written last.
+    """Write the folder.
+
+    Returns:
+        Its page, which is written last.
 
     Args:
         out: a new or empty folder, or an earlier export, which is replaced.
-        pictures: draw the worlds, too; replaying BabyAI takes most of the time of an export.
+        pictures: draw the environments, too; replaying BabyAI takes most of the time of an export.
 
     Raises:
         ValueError: the folder holds something else.

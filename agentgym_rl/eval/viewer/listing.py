@@ -1,4 +1,4 @@
-"""What the page's list is made of: every summary of a store, column by column."""
+"""The data of the page's list: every summary of a store, column by column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reply cut into thought, action and the rest, token by token."""
+"""A response cut into thought, action and the rest, token by token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentgym_rl.data.episode import Turn
 
 Kind = Literal["thought", "action", "other"]
 Span = tuple[int, int, Kind]
-"""Start and end in the reply's text, and what stands there."""
+"""Start and end in the response's text, and its kind."""
 
 _THOUGHT = re.compile(r"Thought:\s*(.*?)(?=\s*Action:|\Z)", re.DOTALL)
 _JSON_THOUGHT = re.compile(r'"thought"\s*:\s*"((?:[^"\\]|\\.)*)"')
@@ -21,7 +21,7 @@ _LINE = re.compile(r"[^\n]+")
 
 
 def parts(turn: Turn) -> list[dict[str, Any]]:
-    """``[{"kind", "tokens": [[text, log-probability or None], ...]}, ...]``, everything that was written, in order.
+    """``[{"kind", "tokens": [[text, log-probability or None], ...]}, ...]``, in the order of writing.
 
     Without tokens a part is one piece of text.
     """
@@ -36,28 +36,28 @@ def parts(turn: Turn) -> list[dict[str, Any]]:
 
 
 def _spans(turn: Turn) -> Iterator[Span]:
-    reply = turn.response
-    if reply.lstrip().startswith("{"):
-        if thought := _JSON_THOUGHT.search(reply):
+    response = turn.response
+    if response.lstrip().startswith("{"):
+        if thought := _JSON_THOUGHT.search(response):
             yield *thought.span(1), "thought"
-        if call := _JSON_CALL.search(reply):
+        if call := _JSON_CALL.search(response):
             yield *call.span(), "action"
-    elif (code := _CODE.search(reply)) is not None:
-        for line in _LINE.finditer(reply, *code.span(1)):
+    elif (code := _CODE.search(response)) is not None:
+        for line in _LINE.finditer(response, *code.span(1)):
             yield *line.span(), "thought" if line[0].lstrip().startswith("#") else "action"
     else:
-        if thought := _THOUGHT.search(reply):
+        if thought := _THOUGHT.search(response):
             yield *thought.span(1), "thought"
-        _, found, after = reply.rpartition("Action:")
+        _, found, after = response.rpartition("Action:")
         if found:
-            start = len(reply) - len(after.lstrip())
-            end = reply.find("\n", start)
+            start = len(response) - len(after.lstrip())
+            end = response.find("\n", start)
             whole = end < 0 or (turn.action is not None and "\n" in turn.action)
-            yield start, len(reply) if whole else end, "action"
+            yield start, len(response) if whole else end, "action"
 
 
 def _pieces(turn: Turn, spans: list[Span]) -> Iterator[tuple[str, int, float | None]]:
-    """Text, position of its first visible character in the reply (-1 beyond it) and log-probability of each piece."""
+    """Each piece: text, position of its first visible character in the response (-1 beyond it), log-probability."""
     if not turn.pieces:
         edges = sorted({0, len(turn.response), *(edge for start, end, _ in spans for edge in (start, end))})
         for start, end in pairwise(edges):

@@ -1,6 +1,6 @@
 """The viewer as a local web server.
 
-It listens on 127.0.0.1 only and answers nobody who calls it by another name, so that no other page can read it.
+It listens on 127.0.0.1 only and refuses requests for any other host name, so that no other page can read it.
 
 =====================================  ==========================================================
 ``GET /``, ``viewer.css``/``.js``      the page
@@ -22,7 +22,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from agentgym_rl.data.episode_store import EpisodeStore
-from agentgym_rl.eval.viewer.assets import page, script, style
+from agentgym_rl.eval.html import style
+from agentgym_rl.eval.viewer.assets import page, script
 from agentgym_rl.eval.viewer.detail import detail, encode
 from agentgym_rl.eval.viewer.listing import listing
 

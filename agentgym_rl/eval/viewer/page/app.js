@@ -110,15 +110,8 @@ function kept(key) {
   }
 }
 
-function setTheme(name) {
-  if (name) document.documentElement.dataset.theme = name;
-}
-
 function turnTheme() {
-  const dark = document.documentElement.dataset.theme
-    ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  setTheme(dark ? "light" : "dark");
-  keep("agentgym-theme", dark ? "light" : "dark");
+  keep("agentgym-theme", switchTheme());
 }
 
 function turnShading() {
@@ -160,7 +153,7 @@ function onKey(event) {
 }
 
 async function start() {
-  setTheme(kept("agentgym-theme"));
+  document.documentElement.style.colorScheme = kept("agentgym-theme") || "";
   await loadIndex();
   by("run").replaceChildren(visible(store.run));
   by("total").textContent = `${number(store.count)} episodes`;

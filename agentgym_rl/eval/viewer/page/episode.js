@@ -3,7 +3,7 @@
 const LEVELS = [0.9, 0.7, 0.5, 0.25, 0.1];
 let turn = -1;
 
-// 0 for a token that was all but certain, up to 5 for one that had less than a tenth.
+// 0 for a token of a probability of 0.9 or more, up to 5 for one below 0.1.
 function level(logProb) {
   const p = Math.exp(logProb);
   return LEVELS.filter((limit) => p < limit).length;
@@ -39,7 +39,7 @@ function badge(at) {
 function facts(at, data) {
   const began = data.began ? new Date(data.began * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC" : null;
   const shown = [
-    ["world", data.env], ["step", data.step], ["ending", words(data.ending)], ["reward", number(data.reward, 3)],
+    ["environment", data.env], ["step", data.step], ["ending", words(data.ending)], ["reward", number(data.reward, 3)],
     ["turns", `${data.turns.length} of ${data.horizon}`],
     ["tokens", data.response_tokens || data.prompt_tokens ? `${number(data.prompt_tokens)} prompt, ${number(data.response_tokens)} response` : null],
     ...Object.entries(data.tags).filter(([, value]) => value !== null && value !== "")
@@ -58,7 +58,7 @@ function legend(data) {
       el("span", { class: "token p" + place }, place === 0 ? "0.9 to 1" : place === 5 ? "below 0.1" : "below " + from)), " "] : "Log-probabilities of single tokens are not in this episode. ",
     el("span", { class: "masked sample" }, "grey"), data.counts
       ? " text is masked: the model reads it and does not learn to write it."
-      : " text is masked. This episode does not count, so nothing of it is learnt from.");
+      : " text is masked. This episode does not count, so the model does not learn from it.");
 }
 
 function prompt(data) {
@@ -84,7 +84,7 @@ function turnOf(data, one, place, times) {
     el("div", { class: "block" },
       el("div", { class: "said" },
         one.notes ? el("div", { class: "notes" }, el("span", { class: "role" }, "the conversation was folded here; the model's notes"), el("pre", null, one.notes)) : null,
-        el("div", { class: "reply" + (data.counts ? "" : " masked") + (one.invalid || one.action === null ? " bad" : "") }, one.parts.map(part)),
+        el("div", { class: "response" + (data.counts ? "" : " masked") + (one.invalid || one.action === null ? " bad" : "") }, one.parts.map(part)),
         el("p", { class: "meta" }, meta(one), spent(times.turns[place], times.longest)),
         action(one),
         el("div", { class: "observation masked" },
@@ -103,9 +103,9 @@ function part(one) {
       : el("span", { class: "token p" + level(logProb), title: `log p ${number(logProb, 3)}, p ${number(Math.exp(logProb), 3)}` }, text)));
 }
 
-// The command as the world took it, where that is not what was written, or where the world did not take it.
+// The action as the environment read it, where that differs from what was written or could not be done.
 function action(one) {
-  if (one.action === null) return el("p", { class: "command bad" }, "The reply could not be read: the world was not called.");
+  if (one.action === null) return el("p", { class: "command bad" }, "No action could be read from the response; the environment was not called.");
   const written = one.parts.filter((part) => part.kind === "action").flatMap((part) => part.tokens.map(([text]) => text)).join("").trim();
   if (written === one.action) return one.invalid ? el("p", { class: "command bad" }, "not possible") : null;
   return el("p", { class: "command" + (one.invalid ? " bad" : "") }, el("span", { class: "role" }, one.invalid ? "not possible" : "taken as"),

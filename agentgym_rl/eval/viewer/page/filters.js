@@ -1,4 +1,4 @@
-// What is asked for, and the episodes that have it.
+// The filters, and the episodes that match them.
 
 const RESULTS = { solved: "solved", failed: "failed", uncounted: "not counted" };
 const ORDERS = { file: "in order", step: "by step", reward: "by reward", turns: "by turns", tokens: "by tokens", item_id: "by task" };
@@ -23,7 +23,7 @@ function buildFilters() {
   const panels = tally((at) => panelOf(at));
   form.replaceChildren(
     search,
-    choice("env", "All worlds", tally((at) => named("env", at))),
+    choice("env", "All environments", tally((at) => named("env", at))),
     choice("result", "Any result", tally(result), RESULTS),
     choice("ending", "Any ending", tally((at) => named("ending", at))),
     choice("panel", "Any panel", panels),
@@ -44,7 +44,7 @@ function tally(of) {
 }
 
 function choice(key, any, options, labels) {
-  const label = { env: "World", result: "Result", ending: "Ending", panel: "Panel", order: "Order" }[key];
+  const label = { env: "Environment", result: "Result", ending: "Ending", panel: "Panel", order: "Order" }[key];
   return el("select", { id: "f-" + key, "aria-label": label, on: { change: (event) => change(key, event.target.value) } },
     any === null ? null : el("option", { value: "" }, any),
     options.map(([value, n]) => el("option", { value },
@@ -76,7 +76,7 @@ function showFilters() {
   by("f-step").setAttribute("aria-invalid", String(steps() === null));
 }
 
-// First and last step that are asked for; null where it cannot be read.
+// First and last step of the filter; null where it cannot be read.
 function steps() {
   const text = wanted.step.trim();
   if (text === "") return [-Infinity, Infinity];
@@ -84,7 +84,7 @@ function steps() {
   return found ? [Number(found[1]), Number(found[2] ?? found[1])] : null;
 }
 
-// Fill "view" with the places of the episodes that are asked for, in order.
+// Fill "view" with the places of the episodes that match, in order.
 function select() {
   const columns = store.columns;
   const code = (column) => (wanted[column] === "" ? null : store.values[column].indexOf(wanted[column]));

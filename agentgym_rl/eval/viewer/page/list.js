@@ -1,4 +1,4 @@
-// The list: only the rows in sight exist.
+// The list: there are elements for the rows in sight only.
 
 const ROW = 54;
 const MARKS = { solved: "✓", failed: "✕", uncounted: "!" };

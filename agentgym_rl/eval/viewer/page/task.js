@@ -28,7 +28,7 @@ async function showTask(task) {
   document.title = `${task} · ${store.run}`;
   by("main").replaceChildren(el("article", { class: "task", "aria-label": `${task} across steps` },
     el("div", { class: "title" }, el("h2", null, task), el("span", { class: "muted" }, `${number(all.length)} episodes, ${number(chosen.places.length)} shown`)),
-    el("p", { class: "muted" }, "A square an episode, in order of the step of the weights. Press one to show or hide it. An action that differs from the one on its left is marked."),
+    el("p", { class: "muted" }, "One square per episode, in order of the step of the weights. Press a square to show or hide its episode. An action that differs from the one on its left is marked."),
     el("div", { class: "squares", role: "group", "aria-label": "Episodes of this task" }, all.slice(0, 2000).map((at) => square(at, task))),
     el("div", { class: "scroll" }, sideBySide(chosen.places, details))));
 }

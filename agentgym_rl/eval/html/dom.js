@@ -50,26 +50,57 @@ const ATTRIBUTES = new Set([
   "fill", "fill-opacity", "stroke", "stroke-width", "text-anchor",
 ]);
 
-// A picture of a world: see drawings/picture.py.
+// An SVG element; null and undefined leave an attribute out.
+function svg(name, attributes, ...children) {
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) node.setAttribute(key, value);
+  }
+  append(node, children);
+  return node;
+}
+
+// A picture of an environment's state, as data: {label, width, height, shapes: [[name, attributes], ...]}.
 function picture(data, limit) {
   const scale = Math.min(1, (limit || 520) / data.width);
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", `0 0 ${data.width} ${data.height}`);
-  svg.setAttribute("width", data.width * scale);
-  svg.setAttribute("height", data.height * scale);
-  svg.setAttribute("class", "picture");
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", data.label);
-  for (const [name, attributes] of data.shapes) {
-    if (!SHAPES.has(name)) continue;
-    const node = document.createElementNS(SVG, name);
-    for (const [key, value] of Object.entries(attributes)) {
-      if (key === "text") node.textContent = value;
-      else if (ATTRIBUTES.has(key)) node.setAttribute(key, value);
-    }
-    svg.append(node);
-  }
-  return svg;
+  const shapes = data.shapes.filter(([name]) => SHAPES.has(name)).map(([name, attributes]) => {
+    const known = Object.entries(attributes).filter(([key]) => ATTRIBUTES.has(key));
+    const node = svg(name, Object.fromEntries(known));
+    if ("text" in attributes) node.textContent = attributes.text;
+    return node;
+  });
+  return svg("svg", {
+    viewBox: `0 0 ${data.width} ${data.height}`, width: data.width * scale, height: data.height * scale,
+    class: "picture", role: "img", "aria-label": data.label,
+  }, shapes);
+}
+
+// Give an element a colour of the palette.
+function coloured(node, colour) {
+  node.style.setProperty("--hue", `var(--${colour})`);
+  return node;
+}
+
+// Show a text near a place on the screen (a DOMRect), or hide it where there is none.
+function tell(text, place) {
+  const point = by("point");
+  point.hidden = !text;
+  if (!text) return;
+  point.textContent = text;
+  const box = point.getBoundingClientRect();
+  const middle = (place.left + place.right - box.width) / 2;
+  point.style.left = Math.min(Math.max(8, middle), innerWidth - box.width - 8) + "px";
+  point.style.top = (place.top > box.height + 16 ? place.top - box.height - 10 : place.bottom + 10) + "px";
+}
+
+function isDark() {
+  const chosen = document.documentElement.style.colorScheme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+// Switch between light and dark; the name of the new one.
+function switchTheme() {
+  return (document.documentElement.style.colorScheme = isDark() ? "light" : "dark");
 }
 
 function number(value, digits) {

@@ -1,16 +1,13 @@
-"""Lanes of a timeline: drawn on a canvas, zoomed, moved and hovered."""
+// The lanes of a timeline on a canvas: zoomed, moved and hovered. Below them the chart of what goes on at a time.
 
-SCRIPT = """
-"use strict";
-const data = JSON.parse(document.getElementById("data").textContent);
-const box = document.getElementById("lanes"), canvas = box.querySelector("canvas"), spacer = box.querySelector("div");
-const point = document.getElementById("point"), context = canvas.getContext("2d");
+const data = JSON.parse(by("data").textContent);
+const box = by("lanes"), canvas = box.querySelector("canvas"), spacer = box.querySelector("div");
+const context = canvas.getContext("2d");
 const AXIS = 22, ROW = data.lanes.length > 200 ? 9 : 18;
 const gutter = () => Math.min(170, box.clientWidth / 4);
 const whole = Math.max(...data.lanes.map(({spans}) => spans[spans.length - 1][1] + spans[spans.length - 1][2])) || 1;
 let from = 0, to = whole;
 
-const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name);
 const x = time => gutter() + (time - from) / (to - from) * (box.clientWidth - gutter());
 const time = at => from + (at - gutter()) / (box.clientWidth - gutter()) * (to - from);
 
@@ -22,15 +19,6 @@ function view(start, length) {
 }
 const zoom = (factor, about) => view(about - (about - from) / factor, (to - from) / factor);
 
-function ticks() {
-  const raw = (to - from) / Math.max(2, (box.clientWidth - gutter()) / 110);
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = power * [1, 2, 5, 10].find(one => one * power >= raw);
-  const found = [];
-  for (let at = Math.ceil(from / step) * step; at <= to + step * 1e-9; at += step) found.push(at);
-  return [found, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))];
-}
-
 function draw() {
   const ratio = devicePixelRatio || 1, width = box.clientWidth;
   const height = Math.min(AXIS + ROW * data.lanes.length + 4, parseFloat(getComputedStyle(box).maxHeight) || 620);
@@ -40,13 +28,13 @@ function draw() {
   spacer.style.height = Math.max(0, AXIS + ROW * data.lanes.length + 4 - height) + "px";
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
-  const hues = data.hues.map(hue => getComputedStyle(probe(hue)).color);
-  const muted = getComputedStyle(probe("muted")).color, grid = getComputedStyle(probe("grid")).color;
+  const [muted, grid, ...hues] = ["muted", "grid", ...data.colours].map((name) => getComputedStyle(probe(name)).color);
   context.font = "12px system-ui, sans-serif";
   context.textBaseline = "middle";
-  const [at, digits] = ticks();
+  const step = roundStep(to - from, Math.max(2, (width - gutter()) / 110));
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   context.fillStyle = muted;
-  for (const one of at) {
+  for (const one of ticks(from, to, step)) {
     const shown = one.toFixed(digits) + " s", wide = context.measureText(shown).width;
     context.fillText(shown, Math.min(Math.max(x(one) - wide / 2, gutter()), width - wide - 4), AXIS / 2);
     context.fillStyle = grid;
@@ -81,12 +69,12 @@ function draw() {
   context.restore();
 }
 
+// An element of a colour of the palette: a canvas cannot read CSS variables.
 const probes = {};
 function probe(name) {
   if (!probes[name]) {
-    const one = probes[name] = document.createElement("i");
-    one.hidden = true;
-    one.style.color = /^[0-9a-f]{6}$/.test(name) ? "var(--c" + name + ")" : "var(--" + name + ")";
+    const one = probes[name] = el("i", { hidden: true });
+    one.style.color = `var(--${name})`;
     document.body.append(one);
   }
   return probes[name];
@@ -103,7 +91,7 @@ function says(event) {
   if (!hit) return lane.says;
   const [kind, start, seconds, label] = hit;
   return data.kinds[kind] + ", " + label + ": " + (1000 * seconds).toFixed(seconds < 0.01 ? 3 : 1) + " ms from "
-    + start.toFixed(3) + " s\\n" + lane.says;
+    + start.toFixed(3) + " s\n" + lane.says;
 }
 
 let held = null;
@@ -113,11 +101,7 @@ canvas.addEventListener("pointermove", event => {
     view(held.from - (event.clientX - held.x) * per, to - from);
     box.scrollTop = held.top - (event.clientY - held.y);
   }
-  point.textContent = says(event);
-  point.hidden = !point.textContent;
-  const size = point.getBoundingClientRect();
-  point.style.left = Math.max(8, Math.min(event.clientX + 14, innerWidth - size.width - 8)) + "px";
-  point.style.top = Math.min(event.clientY + 16, innerHeight - size.height - 8) + "px";
+  tell(says(event), new DOMRect(event.clientX, event.clientY, 1, 1));
 });
 canvas.addEventListener("pointerdown", event => {
   held = {x: event.clientX, y: event.clientY, from: from, top: box.scrollTop};
@@ -125,7 +109,7 @@ canvas.addEventListener("pointerdown", event => {
 });
 canvas.addEventListener("pointerup", () => { held = null; });
 canvas.addEventListener("pointercancel", () => { held = null; });
-canvas.addEventListener("pointerleave", () => { point.hidden = true; });
+canvas.addEventListener("pointerleave", () => tell(null));
 canvas.addEventListener("wheel", event => {
   if (!event.ctrlKey && !event.shiftKey && !event.altKey) return;
   event.preventDefault();
@@ -153,4 +137,4 @@ box.addEventListener("scroll", draw);
 addEventListener("resize", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 draw();
-"""
+by("concurrency").append(chart(data.concurrency, "seconds") || "");

@@ -1,0 +1,124 @@
+"""Charts as pictures, drawn by matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from agentgym_rl.eval.html.chart import Chart, Line
+from agentgym_rl.eval.html.palette import light
+
+MARKERS = "osD^vPX*"
+NICE = [1, 2, 2.5, 5, 10]
+Panel = tuple[Chart, str]
+"""A chart and the axis it is drawn against."""
+
+
+def write(
+    path: Path, rows: Sequence[Sequence[Panel]], caption: str = "", widths: Sequence[float] | None = None
+) -> Path:
+    """Write charts as a PNG, in rows of equal length; lines of one label share a marker and an entry of the legend.
+
+    Args:
+        caption: a text below the charts.
+        widths: of the columns, relative to each other.
+    """
+    with _style():
+        figure, axes = plt.subplots(
+            len(rows), len(rows[0]), figsize=(max(7.0, 5.5 * len(rows[0])), 1.1 + 2.9 * len(rows)), squeeze=False,
+            layout="constrained", width_ratios=widths,
+        )  # fmt: skip
+        labels = list(
+            dict.fromkeys(line.label for row in rows for chart, _ in row for line in chart.lines if line.label)
+        )
+        for row, drawn in zip(rows, axes, strict=True):
+            for (chart, axis), one in zip(row, drawn, strict=True):
+                _draw(one, chart, axis, labels)
+        _legend(figure, axes.flat, labels)
+        figure.supxlabel(caption, x=0.01, ha="left", fontsize=8, color=light("muted"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".tmp.png")
+        figure.savefig(part, dpi=150, facecolor=light("surface"))
+        plt.close(figure)
+    part.replace(path)
+    return path
+
+
+def _draw(axes: Any, chart: Chart, axis: str, labels: Sequence[str]) -> None:
+    for line in chart.lines:
+        if axis in line.x:
+            place = labels.index(line.label) if line.label else 0
+            _line(axes, line, line.x[axis], MARKERS[place % len(MARKERS)])
+    axes.set_title(chart.name)
+    axes.set_xlabel(chart.axes[axis])
+    axes.set_ylabel(chart.y_label)
+    axes.set_ylim(0, 1.02 * chart.top)
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=NICE))
+    if chart.names:
+        axes.set_xticks(range(len(chart.names)), chart.names)
+        axes.set_xlim(-0.3, len(chart.names) - 0.7)
+        return
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=NICE))
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value == int(value) else f"{value:g}")
+    )
+
+
+def _line(axes: Any, line: Line, x: Sequence[float], marker: str) -> None:
+    colour = light(line.colour)
+    shown: dict[str, Any] = {"color": colour, "linestyle": line.dashes, "drawstyle": "default"}
+    if line.thin:
+        shown |= {"linewidth": 0.8, "alpha": 0.4}
+    elif line.hollow:
+        shown |= {"marker": marker, "markevery": [len(x) - 1], "markerfacecolor": light("surface"), "linewidth": 1.4}
+    else:
+        shown |= {"marker": marker, "markevery": max(1, len(x) // 12)}
+    if line.stepped:
+        shown["drawstyle"] = "steps-post"
+    axes.plot(x, line.y, label=line.label, clip_on=False, zorder=3, **shown)
+    if line.band is None:
+        return
+    low, high = line.band
+    if line.whiskers:
+        below = [y - edge for y, edge in zip(line.y, low, strict=True)]
+        above = [edge - y for y, edge in zip(line.y, high, strict=True)]
+        axes.errorbar(x, line.y, yerr=[below, above], color=colour, linestyle="none", capsize=3, linewidth=1.8)
+    else:
+        axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0, step="post" if line.stepped else None)
+
+
+def _legend(figure: Any, axes: Iterator[Any], labels: Sequence[str]) -> None:
+    handles: dict[str, Any] = {}
+    for one in axes:
+        handles |= dict(zip(*reversed(one.get_legend_handles_labels()), strict=True))
+    if handles:
+        shown = [label for label in labels if label in handles]
+        columns = max(1, min(len(shown), 130 // (max(map(len, shown)) + 8)))
+        entries = [handles[label] for label in shown]
+        figure.legend(entries, shown, loc="outside upper left", ncols=columns, frameon=False)
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    grid, muted, ink = light("grid"), light("muted"), light("ink")
+    with matplotlib.rc_context(
+        {
+            "axes.edgecolor": grid, "axes.facecolor": "none", "axes.grid": True, "axes.grid.axis": "y",
+            "axes.labelcolor": muted, "axes.labelsize": 9, "axes.spines.left": False, "axes.spines.right": False,
+            "axes.spines.top": False, "axes.titlecolor": ink, "axes.titlelocation": "left", "axes.titlesize": 10,
+            "axes.titleweight": "bold", "axes.axisbelow": True, "font.size": 9,
+            "grid.color": grid, "grid.linewidth": 0.8, "legend.labelcolor": ink, "legend.fontsize": 9,
+            "lines.linewidth": 2, "lines.markersize": 5, "text.parse_math": False,
+            "xtick.color": muted, "ytick.color": muted, "ytick.left": False,
+        }
+    ):  # fmt: skip
+        yield
