@@ -150,7 +150,7 @@ def test_task_of_another_world() -> None:
         ({"questions": "here"}, "give corpus and index, or url"),
         ({"corpus": "here"}, "corpus and index belong together"),
         ({"url": "http://h/retrieve", "corpus": "here"}, "not both"),
-        ({"url": "localhost:8000"}, "is no address"),
+        ({"url": "localhost:8000"}, "is not an address"),
         ({"url": "http://h", "timeout": 0}, "timeout is 0"),
     ],
 )
