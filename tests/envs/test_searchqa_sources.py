@@ -89,7 +89,7 @@ def server() -> Iterator[StubServer]:
 
 
 def search(env: SearchQA, query: str) -> str:
-    """What a search tells."""
+    """The result of a search."""
 
     async def ask() -> str:
         await env.reset(Task("searchqa", next(iter(env.spec.splits["test"]))))
