@@ -55,9 +55,7 @@ def command(
     )
     listening = listen(host, port)
     if settings.token is None and not _loopback(host):
-        typer.secho(
-            f"Warning: everyone who reaches {host} can use this server; set --token-file.", fg="yellow", err=True
-        )
+        typer.secho(f"Warning: anyone who reaches {host} can use this server; set --token-file.", fg="yellow", err=True)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     typer.secho(f"Serving {', '.join(envs)} at {address} (its pages: {address}/docs); Ctrl-C stops.", err=True)
     serve(settings, listening)
