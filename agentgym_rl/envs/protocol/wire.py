@@ -52,8 +52,6 @@ class Dialect:
     key: Literal["id", "env_idx"] = "id"
     """Name of the session id. It distinguishes AgentGym's two families: with ``id`` an environment's errors are
     ``{"error": text}`` under status 200, with ``env_idx`` they have a status of their own."""
-    path: str = ""
-    """Path of the environment on AgentGym's server; Maze and Wordle share one server."""
 
     create_body: Mapping[str, Any] | None = None
     """Body of ``/create``; None where AgentGym sends none."""
@@ -100,8 +98,6 @@ class Dialect:
     """The response to ``/observation`` is that of ``/reset`` instead of the bare text."""
     vocabulary: bool = False
     """There is ``/filtered_vocab``: the words that may be guessed."""
-    closes: bool = True
-    """AgentGym's server has ``/close``; ours always does."""
 
     # The client's side.
 
@@ -256,10 +252,10 @@ class Dialect:
             "object": state.label,
         }
         found[self.key] = session
-        told = {key: found[key] for key in self.reset_keys}
-        if self._together(told) != state.step.observation.text:
-            told["text"] = state.step.observation.text
-        return told
+        chosen = {key: found[key] for key in self.reset_keys}
+        if self._together(chosen) != state.step.observation.text:
+            chosen["text"] = state.step.observation.text
+        return chosen
 
     def _shown(self, observation: Observation) -> str:
         """The text without the actions, which the client adds again."""
