@@ -23,7 +23,7 @@ INDEX = 300_482
 RIGHT = "<answer> River Henvirn </answer>"
 
 
-def play(env: SearchQA, index: int, *actions: str) -> tuple[Observation, list[Step]]:
+def run_episode(env: SearchQA, index: int, *actions: str) -> tuple[Observation, list[Step]]:
     """Actions until the episode ends."""
 
     async def episode() -> tuple[Observation, list[Step]]:
@@ -75,7 +75,7 @@ def play(env: SearchQA, index: int, *actions: str) -> tuple[Observation, list[St
 )
 def test_transcript(style: Style, expected: list[str]) -> None:
     actions = ("<search> Malmok country </search>", "<search> the of </search>", "Henvirn", "<answer>Boskiv</answer>")
-    first, steps = play(SearchQA(style), INDEX, *actions, RIGHT)
+    first, steps = run_episode(SearchQA(style), INDEX, *actions, RIGHT)
     assert [first.text, *(step.observation.text for step in steps)] == expected
     assert [step.reward for step in steps] == [0.0] * 4 + [1.0]
     assert [step.terminated for step in steps] == [False] * 4 + [True]
@@ -85,7 +85,7 @@ def test_transcript(style: Style, expected: list[str]) -> None:
 
 
 def test_a_wrong_answer_ends_the_episode_where_answers_are_final() -> None:
-    _, steps = play(SearchQA(final=True), INDEX, "<answer> Boskiv </answer>", RIGHT)
+    _, steps = run_episode(SearchQA(final=True), INDEX, "<answer> Boskiv </answer>", RIGHT)
     assert len(steps) == 1
     assert (steps[0].terminated, steps[0].reward) == (True, 0.0)
     assert steps[0].observation.text == "Your answer is not correct."
@@ -93,7 +93,7 @@ def test_a_wrong_answer_ends_the_episode_where_answers_are_final() -> None:
 
 def test_f1_pays_what_an_answer_adds_to_the_best_before() -> None:
     answers = ["River", "River Mississippi Delta", "the long river henvirn!", "River Henvirn"]
-    _, steps = play(SearchQA(reward="f1"), INDEX, *(f"<answer>{each}</answer>" for each in answers))
+    _, steps = run_episode(SearchQA(reward="f1"), INDEX, *(f"<answer>{each}</answer>" for each in answers))
     assert [step.reward for step in steps] == pytest.approx([2 / 3, 0, 0.8 - 2 / 3, 0.2])
     assert [step.info["raw_reward"] for step in steps] == [0, 0, 0, 1]
     assert [step.terminated for step in steps] == [False, False, False, True]
@@ -102,14 +102,14 @@ def test_f1_pays_what_an_answer_adds_to_the_best_before() -> None:
 
 @pytest.mark.parametrize("action", ["", "Henvirn", "<search>", "<search> </search>", "<answer>\n</answer>", "<think>"])
 def test_what_asks_for_nothing_is_invalid(action: str) -> None:
-    _, (step,) = play(SearchQA(), INDEX, action)
+    _, (step,) = run_episode(SearchQA(), INDEX, action)
     assert step.info == {"invalid": True}
     assert not step.done and step.reward == 0
 
 
-def test_topk_is_how_many_passages_are_told() -> None:
+def test_topk_is_the_number_of_passages() -> None:
     for topk in (1, 10):
-        _, (step,) = play(SearchQA(topk=topk), INDEX, "<search> city founded </search>")
+        _, (step,) = run_episode(SearchQA(topk=topk), INDEX, "<search> city founded </search>")
         assert step.observation.text.count("Doc ") == topk
 
 
@@ -119,14 +119,14 @@ def test_step_out_of_order(actions: list[str]) -> None:
     assert isinstance(env, SearchQA)
     with pytest.raises(ProtocolError):
         asyncio.run(env.step(RIGHT))
-    assert play(env, INDEX, *actions)[1][-1].done
+    assert run_episode(env, INDEX, *actions)[1][-1].done
     with pytest.raises(ProtocolError):
         asyncio.run(env.step(RIGHT))
-    play(env, INDEX, RIGHT)  # a reset opens it again
+    run_episode(env, INDEX, RIGHT)  # a reset opens it again
 
 
 @pytest.mark.parametrize("index", [-1, 299_999, 315_000, 10**15])
-def test_index_outside_the_world(index: int) -> None:
+def test_index_that_no_task_has(index: int) -> None:
     for ask in (SearchQA().goal, SearchQA().difficulty, SearchQA().oracle):
         with pytest.raises(TaskNotFound, match="valid are 300000 to 314999"):
             ask(Task("searchqa", index))
@@ -137,7 +137,7 @@ def test_official_index_without_official_questions_says_what_to_give() -> None:
         SearchQA().goal(Task("searchqa", 12))
 
 
-def test_task_of_another_world() -> None:
+def test_task_of_another_environment() -> None:
     with pytest.raises(TaskNotFound, match="maze_0 is not a task of searchqa"):
         SearchQA().goal(Task("maze", 0))
 
@@ -150,7 +150,7 @@ def test_task_of_another_world() -> None:
         ({"questions": "here"}, "give corpus and index, or url"),
         ({"corpus": "here"}, "corpus and index belong together"),
         ({"url": "http://h/retrieve", "corpus": "here"}, "not both"),
-        ({"url": "localhost:8000"}, "is no address"),
+        ({"url": "localhost:8000"}, "is not an address"),
         ({"url": "http://h", "timeout": 0}, "timeout is 0"),
     ],
 )
@@ -160,7 +160,7 @@ def test_options_that_do_not_fit(options: dict[str, object], fault: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("reply", "action"),
+    ("response", "action"),
     [
         ("<think> hm </think>\n<search>  who\nrules </search>", Action("<search> who rules </search>", "hm")),
         ("<answer>a</answer> no, <answer>b c</answer>", Action("<answer> b c </answer>")),
@@ -172,8 +172,8 @@ def test_options_that_do_not_fit(options: dict[str, object], fault: str) -> None
         ("<think> unfinished", Action("")),
     ],
 )
-def test_reading_a_reply(reply: str, action: Action) -> None:
-    assert tags.read(reply) == action
+def test_reading_a_response(response: str, action: Action) -> None:
+    assert tags.read(response) == action
 
 
 SOUP = st.lists(st.sampled_from(["<search>", "</search>", "<answer>", "</answer>", "<think>", "a", " ", "\n"]))
@@ -181,19 +181,19 @@ SOUP = st.lists(st.sampled_from(["<search>", "</search>", "<answer>", "</answer>
 
 @settings(max_examples=300, deadline=None)
 @given(SOUP.map("".join))
-def test_the_first_whole_tag_decides_and_the_last_answer_counts(reply: str) -> None:
-    tag = re.search(r"<(search|answer)>(.*?)</\1>", reply, re.DOTALL)
-    found = tags.find(reply)
+def test_the_first_whole_tag_decides_and_the_last_answer_counts(response: str) -> None:
+    tag = re.search(r"<(search|answer)>(.*?)</\1>", response, re.DOTALL)
+    found = tags.find(response)
     if tag is None:
         assert found is None
         return
-    text = tag[2] if tag[1] == "search" else re.findall(r"<answer>(.*?)</answer>", reply, re.DOTALL)[-1]
+    text = tag[2] if tag[1] == "search" else re.findall(r"<answer>(.*?)</answer>", response, re.DOTALL)[-1]
     assert found is not None
     assert (found.kind, found.text) == (tag[1], " ".join(text.split()))
     assert tags.find(str(found)) == found
 
 
-def test_a_reply_of_nothing_but_tags_is_read_in_linear_time() -> None:
+def test_a_response_of_nothing_but_tags_is_read_in_linear_time() -> None:
     assert tags.find("<search>" * 300_000) is None
     assert tags.find("<answer>a</answer>" + "<answer>" * 300_000) == Request("answer", "a")
 
@@ -236,7 +236,7 @@ def test_observations_are_bounded(found: list[tuple[str, str]], query: str) -> N
         assert len(wording.information(passages, query, style)) <= 4_000
 
 
-def test_long_passages_are_cut_and_the_fitting_sentence_is_told() -> None:
+def test_long_passages_are_cut_and_the_fitting_sentence_is_shown() -> None:
     text = "It is old. " + "It has many towers. " * 200 + "The mayor is Ana Bel."
     passages = [Passage("Keld", text)] * 3
     long = wording.information(passages, "Keld mayor", "agentgym")

@@ -89,7 +89,7 @@ def server() -> Iterator[StubServer]:
 
 
 def search(env: SearchQA, query: str) -> str:
-    """What a search tells."""
+    """The result of a search."""
 
     async def ask() -> str:
         await env.reset(Task("searchqa", next(iter(env.spec.splits["test"]))))
@@ -186,7 +186,7 @@ def test_corpus_and_index_must_belong_together(corpus: tuple[Path, Path], tmp_pa
     build(other, tmp_path / "old")
     about = json.loads((tmp_path / "old" / "corpus.json").read_text())
     (tmp_path / "old" / "corpus.json").write_text(json.dumps(about | {"tokens": "words 0"}))
-    with pytest.raises(ValueError, match="cuts words as 'words 0'"):
+    with pytest.raises(ValueError, match="splits words as 'words 0'"):
         open_corpus(str(other), str(tmp_path / "old"))
 
 
@@ -288,7 +288,7 @@ def test_files_that_are_no_questions(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"neither .*test\.parquet nor .*test\.jsonl exists"):
         SearchQA(questions=tmp_path, url=url)
     (tmp_path / "test.jsonl").write_text("")
-    with pytest.raises(ValueError, match="has no question in it"):
+    with pytest.raises(ValueError, match="has no question"):
         SearchQA(questions=tmp_path, url=url)
     (tmp_path / "test.jsonl").write_text("nonsense\n")
     with pytest.raises(ValueError, match="row 1: not JSON"):

@@ -92,7 +92,7 @@ def test_articles_are_frozen() -> None:
 
 @pytest.mark.parametrize("style", ["agentgym", "compact"])
 @pytest.mark.parametrize("split", SPLITS)
-def test_each_search_finds_its_article_and_tells_what_comes_next(split: str, style: Style) -> None:
+def test_each_search_finds_its_article_and_names_the_next_thing(split: str, style: Style) -> None:
     async def solve() -> None:
         env = SearchQA(style)
         for index in few(split):
@@ -100,12 +100,12 @@ def test_each_search_finds_its_article_and_tells_what_comes_next(split: str, sty
             await env.reset(task)
             *searches, answer = env.oracle(task)
             assert len(searches) == len(wanted.needed) <= 3
-            told = [(await env.step(search)).observation.text for search in searches]
+            found = [(await env.step(search)).observation.text for search in searches]
             for place, title in enumerate(wanted.needed):
-                assert title in told[place], (index, place)
+                assert title in found[place], (index, place)
                 if place and env.difficulty(task) != "compare":
-                    assert title in told[place - 1], (index, place)
-            assert wanted.answers[-1] in told[-1] or wanted.answers[0] in told[-1], index
+                    assert title in found[place - 1], (index, place)
+            assert wanted.answers[-1] in found[-1] or wanted.answers[0] in found[-1], index
             step = await env.step(answer)
             assert step.terminated and step.reward == 1.0
 
@@ -158,7 +158,7 @@ def test_every_article_says_its_facts_in_sentences_with_the_word_to_search_for()
             assert any(said in each and word in each.casefold() for each in sentences), (thing.title, name)
 
 
-def test_the_world_makes_sense() -> None:
+def test_the_facts_make_sense() -> None:
     for split in SPLITS:
         for thing in things(split):
             facts = thing.facts

@@ -1,4 +1,4 @@
-"""SQLGym as an agent meets it: replies, queries, what is refused, endings."""
+"""SQLGym as an agent meets it: responses, queries, what is refused, endings."""
 
 import asyncio
 from random import Random
@@ -30,7 +30,7 @@ SCHEMA = (
 QUESTION = 'What is the average score of the pupils whose club is "football"?'
 
 
-def play(env: SQLGym, index: int, *actions: str) -> tuple[Observation, list[Step]]:
+def run_episode(env: SQLGym, index: int, *actions: str) -> tuple[Observation, list[Step]]:
     """Actions until the episode ends."""
 
     async def episode() -> tuple[Observation, list[Step]]:
@@ -69,7 +69,7 @@ def test_transcript(style: Style, first: str, answers: list[str]) -> None:
     gold = "SELECT AVG(score) FROM pupil WHERE club = 'football'"
     assert env.oracle(Task("sqlgym", INDEX)) == [gold]
     for query, answer, reward in zip(("SELECT 1", gold, "SELECT x"), answers, (0.0, 1.0, 0.0), strict=True):
-        shown, (step,) = play(env, INDEX, query)
+        shown, (step,) = run_episode(env, INDEX, query)
         assert shown.text == first
         assert step.observation.text == answer
         assert (step.reward, step.terminated, step.truncated) == (reward, True, False)
@@ -86,11 +86,11 @@ def test_rows_count_in_any_order_and_however_often() -> None:
         (gold.replace("SELECT name", "SELECT name, 1"), 0.0),
         (f"{gold} LIMIT 0", 0.0),
     ):
-        assert play(env, task, query)[1][0].reward == reward, query
+        assert run_episode(env, task, query)[1][0].reward == reward, query
 
 
 @pytest.mark.parametrize(
-    ("reply", "action"),
+    ("response", "action"),
     [
         ("Thought: count\n\nAction: ```sql\nSELECT 1;\n```", Action("SELECT 1;", "count")),
         ("Action: ```sql SELECT 1```", Action("SELECT 1", "")),
@@ -100,8 +100,8 @@ def test_rows_count_in_any_order_and_however_often() -> None:
         ("", Action("", "")),
     ],
 )
-def test_replies(reply: str, action: Action) -> None:
-    assert wording.read(reply) == action
+def test_responses(response: str, action: Action) -> None:
+    assert wording.read(response) == action
 
 
 @given(
@@ -200,10 +200,10 @@ def test_result_is_bounded(reading: Sandbox, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(("style", "limit"), [("agentgym", 1003), ("compact", 203)])
 def test_long_results_are_cut(style: Style, limit: int) -> None:
-    _, (step,) = play(SQLGym(style, explore=1), INDEX, "SELECT a.*, b.* FROM pupil a, pupil b")
+    _, (step,) = run_episode(SQLGym(style, explore=1), INDEX, "SELECT a.*, b.* FROM pupil a, pupil b")
     assert len(step.observation.text) == limit
     assert step.observation.text.endswith("...")
-    _, (step,) = play(SQLGym(style, explore=1), INDEX, f"SELECT {'x' * 5000}")
+    _, (step,) = run_episode(SQLGym(style, explore=1), INDEX, f"SELECT {'x' * 5000}")
     assert len(step.observation.text) == limit
 
 
@@ -212,12 +212,12 @@ def test_explore_shows_results_before_one_counts() -> None:
     assert env.spec.max_turns == 3
     assert "2 queries" in env.spec.instructions["agentgym"]
     answer = env.oracle(Task("sqlgym", INDEX))[0].removeprefix("submit ")
-    _, steps = play(env, INDEX, answer, "SELECT x", answer)
+    _, steps = run_episode(env, INDEX, answer, "SELECT x", answer)
     assert [(step.reward, step.terminated) for step in steps] == [(0.0, False), (0.0, False), (1.0, True)]
     assert [step.info["invalid"] for step in steps] == [False, True, False]
-    _, (step,) = play(env, INDEX, f"Submit  {answer}")
+    _, (step,) = run_episode(env, INDEX, f"Submit  {answer}")
     assert step.reward == 1.0
-    _, (step,) = play(env, INDEX, "submit SELECT 1")
+    _, (step,) = run_episode(env, INDEX, "submit SELECT 1")
     assert (step.reward, step.terminated) == (0.0, True)
     with pytest.raises(ValueError, match="explore is -1"):
         SQLGym(explore=-1)
@@ -228,13 +228,13 @@ def test_step_out_of_order() -> None:
     assert isinstance(env, SQLGym)
     with pytest.raises(ProtocolError):
         asyncio.run(env.step("SELECT 1"))
-    play(env, INDEX, "SELECT 1")
+    run_episode(env, INDEX, "SELECT 1")
     with pytest.raises(ProtocolError):
         asyncio.run(env.step("SELECT 1"))
-    play(env, INDEX, "SELECT 1")  # a reset opens it again
+    run_episode(env, INDEX, "SELECT 1")  # a reset opens it again
 
 
-def test_index_outside_the_world() -> None:
+def test_index_that_no_task_has() -> None:
     for ask in (SQLGym().goal, SQLGym().difficulty, SQLGym().oracle):
         for index in (-1, 10_962, 10**15):
             with pytest.raises(TaskNotFound, match="valid are 20000 to 34919"):
@@ -258,12 +258,12 @@ def test_ten_thousand_random_actions() -> None:
     env = SQLGym(explore=6)
     single = SQLGym("compact")
 
-    def wander(world: SQLGym, steps: int) -> None:
+    def wander(env: SQLGym, steps: int) -> None:
         done, earned = True, 0.0
         for _ in range(steps):
             if done:
                 assert 0.0 <= earned <= 1.0
-                world._reset_blocking(Task("sqlgym", rng.choice(SPLITS["train"][:40])))
+                env._reset_blocking(Task("sqlgym", rng.choice(SPLITS["train"][:40])))
                 earned = 0.0
             action = (
                 " ".join(rng.choices(PIECES, k=rng.randint(1, 12))),
@@ -271,7 +271,7 @@ def test_ten_thousand_random_actions() -> None:
                 rng.choice(GARBAGE),
                 f'execute_sql(query="SELECT {rng.choice(PIECES)}")',
             )[rng.randrange(4)]
-            step = world._step_blocking(action)
+            step = env._step_blocking(action)
             assert len(step.observation.text) <= 1003
             assert isinstance(step.info["invalid"], bool)
             earned += step.reward

@@ -131,8 +131,8 @@ def test_databases_have_unique_names_and_rows_without_any_below() -> None:
             assert len(set(names)) == len(names)
             assert not any(mark in name for name in names for mark in "'\"")
         for child, parent in ((subject.entities[1], subject.entities[0]), (subject.entities[2], subject.entities[1])):
-            lone = f"SELECT id FROM {parent.table} WHERE id NOT IN (SELECT {parent.table}_id FROM {child.table})"
-            assert connection.execute(lone).fetchall()
+            childless = f"SELECT id FROM {parent.table} WHERE id NOT IN (SELECT {parent.table}_id FROM {child.table})"
+            assert connection.execute(childless).fetchall()
         connection.close()
 
 

@@ -15,13 +15,18 @@ from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable
 from agentgym_rl.envs.sqlgym import SQLGym, workers
 from agentgym_rl.envs.sqlgym.database import database
 from agentgym_rl.envs.sqlgym.question import Question
-from agentgym_rl.envs.sqlgym.sandbox import Limits, Refused
+from agentgym_rl.envs.sqlgym.sandbox import Limits, Refused, Row
 from agentgym_rl.envs.sqlgym.tasks import LIMITS
 from agentgym_rl.envs.sqlgym.workers import Killed, Workers
 
 IMAGE = database(0, 0).image
-LONG = "SELECT printf('%.*c', 1000000000, 'a')"
-"""One instruction of SQLite's virtual machine that takes many seconds."""
+LONG = "SELECT printf('%.*c', 2000000000, 'a'), printf('%.*c', 1999999999, 'b'), printf('%.*c', 1999999998, 'c')"
+"""A few instructions of SQLite's virtual machine that take many seconds."""
+
+
+def run(pool: Workers, source: bytes, limits: Limits, query: str) -> list[Row]:
+    with pool.lease() as worker:
+        return worker.run(source, limits, query)
 
 
 @pytest.fixture
@@ -47,32 +52,32 @@ def pool() -> Iterator[Workers]:
 )
 def test_a_query_ends_within_its_limits(pool: Workers, query: str, limits: Limits, fault: str) -> None:
     with pytest.raises(Refused, match=fault):
-        pool.run(IMAGE, limits, query)
-    assert pool.run(IMAGE, LIMITS, "SELECT COUNT(*) > 0 FROM author") == [(1,)]
+        run(pool, IMAGE, limits, query)
+    assert run(pool, IMAGE, LIMITS, "SELECT COUNT(*) > 0 FROM author") == [(1,)]
 
 
 def test_a_worker_that_does_not_answer_is_killed(pool: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "PATIENCE", 0.1)
     started = time.monotonic()
     with pytest.raises(Killed, match="takes too long"):
-        pool.run(IMAGE, LIMITS, LONG)
+        run(pool, IMAGE, LIMITS, LONG)
     assert time.monotonic() - started < LIMITS.seconds
     monkeypatch.undo()
-    assert pool.run(IMAGE, LIMITS, "SELECT 1") == [(1,)]
+    assert run(pool, IMAGE, LIMITS, "SELECT 1") == [(1,)]
 
 
 def test_a_worker_that_died_between_two_queries_is_replaced(pool: Workers) -> None:
-    pool.run(IMAGE, LIMITS, "SELECT 1")
+    run(pool, IMAGE, LIMITS, "SELECT 1")
     worker = pool._free.get()
     assert worker is not None
     worker._process.kill()
     worker._process.wait()
     pool._free.put(worker)
-    assert pool.run(IMAGE, LIMITS, "SELECT 2") == [(2,)]
+    assert run(pool, IMAGE, LIMITS, "SELECT 2") == [(2,)]
 
 
 def test_values_arrive_as_they_are(pool: Workers) -> None:
-    assert pool.run(IMAGE, LIMITS, "SELECT NULL, 1, 1.5, 9e999, 'é☃', x'00ff'") == [
+    assert run(pool, IMAGE, LIMITS, "SELECT NULL, 1, 1.5, 9e999, 'é☃', x'00ff'") == [
         (None, 1, 1.5, float("inf"), "é☃", b"\x00\xff")
     ]
 
@@ -80,9 +85,9 @@ def test_values_arrive_as_they_are(pool: Workers) -> None:
 def test_a_worker_that_cannot_start_is_not_the_agents_doing(pool: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(EnvUnavailable, match="cannot be started"):
-        pool.run(IMAGE, LIMITS, "SELECT 1")
+        run(pool, IMAGE, LIMITS, "SELECT 1")
     monkeypatch.undo()
-    assert pool.run(IMAGE, LIMITS, "SELECT 1") == [(1,)]
+    assert run(pool, IMAGE, LIMITS, "SELECT 1") == [(1,)]
 
 
 def test_a_query_that_is_out_of_processor_time_is_an_observation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +114,20 @@ def test_a_gold_query_that_is_killed_is_not_the_agents_doing(monkeypatch: pytest
 
     monkeypatch.setattr(workers, "PATIENCE", 0.1)
     asyncio.run(episode())
+
+
+def test_close_stops_a_query_that_is_not_waited_for() -> None:
+    async def episode() -> float:
+        env = SQLGym()
+        await env.reset(Task("sqlgym", 20_006))
+        step = asyncio.create_task(env.step(LONG))
+        await asyncio.sleep(0.2)
+        started = time.monotonic()
+        await env.close()
+        assert (await step).info["invalid"]
+        return time.monotonic() - started
+
+    assert asyncio.run(episode()) < 1.0
 
 
 def test_fifty_sessions_beside_long_queries() -> None:
@@ -144,7 +163,7 @@ def test_fifty_sessions_beside_long_queries() -> None:
 def test_a_step_is_cheap(pool: Workers) -> None:
     def seconds() -> float:
         started = time.perf_counter()
-        pool.run(IMAGE, LIMITS, "SELECT name FROM author")
+        run(pool, IMAGE, LIMITS, "SELECT name FROM author")
         return time.perf_counter() - started
 
     assert statistics.median(seconds() for _ in range(100)) < 0.005
@@ -152,15 +171,20 @@ def test_a_step_is_cheap(pool: Workers) -> None:
 
 CHILD = """
 import os
+
 from agentgym_rl.envs.sqlgym.database import database
 from agentgym_rl.envs.sqlgym.tasks import LIMITS
 from agentgym_rl.envs.sqlgym.workers import POOL
 
-IMAGE = database(0, 0).image
-assert POOL.run(IMAGE, LIMITS, "SELECT 1") == [(1,)]
+def run(query):
+    with POOL.lease() as worker:
+        return worker.run(database(0, 0).image, LIMITS, query)
+
+
+assert run("SELECT 1") == [(1,)]
 child = os.fork()
 for number in range(200):
-    assert POOL.run(IMAGE, LIMITS, f"SELECT {number}, {child}") == [(number, child)]
+    assert run(f"SELECT {number}, {child}") == [(number, child)]
 if child:
     assert os.waitpid(child, 0)[1] == 0
     print(POOL._free.get()._process.pid, flush=True)

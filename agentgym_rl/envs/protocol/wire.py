@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ MAX_SESSION = 2**53
 """Session ids are below this, so that every JSON reader keeps them exact."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class State:
     """The state of a session's episode."""
 
@@ -34,25 +34,14 @@ class State:
     """Index of the task."""
     label: str
     """Difficulty of the task."""
-    observation: Observation
-    reward: float = 0.0
-    """Of the last step."""
+    step: Step
+    """The last step; after a reset the first observation, without a reward."""
     total: float = 0.0
-    """Of the episode so far."""
-    terminated: bool = False
-    truncated: bool = False
-    info: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def done(self) -> bool:
-        return self.terminated or self.truncated
+    """Sum of the rewards so far."""
 
     def after(self, step: Step) -> State:
         """The state after a step."""
-        total = self.total + step.reward
-        return State(
-            self.index, self.label, step.observation, step.reward, total, step.terminated, step.truncated, step.info
-        )
+        return replace(self, step=step, total=self.total + step.reward)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +52,6 @@ class Dialect:
     key: Literal["id", "env_idx"] = "id"
     """Name of the session id. It distinguishes AgentGym's two families: with ``id`` an environment's errors are
     ``{"error": text}`` under status 200, with ``env_idx`` they have a status of their own."""
-    path: str = ""
-    """Path of the environment on AgentGym's server; Maze and Wordle share one server."""
 
     create_body: Mapping[str, Any] | None = None
     """Body of ``/create``; None where AgentGym sends none."""
@@ -111,8 +98,6 @@ class Dialect:
     """The response to ``/observation`` is that of ``/reset`` instead of the bare text."""
     vocabulary: bool = False
     """There is ``/filtered_vocab``: the words that may be guessed."""
-    closes: bool = True
-    """AgentGym's server has ``/close``; ours always does."""
 
     # The client's side.
 
@@ -224,53 +209,53 @@ class Dialect:
     def write_reset(self, session: int, state: State) -> Any:
         if self.reset_keys:
             return self._start(session, state)
-        return [state.observation.text, None] if self.reset_pair else state.observation.text
+        return [state.step.observation.text, None] if self.reset_pair else state.step.observation.text
 
     def write_step(self, state: State) -> dict[str, Any]:
         found = {
-            self.text: state.observation.text,
+            self.text: state.step.observation.text,
             "reward": self._reward(state),
-            "earned": state.reward,
-            self.done: state.terminated if self.done == "terminated" else state.done,
-            "truncated": state.truncated,
-            "info": dict(state.info),
+            "earned": state.step.reward,
+            self.done: state.step.terminated if self.done == "terminated" else state.step.done,
+            "truncated": state.step.truncated,
+            "info": dict(state.step.info),
         }
         if self.score:
             total = self.full * state.total
-            found["score"] = float(state.info.get("raw_reward", total)) if self.score == "raw" else total
+            found["score"] = float(state.step.info.get("raw_reward", total)) if self.score == "raw" else total
         if self.lists_actions:
-            found["available_actions"] = list(state.observation.actions or ())
+            found["available_actions"] = list(state.step.observation.actions or ())
         return found
 
     def write_observation(self, session: int, state: State) -> Any:
-        return self._start(session, state) if self.observation_object else self._shown(state.observation)
+        return self._start(session, state) if self.observation_object else self._shown(state.step.observation)
 
     def write_close(self, closed: bool) -> Any:
         return {"closed": "closed" if closed else "unknown"} if self.done == "terminated" else closed
 
     def _start(self, session: int, state: State) -> dict[str, Any]:
         """The keys of ``reset_keys``."""
-        text = self._shown(state.observation)
+        text = self._shown(state.step.observation)
         description, _, rest = text.partition("\n")
         found: dict[str, Any] = {
             "observation": rest if "task_description" in self.reset_keys else text,
             "reward": self._reward(state),
             "score": self.full * state.total,
-            "done": state.done,
+            "done": state.step.done,
             "deleted": False,
             "task_description": description,
             "task_name": state.label,
             "var_num": state.index,
             "task_type": state.label,
-            "available_actions": list(state.observation.actions or ()),
+            "available_actions": list(state.step.observation.actions or ()),
             "sites": [],
             "object": state.label,
         }
         found[self.key] = session
-        told = {key: found[key] for key in self.reset_keys}
-        if self._together(told) != state.observation.text:
-            told["text"] = state.observation.text
-        return told
+        chosen = {key: found[key] for key in self.reset_keys}
+        if self._together(chosen) != state.step.observation.text:
+            chosen["text"] = state.step.observation.text
+        return chosen
 
     def _shown(self, observation: Observation) -> str:
         """The text without the actions, which the client adds again."""
@@ -282,8 +267,8 @@ class Dialect:
 
     def _reward(self, state: State) -> float:
         if self.reward == "step":
-            return self.full * state.reward
-        return float(state.info.get("raw_reward", state.total if self.reward == "progress" else state.reward))
+            return self.full * state.step.reward
+        return float(state.step.info.get("raw_reward", state.total if self.reward == "progress" else state.step.reward))
 
 
 def error_in(body: object) -> str | None:

@@ -1,4 +1,4 @@
-"""A corpus in Search-R1's form with its index: ``{"id": ..., "contents": "\\"Title\\"\\ntext"}``, one line a passage.
+"""A corpus in Search-R1's form, one line for each passage: ``{"id": ..., "contents": "\\"Title\\"\\ntext"}``.
 
 ``python -m agentgym_rl.envs.searchqa wiki-18.jsonl wiki-18.bm25`` builds the index.
 """
@@ -18,16 +18,16 @@ from rich.progress import Progress
 from agentgym_rl.envs.searchqa.bm25 import BM25, SCHEME, Index, numbered
 
 OFFSETS, ABOUT = "offsets.bin", "corpus.json"
-"""Files we add to bm25s's: where each line starts (64 bits each), and what the index belongs to."""
+"""Files beside those of bm25s: the position of each line (64 bits each), and the corpus that the index belongs to."""
 
 _HOW = "build it with: python -m agentgym_rl.envs.searchqa {} {}"
 
 
 class Contents(Sequence[str]):
-    """The ``contents`` of passages, read from the file when asked for.
+    """The ``contents`` of passages, read from the file on demand.
 
     Args:
-        offsets: where each line starts, and where the last one ends.
+        offsets: position of each line, and the end of the last one.
     """
 
     def __init__(self, path: Path, offsets: Sequence[int]) -> None:
@@ -55,8 +55,8 @@ class Contents(Sequence[str]):
 def build(corpus: str | Path, index: str | Path, show_progress: bool = False) -> int:
     """Index a corpus into a folder and return the number of passages.
 
-    The corpus is read line by line. In memory are the words of its passages (4 bytes each) and the index (12 bytes for
-    each passage and different word in it, and as much again while they are sorted). Searching maps the index from disk.
+    Reads the corpus line by line. Holds the words of all passages (4 bytes each) and the index (12 bytes for each
+    different word of each passage, and as much again for sorting) in memory. A search maps the index from disk.
 
     Raises:
         ValueError: there is no such file, or a line is not a passage; names the line.
@@ -64,7 +64,7 @@ def build(corpus: str | Path, index: str | Path, show_progress: bool = False) ->
     corpus, index = Path(corpus), Path(index)
     if not corpus.is_file():
         raise ValueError(f"no corpus at {corpus}; give a JSONL file, unpacked")
-    (index / ABOUT).unlink(missing_ok=True)  # written last: its presence says that the index is whole
+    (index / ABOUT).unlink(missing_ok=True)  # written last: where it exists, the index is whole
     offsets = array("q", [0])
     with Progress(disable=not show_progress) as progress:
         reading = progress.add_task("read", total=corpus.stat().st_size)
@@ -100,21 +100,21 @@ def _contents(corpus: Path, number: int, line: bytes) -> str:
 
 @lru_cache(maxsize=4)
 def open_corpus(corpus: str, index: str) -> BM25:
-    """Search a corpus; sessions of a process share it.
+    """A search engine over a corpus; the sessions of a process share it.
 
     Raises:
-        ValueError: corpus or index is missing, or they do not belong together; says how to build.
+        ValueError: corpus or index is missing, or they do not belong together; the message says how to build.
     """
     about = Path(index) / ABOUT
     if not Path(corpus).is_file():
         raise ValueError(f"no corpus at {corpus}; give a JSONL file, unpacked")
     if not about.is_file():
         raise ValueError(f"no index in {index}; {_HOW.format(corpus, index)}")
-    told = json.loads(about.read_text(encoding="utf-8"))
-    if told["bytes"] != Path(corpus).stat().st_size:
+    known = json.loads(about.read_text(encoding="utf-8"))
+    if known["bytes"] != Path(corpus).stat().st_size:
         raise ValueError(f"the index in {index} is of another corpus than {corpus}; {_HOW.format(corpus, index)}")
-    if told["tokens"] != SCHEME:
-        raise ValueError(f"the index in {index} cuts words as {told['tokens']!r}; {_HOW.format(corpus, index)}")
+    if known["tokens"] != SCHEME:
+        raise ValueError(f"the index in {index} splits words as {known['tokens']!r}; {_HOW.format(corpus, index)}")
     return BM25(lambda: _load(Path(corpus), Path(index)), threaded=True)
 
 

@@ -162,16 +162,16 @@ def normalise(text: str) -> str:
 
 def exact_match(answer: str, golden: Sequence[str]) -> bool:
     """Whether the answer is one of the golden answers after normalisation, as in SQuAD (arXiv:1606.05250)."""
-    given = normalise(answer)
-    return any(given == normalise(each) for each in golden)
+    normalised = normalise(answer)
+    return any(normalised == normalise(each) for each in golden)
 
 
 def f1(answer: str, golden: Sequence[str]) -> float:
     """Harmonic mean of precision and recall over words, in [0, 1]: the highest over the golden answers."""
-    given = Counter(normalise(answer).split())
-    return max((_f1(given, Counter(normalise(each).split())) for each in golden), default=0.0)
+    words = Counter(normalise(answer).split())
+    return max((_f1(words, Counter(normalise(each).split())) for each in golden), default=0.0)
 
 
-def _f1(given: Counter[str], golden: Counter[str]) -> float:
-    shared = (given & golden).total()
-    return 2 * shared / (given.total() + golden.total()) if shared else 0.0
+def _f1(words: Counter[str], golden: Counter[str]) -> float:
+    shared = (words & golden).total()
+    return 2 * shared / (words.total() + golden.total()) if shared else 0.0

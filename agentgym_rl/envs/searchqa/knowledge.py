@@ -66,22 +66,22 @@ def regions() -> Mapping[str, Region]:
 
 def _words(rng: Random) -> Iterator[str]:
     """Names of two closed syllables such as Keldask, each once."""
-    given = set()
+    used = set()
     while True:
         word = _open_word(rng) + rng.choice(NAMES.endings)
-        if word not in given:
-            given.add(word)
+        if word not in used:
+            used.add(word)
             yield word
 
 
 def _people(rng: Random, surnames: list[str]) -> Iterator[str]:
     """First names such as Keldo with one of the surnames, each pair once."""
     first = sorted({_open_word(rng) for _ in range(FIRST_NAMES)})
-    given = set()
+    used = set()
     while True:
         name = f"{rng.choice(first)} {rng.choice(surnames)}"
-        if name not in given:
-            given.add(name)
+        if name not in used:
+            used.add(name)
             yield name
 
 

@@ -84,7 +84,7 @@ def _read(folder: Path, split: str) -> list[Question]:
         except ValueError as error:
             raise ValueError(f"{path}, row {number}: {error}") from error
     if not found:
-        raise ValueError(f"{path} has no question in it")
+        raise ValueError(f"{path} has no question")
     return found
 
 

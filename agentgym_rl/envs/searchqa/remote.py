@@ -20,24 +20,24 @@ from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, ProtocolError
 from agentgym_rl.envs.searchqa.retriever import Passage
 
 THREADS = 64
-"""Requests of a process to one engine that are under way at the same time."""
+"""Number of requests of a process to one engine at the same time."""
 
 
 class Remote:
-    """A search engine at an address. Proxies named by the process environment are not used.
+    """A search engine at an address. Ignores the proxies of the process environment.
 
     Args:
         url: the endpoint; one without a path gets Search-R1's, ``/retrieve``.
-        timeout: seconds without an answer after which a search has failed.
+        timeout: seconds without an answer until a search fails.
 
     Raises:
-        ValueError: the address is not one of HTTP, or the time is not positive.
+        ValueError: the address is not an HTTP address, or the timeout is not positive.
     """
 
     def __init__(self, url: str, timeout: float) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ValueError(f"url {url!r} is no address; give one such as http://127.0.0.1:8000/retrieve")
+            raise ValueError(f"url {url!r} is not an address; give one such as http://127.0.0.1:8000/retrieve")
         if timeout <= 0:
             raise ValueError(f"timeout is {timeout:g}; give a positive number of seconds")
         self._url = url if parts.path.strip("/") else f"{parts.scheme}://{parts.netloc}/retrieve"
@@ -62,8 +62,8 @@ class Remote:
                 return answer
         except HTTPError as error:
             with error:
-                known = error.code >= 500 or error.code == 429
-                raise (EnvUnavailable if known else ProtocolError)(f"{self._url} answered {error.code}") from error
+                may_pass = error.code >= 500 or error.code == 429
+                raise (EnvUnavailable if may_pass else ProtocolError)(f"{self._url} answered {error.code}") from error
         except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
             reason = error.reason if isinstance(error, URLError) else error
             if isinstance(reason, TimeoutError):
@@ -73,5 +73,5 @@ class Remote:
 
 @lru_cache(maxsize=16)
 def open_remote(url: str, timeout: float) -> Remote:
-    """The engine at an address; sessions of a process share its threads."""
+    """The engine at an address; the sessions of a process share its threads."""
     return Remote(url, timeout)

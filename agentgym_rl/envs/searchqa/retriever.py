@@ -1,4 +1,4 @@
-"""What every search engine of this world does."""
+"""The interface of search engines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage that was found."""
+    """A passage of a corpus."""
 
     title: str
     text: str
@@ -29,5 +29,5 @@ class Retriever(Protocol):
         Raises:
             EnvUnavailable: the engine cannot be reached.
             EnvTimeout: it did not answer in time.
-            ProtocolError: its answer makes no sense.
+            ProtocolError: its answer is malformed.
         """

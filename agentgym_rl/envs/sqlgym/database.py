@@ -24,7 +24,7 @@ class Database:
     names: Mapping[str, tuple[str, ...]]
     """The names in each table."""
     image: bytes
-    """The database, serialized by SQLite."""
+    """The database as SQLite serializes it."""
 
 
 @lru_cache(maxsize=512)

@@ -89,7 +89,7 @@ class _Names:
     kinds: dict[str, str]
     """Pattern of the names of each kind."""
     words: dict[str, tuple[str, ...]]
-    """What may stand for each word of a pattern."""
+    """The values of each word of a pattern."""
 
 
 _FOLDER = Path(__file__).parent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from threading import Lock
 
 from agentgym_rl.envs.core import (
     BlockingEnv,
@@ -23,7 +24,7 @@ from agentgym_rl.envs.sqlgym.question import Collection, Question
 from agentgym_rl.envs.sqlgym.sandbox import Refused, Row, Sandbox, Source
 from agentgym_rl.envs.sqlgym.tasks import BuiltIn
 from agentgym_rl.envs.sqlgym.wording import TEXTS
-from agentgym_rl.envs.sqlgym.workers import POOL, Killed
+from agentgym_rl.envs.sqlgym.workers import POOL, Killed, Worker
 
 
 class SQLGym(BlockingEnv):
@@ -65,12 +66,16 @@ class SQLGym(BlockingEnv):
             licence=TEXTS.licence if data is None else TEXTS.licence_of_bird,
         )
         self._tries = 0
+        self._lock = Lock()
+        self._worker: Worker | None = None
+        """Runs a query of this session now; guarded by the lock, because another session may have it afterwards."""
 
     @property
     def spec(self) -> EnvSpec:
         return self._spec
 
     def _reset_blocking(self, task: Task) -> Observation:
+        self._close_blocking()
         index = self._index(task)
         self._question, self._source = self._questions.question(index), self._questions.source(index)
         self._tries = self._explore
@@ -101,7 +106,20 @@ class SQLGym(BlockingEnv):
         return Step(Observation(text), float(right), terminated=True, info=info)
 
     def _run(self, query: str, trusted: bool = False) -> list[Row]:
-        return POOL.run(self._source, self._questions.limits, query, trusted)
+        with POOL.lease() as worker:
+            with self._lock:
+                self._worker = worker
+            try:
+                return worker.run(self._source, self._questions.limits, query, trusted)
+            finally:
+                with self._lock:
+                    self._worker = None
+
+    def _close_blocking(self) -> None:
+        """Stop a query that is still running: its result is not needed any more."""
+        with self._lock:
+            if self._worker is not None:
+                self._worker.stop()
 
     def _answer(self) -> set[Row]:
         gold, database = self._question.gold, self._question.database

@@ -9,6 +9,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing import Pipe
 from queue import LifoQueue
 
@@ -50,12 +52,29 @@ class Worker:
     def ended(self) -> bool:
         return self._process.poll() is not None
 
-    def ask(self, request: bytes, seconds: float) -> sandbox.Answer:
-        """Run a query.
+    def run(self, source: Source, limits: Limits, query: str, trusted: bool = False) -> list[Row]:
+        """The rows of a query, see :meth:`.Sandbox.run`.
 
         Raises:
-            Killed: it ended the process, or took more than ``seconds``; this worker cannot be used any more.
+            Refused: the query could not be carried out.
+            Killed: it took too much time or memory, or :meth:`stop` was called.
         """
+        try:
+            rows, fault = self._ask(sandbox.request(source, limits, query, trusted), PATIENCE * limits.seconds)
+        except BaseException:
+            self.stop()
+            self._connection.close()
+            raise
+        if rows is None:
+            raise Refused(fault)
+        return rows
+
+    def stop(self) -> None:
+        """End the process, whatever it is doing. May be called from another thread than :meth:`run`."""
+        self._process.kill()
+        self._process.wait()
+
+    def _ask(self, request: bytes, seconds: float) -> sandbox.Answer:
         try:
             self._connection.send_bytes(request)
             if not self._connection.poll(seconds):
@@ -63,14 +82,7 @@ class Worker:
             return sandbox.answer(self._connection.recv_bytes(LONGEST_MESSAGE))
         except (EOFError, OSError) as error:
             self._connection.close()
-            fault = _FAULTS.get(self._process.wait(), "the query ended the process of the database")
-            raise Killed(fault) from error
-
-    def kill(self) -> None:
-        """End the process, whatever it is doing."""
-        self._connection.close()
-        self._process.kill()
-        self._process.wait()
+            raise Killed(_FAULTS.get(self._process.wait(), "the query ended the process of the database")) from error
 
 
 class Workers:
@@ -84,29 +96,21 @@ class Workers:
         self._size = size
         self.forget()
 
-    def run(self, source: Source, limits: Limits, query: str, trusted: bool = False) -> list[Row]:
-        """The rows of a query, see :meth:`.Sandbox.run`. Waits while all workers are busy.
+    @contextmanager
+    def lease(self) -> Iterator[Worker]:
+        """A worker for one caller. Waits while all workers are busy.
 
         Raises:
-            Refused: the query could not be carried out.
-            Killed: it took too much time or memory.
             EnvUnavailable: no worker can be started.
         """
-        worker = self._free.get()
+        free = self._free
+        worker = free.get()
         try:
             if worker is None or worker.ended:
                 worker = _start()
-            rows, fault = worker.ask(sandbox.request(source, limits, query, trusted), PATIENCE * limits.seconds)
-        except BaseException:
-            if worker is not None:
-                worker.kill()
-            worker = None
-            raise
+            yield worker
         finally:
-            self._free.put(worker)
-        if rows is None:
-            raise Refused(fault)
-        return rows
+            free.put(worker)
 
     def forget(self) -> None:
         """Start with new workers: after a fork those there are belong to the parent."""
