@@ -13,7 +13,7 @@ from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tools import BadCall, Schema, Tool
 
 S = TypeVar("S")
-"""State of a session: whatever the tools of an environment read and change."""
+"""State of a session, which the tools of an environment read and change."""
 
 ECHO = 80
 """Characters of a faulty command or argument that are repeated to the agent."""
@@ -53,9 +53,9 @@ class ToolEnvTexts:
     """The file ``env.toml`` of an environment: what the agent reads."""
 
     about: str
-    """What the tools are for, one sentence."""
+    """The purpose of the tools, one sentence."""
     hint: str
-    """What else to know before calling them; not in the ``compact`` style."""
+    """Advice on the tools; not in the ``compact`` style."""
     example: str
     """A short episode, from ``Goal:`` to ``finish``; not in the ``compact`` style."""
     licence: str
@@ -141,7 +141,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _whole(value: Any, schema: Schema) -> Any:
-    """The value, as an integer where it is to be one: a schema takes 3.0 for an integer, too."""
+    """The value; 3.0 becomes an integer where the schema asks for one, which accepts 3.0, too."""
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else kinds
     return int(value) if isinstance(value, float) and "integer" in kinds and "number" not in kinds else value
