@@ -69,6 +69,12 @@ class ToolEnvTexts:
     """JSON schemas that several arguments share."""
     tools: dict[str, ToolText] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name, text in self.tools.items():
+            for schema in text.parameters.values():
+                if isinstance(schema, str) and schema not in self.schemas:
+                    raise ValueError(f"tools > {name}: there is no schema {schema!r}")
+
     @classmethod
     def beside(cls, module: str) -> ToolEnvTexts:
         """The file ``env.toml`` in the folder of a module, given by its ``__file__``."""
