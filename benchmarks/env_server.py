@@ -166,11 +166,11 @@ async def episode(connection: Connection, target: Target, number: int, load: Loa
         return
     words = target.dialect
     session = words.new_session(await connection.post("/create", words.create_body))
-    index = FIRST_TASK[words.world] + number % TASKS
+    index = FIRST_TASK[words.env] + number % TASKS
     words.read_reset(await connection.post("/reset", words.reset_body(session, index)))
     total = 0.0
     for number in range(STEPS):
-        action = ACTIONS[words.world][number % len(ACTIONS[words.world])]
+        action = ACTIONS[words.env][number % len(ACTIONS[words.env])]
         started = time.perf_counter()
         reply = await connection.post("/step", words.step_body(session, action))
         load.latencies.append(time.perf_counter() - started)
@@ -220,7 +220,7 @@ async def abandon(target: Target, sessions: int) -> None:
     connection = await Connection.to(target.url)
     for number in range(sessions):
         session = target.dialect.new_session(await connection.post("/create", target.dialect.create_body))
-        index = FIRST_TASK[target.dialect.world] + number % TASKS
+        index = FIRST_TASK[target.dialect.env] + number % TASKS
         await connection.post("/reset", target.dialect.reset_body(session, index))
     connection.close()
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from studies import DOCS, Ordering, Side, Study
 
-from agentgym_rl.eval.curves import over_seeds
 from agentgym_rl.eval.intervals import sign_flip_p, student
+from agentgym_rl.eval.report import over_seeds
 
 Rows = Sequence[Mapping[str, Any]]
 

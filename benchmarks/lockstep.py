@@ -33,7 +33,7 @@ async def lockstep(worlds: Sequence[PacedWorld], conversations: Sequence[TokenCo
             *(conversation.start(list(world.script.opening), understand) for world, conversation in live)
         )
         while live:
-            replies = await asyncio.gather(*(conversation.reply() for _, conversation in live))
+            replies = await asyncio.gather(*(conversation.respond() for _, conversation in live))
             if any(reply is None or reply.aborted for reply in replies):
                 raise RuntimeError("the model gave no reply; raise --response-tokens")
             if pause_s:

@@ -17,8 +17,8 @@ from agentgym_rl.envs import env_class
 from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.core import EnvSpec, Message, Observation, Step, Task, TextEnv
 from agentgym_rl.rollout.conversation import Scripted
-from agentgym_rl.rollout.loop import attempt
-from agentgym_rl.rollout.policies import OraclePolicy
+from agentgym_rl.rollout.loop import run_attempt
+from agentgym_rl.rollout.policies.scripted import OracleScript
 from agentgym_rl.rollout.settings import RolloutSettings
 
 WORLDS = ("textcraft", "babyai", "maze")
@@ -56,8 +56,8 @@ async def record(each: int, length: Callable[[str], int]) -> list[Script]:
         own: list[Script] = []
         for index in world.spec.splits["train"]:
             task = Task(name, index)
-            player = Scripted(OraclePolicy(world.oracle(task), world))
-            episode = await attempt(world, task, player, RolloutSettings(style="compact"))
+            player = Scripted(OracleScript(world.oracle(task), world))
+            episode = await run_attempt(world, task, player, RolloutSettings(style="compact"))
             own.append(
                 Script(
                     task,

@@ -5,7 +5,7 @@ Worlds answer with what was recorded, after 0, 10 or 100 ms or with a heavy tail
 model is a tiny one behind verl's vLLM servers; it decodes greedily and as many tokens as the oracle's reply has. Every
 side plays the same episodes with the same waiting times against the same servers, whose prefix caches start empty.
 
-ours           ``agentgym_rl.rollout.loop.play`` and ``TokenConversation``
+ours           ``agentgym_rl.rollout.loop.run_episode`` and ``TokenConversation``
 lockstep       rounds as AgentGym-RL plays them (``lockstep.py``), without its pause of 1 s a round
 lockstep+1s    with it
 model only     the same requests, each sent when the reply to the one before it is there
@@ -50,9 +50,9 @@ from agentgym_rl.data.files import append_jsonl, read_jsonl
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.config import Config, WorldConfig
 from agentgym_rl.engine.run import tiny
-from agentgym_rl.engine.run.environment import environment
 from agentgym_rl.engine.run.progress import Progress
-from agentgym_rl.rollout.loop import play
+from agentgym_rl.engine.verl.environment import environment
+from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import TokenConversation
 
@@ -104,7 +104,7 @@ async def ours(model: Model, server: Metered, world: Busy, batch: Sequence[Paced
     """The rollout of training."""
 
     async def one(paced: Paced) -> None:
-        episode, _ = await play(
+        episode, _ = await run_episode(
             lambda: PacedWorld(paced.script, paced.waits, world),
             paced.script.task,
             lambda: model.conversation(server, paced.script),

@@ -33,8 +33,8 @@ from agentgym_rl.data.panels import sample
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import Message, Step
 from agentgym_rl.rollout.conversation import Scripted
-from agentgym_rl.rollout.loop import play
-from agentgym_rl.rollout.policies import SIMPLE_COMMANDS, say
+from agentgym_rl.rollout.loop import run_episode
+from agentgym_rl.rollout.policies.scripted import SIMPLE_COMMANDS, to_response
 from agentgym_rl.rollout.settings import RolloutSettings
 
 WORLDS: dict[str, dict[str, Any]] = {
@@ -78,7 +78,7 @@ class Noisy:
         if self.rng.random() < self.epsilon:
             others = [one for one in self.possible if one != command]
             command = self.rng.choice(others or SIMPLE_COMMANDS)
-        return say(command, self.world)
+        return to_response(command, self.world)
 
     def watch(self, action: str | None, step: Step) -> None:
         self.possible = step.observation.actions or self.plan
@@ -96,7 +96,7 @@ def noisy(world: TextEnv, settings: RolloutSettings, epsilon: float) -> Players:
         extra = (branch.replies, branch.avoid, branch.resamples) if branch else ()
         conversation = partial(Scripted, policy, *extra)
         horizon = branch.horizon if branch else None
-        episode, _ = await play(lambda: session, task, conversation, settings, horizon, watch=policy.watch)
+        episode, _ = await run_episode(lambda: session, task, conversation, settings, horizon, watch=policy.watch)
         episode.tags = branch.tags() if branch else {}
         return episode, None
 
@@ -121,7 +121,7 @@ def engine(run: Path) -> Iterator[tuple[Any, Players]]:
 
     from agentgym_rl.engine.recipe.config import Config
     from agentgym_rl.engine.run import tiny
-    from agentgym_rl.engine.run.environment import environment
+    from agentgym_rl.engine.verl.environment import environment
 
     schema = OmegaConf.structured(Config)
     config: Any = OmegaConf.to_object(OmegaConf.merge(schema, OmegaConf.load(run / "config.yaml")))

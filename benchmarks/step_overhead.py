@@ -30,7 +30,7 @@ from typing import Any
 
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.run import tiny
-from agentgym_rl.engine.run.environment import environment
+from agentgym_rl.engine.verl.environment import environment
 
 TASKS, SAMPLES = 16, 4
 LAUNCH_S, OVERHEAD = 45.0, 0.1

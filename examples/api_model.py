@@ -14,26 +14,22 @@ import asyncio
 from pathlib import Path
 
 from agentgym_rl.eval.intervals import wilson
-from agentgym_rl.rollout.api import ChatModel, api
 from agentgym_rl.rollout.collect import collect
-from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.policies.api import ChatModel
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Success of an API model on test tasks of a world.")
+    parser = argparse.ArgumentParser(description="Success of an API model on test tasks of an environment.")
     parser.add_argument("model", help="openai:<model>@<url>")
-    parser.add_argument("env", help="a world; `agentgym-rl envs` lists them")
+    parser.add_argument("env", help="an environment; `agentgym-rl envs` lists them")
     parser.add_argument("--n", type=int, default=20, help="tasks")
-    parser.add_argument("--concurrency", type=int, default=8, help="episodes played at the same time")
+    parser.add_argument("--concurrency", type=int, default=8, help="episodes that run at the same time")
     parser.add_argument("--out", type=Path, default=Path("episodes.json"), help="AgentTraj JSON to write")
     given = parser.parse_args()
 
-    model = ChatModel(given.model, temperature=0.0, turn_tokens=512)
-    player = api(model, RolloutSettings(), seed=0)
+    model = ChatModel(given.model, temperature=0.0)
     summary = asyncio.run(
-        collect(
-            given.env, "test", given.out, policy=player, n=given.n, seed=0, keep="all", concurrency=given.concurrency
-        )
+        collect(given.env, "test", given.out, model, n=given.n, keep="all", concurrency=given.concurrency)
     )
     low, high = wilson(summary.succeeded, summary.attempted)
     print(f"panel    {given.env} test, {given.n} tasks, digest {summary.digest}")

@@ -9,9 +9,8 @@ Runs of a group and algorithm are averaged; bands reach from the least to the gr
 import argparse
 import sys
 
-from agentgym_rl.cli.sync import check, server
-from agentgym_rl.eval.runs import Run, find, read
-from agentgym_rl.eval.wandb_file import stored
+from agentgym_rl.cli.sync import check, server, starts
+from agentgym_rl.eval.comparison.runs import Run, find, read
 
 try:
     import wandb
@@ -73,7 +72,7 @@ def main() -> None:
         projects = {str(run.config["logger.project"]) for run in runs}
         if given.project is None and len(projects) > 1:
             raise ValueError(f"the runs are in several projects ({', '.join(sorted(projects))}); choose with --project")
-        waiting = [run.name for run in runs for file in stored(run.folder) if file.offline and not file.uploaded]
+        waiting = [run.name for run in runs for start in starts(run.folder) if start.offline and not start.uploaded]
         if waiting:
             raise ValueError(f"not uploaded: {', '.join(waiting)}; agentgym-rl sync uploads them")
         check(server())

@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "envs"))
 
 import toy  # noqa: E402
+from wandb_server import wandb_server  # noqa: E402, F401
 
 from agentgym_rl.envs import registry  # noqa: E402
 

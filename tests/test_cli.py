@@ -88,12 +88,12 @@ def test_play_exits_1_when_the_task_is_not_solved(typed, says):
     assert (script.exit_code, type(script.exception)) == (1, SystemExit)
 
 
-def test_play_tells_when_the_world_stopped(monkeypatch):
+def test_play_tells_when_the_environment_stopped(monkeypatch):
     async def closing(self, action):
         return Step(Observation("The hall closes."), 0.0, False, truncated=True)
 
     monkeypatch.setattr(toy.Counter, "step", closing)
-    assert "stopped by the world after 1 turns" in run("play", "counter_1", typed="say 1\n").stdout
+    assert "stopped by the environment after 1 turns" in run("play", "counter_1", typed="say 1\n").stdout
 
 
 def test_play_for_a_person():
@@ -116,6 +116,16 @@ def test_play_reads_whole_replies_when_asked():
     replies = "Thought: up. Action: say 1.\nAction: say 2!\n"
     assert run("play", "counter_1", "--action-format", "react", typed=replies).exit_code == 0
     assert run("play", "counter_1", typed=replies).exit_code == 1
+
+
+def test_play_shows_what_a_policy_does():
+    result = run("play", "counter_1", "--policy", "oracle")
+    assert result.exit_code == 0
+    for text in ("1> say 1", "2> say 2", "Right.", "Done.", "solved, over after 2 turns"):
+        assert text in result.stdout
+    lines = run("play", "counter_1", "--policy", "random", "--seed", 3, "--json").stdout.splitlines()
+    assert json.loads(lines[0])["action"] is None and json.loads(lines[1])["action"].startswith("say")
+    assert "not solved, left after 0 turns" in run("play", "plain_1", "--policy", "oracle").stdout
 
 
 def test_play_stops_at_the_turn_limit():
@@ -142,6 +152,12 @@ def test_collect_writes_and_sums_up(tmp_path):
     assert len(agenttraj.read(out)) == 5
 
 
+def test_collect_without_a_trajectory_fails(tmp_path):
+    result = run("collect", "plain", "--out", tmp_path / "a.json")
+    assert result.exit_code == 1
+    assert "0 trajectories from 40 episodes" in result.stdout
+
+
 def test_collect_interrupted_says_how_to_go_on(tmp_path, monkeypatch):
     async def interrupted(self, task):
         raise KeyboardInterrupt
@@ -156,7 +172,7 @@ def test_collect_interrupted_says_how_to_go_on(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["tasks", "countre"], "unknown world 'countre'"),
+        (["tasks", "countre"], "unknown environment 'countre'"),
         (["tasks", "needy"], "pip install 'agentgym-rl[needy]'"),
         (["tasks", "counter", "--split", "dev"], "no split 'dev'; its splits: train, test"),
         (["tasks", "counter", "--n", "99"], "n is 99, but counter test has only 10 tasks"),
@@ -167,6 +183,10 @@ def test_collect_interrupted_says_how_to_go_on(tmp_path, monkeypatch):
         (["play", "counter_1", "--style", "loud"], "style 'loud' is unknown"),
         (["check", "counter", "--n", "0"], "n is 0"),
         (["collect", "counter", "--out", "x.json", "--policy", "expert"], "policy 'expert' is unknown"),
+        (["collect", "counter", "--out", "x.json", "--policy", "runs/nothing:bc"], "'runs/nothing:bc' does not exist"),
+        (["collect", "counter", "--out", "x.json", "--policy", "./nothing"], "policy './nothing' does not exist"),
+        (["collect", "counter", "--out", "x.json", "--policy", "human"], "policy 'human' is for"),
+        (["play", "counter_1", "--policy", "./nothing"], "policy './nothing' does not exist"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_status_2(arguments, says):

@@ -106,7 +106,7 @@ def test_a_wrong_entry_point_is_named(tmp_path, monkeypatch, name, fault):
 
 def test_collect_and_read_shows_what_is_learnt(tmp_path):
     said = run(tmp_path, EXAMPLES / "collect_and_read.py")
-    assert "5 of 5 tasks solved" in said and "--- assistant (learnt)" in said
+    assert "5 of 5 tasks solved" in said and "--- assistant (trained on)" in said
 
 
 def halve(messages):

@@ -89,6 +89,29 @@ def test_no_import_cycles():
         pytest.fail(" <- ".join(error.args[1]))
 
 
+def folder(name: str) -> str:
+    """The folder of a module: its package."""
+    return name if FILES[name].name == "__init__.py" else name.rpartition(".")[0]
+
+
+def folders_between(common: str) -> dict[str, set[str]]:
+    """The folders right below one, each with those that its modules import."""
+    inside = {name: name.removeprefix(f"{common}.").split(".")[0] for name in FILES if folder(name) != common}
+    inside = {name: top for name, top in inside.items() if name.startswith(f"{common}.")}
+    graph: dict[str, set[str]] = {top: set() for top in inside.values()}
+    for name, top in inside.items():
+        graph[top] |= {inside[other] for other in IMPORTS[name] if other in inside} - {top}
+    return graph
+
+
+@pytest.mark.parametrize("common", ["agentgym_rl", "agentgym_rl.envs", "agentgym_rl.envs.protocol"])
+def test_no_circle_between_folders(common):
+    try:
+        TopologicalSorter(folders_between(common)).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
+
+
 def test_the_rules_themselves():
     assert upward("agentgym_rl.envs.x", {"agentgym_rl.data.y", "agentgym_rl.envs.z", "json"}) == ["agentgym_rl.data.y"]
     assert upward("agentgym_rl.eval", {"agentgym_rl.engine.y", "agentgym_rl.rollout"}) == ["agentgym_rl.engine.y"]

@@ -1,17 +1,20 @@
-"""What is learnt from episodes, and from which: one concept a file."""
+"""Algorithms, mixtures of tasks, and the curriculum of turn limits. One concept a file."""
 
-from agentgym_rl.algorithms.agentevol import AGENTEVOL
-from agentgym_rl.algorithms.bc import BC
-from agentgym_rl.algorithms.core import Algorithm
-from agentgym_rl.algorithms.dpo import DPO
-from agentgym_rl.algorithms.gigpo import GIGPO
-from agentgym_rl.algorithms.grpo import GRPO
-from agentgym_rl.algorithms.installed import Known
-from agentgym_rl.algorithms.ppo import PPO
-from agentgym_rl.algorithms.reinforce_pp import REINFORCE_PP
-from agentgym_rl.algorithms.rloo import RLOO
+from __future__ import annotations
 
-ALGORITHMS = Known(BC, AGENTEVOL, GRPO, PPO, RLOO, REINFORCE_PP, GIGPO, DPO)
-"""By the word a recipe uses."""
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["ALGORITHMS", "Algorithm"]
+from agentgym_rl.algorithms.base import Algorithm
+from agentgym_rl.algorithms.installed import installed
+
+__all__ = ["Algorithm", "algorithms"]
+
+
+def algorithms() -> Mapping[str, type[Algorithm[Any]]]:
+    """The classes of all installed algorithms by name: the entry-point group ``agentgym_rl.algorithms``.
+
+    Raises:
+        ValueError: an entry point is no :class:`Algorithm`, or two have one name.
+    """
+    return installed("agentgym_rl.algorithms", Algorithm)

@@ -1,30 +1,216 @@
-r"""AgentEvol (arXiv 2406.04151, section 4.2): explore, keep what the world rewarded, learn; M rounds.
+r"""AgentEvol (arXiv 2406.04151, section 4.2): explore, keep what the environment rewarded, learn; M rounds.
 
-Round m explores the task mixture with the present policy, giving D_m, and maximises
+Round m explores with the present policy, which gives D_m, and maximises
 
 .. math:: E_{(e,u,\tau) \sim D_s \cup D_m} [ r(e, u, \tau) \log \pi_\theta(\tau | e, u) ]
 
-over the tokens the agent wrote, starting from the base weights, with expert data D_s (reward 1). For binary rewards
-this is supervised fine-tuning on successes.
+over the tokens of the responses, starting from the base weights, with the demonstrations D_s (reward 1). For binary
+rewards this is supervised fine-tuning on successes.
 
-Departures, each an option: ``restart_from=current`` goes on from the weights that explored; ``accumulate`` learns from
-D_1 ... D_m; ``max_per_task`` keeps the shortest successes of a task rather than all; ``keep_best`` undoes a round that
-lowers validation success. An episode is kept when its world calls it a success (AgentGym's thresholds), or by a
-threshold of one's own.
+Departures, each a key: ``restart_from=current`` goes on from the weights that explored; ``accumulate`` learns from
+D_1 ... D_m; ``max_per_task`` keeps the shortest successes of a task, not all; ``keep_best`` undoes a round that lowers
+validation success; ``search`` branches from failed episodes. An episode is kept when its environment calls it a success
+(AgentGym's thresholds), or by a threshold given in ``success_threshold``.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
-from agentgym_rl.algorithms.core import Algorithm
+from agentgym_rl.algorithms.base import (
+    LOADED,
+    Algorithm,
+    Metrics,
+    Needs,
+    OnlineConfig,
+    Request,
+    Rollout,
+    Run,
+    Supervised,
+    Weights,
+    at_least,
+    operational,
+)
+from agentgym_rl.algorithms.bc import learning_rate
+from agentgym_rl.algorithms.search import Branch, SearchConfig, search
 from agentgym_rl.data.episode import Episode, shallow
-from agentgym_rl.rollout.supervised import Example, weighted
+from agentgym_rl.envs import Task
+from agentgym_rl.rollout.supervised import Example, weighted, with_observations
 
-AGENTEVOL = Algorithm(name="agentevol")
+
+class RestartFrom(str, Enum):
+    """Weights that the learning of a round starts from."""
+
+    BASE = "base"
+    CURRENT = "current"
+
+
+@dataclass(kw_only=True)
+class AgentEvolConfig(OnlineConfig):
+    """Keys of ``algorithm=agentevol``; ``steps`` are rounds."""
+
+    steps: int = operational(3)
+    """Rounds."""
+    tasks_per_step: int = 400
+    """Tasks that a round explores."""
+    samples_per_task: int = 2
+    """Episodes of a task in a round."""
+    lr: float = 1e-5
+    """Learning rate of a round's first pass; it falls linearly to a tenth."""
+    epochs: int = 4
+    """Passes of a round over demonstrations and successes."""
+    mini_batch_trajectories: int = 16
+    """Trajectories of an update."""
+    restart_from: RestartFrom = RestartFrom.BASE
+    """Weights that the learning of a round starts from: base (as loaded, before cloning) or current."""
+    accumulate: bool = False
+    """Keep the successes of earlier rounds in the training set."""
+    max_per_task: int = 1
+    """Most successes kept of a task and round, the shortest first."""
+    success_threshold: dict[str, float] = field(default_factory=dict)
+    """By environment: keep episodes whose reward is greater. Others keep what their environment calls a success."""
+    keep_best: bool = False
+    """Undo a round that lowers success on the validation panels."""
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """Tree search for tasks on which all samples failed."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "mini_batch_trajectories", "max_per_task")
+
+    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+        keys = [f"search.{key}" for key in ("exploration", "branches", "resamples")]
+        return {} if self.search.calls else dict.fromkeys(keys, "algorithm.search.calls=0 does not search")
+
+
+class AgentEvol(Algorithm[AgentEvolConfig]):
+    """A round is one unit of exploration and ``epochs`` units of learning."""
+
+    Config = AgentEvolConfig
+
+    def __init__(self, config: AgentEvolConfig) -> None:
+        super().__init__(config)
+        self.pool = Pool(
+            accumulate=config.accumulate, max_per_task=config.max_per_task, thresholds=config.success_threshold
+        )
+        self.explored_with = LOADED
+        self.best: float | None = None
+        """Validation success of the weights that were kept last."""
+
+    @classmethod
+    def needs(cls, config: AgentEvolConfig) -> Needs:
+        return Needs(
+            loaded_weights=config.restart_from is RestartFrom.BASE,
+            validation="algorithm.keep_best" if config.keep_best else None,
+            full_context="algorithm.search" if config.search.calls else None,
+            environments={"algorithm.success_threshold": config.success_threshold},
+            equal_updates={"algorithm.mini_batch_trajectories": config.mini_batch_trajectories},
+        )
+
+    @property
+    def units(self) -> int:
+        return self.steps * (1 + self.config.epochs)
+
+    @property
+    def steps(self) -> int:
+        return self.config.steps
+
+    def begin(self, run: Run) -> None:
+        self.best = run.validation_success
+
+    def unit(self, run: Run, number: int) -> Metrics:
+        number_of_round, phase = divmod(number, 1 + self.config.epochs)
+        return self.explore(run, number_of_round) if phase == 0 else self.learn(run, number_of_round, phase - 1)
+
+    def ends_phase(self, number: int) -> bool:
+        return number % (1 + self.config.epochs) in (0, self.config.epochs)
+
+    def explore(self, run: Run, number: int) -> Metrics:
+        """Roll out the round's tasks, search where all samples failed, and keep the successes."""
+        begun = time.monotonic()
+        self.explored_with = run.weights()
+        label = f"round {number + 1}"
+        requests = [
+            replace(request, tags={**request.tags, "round": number + 1}, samples=1)
+            for request in run.requests(number)
+            for _ in range(request.samples)
+        ]
+        run.observe(run.rollouts(requests, f"{label}: explore", resumable=True))
+        searched = self.search(run, number) if self.config.search.calls else {}
+        counted = [rollout for rollout in run.journal() if rollout.segments]
+        metrics = self.pool.add(number + 1, counted) | searched
+        run.save_demonstrations(f"round{number + 1}", self.pool.kept(counted))
+        return metrics | {"agentevol/round": number + 1, "agentevol/explore_s": time.monotonic() - begun}
+
+    def search(self, run: Run, number: int) -> Metrics:
+        """Search the tasks whose samples all failed; its branches join the journal."""
+
+        def roll_out(branches: Sequence[Branch]) -> list[Rollout]:
+            requests = [self.request(run, number, branch) for branch in branches]
+            return run.rollouts(requests, f"round {number + 1}: search", resumable=True)
+
+        found = search(
+            run.journal(),
+            roll_out,
+            self.config.search,
+            replayable=run.replayable,
+            seed=f"{run.seed}:{number}",
+        )
+        for rollout in found.dropped:
+            run.discard(rollout)
+        return found.metrics()
+
+    def request(self, run: Run, number: int, branch: Branch) -> Request:
+        tags = {**branch.tags(), "round": number + 1}
+        return run.request(
+            number, Task.parse(branch.item_id), max_turns=branch.max_turns, branch=branch.replay(), tags=tags
+        )
+
+    def learn(self, run: Run, number: int, epoch: int) -> Metrics:
+        """One pass over demonstrations and successes; after the last, validate the round."""
+        config, begun = self.config, time.monotonic()
+        if epoch == 0 and config.restart_from is RestartFrom.BASE:
+            run.restore(LOADED)
+        successes = [
+            with_observations(example, run.observation_weight)
+            for success in self.pool.successes
+            for example in success.weighted
+        ]
+        metrics = run.update(
+            Supervised(examples=[*run.demonstrations, *successes], mini_batch=config.mini_batch_trajectories),
+            lr=learning_rate(config.lr, epoch, config.epochs),
+            seed=f"{run.seed}:evolve:{number}:{epoch}",
+        )
+        metrics["agentevol/learn_s"] = time.monotonic() - begun
+        return metrics | self.validate(run, number) if epoch + 1 == config.epochs else metrics
+
+    def validate(self, run: Run, number: int) -> Metrics:
+        """Validate the round; with ``keep_best`` go back to its start if it lowered validation success."""
+        success = run.validate(f"agentevol_round{number + 1}")
+        if success is None:
+            return {}
+        worse = self.best is not None and success < self.best
+        metrics = {"agentevol/validation": success}
+        if self.config.keep_best:
+            metrics["agentevol/undone"] = float(worse)
+            if worse:
+                run.say(f"round {number + 1} lowered validation success to {success:.3f}; undone")
+                run.restore(self.explored_with)
+        if not worse:
+            self.best = success
+        return metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "explored_with": self.explored_with.to_dict(), "pool": self.pool.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.best, self.explored_with = state["best"], Weights.from_dict(state["explored_with"])
+        self.pool.load_state_dict(state["pool"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +221,20 @@ class Success:
     item_id: str
     round: int
     reward: float
-    replies: tuple[str, ...]
-    samples: tuple[Example, ...]
+    responses: tuple[str, ...]
+    segments: tuple[Example, ...]
 
     @property
     def weighted(self) -> list[Example]:
-        """The samples with their loss scaled by the reward; the same where the reward is 1."""
-        return [weighted(sample, self.reward) for sample in self.samples]
+        """The segments with their loss scaled by the reward; the same where the reward is 1."""
+        return [weighted(segment, self.reward) for segment in self.segments]
 
 
 class Pool:
     """The successes of the rounds so far."""
 
     def __init__(self, *, accumulate: bool, max_per_task: int, thresholds: Mapping[str, float]) -> None:
-        """
-        Args:
-            accumulate: keep the successes of earlier rounds.
-            max_per_task: successes kept a task and round, the shortest first (fewest turns, then order of play).
-            thresholds: by world, keep episodes whose reward is greater; other worlds keep their own successes.
-        """
+        """See the keys of :class:`AgentEvolConfig`."""
         self.accumulate, self.max_per_task, self.thresholds = accumulate, max_per_task, thresholds
         self.successes: list[Success] = []
         self.solved: set[str] = set()
@@ -64,73 +245,71 @@ class Pool:
         threshold = self.thresholds.get(episode.env)
         return episode.ending.counts and (episode.success if threshold is None else episode.reward > threshold)
 
-    def add(self, number: int, episodes: Sequence[Episode], samples: Sequence[Sequence[Example]]) -> dict[str, float]:
-        """Filter the episodes of a round; no two of a task with the same replies are kept, whatever their round.
+    def add(self, number: int, rollouts: Sequence[Rollout]) -> Metrics:
+        """Filter the rollouts of a round. No two successes of a task have the same responses, whatever their round.
 
         Args:
             number: of the round.
-            episodes: all that counted.
-            samples: their tokens, in the same order.
+            rollouts: all that count.
 
         Returns:
-            Per world ``agentevol/<env>/{explored,kept,new_tasks,tokens,seconds}``, the last over all episodes one after
-            the other, and the size of the pool.
+            By environment ``agentevol/<env>/{explored,kept,new_tasks,tokens,seconds}``, the last summed over all
+            episodes, and the size of the pool.
         """
         before = self.successes if self.accumulate else []
-        seen = {(success.item_id, success.replies) for success in before}
+        seen = {(success.item_id, success.responses) for success in before}
         count: Counter[str] = Counter()
         kept: dict[int, Success] = {}
-        for index in sorted(range(len(episodes)), key=lambda at: (len(episodes[at].turns), at)):
-            episode = episodes[index]
-            replies = tuple(turn.response for turn in episode.turns)
+        for index in sorted(range(len(rollouts)), key=lambda at: (len(rollouts[at].episode.turns), at)):
+            episode = rollouts[index].episode
+            responses = tuple(turn.response for turn in episode.turns)
             if (
                 self.succeeded(episode)
                 and count[episode.item_id] < self.max_per_task
-                and (episode.item_id, replies) not in seen
+                and (episode.item_id, responses) not in seen
             ):
-                seen.add((episode.item_id, replies))
+                seen.add((episode.item_id, responses))
                 count[episode.item_id] += 1
-                kept[index] = Success(
-                    episode.env, episode.item_id, number, episode.reward, replies, tuple(samples[index])
-                )
+                segments = tuple(rollouts[index].segments)
+                kept[index] = Success(episode.env, episode.item_id, number, episode.reward, responses, segments)
         self.successes = [*before, *(kept[index] for index in sorted(kept))]
-        solved = {episode.item_id: episode.env for episode in episodes if self.succeeded(episode)}
-        metrics: dict[str, float] = {"agentevol/kept": len(kept), "agentevol/pool": len(self.successes)}
-        for env in sorted({episode.env for episode in episodes}):
-            own = [episode for episode in episodes if episode.env == env]
-            new = [item for item, world in solved.items() if world == env and item not in self.solved]
+        solved = {one.episode.item_id: one.episode.env for one in rollouts if self.succeeded(one.episode)}
+        metrics: Metrics = {"agentevol/kept": len(kept), "agentevol/pool": len(self.successes)}
+        for env in sorted({one.episode.env for one in rollouts}):
+            own = [one.episode for one in rollouts if one.episode.env == env]
             metrics |= {
                 f"agentevol/{env}/explored": len(own),
                 f"agentevol/{env}/kept": sum(success.env == env for success in kept.values()),
-                f"agentevol/{env}/new_tasks": len(new),
+                f"agentevol/{env}/new_tasks": sum(solved[item] == env for item in solved.keys() - self.solved),
                 f"agentevol/{env}/tokens": sum(episode.response_tokens for episode in own),
                 f"agentevol/{env}/seconds": sum(episode.seconds for episode in own),
             }
         self.solved |= set(solved)
         return metrics
 
-    def of_round(self, number: int) -> list[Success]:
-        """The successes a round brought."""
-        return [success for success in self.successes if success.round == number]
+    def kept(self, rollouts: Sequence[Rollout]) -> list[Rollout]:
+        """Those of the rollouts whose tokens are in the pool."""
+        tokens = {id(success.segments[0]) for success in self.successes}
+        return [rollout for rollout in rollouts if id(rollout.segments[0]) in tokens]
 
-    def state_dict(self) -> list[dict[str, Any]]:
-        """A head with the solved tasks, then one row a success; JSON types."""
+    def state_dict(self) -> dict[str, Any]:
+        """JSON types."""
         successes = [
-            {**shallow(success), "samples": [shallow(sample) for sample in success.samples]}
+            {**shallow(success), "segments": [shallow(segment) for segment in success.segments]}
             for success in self.successes
         ]
-        return [{"solved": sorted(self.solved)}, *successes]
+        return {"solved": sorted(self.solved), "successes": successes}
 
-    def load_state_dict(self, state: Sequence[dict[str, Any]]) -> None:
-        head, *rows = state
-        self.solved = set(head["solved"])
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of :meth:`state_dict`."""
+        self.solved = set(state["solved"])
         self.successes = [
             Success(
                 **{
-                    **row,
-                    "replies": tuple(row["replies"]),
-                    "samples": tuple(Example(**sample) for sample in row["samples"]),
+                    **success,
+                    "responses": tuple(success["responses"]),
+                    "segments": tuple(Example(**segment) for segment in success["segments"]),
                 }
             )
-            for row in rows
+            for success in state["successes"]
         ]

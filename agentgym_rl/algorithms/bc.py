@@ -1,13 +1,72 @@
-r"""Behaviour cloning: maximum likelihood of expert actions.
+r"""Behaviour cloning: maximum likelihood of the actions of demonstrations.
 
 .. math:: J_{BC}(\theta) = E_{(e,u,\tau) \sim D_s} \log \pi_\theta(\tau | e, u)
 
-over the tokens the expert wrote (arXiv 2406.04151, section 4.1); the mean runs over the tokens of a mini-batch.
+over the tokens of the responses (arXiv 2406.04151, section 4.1); the mean is over the tokens of a mini-batch. Its keys
+are those of ``cloning``: it is the first stage of a run with any algorithm, and ``algorithm=bc`` ends after it.
 """
 
-from agentgym_rl.algorithms.core import Algorithm
+from __future__ import annotations
 
-BC = Algorithm(name="bc")
+from dataclasses import dataclass
+
+from agentgym_rl.algorithms.base import Algorithm, AlgorithmConfig, Metrics, Needs, Run, Supervised
+
+
+@dataclass(kw_only=True)
+class CloningConfig:
+    """Keys of ``cloning``."""
+
+    epochs: int = 0
+    """Passes over the demonstrations; 0 skips the stage."""
+    lr: float = 1e-5
+    """Learning rate of the first pass; it falls linearly to a tenth."""
+    mini_batch_trajectories: int = 16
+    """Demonstrations of an update."""
+    observation_weight: float = 0.0
+    """Weight of the loss on observation tokens; above 0 the model also learns to predict observations."""
+
+    def __post_init__(self) -> None:
+        if self.epochs < 0:
+            raise ValueError(f"cloning.epochs must not be negative, got {self.epochs}")
+        if self.mini_batch_trajectories < 1:
+            raise ValueError(f"cloning.mini_batch_trajectories must be at least 1, got {self.mini_batch_trajectories}")
+        if not self.lr > 0:
+            raise ValueError(f"cloning.lr must be greater than 0, got {self.lr}")
+        if self.observation_weight < 0:
+            raise ValueError(f"cloning.observation_weight must not be negative, got {self.observation_weight}")
+
+
+class Cloning(Algorithm[AlgorithmConfig]):
+    """The cloning stage; a unit is one pass over the demonstrations."""
+
+    stage = "bc"
+
+    def __init__(self, keys: CloningConfig) -> None:
+        super().__init__(AlgorithmConfig(name=self.stage))
+        self.keys = keys
+
+    @property
+    def units(self) -> int:
+        return self.keys.epochs
+
+    def unit(self, run: Run, number: int) -> Metrics:
+        update = Supervised(examples=run.demonstrations, mini_batch=self.keys.mini_batch_trajectories)
+        lr = learning_rate(self.keys.lr, number, self.keys.epochs)
+        return run.update(update, lr=lr, seed=f"{run.seed}:{self.stage}:{number}")
+
+
+class BC(Algorithm[AlgorithmConfig]):
+    """Cloning alone: no stage after it."""
+
+    units = 0
+
+    @classmethod
+    def needs(cls, config: AlgorithmConfig) -> Needs:
+        return Needs(cloning=True)
+
+    def unit(self, run: Run, number: int) -> Metrics:
+        raise AssertionError("it has no unit")
 
 
 def learning_rate(peak: float, epoch: int, epochs: int) -> float:

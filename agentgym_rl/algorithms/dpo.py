@@ -1,14 +1,13 @@
-r"""Direct preference optimisation (arXiv 2305.18290) on pairs of a successful and a failed episode of the same task.
+r"""Direct preference optimisation (DPO, arXiv 2305.18290) on a successful and a failed episode of the same task.
 
 .. math:: L = - \log \sigma\Big(\beta \Big[\log \frac{\pi_\theta(\tau^+)}{\pi_{ref}(\tau^+)}
           - \log \frac{\pi_\theta(\tau^-)}{\pi_{ref}(\tau^-)}\Big]\Big)
 
-with :math:`\log \pi(\tau)` summed over the tokens the model wrote: what the world said has the same probability under
-both policies and cancels. :math:`\beta` is ``algorithm.beta``. A step plays ``tasks`` x ``samples`` episodes, forms up
-to ``pairs_per_task`` pairs a task and takes ``epochs`` passes over them, ``minibatch`` pairs an update.
+with :math:`\log \pi(\tau)` summed over the tokens of the responses; observations have the same probability under both
+policies and cancel. :math:`\beta` is ``algorithm.beta``.
 
-Departures: the paper learns offline from fixed pairs with a fixed reference. Here each step plays with the current
-policy, which is also the reference of that step, as in iterative preference optimisation (arXiv 2404.19733); success
+Departures: the paper learns offline from fixed pairs with a fixed reference. Here each step rolls out the current
+policy, which is also the reference of that step, as in iterative preference optimisation (arXiv 2404.19733). Success
 takes the place of an annotator. The first update of a step therefore starts at a margin of 0.
 """
 
@@ -16,19 +15,71 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 
-from agentgym_rl.algorithms.core import Algorithm
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, OnlineConfig, Preference, Run, above, at_least
 from agentgym_rl.data.episode import Episode
 
-DPO = Algorithm(name="dpo", grouped=True, preferences=True)
+
+@dataclass(kw_only=True)
+class DPOConfig(OnlineConfig):
+    """Keys of ``algorithm=dpo``."""
+
+    tasks_per_step: int = 64
+    """Tasks of a step."""
+    lr: float = 5e-7
+    """Learning rate."""
+    mini_batch_pairs: int = 16
+    """Pairs of an update."""
+    pairs_per_task: int = 2
+    """Most pairs of a task and step."""
+    beta: float = 0.1
+    """How strongly the policy is tied to the reference."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "mini_batch_pairs", "pairs_per_task")
+        above(self, 0, "beta")
+
+
+class DPO(Algorithm[DPOConfig]):
+    """Roll out, pair, learn the preference."""
+
+    Config = DPOConfig
+
+    @classmethod
+    def needs(cls, config: DPOConfig) -> Needs:
+        return Needs(samples_per_task=2, full_context="algorithm=dpo", rows_together=2)
+
+    @property
+    def units(self) -> int:
+        return self.config.steps
+
+    def unit(self, run: Run, number: int) -> Metrics:
+        config, seed = self.config, f"{run.seed}:dpo:{run.step}"
+        rollouts = run.rollouts(run.requests(number), "rollouts")
+        run.observe(rollouts)
+        counted = [rollout for rollout in rollouts if rollout.segments]
+        chosen = pairs([rollout.episode for rollout in counted], config.pairs_per_task, seed)
+        metrics = {"dpo/pairs": float(len(chosen)), "dpo/updates": 0.0}
+        if not chosen:
+            return metrics
+        tokens = [rollout.segments[0] for rollout in counted]
+        update = Preference(
+            pairs=[(tokens[preferred], tokens[rejected]) for preferred, rejected in chosen],
+            mini_batch=config.mini_batch_pairs,
+            epochs=config.epochs,
+            beta=config.beta,
+        )
+        return metrics | run.update(update, lr=config.lr, seed=seed)
 
 
 def pairs(episodes: Sequence[Episode], per_task: int, seed: str) -> list[tuple[int, int]]:
     """Indices of (preferred, rejected) episodes: the shortest success of a task and up to ``per_task`` of its failures.
 
-    Of successes with as few turns the first played is taken; which failures is drawn by ``seed`` and the task.
-    Episodes that failed outside the agent are nobody's.
+    Among successes of equal length the first is taken. ``seed`` and the task draw the failures. Episodes that do not
+    count are in no pair.
     """
     won: dict[str, list[int]] = defaultdict(list)
     lost: dict[str, list[int]] = defaultdict(list)

@@ -1,46 +1,97 @@
-r"""Group-in-group policy optimisation (arXiv 2505.10978): GRPO, and the same once more over turns.
+r"""Group-in-group policy optimisation (GiGPO, arXiv 2505.10978): GRPO over episodes, and again over turns.
 
-A turn's advantage is that of its episode plus that of the step it took,
+The advantage of a turn is that of its episode plus that of the step it took,
 
 .. math:: A(a_t) = A^E + \omega A^S(a_t), \qquad
           A^S(a_t) = (R_t - \mathrm{mean}(R)) / F, \qquad R_t = \sum_{k \ge t} \gamma^{k - t} r_k
 
-:math:`A^E` is GRPO's (verl's estimator). Mean and :math:`F` of :math:`A^S` run over all turns in the episodes of the
-task that answered the same observation, the anchor state; :math:`F` is their standard deviation, or 1 with
+:math:`A^E` is GRPO's. The mean and :math:`F` of :math:`A^S` are over all turns in the episodes of the task that answer
+the same observation, the anchor state; :math:`F` is their standard deviation, or 1 with
 ``algorithm.normalise_by_std=false``. :math:`\omega` is ``algorithm.step_weight``, :math:`\gamma` ``algorithm.gamma``.
-Both advantages stand on every token of the turn.
 
-Departures: the anchor is the text of the observation alone, which in partly observed worlds may stand for several
+Departures: the anchor is the text of the observation alone, which in partly observed environments may stand for several
 states ("nothing happens"). The paper feeds the model one prompt a turn; here an episode is one sequence, in which each
-turn's tokens carry its own advantage. A turn whose observation nobody else answered has :math:`A^S = 0`. Groups as in
-:mod:`~agentgym_rl.algorithms.grpo`: without failed episodes, and never of one.
+turn's tokens have an advantage of their own. A turn whose observation occurs once has :math:`A^S = 0`. Groups are
+formed as in :mod:`~agentgym_rl.algorithms.grpo`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from agentgym_rl.algorithms.core import Algorithm
-from agentgym_rl.algorithms.groups import relative
+from agentgym_rl.algorithms.base import Metrics, Rollout, at_least, share
+from agentgym_rl.algorithms.grpo import GRPOConfig, relative
+from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient
 from agentgym_rl.data.episode import Episode
 
-GIGPO = Algorithm(name="gigpo", estimator="grpo", grouped=True, step_level=True)
 
-Anchor = tuple[str, str]
-"""Group of an episode, and the observation that a turn answered."""
+@dataclass(kw_only=True)
+class GiGPOConfig(GRPOConfig):
+    """Keys of ``algorithm=gigpo``."""
+
+    tasks_per_step: int = 16
+    """Tasks of a step."""
+    mini_batch_tasks: int = 16
+    """Tasks of an update, each with all its episodes."""
+    step_weight: float = 1.0
+    """Weight of the step-level advantage."""
+    gamma: float = 0.95
+    """Discount of a turn."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 0, "step_weight")
+        share(self, "gamma")
+
+    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+        found = super().unused(asynchronous=asynchronous)
+        return found if self.step_weight else {**found, "gamma": "algorithm.step_weight=0 ignores single turns"}
 
 
-def answered(episode: Episode) -> list[str]:
-    """The observation each turn answered, the first of the task included. Length: turns."""
+class GiGPO(PolicyGradient[GiGPOConfig]):
+    """Episodes relative to those of their task, turns relative to those that answer the same observation."""
+
+    Config = GiGPOConfig
+    fewest_samples = 2
+
+    def credit(self, group: Sequence[Episode]) -> Credit:
+        config = self.config
+        of_episodes = relative([episode.reward for episode in group], config.normalise_by_std)
+        of_steps = step_advantages(group, gamma=config.gamma, by_std=config.normalise_by_std)
+        return [
+            [advantage + config.step_weight * step for step in steps]
+            for advantage, steps in zip(of_episodes, of_steps, strict=True)
+        ]
+
+    def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
+        """How many observations several turns answered, and the share of turns that did."""
+        sizes = Counter((one.group, anchor) for one in rollouts for anchor in anchors(one.episode))
+        shared = [size for size in sizes.values() if size > 1]
+        return {
+            "gigpo/step_groups": float(len(shared)),
+            "gigpo/shared_turns_frac": sum(shared) / max(1, sizes.total()),
+        }
+
+
+def step_advantages(group: Sequence[Episode], *, gamma: float, by_std: bool) -> list[list[float]]:
+    """:math:`A^S` of every turn of the episodes of a task."""
+    members: dict[str, list[tuple[int, int, float]]] = {}
+    for index, episode in enumerate(group):
+        own = returns([turn.reward for turn in episode.turns], gamma)
+        for turn, (anchor, value) in enumerate(zip(anchors(episode), own, strict=True)):
+            members.setdefault(anchor, []).append((index, turn, value))
+    found = [[0.0] * len(episode.turns) for episode in group]
+    for places in members.values():
+        for (index, turn, _), advantage in zip(places, relative([one[2] for one in places], by_std), strict=True):
+            found[index][turn] = advantage
+    return found
+
+
+def anchors(episode: Episode) -> list[str]:
+    """The observation that each turn answers, the first of the task included."""
     return [episode.messages[episode.start + 2 * turn - 1]["content"] for turn in range(len(episode.turns))]
-
-
-def anchors(episodes: Sequence[Episode], groups: Sequence[str]) -> list[list[Anchor]]:
-    """What the turns of each episode are compared by."""
-    return [
-        [(group, observation) for observation in answered(episode)]
-        for episode, group in zip(episodes, groups, strict=True)
-    ]
 
 
 def returns(rewards: Sequence[float], gamma: float) -> list[float]:
@@ -50,17 +101,3 @@ def returns(rewards: Sequence[float], gamma: float) -> list[float]:
         total = reward + gamma * total
         backwards.append(total)
     return backwards[::-1]
-
-
-def step_advantages(
-    episodes: Sequence[Episode], groups: Sequence[str], *, gamma: float, by_std: bool
-) -> list[list[float]]:
-    """:math:`A^S` of every turn of every episode; ``groups`` says which episodes belong together."""
-    flat = iter(
-        relative(
-            [value for episode in episodes for value in returns([turn.reward for turn in episode.turns], gamma)],
-            [anchor for own in anchors(episodes, groups) for anchor in own],
-            by_std,
-        )
-    )
-    return [[next(flat) for _ in episode.turns] for episode in episodes]

@@ -1,21 +1,51 @@
-r"""REINFORCE++ (arXiv 2501.03262), configured from verl.
+r"""REINFORCE++ (arXiv 2501.03262), with verl's estimator.
 
-A token's return is the discounted reward that follows, its advantage the return whitened over all tokens of the batch,
+The return of a token is the discounted reward that follows; its advantage is the return, whitened over all tokens of
+the batch,
 
 .. math:: G_t = \sum_{l \ge t} \gamma^{l - t} r_l, \qquad A_t = (G_t - \mathrm{mean}(G)) / \mathrm{std}(G)
 
-with no groups and no critic. How verl's estimator takes an episode of several turns:
+with no groups and no critic. In an episode of several turns, verl's estimator works like this:
 
-- observation tokens are jumped over: the running return passes through them unchanged, so the reward at the end
-  reaches the first turn, and they take no part in the whitening;
-- :math:`\gamma` discounts a token and not a turn: below 1 it prefers short replies and forgets early turns fast
-  (0.99 over 300 tokens is 0.05). The default is 1;
-- the whitening is over tokens, so that long episodes weigh more in mean and deviation;
-- the reward must stand on a token the model wrote, which the agent loop guarantees.
+- The running return passes observation tokens unchanged, so the final reward reaches the first turn. Observation tokens
+  take no part in the whitening.
+- :math:`\gamma` discounts tokens, not turns: below 1 it prefers short responses and soon forgets early turns (0.99 over
+  300 tokens is 0.05). The default is 1.
+- The whitening is over tokens, so long episodes weigh more in mean and deviation.
+- The reward must be on a token of a response. The agent loop guarantees it.
 
 Departure: the paper's KL penalty in the reward is a loss here (``algorithm.kl_loss``, off by default).
 """
 
-from agentgym_rl.algorithms.core import Algorithm
+from __future__ import annotations
 
-REINFORCE_PP = Algorithm(name="reinforce_pp", estimator="reinforce_plus_plus")
+from dataclasses import dataclass, replace
+
+from agentgym_rl.algorithms.base import Estimator, Needs, share
+from agentgym_rl.algorithms.policy_gradient import PolicyGradient, PolicyGradientConfig
+
+
+@dataclass(kw_only=True)
+class ReinforcePPConfig(PolicyGradientConfig):
+    """Keys of ``algorithm=reinforce_pp``."""
+
+    tasks_per_step: int = 64
+    """Tasks of a step."""
+    samples_per_task: int = 4
+    """Episodes of a task."""
+    gamma: float = 1.0
+    """Discount of a token."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        share(self, "gamma")
+
+
+class ReinforcePP(PolicyGradient[ReinforcePPConfig]):
+    """Returns, whitened over the batch."""
+
+    Config = ReinforcePPConfig
+
+    @classmethod
+    def needs(cls, config: ReinforcePPConfig) -> Needs:
+        return replace(super().needs(config), estimator=Estimator(name="reinforce_plus_plus", gamma=config.gamma))

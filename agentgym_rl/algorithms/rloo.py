@@ -1,17 +1,30 @@
-r"""REINFORCE with a leave-one-out baseline (arXiv 2402.14740), configured from verl.
+r"""REINFORCE with a leave-one-out baseline (RLOO, arXiv 2402.14740).
 
-An episode's advantage is its reward less the mean reward of the other episodes of its task,
+The advantage of an episode is its reward less the mean reward of the other episodes of its task,
 
 .. math:: A_i = r_i - \frac{1}{k - 1} \sum_{j \ne i} r_j
 
-on every token the model wrote; no division by a standard deviation.
+on every token of its responses. There is no division by a standard deviation.
 
-Departures: verl takes several clipped updates (PPO's ratio) where the paper takes one of plain REINFORCE; with one
-update a step (``minibatch`` = ``tasks``, ``epochs=1``) the gradients agree. The KL penalty is a loss
-(``algorithm.kl_loss``, off by default) and not part of the reward. Groups as in :mod:`~agentgym_rl.algorithms.grpo`:
-without failed episodes, and never of one.
+Departures: the loss is PPO's clipped one with several updates; the paper takes one update of plain REINFORCE. With one
+update a step (``mini_batch_tasks`` = ``tasks_per_step``, ``epochs=1``) the gradients agree. The KL penalty is a loss
+(``algorithm.kl_loss``, off by default) and not part of the reward. Groups are formed as in
+:mod:`~agentgym_rl.algorithms.grpo`.
 """
 
-from agentgym_rl.algorithms.core import Algorithm
+from __future__ import annotations
 
-RLOO = Algorithm(name="rloo", estimator="rloo", grouped=True)
+from collections.abc import Sequence
+
+from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient, PolicyGradientConfig
+from agentgym_rl.data.episode import Episode
+
+
+class RLOO(PolicyGradient[PolicyGradientConfig]):
+    """Rewards less the mean of the others."""
+
+    fewest_samples = 2
+
+    def credit(self, group: Sequence[Episode]) -> Credit:
+        total = sum(episode.reward for episode in group)
+        return [episode.reward - (total - episode.reward) / (len(group) - 1) for episode in group]

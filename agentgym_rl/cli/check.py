@@ -35,7 +35,7 @@ def command(
     token_env: TokenOption = None,
     option: Options = None,
 ) -> None:
-    """Check that a world keeps the contract; exit status 1 when it does not."""
+    """Check that an environment keeps the contract; exit status 1 when it does not."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import Progress
@@ -51,7 +51,7 @@ def command(
             None if everything else n,
             world_options(env, option, style),
             progress=lambda title, share: bar.update(running, description=title, completed=share),
-            place=place(host, address, token_env),
+            host=place(host, address, token_env),
         )
     console = Console()
     table = Table(title=f"{env}: {report.tasks} tasks of {', '.join(report.splits)}, {report.style} style")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,37 +12,36 @@ from agentgym_rl.cli.common import (
     AddressOption,
     Difficulty,
     EnvName,
-    FormatOption,
     HostOption,
     MaxTurns,
     Options,
-    StyleOption,
+    Tasks,
+    Temperature,
     TokenOption,
     place,
+    progress_bar,
+    resumable,
     world_options,
 )
+from agentgym_rl.cli.policy import Backend, PolicyOption
 from agentgym_rl.envs.actions import ActionFormat
 
 if TYPE_CHECKING:
-    from agentgym_rl.rollout.players import Player, Usage
-    from agentgym_rl.rollout.settings import RolloutSettings
+    from agentgym_rl.rollout.collect import Summary
+    from agentgym_rl.rollout.policies import Price, Usage
 
 
 def command(
     env: EnvName,
     out: Annotated[Path, typer.Option("--out", help="AgentTraj JSON file to write.")],
-    policy: Annotated[
-        str,
-        typer.Option(
-            "--policy",
-            help="Who plays: oracle, random, a Hugging Face model (folder or id), or openai:<model>@<url>; the key of "
-            "an API is read from OPENAI_API_KEY.",
-        ),
-    ] = "oracle",
-    split: Annotated[str, typer.Option("--split", help="Split, or file of item ids, to play.")] = "train",
-    n: Annotated[int | None, typer.Option("--n", help="Draw this many tasks; all where left out.")] = None,
+    policy: PolicyOption = "oracle",
+    split: Annotated[str, typer.Option("--split", help="Split, or file of item ids, to run.")] = "train",
+    n: Tasks = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the draw and of sampling.")] = 0,
-    style: StyleOption = "agentgym",
+    style: Annotated[
+        str | None,
+        typer.Option("--style", help="Wording: agentgym (where left out, but a run's own for its weights) or compact."),
+    ] = None,
     max_turns: MaxTurns = None,
     difficulty: Difficulty = None,
     keep: Annotated[str, typer.Option("--keep", help="Which trajectories to write: success or all.")] = "success",
@@ -54,82 +53,72 @@ def command(
         Path | None,
         typer.Option("--episodes", metavar="FILE.parquet", help="Write every episode, kept or not, for `view`, too."),
     ] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", help="Episodes played at the same time.")] = 1,
-    temperature: Annotated[float, typer.Option("--temperature", min=0, help="Of a model's sampling; 0 is greedy.")] = 1,
-    turn_tokens: Annotated[int, typer.Option("--turn-tokens", help="Most tokens of a model's reply.")] = 512,
+    concurrency: Annotated[int, typer.Option("--concurrency", help="Episodes that run at the same time.")] = 1,
+    temperature: Temperature = 1,
+    turn_tokens: Annotated[
+        int | None, typer.Option("--turn-tokens", help="Most tokens of a model's response; 512 where left out.")
+    ] = None,
     price: Annotated[
         tuple[float, float],
-        typer.Option("--price", help="Of a million prompt and completion tokens, to tell the cost."),
+        typer.Option("--price", help="Of a million prompt and completion tokens; gives the cost."),
     ] = (0, 0),
-    action_format: FormatOption = ActionFormat.REACT,
+    action_format: Annotated[
+        ActionFormat | None, typer.Option("--action-format", help="How a response carries its action; react.")
+    ] = None,
+    backend: Backend = "auto",
     host: HostOption = None,
     address: AddressOption = None,
     token_env: TokenOption = None,
     option: Options = None,
 ) -> None:
-    """Play the tasks of a split and write the trajectories. Interrupted, the same command goes on."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    """Run the tasks of a split and write the trajectories. Interrupted, the same command goes on.
 
+    Exit status 1 when no trajectory is kept.
+    """
+    from agentgym_rl.cli.policy import folder_of, open_policy, rules_of
+    from agentgym_rl.eval.evaluation.rules import Rules
     from agentgym_rl.rollout.collect import collect
-    from agentgym_rl.rollout.settings import RolloutSettings
+    from agentgym_rl.rollout.policies import ModelOptions
 
     options = world_options(env, option)
-    rules: Any = {"style": style, "action_format": action_format, "max_turns": max_turns}
-    player = _player(policy, RolloutSettings(**rules, turn_tokens=turn_tokens), temperature, seed)
-    arguments: Any = {**rules, "policy": player or policy, "keep": keep, "samples": samples, "per_task": per_task}
-    arguments |= {"place": place(host, address, token_env), "episodes": episodes}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    usage = player.usage if player else None
-    try:
-        with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
-            running = bar.add_task(f"{env} {split}")
+    rules = (rules_of(folder_of(policy)) or Rules()).but(
+        style=style, max_turns=max_turns, action_format=action_format, turn_tokens=turn_tokens
+    )
+    found = open_policy(
+        policy,
+        ModelOptions(
+            temperature=temperature, seed=seed, prompt_tokens=rules.prompt_tokens,
+            response_tokens=rules.response_tokens, price=price,
+        ),
+        backend,
+        max(16, concurrency),
+    )  # fmt: skip
+    detail = (lambda: "") if found.usage is None else (lambda: f", {_spent(found.usage, price)}")
+    with resumable(out), progress_bar(f"{env} {split}", detail) as progress:
 
-            def report(done: int, total: int) -> None:
-                spent = "" if usage is None else f", {_spent(usage, price)}"
-                bar.update(running, completed=done, total=total, description=f"{env} {split}{spent}")
+        async def run() -> Summary:
+            try:
+                return await collect(
+                    env, split, out, found, rules.of_env(env), n=n, seed=seed, difficulty=difficulty or None, keep=keep,
+                    options=options, progress=progress, samples=samples, per_task=per_task, concurrency=concurrency,
+                    host=place(host, address, token_env), episodes=episodes,
+                )  # fmt: skip
+            finally:
+                await found.close()
 
-            summary = asyncio.run(
-                collect(
-                    env, split, out, n=n, seed=seed, difficulty=difficulty or None, options=options,
-                    concurrency=concurrency, progress=report, **arguments,
-                )
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        typer.echo(f"Interrupted; {out} is not written. The same command goes on where this one stopped.", err=True)
-        raise typer.Exit(130) from None
+        summary = asyncio.run(run())
     typer.echo(
         f"{out}: {summary.kept} trajectories from {summary.attempted} episodes ({summary.succeeded} solved), "
         f"{summary.mean_turns:.1f} turns on average; panel {summary.digest}"
     )
-    if usage is not None:
-        typer.echo(f"{policy}: {usage.calls} calls, {_spent(usage, price)}")
+    if found.usage is not None:
+        typer.echo(f"{policy}: {found.usage.calls} calls, {_spent(found.usage, price)}")
+    if not summary.kept:
+        raise typer.Exit(1)
 
 
-def _player(policy: str, settings: RolloutSettings, temperature: float, seed: int) -> Player | None:
-    """Who plays where it is a model.
-
-    Raises:
-        ValueError: it is nobody known.
-    """
-    if policy in ("oracle", "random"):
-        return None
-    if policy.startswith("openai:"):
-        from agentgym_rl.rollout.api import ChatModel, api
-
-        model = ChatModel(policy, temperature=temperature, turn_tokens=settings.turn_tokens)
-        return api(model, settings, seed)
-    if "/" not in policy:
-        raise ValueError(
-            f"policy {policy!r} is unknown; choose oracle, random, a model's folder or hub id (with a '/' in it), or "
-            "openai:<model>@<url>"
-        )
-    from agentgym_rl.rollout.local import LocalModel, local
-
-    return local(LocalModel(policy, temperature=temperature, seed=seed), settings)
-
-
-def _spent(usage: Usage, price: tuple[float, float]) -> str:
+def _spent(usage: Usage | None, price: Price) -> str:
+    if usage is None:
+        return ""
     tokens = f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
-    cost = (usage.prompt_tokens * price[0] + usage.completion_tokens * price[1]) / 1e6
-    return f"{tokens}, cost {cost:.2f}" if any(price) else tokens
+    return f"{tokens}, cost {usage.cost(price):.2f}" if any(price) else tokens

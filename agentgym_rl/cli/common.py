@@ -1,23 +1,25 @@
-"""Arguments that several commands share."""
+"""What several commands share: options, the bar, and how an interruption ends."""
 
 from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from agentgym_rl.envs import env_class, hosts
+from agentgym_rl.envs import env_class
 from agentgym_rl.envs.actions import ActionFormat
-from agentgym_rl.envs.core import MissingExtra
-from agentgym_rl.envs.hosts import Host, Opener
+from agentgym_rl.envs.hosts import EnvHost, HostSettings, open_host
 
-EnvName = Annotated[str, typer.Argument(help="Name of a world; `agentgym-rl envs` lists them.")]
-StyleOption = Annotated[str, typer.Option("--style", help="Wording of the world: agentgym or compact.")]
-FormatOption = Annotated[ActionFormat, typer.Option("--action-format", help="How a reply carries its action.")]
+EnvName = Annotated[str, typer.Argument(help="Name of an environment; `agentgym-rl envs` lists them.")]
+StyleOption = Annotated[str, typer.Option("--style", help="Wording of the environment: agentgym or compact.")]
+FormatOption = Annotated[ActionFormat, typer.Option("--action-format", help="How a response carries its action.")]
 MaxTurns = Annotated[
-    int | None, typer.Option("--max-turns", help="Turn limit of an episode; the world's own where left out.")
+    int | None, typer.Option("--max-turns", help="Turn limit of an episode; the environment's own where left out.")
 ]
 Difficulty = Annotated[
     list[str] | None,
@@ -25,56 +27,83 @@ Difficulty = Annotated[
 ]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the world; may be repeated."),
+    typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the environment; may be repeated."),
 ]
+Tasks = Annotated[int | None, typer.Option("--n", help="Draw this many tasks; all where left out.")]
+Temperature = Annotated[float, typer.Option("--temperature", min=0, help="Of a model's sampling; 0 is greedy.")]
 
 HostOption = Annotated[
-    str | None, typer.Option("--host", metavar="KIND", help="Where the world runs: local, process, ray or remote.")
+    str | None,
+    typer.Option("--host", metavar="KIND", help="Where the environment runs: local, process, ray or remote."),
 ]
 AddressOption = Annotated[
-    str | None, typer.Option("--address", metavar="URL", help="Play on this server; several are separated by commas.")
+    str | None, typer.Option("--address", metavar="URL", help="Run on this server; several are separated by commas.")
 ]
 TokenOption = Annotated[
     str | None, typer.Option("--token-env", metavar="NAME", help="Environment variable with the server's token.")
 ]
 
 
-def place(kind: str | None, address: str | None, token_env: str | None) -> Opener:
-    """What opens sessions where the options of a command say.
+def place(kind: str | None, address: str | None, token_env: str | None) -> EnvHost:
+    """The host that the options of a command name.
 
     Raises:
         ValueError: an option is out of range.
-        MissingExtra: Ray is asked for and not installed.
+        MissingExtra: the host needs a package that is not installed.
     """
     given = {"kind": kind, "address": address, "token_env": token_env}
-    host = Host.of({key: value for key, value in given.items() if value is not None})
-    if host.kind != "ray":
-        return hosts.opener(host)
-    try:
-        from agentgym_rl.envs.hosts.ray import opener
-    except ModuleNotFoundError as error:
-        raise MissingExtra("--host ray needs Ray, which comes with the engine; see docs/engine.md") from error
-    return opener(host)
+    return open_host(HostSettings.of({key: value for key, value in given.items() if value is not None}))
 
 
 def world_options(env: str, pairs: list[str] | None, style: str | None = None) -> dict[str, Any]:
-    """Constructor options of a world from ``KEY=VALUE`` texts; a value that is JSON is read as such.
+    """Constructor options of an environment from ``KEY=VALUE`` texts; a value that is JSON is read as such.
 
     Raises:
-        ValueError: a text has no ``=``, or the world has no such option.
+        ValueError: a text has no ``=``, or the environment has no such option.
     """
     options: dict[str, Any] = {} if style is None else {"style": style}
-    parameters = inspect.signature(env_class(env)).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
-    takes_any = len(known) < len(parameters)
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals:
             raise ValueError(f"--option {pair!r} is not KEY=VALUE")
-        if key not in known and not takes_any:
-            raise ValueError(f"{env} has no option {key!r}; its options: {', '.join(known)}")
         try:
             options[key] = json.loads(value)
         except json.JSONDecodeError:
             options[key] = value
+    check_options(env, options)
     return options
+
+
+def check_options(env: str, keys: Iterable[str]) -> None:
+    """Raises ValueError: an environment's class has no such option."""
+    parameters = inspect.signature(env_class(env)).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+    unknown = [key for key in keys if key not in known]
+    if unknown and len(known) == len(parameters):
+        raise ValueError(f"{env} has no option {unknown[0]!r}; its options: {', '.join(known)}")
+
+
+@contextmanager
+def progress_bar(title: str, detail: Callable[[], str] = str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error; gives a function of the number done and of the total.
+
+    Args:
+        detail: follows the title, asked for at every step.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
+        running = bar.add_task(title)
+        yield lambda done, total: bar.update(running, completed=done, total=total, description=title + detail())
+
+
+@contextmanager
+def resumable(out: Path) -> Iterator[None]:
+    """Ends the command with status 130 on Ctrl-C; its journal stays."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"Interrupted; {out} is not finished. The same command goes on where this one stopped.", err=True)
+        raise typer.Exit(130) from None

@@ -15,7 +15,7 @@ from agentgym_rl.envs.core import MissingExtra
 
 if TYPE_CHECKING:
     from agentgym_rl.data.episode_store import EpisodeStore
-    from agentgym_rl.eval.runs import Run
+    from agentgym_rl.eval.comparison.runs import Run
 
 
 def command(
@@ -49,14 +49,14 @@ def command(
     from rich.console import Console
 
     try:
-        from agentgym_rl.eval.compare import compare
-        from agentgym_rl.eval.compare_tables import tables, write_csv
-        from agentgym_rl.eval.runs import find, read
+        from agentgym_rl.eval.comparison.compare import compare
+        from agentgym_rl.eval.comparison.runs import find, read
+        from agentgym_rl.eval.comparison.tables import tables, write_csv
 
         if html or view:
-            from agentgym_rl.eval.compare_page import links, page, write_page
+            from agentgym_rl.eval.comparison.page import links, page, write_page
         if png:
-            from agentgym_rl.eval.compare_curves import write_png
+            from agentgym_rl.eval.comparison.png import write_png
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"comparing needs the package {error.name!r}; install it with: pip install 'agentgym-rl[train]'"

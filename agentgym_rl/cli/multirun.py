@@ -20,9 +20,9 @@ from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.run.sweep import Job, by_engine, jobs
 from agentgym_rl.engine.run.train import train
 from agentgym_rl.envs.core import EnvError
-from agentgym_rl.eval.compare import compare
-from agentgym_rl.eval.compare_tables import tables
-from agentgym_rl.eval.runs import read
+from agentgym_rl.eval.comparison.compare import compare
+from agentgym_rl.eval.comparison.runs import read
+from agentgym_rl.eval.comparison.tables import tables
 
 FAILURES = (EnvError, RuntimeError, ValueError, OSError, RayError)
 """What ends a job and spares the others; anything else is a mistake in the program."""

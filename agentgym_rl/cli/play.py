@@ -16,13 +16,17 @@ from agentgym_rl.cli.common import (
     MaxTurns,
     Options,
     StyleOption,
+    Temperature,
     TokenOption,
     place,
     world_options,
 )
+from agentgym_rl.cli.policy import open_policy
+from agentgym_rl.envs.core import EnvUnavailable, OracleUnavailable
+from agentgym_rl.rollout.conversation import PolicyStopped
 
 if TYPE_CHECKING:
-    from agentgym_rl.envs.core import Step
+    from agentgym_rl.envs.core import Message, Step
 
 
 class Reading(str, Enum):
@@ -35,68 +39,82 @@ class Reading(str, Enum):
 
 
 def command(
-    item_id: Annotated[str, typer.Argument(help="Task to play, such as textcraft_12.")],
+    item_id: Annotated[str, typer.Argument(help="Task, such as textcraft_12.")],
+    policy: Annotated[
+        str, typer.Option("--policy", help="human: you, or actions from a pipe, one a line; or any policy of `eval`.")
+    ] = "human",
     style: StyleOption = "agentgym",
     action_format: Annotated[
-        Reading, typer.Option("--action-format", help="A line is the action itself, or a reply in this format.")
+        Reading, typer.Option("--action-format", help="raw: a line is the action itself; else a response in a format.")
     ] = Reading.raw,
     max_turns: MaxTurns = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of sampling.")] = 0,
+    temperature: Temperature = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a step; turn 0 is the start.")] = False,
     host: HostOption = None,
     address: AddressOption = None,
     token_env: TokenOption = None,
     option: Options = None,
 ) -> None:
-    """Play a task yourself, or pipe in actions, one a line. Exit status 0 when the task is solved, 1 when not."""
+    """Solve a task yourself, pipe in actions, or watch a policy. Exit status 0 when the task is solved, 1 when not."""
     from agentgym_rl.envs import Task
     from agentgym_rl.envs.actions import Action, ActionFormat
-    from agentgym_rl.rollout.conversation import Scripted, StopPlaying
-    from agentgym_rl.rollout.loop import attempt
-    from agentgym_rl.rollout.settings import RolloutSettings
+    from agentgym_rl.rollout.policies import Human, ModelOptions
+    from agentgym_rl.rollout.settings import RolloutSettings, Style
 
     task = Task.parse(item_id)
-    at = place(host, address, token_env)
-    env = at.open(task.env, world_options(task.env, option, style))
-    player: Script | Person = Script(item_id) if as_json else Person(env, task)
+    raw = action_format is Reading.raw
+    chosen = ActionFormat.react if raw else ActionFormat(action_format.value)
+    opener = place(host, address, token_env)
+    env = opener.open(task.env, world_options(task.env, option, style))
+    settings = RolloutSettings(style=Style(env.style), action_format=chosen, max_turns=max_turns)
+    screen: JsonLines | Terminal = JsonLines(item_id) if as_json else Terminal(env, task, policy == "human")
+    found = (
+        Human(screen.ask, (lambda line: Action(line.strip())) if raw else None)
+        if policy == "human"
+        else open_policy(policy, ModelOptions(temperature=temperature, seed=seed))
+    )
     steps: list[Step] = []
 
     def watch(action: str | None, step: Step) -> None:
-        if action is not None:
+        if action is None:
+            steps.clear()  # a policy's episode may be retried
+        else:
             steps.append(step)
-        player.watch(action, step)
+        screen.show(action, step)
 
-    async def session() -> bool:
-        """Whether it was played to its end."""
-        raw = action_format is Reading.raw
-        settings = RolloutSettings(action_format=ActionFormat.REACT if raw else ActionFormat(action_format.value))
-        parse = (lambda line: Action(line.strip())) if raw else None
+    async def run() -> bool:
+        """Whether the episode ran to its end."""
         try:
-            await at.check(task.env)
-            await attempt(env, task, Scripted(player.reply), settings, max_turns, parse, watch)
-        except StopPlaying:
+            await opener.check(task.env)
+            episode = await found.run(env, task, settings, watch=watch)
+        except PolicyStopped:
             return False
         finally:
             await env.close()
-            await at.close()
-        return True
+            await opener.close()
+            await found.close()
+        if not episode.ending.counts:
+            raise EnvUnavailable(f"{task} could not run: {episode.error}")
+        return bool(steps)
 
-    ended = asyncio.run(session())
+    ended = asyncio.run(run())
     solved = env.spec.success(sum(step.reward for step in steps))
-    player.end(solved, ended, steps)
+    screen.end(solved, ended, steps)
     raise typer.Exit(0 if solved else 1)
 
 
-class Script:
+class JsonLines:
     """Lines come from standard input, JSON goes to standard output."""
 
     def __init__(self, item_id: str) -> None:
         self.item_id = item_id
         self.turn = 0
 
-    def reply(self, messages: list[dict[str, str]]) -> str:
+    def ask(self, messages: list[Message]) -> str:
         return _line()
 
-    def watch(self, action: str | None, step: Step) -> None:
+    def show(self, action: str | None, step: Step) -> None:
         record = {
             "item_id": self.item_id,
             "turn": self.turn,
@@ -111,51 +129,55 @@ class Script:
         self.turn += 1
 
     def end(self, solved: bool, ended: bool, steps: list[Step]) -> None:
-        """All has been said."""
+        """The exit status is the outcome."""
 
 
-class Person:
-    """Somebody at a terminal; what is piped in is echoed, so that a recording reads like a session."""
+class Terminal:
+    """A terminal. Actions that no person typed here are printed, so that a recording reads like a session."""
 
-    def __init__(self, env: Any, task: Any) -> None:
+    def __init__(self, env: Any, task: Any, human: bool) -> None:
         from rich.console import Console
 
         self.console = Console(highlight=False)
         self.env = env
         self.task = task
+        self.human = human
         self.taken: list[str] = []
         self.possible: tuple[str, ...] | None = None
         self.console.rule(f"{task}: {env.goal(task)} ({env.difficulty(task)})")
         for message in env.spec.conversation_start(env.style):
             if message["role"] != "assistant":
                 self.console.print(message["content"], style="dim", markup=False)
-        self.console.print("\n? lists actions, hint tells what the oracle would do, quit leaves.\n", style="italic")
+        help_text = "? lists actions, hint shows the oracle's next action, quit leaves." if human else ""
+        self.console.print(f"\n{help_text}\n", style="italic")
 
-    def reply(self, messages: list[dict[str, str]]) -> str:
-        from agentgym_rl.rollout.conversation import StopPlaying
-
+    def ask(self, messages: list[Message]) -> str:
         while True:
-            self.console.print(f"[bold]{len(self.taken) + 1}>[/bold] ", end="")
+            self._prompt()
             try:
                 line = _line()
-            except StopPlaying:
+            except PolicyStopped:
                 self.console.print()
                 raise
             if not sys.stdin.isatty():
                 self.console.print(line, markup=False)
             word = line.strip().lower()
             if word in ("quit", "exit"):
-                raise StopPlaying
+                raise PolicyStopped
             if word == "?":
-                self.console.print("\n".join(self.possible or ["This world does not list its actions."]), markup=False)
+                listed = self.possible or ["This environment does not list its actions."]
+                self.console.print("\n".join(listed), markup=False)
             elif word == "hint":
                 self.console.print(self._hint(), style="yellow", markup=False)
             elif word:
                 return line
 
-    def watch(self, action: str | None, step: Step) -> None:
+    def show(self, action: str | None, step: Step) -> None:
         self.possible = step.observation.actions
         if action is not None:
+            if not self.human:
+                self._prompt()
+                self.console.print(action, markup=False)
             self.taken.append(action)
         self.console.print(step.observation.text, style="red" if step.info.get("invalid") else "cyan", markup=False)
         if step.reward:
@@ -169,13 +191,14 @@ class Person:
         elif steps[-1].terminated:
             why = "over"
         else:
-            why = "stopped by the world" if steps[-1].truncated else "no turns left"
+            why = "stopped by the environment" if steps[-1].truncated else "no turns left"
         reward = sum(step.reward for step in steps)
         self.console.print(f"{outcome}, {why} after {len(steps)} turns, reward {reward:g}")
 
-    def _hint(self) -> str:
-        from agentgym_rl.envs.core import OracleUnavailable
+    def _prompt(self) -> None:
+        self.console.print(f"[bold]{len(self.taken) + 1}>[/bold] ", end="")
 
+    def _hint(self) -> str:
         try:
             plan = self.env.oracle(self.task)
         except OracleUnavailable as error:
@@ -190,11 +213,9 @@ def _line() -> str:
     """The next line of standard input.
 
     Raises:
-        StopPlaying: there is none.
+        PolicyStopped: there is none.
     """
-    from agentgym_rl.rollout.conversation import StopPlaying
-
     line = sys.stdin.readline()
     if not line:
-        raise StopPlaying
+        raise PolicyStopped
     return line.rstrip("\r\n")

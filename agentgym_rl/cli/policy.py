@@ -1,57 +1,44 @@
-"""Who plays: a word or place on the command line becomes players."""
+"""The engine's side of policies: a run's checkpoint, and the backend of a local model."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from agentgym_rl.envs.core import MissingExtra
-from agentgym_rl.rollout.players import Player, Usage, chance, oracle
-from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.policies import ModelOptions, Policy, is_place
+from agentgym_rl.rollout.policies import open_policy as open_named
 
 if TYPE_CHECKING:
     from agentgym_rl.eval.evaluation.rules import Rules
-    from agentgym_rl.rollout.local import Model
 
 BACKENDS = ("auto", "vllm", "transformers")
 
-
-async def _nothing() -> None:
-    """What a policy without an engine leaves behind."""
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """Somebody who plays in several worlds."""
-
-    name: str
-    make_player: Callable[[RolloutSettings], Player]
-    usage: Usage | None = None
-    backend: str | None = None
-    """What generates a local model's replies."""
-    close: Callable[[], Awaitable[None]] = _nothing
+PolicyOption = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        help="oracle, random, a Hugging Face folder or hub id, a run (runs/NAME[:STAGE]), or openai:<model>@<url>; the "
+        "key of an API is read from OPENAI_API_KEY.",
+    ),
+]
+Backend = Annotated[str, typer.Option("--backend", help="Of a local model: auto, vllm or transformers.")]
 
 
-def scripted(word: str, seed: int) -> Policy:
-    """``oracle`` or ``random``."""
-    return Policy(word, oracle if word == "oracle" else lambda settings: chance(settings, seed))
+def folder_of(policy: str) -> str | None:
+    """The Hugging Face folder or hub id of a local model; None for another policy.
 
-
-def folder_of(policy: str) -> str:
-    """The Hugging Face folder or hub id of a local model; a run's checkpoint is exported to the user's cache.
+    A run's checkpoint is exported to the user's cache.
 
     Raises:
-        FileNotFoundError, ValueError: there is no such run or checkpoint.
+        FileNotFoundError, ValueError: there is no such run, checkpoint or folder.
         MissingExtra: the engine, which reads checkpoints, is not installed.
     """
-    if not is_local(policy):
-        raise ValueError(
-            f"policy {policy!r} is unknown; choose oracle, random, a run (runs/NAME, runs/NAME:STAGE), a model's "
-            "folder or hub id (with a '/' in it), or openai:<model>@<url>"
-        )
+    if not is_place(policy):
+        return None
     try:
         from agentgym_rl.engine.run import export
     except ModuleNotFoundError as error:
@@ -59,64 +46,54 @@ def folder_of(policy: str) -> str:
     return str(export.cached(export.find(policy))) if export.is_run(policy) else policy
 
 
-def is_local(policy: str) -> bool:
-    """Whether a policy is named by a place rather than by a word or an address."""
-    return not policy.startswith("openai:") and ("/" in policy or Path(policy).exists())
+def rules_of(folder: str | None) -> Rules | None:
+    """The rules that a local model was trained by, where its folder has them."""
+    from agentgym_rl.eval.evaluation.rules import Rules
+
+    return None if folder is None else Rules.beside(Path(folder))
 
 
-def local_model(
-    policy: str,
-    folder: str,
-    rules: Rules,
-    *,
-    temperature: float,
-    seed: int,
-    backend: str = "auto",
-    sequences: int = 256,
-) -> Policy:
-    """A Hugging Face model in this process: on vLLM, or with transformers where vLLM is not installed.
+def open_policy(name: str, options: ModelOptions, backend: str = "auto", sequences: int = 256) -> Policy:
+    """The policy that a command names, see :mod:`agentgym_rl.rollout.policies`.
 
     Args:
-        policy: what it is called in results.
-        folder: its folder or hub id.
-        rules: say how many tokens an episode may have.
+        backend: of a local model: vLLM, or transformers where vLLM is not installed.
+        sequences: most requests that vLLM decodes at once.
 
     Raises:
-        ValueError: there is no such backend, or the model's context is too small for the rules.
+        ValueError: there is no such policy or backend, or the model's context is too small.
         FileNotFoundError: there is no such model.
-        MissingExtra: verl, whose tokens it plays with, or the backend is not installed.
+        MissingExtra: verl, whose tokens a local model needs, or the backend is not installed.
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend {backend!r} is unknown; choose {', '.join(BACKENDS)}")
+    return open_named(name, options, lambda name, options: local_model(name, options, backend, sequences))
+
+
+def local_model(name: str, options: ModelOptions, backend: str = "auto", sequences: int = 256) -> Policy:
+    """A Hugging Face model or a run's checkpoint in this process; see :func:`open_policy`."""
+    folder = folder_of(name)
+    assert folder is not None
     try:
         from agentgym_rl.engine.platform import vllm_cpu
         from agentgym_rl.engine.platform.detect import on_cpu
-        from agentgym_rl.engine.recipe.config import EngineConfig
-        from agentgym_rl.engine.run.environment import environment
-        from agentgym_rl.rollout import vllm_model
-        from agentgym_rl.rollout.local import LocalModel, local
+        from agentgym_rl.engine.recipe.config import Device, EngineConfig
+        from agentgym_rl.engine.verl.environment import environment
+        from agentgym_rl.rollout.policies import vllm
+        from agentgym_rl.rollout.policies.model import TransformersModel
     except ModuleNotFoundError as error:
-        raise _engine_is_missing(policy, error) from error
-    if backend == "vllm" and not vllm_model.installed():
+        raise _engine_is_missing(name, error) from error
+    if backend == "vllm" and not vllm.installed():
         raise MissingExtra("backend=vllm needs vLLM; install it with: pip install 'agentgym-rl[cpu]' (or [gpu])")
-
-    def make_player(settings: RolloutSettings) -> Player:
-        return local(model, settings, rules.prompt_tokens, rules.response_tokens)
-
-    model: Model
-    if backend == "transformers" or not vllm_model.installed():
-        model = LocalModel(folder, temperature=temperature, seed=seed)
-        return Policy(policy, make_player, model.usage, "transformers")
-    os.environ.update(environment(EngineConfig(device="cpu" if on_cpu() else "cuda")))
+    limits: dict[str, Any] = {"prompt_tokens": options.prompt_tokens, "response_tokens": options.response_tokens}
+    if backend == "transformers" or not vllm.installed():
+        return TransformersModel(folder, name=name, temperature=options.temperature, seed=options.seed, **limits)
+    os.environ.update(environment(EngineConfig(device=Device.CPU if on_cpu() else Device.CUDA)))
     vllm_cpu.register()
-    context = None
-    if rules.prompt_tokens is not None and rules.response_tokens is not None:
-        context = rules.prompt_tokens + rules.response_tokens
-    served = vllm_model.VllmModel(
-        folder, temperature=temperature, seed=seed, context=context, cpu=on_cpu(), sequences=sequences
-    )
-    model = served
-    return Policy(policy, make_player, served.usage, "vllm", served.close)
+    return vllm.VllmModel(
+        folder, name=name, temperature=options.temperature, seed=options.seed, cpu=on_cpu(), sequences=sequences,
+        **limits,
+    )  # fmt: skip
 
 
 def _engine_is_missing(policy: str, error: ModuleNotFoundError) -> MissingExtra:

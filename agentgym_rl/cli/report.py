@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from agentgym_rl.engine.run.metrics_log import read
-from agentgym_rl.eval.curves import draw
+from agentgym_rl.eval.report import draw
 from agentgym_rl.eval.table import results
 
 

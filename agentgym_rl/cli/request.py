@@ -1,26 +1,33 @@
-"""What ``agentgym-rl eval`` is asked for: KEY=VALUE texts and their types."""
+"""The keys of ``agentgym-rl eval``: ``KEY=VALUE`` texts read into a typed dataclass by OmegaConf."""
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from agentgym_rl.envs.actions import ActionFormat
+from agentgym_rl.rollout.settings import Style
 
 _SUCH_AS = {"panel": "textcraft:test:50", "policy": "oracle"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Request:
-    """The keys of the command. Rules that are left out are the run's, of a run's weights or panels, or the worlds'."""
+    """What to evaluate. Rules that are left out are those of a run's weights or panels, or the environments' own."""
 
-    panel: str
-    policy: str
+    panel: str = MISSING
+    policy: str = MISSING
     samples: int = 1
     temperature: float = 0.0
     seed: int = 0
     max_turns: int | None = None
-    style: str | None = None
-    action_format: str | None = None
+    style: Style | None = None
+    action_format: ActionFormat | None = None
     turn_tokens: int | None = None
     invalid_limit: int | None = None
     prompt_tokens: int | None = None
@@ -28,58 +35,55 @@ class Request:
     retries: int | None = None
     concurrency: int | None = None
     backend: str = "auto"
-    price: tuple[float, float] = (0.0, 0.0)
+    price: list[float] = field(default_factory=lambda: [0.0, 0.0])
     max_cost: float | None = None
     per_minute: float | None = None
     out: Path | None = None
+    options: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Options of environment classes, by environment."""
+
+    def __post_init__(self) -> None:
+        if len(self.price) != 2:
+            raise ValueError("price= takes two numbers, like price=0.15,0.60")
 
 
-def split(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
-    """``options.*`` and the other keys.
+def read(arguments: list[str]) -> Request:
+    """The request that ``KEY=VALUE`` texts make.
 
     Raises:
-        ValueError: a text is not KEY=VALUE, its key is unknown, or given twice.
+        ValueError: a text is not KEY=VALUE, a key is unknown, missing or given twice, or a value is of the wrong type.
     """
-    options: list[str] = []
-    keys: dict[str, str] = {}
-    known = [field.name for field in fields(Request)]
+    config: DictConfig = OmegaConf.structured(Request)
+    given: set[str] = set()
     for text in arguments:
         key, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"{text!r} is not KEY=VALUE; write it like panel=textcraft:test")
-        if key.startswith("options."):
-            options.append(text)
-        elif key not in known:
-            raise ValueError(f"unknown key {key!r}; known are {', '.join(known)}, options.WORLD.KEY")
-        elif key in keys:
+        _check(key)
+        if key in given:
             raise ValueError(f"{key}= is given twice")
-        else:
-            keys[key] = value
-    return options, keys
+        given.add(key)
+        if key == "price" and not value.startswith("["):
+            text = f"price=[{value}]"
+        try:
+            config.merge_with(OmegaConf.from_dotlist([text]))
+        except OmegaConfBaseException as error:
+            raise ValueError(f"{key}={value}: {str(error).splitlines()[0]}") from error
+    for name, example in _SUCH_AS.items():
+        if OmegaConf.is_missing(config, name):
+            raise ValueError(f"{name}= is missing, such as {name}={example}")
+    request: Request = OmegaConf.to_object(config)  # type: ignore[assignment]
+    return request
 
 
-def read(keys: dict[str, str]) -> Request:
-    """Raises ValueError: a key is missing, or a value of the wrong type."""
-    for field in fields(Request):
-        if field.default is MISSING and field.name not in keys:
-            raise ValueError(f"{field.name}= is missing, such as {field.name}={_SUCH_AS[field.name]}")
-    return Request(**{key: _value(key, value) for key, value in keys.items()})
-
-
-def _value(key: str, value: str) -> Any:
-    kind = {field.name: str(field.type).removesuffix(" | None") for field in fields(Request)}[key]
-    try:
-        match kind:
-            case "int":
-                return int(value)
-            case "float":
-                return float(value)
-            case "Path":
-                return Path(value)
-            case "str":
-                return value
-        first, second = value.split(",")
-        return float(first), float(second)
-    except ValueError:
-        expected = {"int": "a whole number", "float": "a number"}.get(kind, "two numbers, like 0.15,0.60")
-        raise ValueError(f"{key}={value!r} is not {expected}") from None
+def _check(key: str) -> None:
+    """Raises ValueError: the key is unknown; names the nearest one, and all."""
+    known = [one.name for one in fields(Request)]
+    root = key.partition(".")[0]
+    if root in known and (root == key) != (root == "options"):
+        return
+    if root == "options":
+        raise ValueError(f"{key!r} is not options.ENV.KEY")
+    near = get_close_matches(root, known, 1)
+    meant = f"; did you mean {near[0]}=?" if near else ""
+    raise ValueError(f"unknown key {key!r}{meant}; known are {', '.join(known[:-1])}, options.ENV.KEY")

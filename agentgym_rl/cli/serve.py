@@ -46,7 +46,7 @@ def command(
             f"serve needs the package {error.name!r}; install it with: pip install 'agentgym-rl[serve]'"
         ) from error
     settings = Settings(
-        worlds=_worlds(envs, option or [], style),
+        envs=_options(envs, option or [], style),
         session_ttl=session_ttl,
         max_sessions=max_sessions,
         body_limit=body_limit,
@@ -61,7 +61,7 @@ def command(
     serve(settings, listening)
 
 
-def _worlds(envs: list[str], pairs: list[str], style: str) -> dict[str, dict[str, Any]]:
+def _options(envs: list[str], pairs: list[str], style: str) -> dict[str, dict[str, Any]]:
     """Constructor options of each world.
 
     Raises:

@@ -10,13 +10,40 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
 from agentgym_rl.envs.core import MissingExtra
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A start of a run that W&B has files of: ``wandb/[offline-]run-<time>-<id>`` in the run's folder."""
+
+    run: Path
+    folder: Path
+
+    @property
+    def time_and_id(self) -> tuple[str, str]:
+        time, _, run_id = self.folder.name.removeprefix("offline-").removeprefix("run-").partition("-")
+        return time, run_id
+
+    @property
+    def offline(self) -> bool:
+        """Whether it was logged without a connection."""
+        return self.folder.name.startswith("offline-run-")
+
+    @property
+    def uploaded(self) -> bool:
+        """Whether ``wandb sync`` has marked it as complete."""
+        return any(self.folder.glob("run-*.wandb.synced"))
 
 
 def command(
@@ -29,30 +56,24 @@ def command(
     """Upload offline runs to Weights & Biases."""
     from rich.console import Console
 
-    try:
-        from agentgym_rl.eval.wandb_file import StoredRun, stored
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"uploading needs the package {error.name!r}; install it with: pip install 'agentgym-rl[train]'"
-        ) from error
-
     console = Console(width=None if sys.stdout.isatty() else 200)
-    found = {folder: stored(folder) for folder in folders(runs)}
-    chosen = [run for own in found.values() for run in own if run.offline and (again or not run.uploaded)]
-    console.print(_listing(found, chosen, project))
+    found = [start for folder in folders(runs) for start in starts(folder)]
+    chosen = [start for start in found if start.offline and (again or not start.uploaded)]
+    console.print(_listing(found, chosen))
     if not chosen:
         console.print("nothing to upload")
         return
     url = server()
     if dry_run:
-        console.print(f"would upload {len(chosen)} to {url}", highlight=False)
+        into = f", into project {project}" if project else ""
+        console.print(f"would upload {len(chosen)} to {url}{into}", highlight=False)
         return
     check(url)
     upload(chosen, project, entity)
-    left: list[StoredRun] = [run for run in chosen if not run.uploaded]
+    left = [start for start in chosen if not start.uploaded]
     if left:
         raise ValueError(
-            f"{len(left)} of {len(chosen)} are not uploaded: {', '.join(str(run.file.parent) for run in left)}; "
+            f"{len(left)} of {len(chosen)} are not uploaded: {', '.join(str(start.folder) for start in left)}; "
             "wandb says why above; the same command tries them again"
         )
 
@@ -66,7 +87,7 @@ def folders(places: Sequence[str]) -> list[Path]:
     found: list[Path] = []
     for place in places:
         given = [Path(place)] if Path(place).exists() else [Path(match) for match in sorted(glob.glob(place))]
-        own = [folder for one in given for folder in (one, *sorted(one.glob("*"))) if _has_files(folder)]
+        own = [folder for one in given for folder in (one, *sorted(one.glob("*"))) if starts(folder)]
         if not given:
             raise FileNotFoundError(f"{place} does not exist; it is not the folder of a run, nor a glob of some")
         if not own:
@@ -77,10 +98,22 @@ def folders(places: Sequence[str]) -> list[Path]:
     return list({folder.resolve(): folder for folder in found}.values())
 
 
-def server() -> str:
-    """Address of the W&B server in use."""
-    import wandb
+def starts(run: Path) -> list[Start]:
+    """The starts of a run, oldest first; a resumed run has several."""
+    found = [Start(run, file.parent) for file in run.glob("wandb/*run-*-*/run-*.wandb") if not file.parent.is_symlink()]
+    return sorted(found, key=lambda start: start.time_and_id)
 
+
+def server() -> str:
+    """Address of the W&B server in use.
+
+    Raises:
+        MissingExtra: wandb is not installed.
+    """
+    try:
+        import wandb
+    except ModuleNotFoundError as error:
+        raise MissingExtra("uploading needs wandb; install it with: pip install 'agentgym-rl[train]'") from error
     return os.environ.get("WANDB_BASE_URL") or str(wandb.setup().settings.base_url)
 
 
@@ -88,7 +121,7 @@ def check(url: str) -> None:
     """Whether W&B can be reached and a key is known.
 
     Raises:
-        ValueError: not; says what to do.
+        ValueError: it cannot, or there is no key; the message says what to do.
     """
     host = urlsplit(url).hostname or url
     if not (os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE") or _in_netrc(host)):
@@ -104,17 +137,12 @@ def check(url: str) -> None:
         ) from error
 
 
-def upload(runs: Sequence[Any], project: str | None, entity: str | None) -> None:
-    """Let wandb upload files of runs; it marks each that is complete."""
+def upload(chosen: Sequence[Start], project: str | None, entity: str | None) -> None:
+    """Let ``wandb sync`` upload starts of runs; it marks each that is complete."""
     options = [f"--{name}={value}" for name, value in (("project", project), ("entity", entity)) if value is not None]
-    files = [str(run.file) for run in runs]
-    beside = {**os.environ, "WANDB_DIR": str(runs[0].file.parents[2])}  # for wandb's own log
-    command = [sys.executable, "-m", "wandb", "sync", "--include-synced", *options, *files]
-    subprocess.run(command, env=beside, check=False)
-
-
-def _has_files(folder: Path) -> bool:
-    return any(folder.glob("wandb/*run-*/run-*.wandb"))
+    environment = {**os.environ, "WANDB_DIR": str(chosen[0].run)}  # for wandb's own log
+    command = [sys.executable, "-m", "wandb", "sync", "--include-synced", *options]
+    subprocess.run([*command, *(str(start.folder) for start in chosen)], env=environment, check=False)
 
 
 def _in_netrc(host: str) -> bool:
@@ -123,16 +151,13 @@ def _in_netrc(host: str) -> bool:
     return any(netrc.netrc(file).authenticators(host) is not None for file in files)
 
 
-def _listing(found: dict[Path, list[Any]], chosen: Sequence[Any], project: str | None) -> Any:
+def _listing(found: Sequence[Start], chosen: Sequence[Start]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table()
-    for head in ("run", "project", "group", "id", "rows", "state"):
-        table.add_column(head, justify="right" if head == "rows" else "left")
-    for folder, own in found.items():
-        for run in own:
-            state = "to upload" if run in chosen else "uploaded" if run.uploaded else "was online"
-            cells = (str(folder), project or run.project, run.group, run.run_id, str(len(run.history)), state)
-            table.add_row(*(Text(cell) for cell in cells))
+    table = Table("run", "id", "started", "state")
+    for start in found:
+        state = "to upload" if start in chosen else "uploaded" if start.uploaded else "was online"
+        time, run_id = start.time_and_id
+        table.add_row(*(Text(cell) for cell in (str(start.run), run_id, time, state)))
     return table

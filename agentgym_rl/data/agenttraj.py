@@ -1,8 +1,8 @@
-"""AgentTraj: the JSON files of expert trajectories that AgentGym publishes.
+"""AgentTraj: the JSON files of demonstrations that AgentGym publishes.
 
 A file is a list of ``{"item_id", "conversations": [{"from", "loss", "value"}]}``. ``from`` is human or gpt; a
-conversation in the compact style starts with one message from system, an addition of this package. ``loss`` says
-whether a gpt message is learnt from, and is null for the others.
+conversation in the compact style starts with one message from system, an addition of this package. ``loss`` is whether
+a gpt message is trained on, and null for the others.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.data.files import write_text
-from agentgym_rl.data.source import rows
+from agentgym_rl.data.files import rows, write_text
 from agentgym_rl.envs.core import Message
 
 ROLES = {"human": "user", "gpt": "assistant", "system": "system"}
@@ -23,7 +22,7 @@ SENDERS = {role: sender for sender, role in ROLES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One conversation with a world.
+    """One conversation with an environment.
 
     Raises:
         ValueError: the messages are not a conversation, or a flag does not fit its message.
@@ -32,8 +31,7 @@ class Trajectory:
     item_id: str
     messages: tuple[Message, ...]
     loss: tuple[bool | None, ...]
-    """For each message: True is learnt from, False is the assistant's but not learnt from, None is not the
-    assistant's."""
+    """For each message: None unless it is the assistant's, and then whether it is trained on."""
 
     def __post_init__(self) -> None:
         if not self.item_id:
@@ -61,20 +59,31 @@ class Trajectory:
 
     @classmethod
     def of(cls, item_id: str, messages: Sequence[Message], start: int) -> Trajectory:
-        """A trajectory whose every reply after the first ``start`` messages is learnt from.
+        """A trajectory that trains on every response after the first ``start`` messages.
 
-        What follows the last reply is left out: nothing is learnt from it, and the published files end with a reply.
+        What follows the last response is left out: it is not trained on, and the published files end with a response.
         """
         last = max((at for at, message in enumerate(messages) if message["role"] == "assistant"), default=0)
         kept = tuple(messages[: last + 1])
         loss = tuple(at >= start if message["role"] == "assistant" else None for at, message in enumerate(kept))
         return cls(item_id, kept, loss)
 
+    @property
+    def first_trained(self) -> int:
+        """Position of the first response that is trained on.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if True not in self.loss:
+            raise ValueError(f"trajectory {self.item_id} has no response to train on")
+        return self.loss.index(True)
+
 
 def read(path: str | Path) -> list[Trajectory]:
-    """The trajectories of a file, here or on the hub (:func:`agentgym_rl.data.source.rows`).
+    """The trajectories of a file, here or on the hub (:func:`agentgym_rl.data.files.rows`).
 
-    Keys of an entry that the format does not know are passed over.
+    Unknown keys of an entry are ignored.
 
     Raises:
         FileNotFoundError: there is no such file.

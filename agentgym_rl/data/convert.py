@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +12,12 @@ from typing import Any
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.data.files import write_jsonl, write_text
-from agentgym_rl.data.source import rows
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.data.files import arrow, rows, write_jsonl, write_parquet, write_text
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A trajectory and what came of it; unknown (None) for expert files, which say nothing of it."""
+    """A trajectory and its outcome; None where the file has none, as files of demonstrations do."""
 
     trajectory: Trajectory
     reward: float | None = None
@@ -30,10 +27,10 @@ class Record:
 def read(source: str | Path) -> list[Record]:
     """AgentTraj files, AgentGym's inference output, or episodes as runs of this package keep them.
 
-    An episode that its infrastructure ended (:attr:`agentgym_rl.data.episode.Ending.counts`) is passed over.
+    An episode that its infrastructure ended (:attr:`agentgym_rl.data.episode.Ending.counts`) is left out.
 
     Raises:
-        FileNotFoundError: there is no such file, see :func:`agentgym_rl.data.source.rows`.
+        FileNotFoundError: there is no such file, see :func:`agentgym_rl.data.files.rows`.
         ValueError: an entry follows none of the formats; names file, entry (from 1) and fault.
     """
     records = []
@@ -53,10 +50,10 @@ def read(source: str | Path) -> list[Record]:
 
 
 def keep(records: Iterable[Record], *, successes: bool = False, per_task: int | None = None) -> list[Record]:
-    """The records worth keeping, in their order.
+    """A selection of the records, in their order.
 
     Args:
-        successes: only those that succeeded; what is not known counts as a success.
+        successes: only those that succeeded; unknown counts as a success.
         per_task: at most this many of a task, the shortest first; equal conversations count once.
     """
     found = [record for record in records if not successes or record.success is not False]
@@ -93,31 +90,31 @@ def inference_file(path: Path, records: Sequence[Record]) -> None:
 
 
 def verl_file(path: Path, records: Sequence[Record]) -> None:
-    """Parquet for verl's ``MultiTurnSFTDataset`` (column ``messages``), which learns every reply.
+    """Parquet for verl's ``MultiTurnSFTDataset`` (column ``messages``), which trains on every response.
 
-    To keep an acknowledgement that is not learnt from out of the loss, the messages before the first reply to learn
-    become one user message; ``item_id`` and ``reward`` stand beside.
+    To keep an acknowledgement out of the loss, the messages before the first response that is trained on become one
+    user message; ``item_id`` and ``reward`` are further columns.
 
     Raises:
-        ValueError: a later reply is not to be learnt from, which the format cannot say.
+        ValueError: a later response is not trained on, which the format cannot express.
     """
-    _parquet(path, [{"messages": _all_learnt(record.trajectory), **_facts(record)} for record in records])
+    _parquet(path, [{"messages": _all_trained(record.trajectory), **_facts(record)} for record in records])
 
 
 def trl_file(path: Path, records: Sequence[Record]) -> None:
-    """Parquet for TRL's ``SFTTrainer``: ``prompt`` is everything before the first reply to learn, ``completion`` the
-    rest; with ``assistant_only_loss=True`` the world's messages stay out of the loss."""
+    """Parquet for TRL's ``SFTTrainer``: ``prompt`` is everything before the first response that is
+    trained on, ``completion`` the rest; ``assistant_only_loss=True`` keeps the observations out of the loss."""
     table = []
     for record in records:
-        messages, start = list(record.trajectory.messages), _first(record.trajectory)
+        messages, start = list(record.trajectory.messages), record.trajectory.first_trained
         table.append({"prompt": messages[:start], "completion": messages[start:], **_facts(record)})
     _parquet(path, table)
 
 
 def preference_file(path: Path, records: Sequence[Record]) -> None:
-    """AgentGym's DPO JSON: ``id``, ``prompt``, ``chosen``, ``rejected``; a pair a task, best against worst reward.
+    """AgentGym's DPO JSON: ``id``, ``prompt``, ``chosen``, ``rejected``; one pair a task, best against worst reward.
 
-    Tasks whose rewards are all equal, or whose conversations open differently, give none.
+    Tasks whose rewards are all equal, or whose conversations start differently, give none.
 
     Raises:
         ValueError: a reward is not known, or there is no pair.
@@ -130,7 +127,7 @@ def preference_file(path: Path, records: Sequence[Record]) -> None:
     pairs = []
     for item_id, own in by_task.items():
         worst, *_, best = sorted(own, key=_reward) if len(own) > 1 else [own[0], own[0]]
-        start = _first(best.trajectory)
+        start = best.trajectory.first_trained
         good, bad = (agenttraj.encode(one.trajectory)["conversations"] for one in (best, worst))
         if _reward(best) > _reward(worst) and good[:start] == bad[:start]:
             number = int(item_id.rsplit("_", 1)[-1])
@@ -153,21 +150,10 @@ def _reward(record: Record) -> float:
     return record.reward or 0.0
 
 
-def _first(trajectory: Trajectory) -> int:
-    """Position of the first reply to learn.
-
-    Raises:
-        ValueError: there is none.
-    """
-    if True not in trajectory.loss:
-        raise ValueError(f"trajectory {trajectory.item_id} has no reply to learn from")
-    return trajectory.loss.index(True)
-
-
-def _all_learnt(trajectory: Trajectory) -> list[dict[str, str]]:
-    start = _first(trajectory)
+def _all_trained(trajectory: Trajectory) -> list[dict[str, str]]:
+    start = trajectory.first_trained
     if False in trajectory.loss[start:]:
-        raise ValueError(f"trajectory {trajectory.item_id} has a later reply that is not learnt from")
+        raise ValueError(f"trajectory {trajectory.item_id} has a later response that is not trained on")
     messages = list(trajectory.messages)
     system = messages[:1] if messages[0]["role"] == "system" else []
     opening = "\n\n".join(one["content"] for one in messages[len(system) : start] if one["role"] == "user")
@@ -179,15 +165,5 @@ def _facts(record: Record) -> dict[str, Any]:
 
 
 def _parquet(path: Path, table: list[dict[str, Any]]) -> None:
-    try:
-        from pyarrow import Table
-        from pyarrow.parquet import write_table
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{path} needs pyarrow; install it with: pip install 'agentgym-rl[data]'") from error
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write_table(Table.from_pylist(table), beside)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    pyarrow, _ = arrow(path)
+    write_parquet(path, pyarrow.Table.from_pylist(table))

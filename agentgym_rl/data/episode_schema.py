@@ -1,24 +1,24 @@
-"""What a file of episodes holds: a parquet file, one row an episode, zstandard-compressed.
+"""The columns of a file of episodes: parquet, one row an episode, zstandard-compressed.
 
 =================  =======  =============================================================================
 column             type     meaning
 =================  =======  =============================================================================
-env                string   world
+env                string   environment
 item_id            string   task, AgentGym's item id
 ending             string   value of :class:`agentgym_rl.data.episode.Ending`
-success            bool     by the world's own rule
+success            bool     by the environment's own rule
 reward             float64  sum of the turns' rewards, in [0, 1]
-turns              int32    replies
-prompt_tokens      int32    tokens before the first reply; 0 where they are not counted
-response_tokens    int32    tokens from the first reply on; 0 where they are not counted
-seconds            float64  time of model and world, in seconds
-step               int32    global step of the weights that played it
+turns              int32    turns
+prompt_tokens      int32    tokens before the first response; 0 where they are not counted
+response_tokens    int32    tokens from the first response on; 0 where they are not counted
+seconds            float64  time of model and environment, in seconds
+step               int32    global step of the weights that generated it
 split              string   tag ``split``, or null
 panel              string   tag ``panel``; null for training
 decoding           string   tag ``decoding``, or null
 seed               int64    seed of the run
 horizon            int32    turn limit
-error              string   what the infrastructure said, or null
+error              string   error of the infrastructure, or null
 episode            string   the whole episode: JSON of :meth:`agentgym_rl.data.episode.Episode.to_dict`, ASCII only
 =================  =======  =============================================================================
 
@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agentgym_rl.data.episode import Episode
 
@@ -43,7 +44,7 @@ GROUP = 100
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """An episode in a listing. ``file`` is the name of its file without ending, ``row`` its place there, from 0."""
+    """An episode in a listing. ``file`` is the name of its file without ending, ``row`` its position there, from 0."""
 
     env: str
     item_id: str
@@ -66,29 +67,13 @@ class Summary:
 
     @classmethod
     def of(cls, episode: Episode, file: str = "", row: int = 0) -> Summary:
-        split, panel, decoding = (
-            None if tag is None else str(tag) for tag in map(episode.tags.get, ("split", "panel", "decoding"))
-        )
-        return cls(
-            env=episode.env,
-            item_id=episode.item_id,
-            ending=episode.ending.value,
-            success=episode.success,
-            reward=episode.reward,
-            turns=len(episode.turns),
-            prompt_tokens=episode.prompt_tokens,
-            response_tokens=episode.response_tokens,
-            seconds=episode.seconds,
-            step=episode.model_step,
-            split=split,
-            panel=panel,
-            decoding=decoding,
-            seed=episode.seed,
-            horizon=episode.horizon,
-            error=episode.error,
-            file=file,
-            row=row,
-        )
+        same = ("env", "item_id", "success", "reward", "prompt_tokens", "response_tokens", "seconds", "seed", "horizon")
+        values: dict[str, Any] = {name: getattr(episode, name) for name in (*same, "error")}
+        for name in ("split", "panel", "decoding"):
+            tag = episode.tags.get(name)
+            values[name] = None if tag is None else str(tag)
+        values |= {"ending": episode.ending.value, "turns": len(episode.turns), "step": episode.model_step}
+        return cls(**values, file=file, row=row)
 
 
 def version(metadata: Mapping[bytes, bytes] | None, path: Path) -> int | None:

@@ -1,6 +1,6 @@
 """Episodes on disk: written whole, listed without being opened, opened one at a time.
 
-    write("episodes/step000012.parquet", episodes)
+    write("episodes/step000012.parquet", episodes)         # or several shards, step000012.<number>.parquet
     store = EpisodeStore("runs/demo")                       # a run, a folder of episode files, or one file
     lost = store.query(env="textcraft", success=False, step=(10, 20))
     episode = store.open(lost[0])
@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -19,8 +18,7 @@ from typing import Any
 
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.data.episode_schema import GROUP, KEY, VERSION, Summary, version
-from agentgym_rl.data.source import rows
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.data.files import arrow, rows, shard_of, shards, write_parquet
 
 ENDING, OLD_ENDING = ".parquet", ".jsonl.zst"
 Table = Any
@@ -37,22 +35,25 @@ def write(path: str | Path, episodes: Sequence[Episode]) -> None:
     Raises:
         ValueError, MissingExtra: see :func:`check`.
     """
+    write_texts(path, [(Summary.of(episode), to_text(episode)) for episode in episodes])
+
+
+def to_text(episode: Episode) -> str:
+    """An episode as the column ``episode`` holds it."""
+    return json.dumps(episode.to_dict(), separators=(",", ":"))
+
+
+def write_texts(path: str | Path, episodes: Sequence[tuple[Summary, str]]) -> None:
+    """Write a file of episodes whose texts (:func:`to_text`) are known already; see :func:`write`."""
     check(path)
-    pyarrow, parquet = packages()
+    pyarrow, _ = packages()
     path = Path(path)
-    table = _table([Summary.of(episode) for episode in episodes])
-    written = [json.dumps(episode.to_dict(), separators=(",", ":")) for episode in episodes]
-    table = table.drop_columns(list(_PLACE)).append_column("episode", pyarrow.array(written, pyarrow.string()))
+    table = _table([summary for summary, _ in episodes]).drop_columns(list(_PLACE))
+    table = table.append_column("episode", pyarrow.array([text for _, text in episodes], pyarrow.string()))
     table = table.replace_schema_metadata({KEY: str(VERSION).encode()})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        parquet.write_table(
-            table, beside, row_group_size=GROUP, compression="zstd", use_dictionary=[*SUMMARY], write_statistics=False
-        )
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_parquet(
+        path, table, row_group_size=GROUP, compression="zstd", use_dictionary=[*SUMMARY], write_statistics=False
+    )
     path.with_name(f"{path.stem}{OLD_ENDING}").unlink(missing_ok=True)
 
 
@@ -94,7 +95,8 @@ class EpisodeStore:
         packages()
         self.place = Path(place)
         self.files: dict[str, Path] = {}
-        """By name without ending, sorted."""
+        """By name without ending, sorted; the shards of a file count as one (:func:`agentgym_rl.data.files.shards`)."""
+        self._parts: dict[str, list[Path]] = {}
         self._seen: dict[Path, tuple[int, Table]] = {}
         self._whole: Table = None
         self._last: tuple[Any, list[Any]] = (None, [])
@@ -102,17 +104,16 @@ class EpisodeStore:
 
     def refresh(self) -> bool:
         """Look for new and changed files; whether there were any."""
-        files = {_stem(path): path for path in _files(self.place)}
-        seen = {}
-        for name, path in files.items():
-            stamp = path.stat().st_mtime_ns
-            known = self._seen.get(path)
-            seen[path] = known if known is not None and known[0] == stamp else (stamp, _listing(path, name))
-        if {path: stamp for path, (stamp, _) in seen.items()} == {
-            path: stamp for path, (stamp, _) in self._seen.items()
-        }:
+        parts = _parts(self.place)
+        stamps = {path: path.stat().st_mtime_ns for own in parts.values() for path in own}
+        if stamps == {path: stamp for path, (stamp, _) in self._seen.items()}:
             return False
-        self.files, self._seen, self._whole = files, seen, None
+        self._seen = {
+            path: (stamp, self._seen[path][1] if self._seen.get(path, (None,))[0] == stamp else _listing(path))
+            for path, stamp in stamps.items()
+        }
+        self.files = {name: own[0].with_name(_name(own[0], name)) for name, own in parts.items()}
+        self._parts, self._whole = parts, None
         return True
 
     @property
@@ -120,7 +121,8 @@ class EpisodeStore:
         """Every summary, one column a field of :class:`Summary`; sorted by file and row."""
         if self._whole is None:
             pyarrow, _ = packages()
-            self._whole = pyarrow.concat_tables([listing for _, listing in self._seen.values()]).combine_chunks()
+            files = [_placed(name, [self._seen[part][1] for part in own]) for name, own in self._parts.items()]
+            self._whole = pyarrow.concat_tables(files).combine_chunks()
         return self._whole
 
     def query(
@@ -178,10 +180,15 @@ class EpisodeStore:
             KeyError: there is no such file.
             IndexError: it has no such row.
         """
-        path = self.files[file]
-        group, place = divmod(row, GROUP) if path.suffix == ENDING else (0, row)
-        if row < 0:
-            raise IndexError(f"{path} has no row {row}")
+        before = 0
+        for path in self._parts[file]:
+            size = len(self._seen[path][1])
+            if before <= row < before + size:
+                break
+            before += size
+        else:
+            raise IndexError(f"{self.files[file]} has no row {row}")
+        group, place = divmod(row - before, GROUP) if path.suffix == ENDING else (0, row - before)
         entry = self._group(path, group)[place]
         return Episode.from_dict(json.loads(entry) if isinstance(entry, str) else entry)
 
@@ -201,37 +208,38 @@ def packages() -> tuple[Any, Any]:
     Raises:
         MissingExtra: it is not installed.
     """
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ModuleNotFoundError as error:
-        raise MissingExtra("episodes on disk need pyarrow; install it with: pip install 'agentgym-rl[data]'") from error
-    return pyarrow, parquet
+    return arrow("an episode store")
 
 
-def _files(place: Path) -> list[Path]:
-    if place.is_file():
-        return [place]
+def _parts(place: Path) -> dict[str, list[Path]]:
+    """The files of a place by name, sorted; of two formats the newer."""
+    if own := shards(place) or ([place] if place.is_file() else []):
+        return {_stem(place): own}
     folder = place / "episodes" if (place / "episodes").is_dir() else place
-    found = {_stem(path): path for path in folder.glob(f"*{OLD_ENDING}")}
-    found |= {_stem(path): path for path in folder.glob(f"*{ENDING}")}
-    own = [path for _, path in sorted(found.items()) if not path.name.startswith(".")]
-    if not own:
+    newer: dict[str, list[Path]] = {}
+    for path in sorted(folder.glob(f"*{ENDING}"), key=lambda path: (len(path.name), path.name)):
+        newer.setdefault(shard_of(path) or _stem(path), []).append(path)
+    found = {_stem(path): [path] for path in folder.glob(f"*{OLD_ENDING}")} | newer
+    if not found:
         what = "holds no episodes" if place.is_dir() else "does not exist"
         raise FileNotFoundError(
             f"{place} {what}; give the folder of a run, a folder of *{ENDING} or *{OLD_ENDING} files, or such a file"
         )
-    return own
+    return {name: parts for name, parts in sorted(found.items()) if not name.startswith(".")}
 
 
 def _stem(path: Path) -> str:
     return path.name.removesuffix(ENDING).removesuffix(OLD_ENDING)
 
 
-def _listing(path: Path, name: str) -> Table:
-    """Summaries of a file, without opening its episodes where the format allows."""
+def _name(part: Path, name: str) -> str:
+    return f"{name}{OLD_ENDING if part.name.endswith(OLD_ENDING) else ENDING}"
+
+
+def _listing(path: Path) -> Table:
+    """Summaries of a file, without opening its episodes where the format allows; the file's name is left out."""
     if path.suffix != ENDING:
-        return _table([Summary.of(episode, name, row) for row, episode in enumerate(read(path))])
+        return _table([Summary.of(episode) for episode in read(path)]).drop_columns(list(_PLACE))
     pyarrow, parquet = packages()
     try:
         with parquet.ParquetFile(path) as opened:
@@ -240,16 +248,21 @@ def _listing(path: Path, name: str) -> Table:
             table = opened.read(columns=[*SUMMARY], use_threads=False)
     except pyarrow.ArrowInvalid as error:
         raise ValueError(f"{path}: not a parquet file ({error})") from error
+    return table.replace_schema_metadata(None)
+
+
+def _placed(name: str, listings: Sequence[Table]) -> Table:
+    """The summaries of a file's parts, with its name and their rows."""
+    pyarrow, _ = packages()
+    table = pyarrow.concat_tables(listings)
     names = pyarrow.array([name] * len(table), pyarrow.string())
-    table = table.append_column("file", names).append_column("row", pyarrow.array(range(len(table)), pyarrow.int32()))
-    return table.replace_schema_metadata(None).cast(_schema())
+    rows = pyarrow.array(range(len(table)), pyarrow.int32())
+    return table.append_column("file", names).append_column("row", rows).cast(_schema())
 
 
 def _group(path: Path, group: int) -> list[str]:
     _, parquet = packages()
     with parquet.ParquetFile(path) as opened:
-        if group >= opened.num_row_groups:
-            raise IndexError(f"{path} has no row {group * GROUP}")
         texts: list[str] = opened.read_row_group(group, ["episode"]).column("episode").to_pylist()
         return texts
 

@@ -1,30 +1,66 @@
-"""Files written whole, and JSON lines."""
+"""Data files: written whole, read from this machine or from the Hugging Face hub."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+
+from agentgym_rl.data import episode_schema
+from agentgym_rl.envs.core import MissingExtra
+
+KINDS = (".json", ".jsonl", ".jsonl.zst", ".parquet")
+_SHARD = re.compile(r"(?P<name>.+?)(\.(?P<number>\d+))?\.parquet")
+_ON_HUB = re.compile(r"[\w.-]+/[\w.-]+:.+")
 
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a UTF-8 file so that readers see the old content or the new, never a part of it.
 
-    Missing folders are made. The text goes to a file beside ``path`` that then takes its name.
+    Missing folders are made.
     """
+    with written_whole(path) as beside, beside.open("wb") as file:
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Iterator[Path]:
+    """A file beside ``path`` that takes its name when the block ends without an error."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with beside.open("wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
+        yield beside
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def write_parquet(path: str | Path, table: Any, **options: Any) -> None:
+    """Write a ``pyarrow.Table``, whole; ``options`` are those of ``pyarrow.parquet.write_table``."""
+    _, parquet = arrow(path)
+    with written_whole(path) as beside:
+        parquet.write_table(table, beside, **options)
+
+
+def arrow(purpose: str | Path) -> tuple[Any, Any]:
+    """pyarrow and its parquet module.
+
+    Raises:
+        MissingExtra: it is not installed; names the purpose.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{purpose} needs pyarrow; install it with: pip install 'agentgym-rl[data]'") from error
+    return pyarrow, parquet
 
 
 def write_jsonl(path: str | Path, rows: Iterable[Any]) -> None:
@@ -57,6 +93,101 @@ def read_jsonl(path: str | Path, torn_end: bool = False) -> Iterator[Any]:
                 yield json.loads(line)
             except json.JSONDecodeError as error:
                 raise ValueError(f"{path}, line {number}: not JSON ({error.msg})") from error
+
+
+def is_source(name: str) -> bool:
+    """Whether a name is that of a data file rather than, say, of a split."""
+    return name.endswith(KINDS)
+
+
+def rows(source: str | Path) -> list[Any]:
+    """The entries of a JSON list, of JSON lines (also compressed), of a parquet file or of a file of episodes.
+
+    Args:
+        source: a path (parquet files with all their :func:`shards`), or ``<owner>/<data set>:<file>`` on the hub, as
+            ``AgentGym/AgentTraj-L:textcraft_train.json``. A path that exists is never looked for on the hub.
+
+    Raises:
+        FileNotFoundError: there is no such file, here or on the hub.
+        MissingExtra: the file needs a package that is not installed.
+        ValueError: the file cannot be read; names the fault.
+    """
+    path = Path(source)
+    if parts := shards(path):
+        return [row for part in parts for row in _parquet(part)]
+    if not path.is_file():
+        if _ON_HUB.fullmatch(str(source)):
+            return _from_hub(str(source))
+        raise FileNotFoundError(f"{source} does not exist; give a file, or <owner>/<data set>:<file> on the hub")
+    match path.suffixes:
+        case [*_, ".json"]:
+            return _listed(path)
+        case [*_, ".jsonl"]:
+            return list(read_jsonl(path))
+        case [*_, ".jsonl", ".zst"]:
+            return _compressed(path)
+    raise ValueError(f"{source}: its kind is not known; known are {', '.join(KINDS)}")
+
+
+def shards(path: Path) -> list[Path]:
+    """The files that a parquet file consists of: itself and ``<name>.<number>.parquet``, those that exist."""
+    if path.suffix != ".parquet":
+        return []
+    numbered = [one for one in path.parent.glob("*.parquet") if shard_of(one) == path.stem]
+    return [*([path] if path.is_file() else []), *sorted(numbered, key=lambda one: (len(one.name), one.name))]
+
+
+def shard_of(path: Path) -> str | None:
+    """The name of the parquet file that a file is a shard of; None for any other file."""
+    found = _SHARD.fullmatch(path.name)
+    return found["name"] if found and found["number"] else None
+
+
+def _listed(path: Path) -> list[Any]:
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: not JSON (line {error.lineno}: {error.msg})") from error
+    if not isinstance(entries, list):
+        raise ValueError(f"{path}: expected a list, found {type(entries).__name__}")
+    return entries
+
+
+def _compressed(path: Path) -> list[Any]:
+    try:
+        from zstandard import ZstdDecompressor, ZstdError
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{path} needs zstandard; install it with: pip install 'agentgym-rl[data]'") from error
+    try:
+        text = ZstdDecompressor().decompress(path.read_bytes()).decode()
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
+    except (ZstdError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: not compressed JSON lines ({error})") from error
+
+
+def _parquet(path: Path) -> list[Any]:
+    pyarrow, parquet = arrow(path)
+    try:
+        table = parquet.read_table(path)
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{path}: not a parquet file ({error})") from error
+    if episode_schema.version(table.schema.metadata, path) is not None:
+        return [json.loads(text) for text in table.column("episode").to_pylist()]
+    found: list[Any] = table.to_pylist()
+    return found
+
+
+def _from_hub(source: str) -> list[Any]:
+    try:
+        from datasets import load_dataset
+        from datasets.exceptions import DatasetNotFoundError
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{source} needs datasets; install it with: pip install 'agentgym-rl[data]'") from error
+    name, _, file = source.partition(":")
+    try:
+        return list(load_dataset(name, data_files=file, split="train"))
+    except (DatasetNotFoundError, ConnectionError, FileNotFoundError) as error:
+        raise FileNotFoundError(f"{source} cannot be loaded: {error}") from error
 
 
 def _line(row: Any) -> str:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.data import item_ids
-from agentgym_rl.data.source import is_source
+from agentgym_rl.data.files import is_source, rows, write_text
 from agentgym_rl.envs import Task, TextEnv, make
+from agentgym_rl.envs.core import TaskNotFound
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Tasks of one world. Equal digests mean the same ids with the same goals and difficulties."""
+    """Tasks of one environment. Equal digests mean the same ids with the same goals and difficulties."""
 
     name: str
     env: str
@@ -36,11 +37,11 @@ def select(
 ) -> Panel:
     """Draw a panel; see :func:`sample` for the arguments and errors.
 
-    The world is opened to be asked for goals and difficulties; no task is started.
+    The environment is opened for its goals and difficulties; no task is started.
     """
-    world = make(env, **(options or {}))
-    tasks = sample(world, split, difficulty, n, seed)
-    return Panel(label(split, difficulty, n, seed), env, tuple(str(task) for task in tasks), digest(world, tasks))
+    session = make(env, **(options or {}))
+    tasks = sample(session, split, difficulty, n, seed)
+    return Panel(label(split, difficulty, n, seed), env, tuple(str(task) for task in tasks), digest(session, tasks))
 
 
 def sample(
@@ -84,22 +85,48 @@ def sample(
 
 
 def indices_of(env: TextEnv, split: str) -> Sequence[int]:
-    """Task indices of a split, or of a file of item ids (AgentEval, AgentGym-RL-Data-ID): each of the world's once.
+    """Task indices of a split, or those of the environment in a file of item ids, each once.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the split is unknown, or the file cannot be read or names no task of the world.
+        ValueError: the split is unknown, or the file cannot be read or names no task of the environment.
     """
     name, splits = env.spec.name, env.spec.splits
     if not is_source(split):
         if split not in splits:
             raise ValueError(f"{name} has no split {split!r}; its splits: {', '.join(splits)}")
         return splits[split]
-    listed = item_ids.read(split)
+    listed = read_item_ids(split)
     own = list(dict.fromkeys(task.index for task in listed if task.env == name))
     if not own:
         raise ValueError(f"{split} lists no task of {name}, only of {', '.join(sorted({task.env for task in listed}))}")
     return own
+
+
+def read_item_ids(source: str | Path) -> list[Task]:
+    """The tasks of a list of item ids (AgentEval, AgentGym-RL-Data-ID), in its order.
+
+    A list is ``[{"item_id": "textcraft_12"}, ...]``; other keys of an entry are ignored.
+
+    Raises:
+        FileNotFoundError: there is no such file, see :func:`agentgym_rl.data.files.rows`.
+        ValueError: an entry has no item id, or one that cannot be read; names file, entry (from 1) and fault.
+    """
+    tasks = []
+    for number, entry in enumerate(rows(source), start=1):
+        item_id = entry.get("item_id") if isinstance(entry, dict) else None
+        if not isinstance(item_id, str):
+            raise ValueError(f"{source}, entry {number}: has no 'item_id'")
+        try:
+            tasks.append(Task.parse(item_id))
+        except TaskNotFound as error:
+            raise ValueError(f"{source}, entry {number}: {error}") from error
+    return tasks
+
+
+def write_item_ids(path: str | Path, tasks: Iterable[Task]) -> None:
+    """Write a list of item ids, whole."""
+    write_text(path, json.dumps([{"item_id": str(task)} for task in tasks], indent=2) + "\n")
 
 
 def digest(env: TextEnv, tasks: Sequence[Task]) -> str:

@@ -1,20 +1,19 @@
-"""Environment checker: does a world keep the contract of :mod:`agentgym_rl.envs.core`?"""
+"""Environment checker: does an environment keep the contract of :mod:`agentgym_rl.envs.core`?"""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from agentgym_rl.envs.checks import CHECKS, Skipped, Subject, spec_sane
 from agentgym_rl.envs.core import Task
-from agentgym_rl.envs.hosts import Local, Opener
+from agentgym_rl.envs.hosts import EnvHost, LocalHost
 
 Progress = Callable[[str, float], None]
-"""Called with the name of the check under way and the share of all work that is done."""
+"""Called with the name of the present check and the share of all work that is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Outcome of all checks on one world."""
+    """Outcome of all checks on one environment."""
 
     env: str
     style: str
@@ -52,57 +51,42 @@ def check(
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
-    place: Opener | None = None,
+    host: EnvHost | None = None,
 ) -> Report:
-    """Check a world on ``n`` tasks of each split (all of them where ``n`` is None).
+    """Check an environment on ``n`` tasks of each split (all of them where ``n`` is None).
 
     Args:
         split: check the tasks of this split only.
-        options: constructor options of the world, such as ``style``.
-        place: where the world runs; None is this process.
+        options: constructor options of the environment, such as ``style``.
+        host: where the environment runs; None is this process.
 
     Raises:
-        UnknownEnv, MissingExtra: the world cannot be opened.
-        ValueError: the world has no such split.
+        UnknownEnv, MissingExtra: the environment cannot be opened.
+        ValueError: the environment has no such split.
     """
-    return asyncio.run(_check(name, split, n, dict(options or {}), seed, progress, place or Local()))
 
+    async def run() -> Report:
+        at = host or LocalHost()
+        await at.check(name)
+        env = at.open(name, options or {})
+        splits = env.spec.splits if split is None else {split: env.spec.splits.get(split, ())}
+        if split is not None and split not in env.spec.splits:
+            raise ValueError(f"{name} has no split {split!r}; its splits: {', '.join(env.spec.splits)}")
+        if n is not None and n < 1:
+            raise ValueError(f"n is {n}; check at least 1 task of a split")
+        indices = {index for members in splits.values() for index in _sample(members, n, seed)}
+        tasks = [Task(name, index) for index in sorted(indices)]
+        subject = Subject(name, dict(options or {}), env, tasks, tuple(splits), at)
+        try:
+            findings = [await _find(subject, number, progress) for number in range(len(CHECKS))]
+        finally:
+            await env.close()
+            await at.close()
+        if progress:
+            progress("done", 1)
+        return Report(name, env.style, subject.splits, len(tasks), tuple(findings))
 
-async def _check(
-    name: str,
-    split: str | None,
-    n: int | None,
-    options: dict[str, Any],
-    seed: int,
-    progress: Progress | None,
-    place: Opener,
-) -> Report:
-    await place.check(name)
-    env = place.open(name, options)
-    splits = tuple(env.spec.splits) if split is None else (split,)
-    if split is not None and split not in env.spec.splits:
-        raise ValueError(f"{name} has no split {split!r}; its splits: {', '.join(env.spec.splits)}")
-    if n is not None and n < 1:
-        raise ValueError(f"n is {n}; check at least 1 task of a split")
-    tasks = [Task(name, index) for index in sorted({i for s in splits for i in _sample(env.spec.splits[s], n, seed)})]
-    subject = Subject(name, options, env, tasks, splits, place)
-    findings = []
-    try:
-        for position, (title, faults) in enumerate(CHECKS.items()):
-            if progress:
-                subject.tick = partial(_tell, progress, title, position)
-                subject.tick(0)
-            findings.append(await _run(title, faults, subject))
-    finally:
-        await env.close()
-        await place.close()
-    if progress:
-        progress("done", 1)
-    return Report(name, env.style, splits, len(tasks), tuple(findings))
-
-
-def _tell(progress: Progress, title: str, position: int, share: float) -> None:
-    progress(title, (position + share) / len(CHECKS))
+    return asyncio.run(run())
 
 
 def _sample(indices: Sequence[int], n: int | None, seed: int) -> list[int]:
@@ -111,7 +95,12 @@ def _sample(indices: Sequence[int], n: int | None, seed: int) -> list[int]:
     return [indices[position] for position in random.Random(seed).sample(range(len(indices)), n)]
 
 
-async def _run(title: str, faults: Callable[[Subject], AsyncIterator[str]], subject: Subject) -> Finding:
+async def _find(subject: Subject, number: int, progress: Progress | None) -> Finding:
+    """Run the check of that number."""
+    title, faults = list(CHECKS.items())[number]
+    if progress:
+        subject.tick = lambda share: progress(title, (number + share) / len(CHECKS))
+        subject.tick(0)
     if not subject.tasks and faults is not spec_sane:
         return Finding(title, None, "there are no tasks to try")
     subject.note = ""
@@ -121,6 +110,6 @@ async def _run(title: str, faults: Callable[[Subject], AsyncIterator[str]], subj
             found.append(fault)
     except Skipped as reason:
         return Finding(title, None, str(reason))
-    except Exception as error:  # a world that raises where it must not has failed the check
+    except Exception as error:  # an environment that raises where it must not has failed the check
         found.append(f"{type(error).__name__}: {error}")
     return Finding(title, not found, found[0] if found else subject.note, tuple(found))

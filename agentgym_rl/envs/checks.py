@@ -1,7 +1,7 @@
-"""What the environment checker looks at.
+"""The checks of the environment checker.
 
-Each check is a function of a :class:`Subject`; it yields what is wrong, one line per fault, and may raise
-:class:`Skipped`. An exception the world lets out is a fault like any other.
+Each is a function of a :class:`Subject`; it yields one line per fault and may raise :class:`Skipped`. An exception of
+the environment is a fault like any other.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from agentgym_rl.envs.core import (
     TextEnv,
 )
 from agentgym_rl.envs.formats import reader, write
-from agentgym_rl.envs.hosts import Local, Opener
+from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.envs.probe import GARBAGE, Walk, act, digest, follow, solution, walk, wander
 
 HASH_SEEDS = ("1", "2")
 SLACK = 1e-6
-"""How far a sum of rewards may leave [0, 1] by rounding."""
+"""Rounding error that a sum of rewards may have."""
 
 
 class Skipped(Exception):
-    """The check does not apply; the message says why."""
+    """The check does not apply; the message is the reason."""
 
 
 @dataclass(slots=True)
 class Subject:
-    """The world under check, and notes the checks leave for the report."""
+    """The environment under check, and notes of the checks for the report."""
 
     name: str
     options: Mapping[str, Any]
     env: TextEnv
     tasks: list[Task]
     splits: tuple[str, ...]
-    place: Opener
+    host: EnvHost
     tick: Callable[[float], None] = lambda share: None
-    """Told the share of the present check that is done."""
+    """Called with the share of the present check that is done."""
     note: str = ""
     digests: dict[str, str] = field(default_factory=dict)
 
@@ -60,14 +60,14 @@ class Subject:
         return self.env.spec
 
     def each(self) -> Iterator[Task]:
-        """The tasks, with progress told."""
+        """The tasks; reports the progress."""
         for position, task in enumerate(self.tasks):
             self.tick(position / len(self.tasks))
             yield task
 
     def another(self) -> TextEnv:
-        """A second session of the same world."""
-        return self.place.open(self.name, self.options)
+        """A second session of the same environment."""
+        return self.host.open(self.name, self.options)
 
 
 async def spec_sane(subject: Subject) -> AsyncIterator[str]:
@@ -109,14 +109,14 @@ async def same_in_process(subject: Subject) -> AsyncIterator[str]:
     for task in subject.each():
         subject.digests[str(task)] = await digest(subject.env, task)
         if await digest(subject.env, task) != subject.digests[str(task)]:
-            yield f"{task}: playing it twice gave different transcripts"
+            yield f"{task}: two runs gave different transcripts"
 
 
 async def same_across_processes(subject: Subject) -> AsyncIterator[str]:
     _needs_determinism(subject)
-    if not isinstance(subject.place, Local):
-        raise Skipped("the world does not run in this process")
-    here = subject.digests  # left by the check before
+    if not isinstance(subject.host, LocalHost):
+        raise Skipped("the environment does not run in this process")
+    here = subject.digests  # made by the previous check
     if not here:
         raise Skipped("no transcript could be made in this process")
     request = json.dumps({"env": subject.name, "options": subject.options, "item_ids": list(here)})
@@ -158,7 +158,7 @@ async def oracle_solves(subject: Subject) -> AsyncIterator[str]:
         if not subject.spec.success(trail.reward):
             yield f"{task}: the oracle earns {trail.reward:g}, success needs more than {subject.spec.success_above:g}"
     if not lengths:
-        raise Skipped("the world has no oracle")
+        raise Skipped("the environment has no oracle")
     subject.note = f"{len(lengths)} tasks solved, the longest in {max(lengths)} actions"
     if len(lengths) < len(subject.tasks):
         subject.note += f"; {len(subject.tasks) - len(lengths)} have no oracle"
@@ -258,7 +258,7 @@ CHECKS: dict[str, Callable[[Subject], AsyncIterator[str]]] = {
 
 
 def format_faults(spec: EnvSpec, commands: list[str]) -> list[str]:
-    """What is wrong with the world's action formats: a command written in one must be read back as it was."""
+    """Faults of the action formats: a command that is written in a format must be read back unchanged."""
     faults = []
     for action_format in spec.action_formats:
         parse = reader(spec, action_format)
@@ -274,7 +274,7 @@ def format_faults(spec: EnvSpec, commands: list[str]) -> list[str]:
 
 
 def reward_faults(trail: Walk) -> list[str]:
-    """What is wrong with the rewards of a walk: each step's and the sum must be finite and in [0, 1]."""
+    """Faults of the rewards of a walk: each reward and their sum must be finite and in [0, 1]."""
     faults = [
         f"step {turn} has reward {step.reward!r}, outside [0, 1]"
         for turn, step in enumerate(trail.steps, start=1)
@@ -287,7 +287,7 @@ def reward_faults(trail: Walk) -> list[str]:
 
 def _needs_determinism(subject: Subject) -> None:
     if not subject.spec.deterministic:
-        raise Skipped("the spec says the world is not deterministic")
+        raise Skipped("by its spec the environment is not deterministic")
 
 
 def _same(subject: Subject, one: Observation, other: Observation) -> bool:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal, TypeVar, final
 
 from agentgym_rl.envs import item_ids
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, format_react, parse_react
+from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.tools import Tool
 
 Style = Literal["agentgym", "compact"]
@@ -177,6 +178,7 @@ class TextEnv(ABC):
 
     name: ClassVar[str]
     _in_episode = False
+    """Whether a step may follow. An environment that cannot go on after a failed step sets it to False."""
 
     def __init__(self, style: Style = "agentgym") -> None:
         if style not in ("agentgym", "compact"):
@@ -205,8 +207,6 @@ class TextEnv(ABC):
     @final
     async def step(self, action: str) -> Step:
         """Carry out one action. An action that the environment cannot understand is an observation, not an exception.
-
-        A step that raises ends the episode: it may have happened, so it cannot be repeated.
 
         Raises:
             ProtocolError: no task was reset, or the episode is over.
@@ -237,10 +237,9 @@ class TextEnv(ABC):
         return None
 
     async def _guarded(self, step: Callable[[str], Awaitable[Step]], action: str) -> Step:
-        """The result of ``step``, which is called only within an episode, and never again after it raised."""
+        """The result of ``step``, which is called only within an episode."""
         if not self._in_episode:
             raise ProtocolError(f"{self.spec.name}: step before reset or after the end of the episode; reset first")
-        self._in_episode = False
         result = await step(action)
         self._in_episode = not result.done
         return result
@@ -270,6 +269,15 @@ class TextEnv(ABC):
             OracleUnavailable: none can be computed.
         """
         raise OracleUnavailable(f"{self.spec.name} has no oracle")
+
+    @classmethod
+    def pictures(cls, transcript: Transcript) -> Sequence[Picture | None]:
+        """Pictures of an episode for the viewer: one before the first turn and one after each turn.
+
+        None stands for a picture that is not known, for example of an episode of another version. An environment that
+        draws nothing returns no pictures.
+        """
+        return ()
 
     def splits_of(self, task: Task) -> list[str]:
         """The splits that contain the task."""

@@ -1,7 +1,7 @@
-"""Replies in each action format, for every world: how they are read, written and explained to the model.
+"""Responses in each action format: how they are read, written and explained to the model.
 
-ReAct is the world's own (:attr:`EnvSpec.read`, :attr:`EnvSpec.write`). Function calling and code as action carry the
-same commands as calls of the world's tools; their wire forms are AgentGym's.
+ReAct is defined by the environment (:attr:`EnvSpec.read`, :attr:`EnvSpec.write`). Function calling and code as action
+carry the same commands as calls of the environment's tools; their syntax is AgentGym's.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from agentgym_rl.envs.core import EnvSpec, Message, Style
 from agentgym_rl.envs.tools import BadCall, read_code, to_call, to_command, write_code
 
 Parse = Callable[[str], Action | InvalidAction]
-"""From a reply to an action."""
+"""From a response to an action."""
 
 
 def reader(spec: EnvSpec, action_format: ActionFormat) -> Parse:
-    """How replies in a format are read.
+    """The parser of responses in a format.
 
     Raises:
-        ValueError: the world has no tools to call.
+        ValueError: the environment has no tools to call.
     """
-    _has(spec, action_format)
+    _check(spec, action_format)
     if action_format is ActionFormat.REACT:
         return spec.read
     return partial(_read_call if action_format is ActionFormat.FUNCTION_CALLING else _read_code, spec)
 
 
 def write(spec: EnvSpec, action_format: ActionFormat, command: str, thought: str = "") -> str:
-    """A command as the reply that carries it.
+    """The response that carries a command.
 
     Raises:
-        ValueError: the world has no tools to call, or none that gives the command.
+        ValueError: the environment has no tools to call, or none that gives the command.
     """
-    _has(spec, action_format)
+    _check(spec, action_format)
     if action_format is ActionFormat.REACT:
         return spec.write(command, thought)
     if action_format is ActionFormat.FUNCTION_CALLING:
@@ -53,18 +53,18 @@ def opening(spec: EnvSpec, style: Style, action_format: ActionFormat) -> list[Me
     """The messages that precede the first observation, with the format explained.
 
     Raises:
-        ValueError: the world has no tools to call.
+        ValueError: the environment has no tools to call.
     """
-    _has(spec, action_format)
+    _check(spec, action_format)
     start = spec.conversation_start(style)
     if action_format is not ActionFormat.REACT:
         start[0] = {**start[0], "content": f"{start[0]['content']}\n\n{_explain(spec, action_format)}"}
     return start
 
 
-def _has(spec: EnvSpec, action_format: ActionFormat) -> None:
+def _check(spec: EnvSpec, action_format: ActionFormat) -> None:
     if action_format is not ActionFormat.REACT and not spec.tools:
-        raise ValueError(f"world {spec.name!r} describes no tools, so action_format can only be react")
+        raise ValueError(f"environment {spec.name!r} describes no tools, so action_format can only be react")
 
 
 def _explain(spec: EnvSpec, action_format: ActionFormat) -> str:
@@ -84,10 +84,10 @@ def _explain(spec: EnvSpec, action_format: ActionFormat) -> str:
 _NO_JSON = 'Error: expected one JSON object with "function_name" and "arguments".'
 
 
-def _read_call(spec: EnvSpec, reply: str) -> Action | InvalidAction:
-    start, end = reply.find("{"), reply.rfind("}")
+def _read_call(spec: EnvSpec, response: str) -> Action | InvalidAction:
+    start, end = response.find("{"), response.rfind("}")
     try:
-        call = json.loads(reply[start : end + 1], strict=False) if start >= 0 else None
+        call = json.loads(response[start : end + 1], strict=False) if start >= 0 else None
     except (json.JSONDecodeError, RecursionError) as error:
         return InvalidAction(f"{_NO_JSON} {error}")
     if not isinstance(call, dict) or not isinstance(call.get("arguments", {}), dict):
@@ -102,11 +102,11 @@ def _read_call(spec: EnvSpec, reply: str) -> Action | InvalidAction:
 _BLOCK = re.compile(r"```(?:python)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
-def _read_code(spec: EnvSpec, reply: str) -> Action | InvalidAction:
-    blocks = _BLOCK.findall(reply)
+def _read_code(spec: EnvSpec, response: str) -> Action | InvalidAction:
+    blocks = _BLOCK.findall(response)
     if len(blocks) > 1:
         return InvalidAction(f"Error: expected one block of code per reply, found {len(blocks)}.")
-    code = blocks[0] if blocks else reply
+    code = blocks[0] if blocks else response
     try:
         return Action(read_code(spec.tools, code), _comments(code))
     except BadCall as error:

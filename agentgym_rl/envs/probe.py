@@ -1,4 +1,4 @@
-"""Replayable walks through a world, and their digests.
+"""Reproducible walks through an environment, and their digests.
 
 ``python -m agentgym_rl.envs.probe`` reads a JSON request ``{"env", "options", "item_ids"}`` from standard input and
 prints ``{item id: digest}``; the checker runs it under other hash seeds to compare processes.
@@ -33,7 +33,7 @@ GARBAGE = (
     "héllo wörld ☃ 日本",
     "use use use use",
 )
-"""Actions no world understands, or should have trouble with."""
+"""Actions that no environment understands, or that could break one."""
 
 WALK = 12
 """Steps of a random walk."""
@@ -41,7 +41,7 @@ WALK = 12
 
 @dataclass(slots=True)
 class Walk:
-    """What one session showed: the first observation and what followed each action."""
+    """A walk through an episode: the first observation, and the step after each action."""
 
     task: Task
     first: Observation
@@ -61,13 +61,13 @@ class Walk:
         """First 12 hex digits of the sha256 of everything an agent could have seen."""
         seen: list[object] = [str(self.task), self.first.text, self.first.actions]
         for action, step in zip(self.actions, self.steps, strict=True):
-            told = step.observation
-            seen.append([action, told.text, told.actions, step.reward, step.terminated, step.truncated])
+            after = step.observation
+            seen.append([action, after.text, after.actions, step.reward, step.terminated, step.truncated])
         return hashlib.sha256(json.dumps(seen, default=repr).encode()).hexdigest()[:12]
 
 
 class BadAction(Exception):
-    """The world raised on an action; the cause is what it raised."""
+    """The environment raised on an action; the exception is the cause."""
 
 
 Chooser = Callable[[Walk], str | None]
@@ -80,7 +80,7 @@ def follow(actions: Sequence[str]) -> Chooser:
 
 
 def wander(task: Task, length: int = WALK) -> Chooser:
-    """Garbage and, where the world lists them, possible actions; the same for the same task in every process."""
+    """Garbage and, where the environment lists them, possible actions; the same for a task in every process."""
     rng = random.Random(str(task))
 
     def choose(walk: Walk) -> str | None:
@@ -96,7 +96,7 @@ async def walk(env: TextEnv, task: Task, choose: Chooser) -> Walk:
     """Reset ``task`` and act until it is over or nothing more is chosen.
 
     Raises:
-        BadAction: the world raised on an action.
+        BadAction: the environment raised on an action.
     """
     trail = Walk(task, await env.reset(task))
     while not trail.done and (action := choose(trail)) is not None:
@@ -108,18 +108,18 @@ async def act(env: TextEnv, trail: Walk, action: str) -> None:
     """Take one action and add it to the walk.
 
     Raises:
-        BadAction: the world raised.
+        BadAction: the environment raised.
     """
     try:
         step = await env.step(action)
-    except Exception as error:  # whatever a world raises here is a finding about it
+    except Exception as error:  # any exception here is a fault of the environment
         raise BadAction(f"action {action[:40]!r} raised {type(error).__name__}: {error}") from error
     trail.actions.append(action)
     trail.steps.append(step)
 
 
 def solution(env: TextEnv, task: Task) -> list[str] | None:
-    """The oracle's actions, or None where the world has no oracle for the task."""
+    """The oracle's actions, or None where the task has no oracle."""
     try:
         return env.oracle(task)
     except OracleUnavailable:

@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 
@@ -17,8 +17,9 @@ def load(path: Path, kind: type[T]) -> T:
 
     Args:
         kind: type of the whole file, made of dataclasses, ``dict[str, X]``, ``tuple[X, ...]``, str, int, float and
-            bool; ``X | None`` is X. The fields of a dataclass are the keys of a table; those without a default are
-            required. A dataclass checks the meaning of its values in ``__post_init__``.
+            bool. ``X | None`` is X; Any is not checked; all keys of a ``dict[Literal[...], X]`` are required. The
+            fields of a dataclass are the keys of a table; those without a default are required. A dataclass checks the
+            meaning of its values in ``__post_init__``.
 
     Raises:
         ValueError: the file is not TOML, a key is unknown or missing, or a value has another type or is refused;
@@ -40,12 +41,19 @@ def _convert(value: Any, kind: Any, where: str) -> Any:
     if is_dataclass(kind) and isinstance(value, dict):
         return _entry(value, kind, where)
     if get_origin(kind) is dict and isinstance(value, dict):
-        return {key: _convert(each, get_args(kind)[1], f"{where} > {key}") for key, each in value.items()}
+        return _mapping(value, get_args(kind), where)
     if get_origin(kind) is tuple and isinstance(value, list):
         return tuple(_convert(each, get_args(kind)[0], f"{where} > {place}") for place, each in enumerate(value))
     if type(value) is kind:
         return value
     raise ValueError(f"{where}: expected {kind if get_origin(kind) else kind.__name__}, found {value!r}")
+
+
+def _mapping(values: dict[str, Any], kinds: tuple[Any, ...], where: str) -> dict[str, Any]:
+    key_kind, kind = kinds
+    if get_origin(key_kind) is Literal and values.keys() != set(get_args(key_kind)):
+        raise ValueError(f"{where}: expected the keys {', '.join(get_args(key_kind))}, found {', '.join(values)}")
+    return {key: _convert(value, kind, f"{where} > {key}") for key, value in values.items()}
 
 
 def _entry(values: dict[str, Any], kind: Any, where: str) -> Any:

@@ -1,4 +1,4 @@
-"""A world's actions as functions: their JSON schemas, and the way from a call to a command and back."""
+"""Actions as functions: their JSON schemas, and the conversion between calls and commands."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Schema = Mapping[str, Any]
 
 
 class BadCall(ValueError):
-    """A call the world has no command for; the message is for the agent."""
+    """A call without a command of the environment; the message is for the agent."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One action of a world as a function.
+    """One action of an environment as a function.
 
-    ``commands`` are the world's own commands with the arguments in braces, such as ``give {object} to {person}``; of
-    several the first whose arguments are just those given is taken, so optional arguments need one each. Without any,
-    the command is AgentGym's ``<name> with Action Input: <arguments as JSON>``.
+    ``commands`` are the environment's commands with the arguments in braces, such as ``give {object} to {person}``. A
+    call becomes the first one with exactly its arguments, so optional arguments need one each. Without any, the command
+    is AgentGym's ``<name> with Action Input: <arguments as JSON>``.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Schema] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
-    """Parameters a call may leave out."""
+    """Parameters that a call may leave out."""
     commands: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -44,7 +44,7 @@ class Tool:
 
     @cached_property
     def schema(self) -> dict[str, Any]:
-        """The function as OpenAI's API describes one."""
+        """The function in the form of OpenAI's API."""
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": self._arguments},
@@ -52,7 +52,7 @@ class Tool:
 
     @cached_property
     def signature(self) -> str:
-        """The function as Python stub, with its description as docstring."""
+        """The function as a Python stub, with its description as docstring."""
         listed = ", ".join(f"{name}=None" if name in self.optional else name for name in self._order)
         lines = [f"def {self.name}({listed}):", f'    """{self.description}']
         lines += [
@@ -63,7 +63,7 @@ class Tool:
 
     @property
     def _order(self) -> list[str]:
-        """Parameters as a call gives them by position: required ones first."""
+        """The parameters in the order of positional arguments: required ones first."""
         return sorted(self.parameters, key=lambda name: name in self.optional)
 
     @cached_property
@@ -76,7 +76,7 @@ class Tool:
         }
 
     def command(self, arguments: Mapping[str, Any]) -> str:
-        """The world's command for a call.
+        """The command for a call.
 
         Raises:
             BadCall: an argument is missing, unknown or of the wrong kind.
@@ -93,7 +93,7 @@ class Tool:
         raise BadCall(f"{self.name}: no such combination of arguments: {', '.join(arguments) or 'none'}")
 
     def arguments(self, command: str) -> dict[str, Any] | None:
-        """The arguments of a call that gives the command, or None where no call of this tool does."""
+        """The arguments of a call that gives the command; None where no call of this tool gives it."""
         if not self.commands:
             name, separator, arguments = command.partition(" with Action Input:")
             if not separator or name.strip() != self.name:

@@ -1,22 +1,36 @@
-"""Intervals and p values for success rates: of episodes, and of seeds."""
+"""Intervals and p values of success rates, computed by scipy.
+
+scipy is imported when a function is called: reading scores and listing commands must not wait for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
-from math import cos, pi, sin, sqrt, tan
-from operator import mul
-from statistics import mean, stdev
+from statistics import fmean, stdev
+from typing import Any
 
-Z95 = 1.959963984540054
-"""97.5% quantile of the normal distribution."""
+from agentgym_rl.envs.core import MissingExtra
 
-MAX_FLIPS = 16
-"""Most differences whose signs are flipped in every combination (2^16 sums)."""
+DRAWS = 1000
+"""Resamples of a bootstrap."""
+EXACT = 16
+"""Most differences other than 0 whose signs are flipped in every combination (2^16 sums)."""
+FLIPS = 9_999
+"""Random choices of signs beyond that."""
+
+Interval = tuple[float, float]
 
 
-def wilson(successes: int, n: int, z: float = Z95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (Wilson 1927); (0, 1) when ``n`` is 0.
+def _stats() -> Any:
+    try:
+        from scipy import stats
+    except ModuleNotFoundError as error:
+        raise MissingExtra("intervals need scipy; install it with: pip install 'agentgym-rl[eval]'") from error
+    return stats
+
+
+def wilson(successes: int, n: int) -> Interval:
+    """Wilson's 95% score interval of a proportion (Wilson 1927); (0, 1) when ``n`` is 0.
 
     Raises:
         ValueError: ``successes`` is not between 0 and ``n``.
@@ -25,64 +39,90 @@ def wilson(successes: int, n: int, z: float = Z95) -> tuple[float, float]:
         raise ValueError(f"{successes} successes of {n} is impossible")
     if n == 0:
         return 0.0, 1.0
-    p = successes / n
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    margin = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    low = 0.0 if successes == 0 else centre - margin  # exactly, whatever the rounding
-    high = 1.0 if successes == n else centre + margin
-    return low, high
+    low, high = _stats().binomtest(successes, n).proportion_ci(method="wilson")
+    return float(low), float(high)
 
 
-def student_quantile(df: int, level: float = 0.95) -> float:
-    """``t`` with ``P(|T| <= t) = level`` for Student's distribution with ``df`` degrees of freedom.
-
-    Inverts the finite series of the distribution for whole ``df`` (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4).
-
-    Raises:
-        ValueError: ``df`` is below 1, or ``level`` not between 0 and 1.
-    """
-    if df < 1 or not 0 < level < 1:
-        raise ValueError(f"Student's distribution has no quantile for df={df}, level={level}")
-    low, high = 0.0, pi / 2  # of the angle atan(t / sqrt(df))
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _student_mass(middle, df) < level else (low, middle)
-    return sqrt(df) * tan(low)
-
-
-def _student_mass(angle: float, df: int) -> float:
-    """``P(|T| <= sqrt(df) tan(angle))``."""
-    odd = df % 2
-    term = total = cos(angle) if odd else 1.0
-    for number in range(2 + odd, df - 1, 2):
-        term *= cos(angle) ** 2 * (number - 1) / number
-        total += term
-    if not odd:
-        return sin(angle) * total
-    return 2 / pi * (angle + (sin(angle) * total if df > 1 else 0.0))
-
-
-def student(values: Sequence[float]) -> tuple[float, float]:
+def student(values: Sequence[float]) -> Interval:
     """Student's 95% interval of the mean of at least two values.
 
     Raises:
-        ValueError: fewer than two values, which leave their spread unknown.
+        ValueError: there are fewer than two values, so that their spread is unknown.
     """
     if len(values) < 2:
         raise ValueError(f"an interval over {len(values)} values is unknown; it needs at least two")
-    margin = student_quantile(len(values) - 1) * stdev(values) / sqrt(len(values))
-    return mean(values) - margin, mean(values) + margin
+    margin = float(_stats().t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
+    return fmean(values) - margin, fmean(values) + margin
 
 
-def sign_flip_p(differences: Sequence[float]) -> float | None:
-    """Two-sided exact p value of a mean of paired differences (Fisher's randomisation of signs, 1935).
+def bootstrap(values: Sequence[float], seed: str, draws: int = DRAWS) -> Interval:
+    """Percentile bootstrap 95% interval of a mean (Efron 1979): tasks are drawn with replacement.
 
-    The share of all 2^n choices of signs whose sum is at least as far from 0 as the one observed; its least value is
-    2 / 2^n, 0.25 for three pairs. None for no differences or more than ``MAX_FLIPS``.
+    Args:
+        values: one per task.
+        seed: equal seeds draw the same tasks.
+
+    Raises:
+        ValueError: there are no values.
     """
-    if not 0 < len(differences) <= MAX_FLIPS:
-        return None
-    observed = abs(sum(differences))
-    slack = 1e-9 * sum(map(abs, differences))  # sums of the same numbers in another order
-    sums: list[float] = [sum(map(mul, signs, differences)) for signs in product((1, -1), repeat=len(differences))]
-    return sum(abs(total) >= observed - slack for total in sums) / len(sums)
+    if not values:
+        raise ValueError("a bootstrap needs at least one value")
+    if len(set(values)) == 1:
+        return values[0], values[0]
+    found = _stats().bootstrap(
+        (values,), _mean, n_resamples=draws, confidence_level=0.95, method="percentile", rng=_number(seed)
+    )
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def share_interval(values: Sequence[float], seed: str) -> Interval:
+    """95% interval of a mean of tasks' shares, each in [0, 1].
+
+    Wilson's where every share is 0 or 1 (one sample per task), else the bootstrap over tasks. The bootstrap of equal
+    values has no width, so these also get Wilson's interval, of the nearest count. (0, 1) without values.
+    """
+    if not values:
+        return 0.0, 1.0
+    if all(value in (0, 1) for value in values) or len(set(values)) == 1:
+        return wilson(round(sum(values)), len(values))
+    return bootstrap(values, seed)
+
+
+def mcnemar_p(better: int, worse: int) -> float:
+    """Two-sided exact p value of McNemar's test (1947): of the pairs that differ, is either direction likelier?
+
+    Args:
+        better: pairs in which only the second succeeds.
+        worse: pairs in which only the first succeeds.
+    """
+    return float(_stats().binomtest(better, better + worse).pvalue) if better + worse else 1.0
+
+
+def sign_flip_p(differences: Sequence[float], seed: str = "") -> float:
+    """Two-sided p value of a mean of paired differences: their signs are flipped (Fisher 1935).
+
+    Exact for at most ``EXACT`` differences other than 0; for n pairs of one sign it is 2 / 2^n, 0.25 for three. Beyond
+    ``EXACT`` it is the share of ``FLIPS`` seeded choices of signs, with the observed one added, so that it is never 0
+    (Phipson and Smyth 2010).
+    """
+    moved = [value for value in differences if value]
+    if len(moved) < 2:
+        return 1.0
+    resamples = 2 ** len(moved) if len(moved) <= EXACT else FLIPS
+    found = _stats().permutation_test(
+        (moved,), _rounded_sum, permutation_type="samples", n_resamples=resamples, batch=1000, rng=_number(seed)
+    )
+    return float(found.pvalue)
+
+
+def _mean(values: Any, axis: int) -> Any:
+    return values.mean(axis=axis)
+
+
+def _rounded_sum(values: Any, axis: int) -> Any:
+    """Sums of the same numbers in another order are equal."""
+    return values.sum(axis=axis).round(9)
+
+
+def _number(seed: str) -> int:
+    return int.from_bytes(seed.encode())

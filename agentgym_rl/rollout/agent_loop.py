@@ -1,4 +1,4 @@
-"""verl's agent loop for text worlds: ``rollout.agent.default_agent_loop=agentgym``."""
+"""verl's agent loop for text environments: ``rollout.agent.default_agent_loop=agentgym``."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
-from agentgym_rl.envs.hosts import Host
-from agentgym_rl.envs.hosts import ray as hosts
+from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.rollout.builder import remembering
 from agentgym_rl.rollout.client import EpisodeClient
-from agentgym_rl.rollout.folding import Sample
-from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.folding import Segment
+from agentgym_rl.rollout.loop import run_episode
+from agentgym_rl.rollout.recorder import EpisodeRecorder
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
 NAME = "agentgym"
 
-opener = cache(hosts.opener)
-"""One a host and process: its workers and connections are shared by all episodes."""
+opener = cache(open_host)
+"""One per host and process: all episodes share its workers and connections."""
 
 GREEDY = {"temperature": 0.0, "top_p": 1.0, "top_k": -1}
 SAMPLED = {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
@@ -30,24 +30,29 @@ DECODING = {"greedy": GREEDY, "sampled": SAMPLED}
 
 
 class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
-    """Plays one episode, learnt from as one sample or, folded, as several. A dataset row says which:
+    """Runs one episode; its output is one segment or, where the conversation was folded, several.
 
-    ``item_id`` (AgentGym's), optional ``horizon`` (turn limit), ``decoding`` (``greedy`` or ``sampled``; verl's
-    sampling parameters without it), ``tags`` (copied into the episode), ``branch`` (replies to replay first, and
-    commands to avoid afterwards, see :class:`agentgym_rl.algorithms.search.Branch`). Rules come from ``data.agentgym``,
-    see :class:`RolloutSettings`; worlds' own options from ``data.agentgym_worlds.<name>``, and where they run from
-    ``host`` in there, see :class:`Host`.
+    A dataset row gives ``item_id`` (AgentGym's), and may give ``horizon`` (turn limit), ``decoding`` (``greedy`` or
+    ``sampled``; verl's sampling parameters without it), ``tags`` (copied into the episode) and ``branch`` (responses to
+    replay first, and commands to avoid afterwards, see :class:`agentgym_rl.algorithms.search.Branch`). Rules come from
+    ``data.agentgym``, see :class:`RolloutSettings`; an environment's options from ``data.agentgym_worlds.<name>``, and
+    where it runs from ``host`` in there, see :class:`HostSettings`.
+
+    With a ``recorder`` the outputs carry the episode without the text and log-probability of single tokens, and the
+    recorder keeps them (:mod:`agentgym_rl.rollout.recorder`).
     """
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
+    def __init__(self, *arguments: Any, recorder: EpisodeRecorder | None = None, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.recorder = recorder
         remembering(self.continuous_token_builder)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
         task = Task.parse(row["item_id"])
-        options = {"style": settings.style, **((self.data_config.get("agentgym_worlds") or {}).get(task.env) or {})}
-        host = Host.of(options.pop("host", {}))
+        options = dict((self.data_config.get("agentgym_worlds") or {}).get(task.env) or {})
+        host = HostSettings.of(options.pop("host", {}))
+        options = {"style": settings.style.value, **options}
         decoding, horizon, branch = row.get("decoding"), row.get("horizon"), row.get("branch")
         request_id = uuid4().hex
         converse = partial(
@@ -62,10 +67,10 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
             settings=settings,
             **_replay(branch) if branch else {},
         )
-        world = partial(opener(host).open, task.env, options)
+        make_env = partial(opener(host).open, task.env, options)
         try:
-            episode, conversation = await play(
-                world, task, converse, settings, None if horizon is None else int(horizon)
+            episode, conversation = await run_episode(
+                make_env, task, converse, settings, None if horizon is None else int(horizon)
             )
         finally:
             if isinstance(self.server_manager, EpisodeClient):
@@ -76,39 +81,40 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         return self._outputs(episode, conversation)
 
     def _outputs(self, episode: Episode, conversation: TokenConversation) -> list[AgentLoopOutput]:
-        """One output a sample; the last one brings the episode.
+        """One output per segment; the last one carries the episode.
 
-        An episode that does not count becomes one masked token, so that no sum over it can be anything but zero.
+        An episode that does not count becomes one masked token, so that every sum over it is zero.
         """
-        samples, weights = conversation.samples, conversation.weights or {episode.model_step}
+        carried = episode if self.recorder is None else self.recorder.record(episode)
+        segments, weights = conversation.segments, conversation.weights or {episode.model_step}
         if not episode.ending.counts:
             eos = self.tokenizer.eos_token_id
-            samples, weights = [Sample([eos], [eos], [0], [0.0])], {episode.model_step}
+            segments, weights = [Segment([eos], [eos], [0], [0.0])], {episode.model_step}
         metrics = AgentLoopMetrics(
             generate_sequences=sum(turn.model_s for turn in episode.turns),
             tool_calls=sum(turn.world_s for turn in episode.turns),
         )
         return [
             AgentLoopOutput(
-                prompt_ids=sample.prompt_ids,
-                response_ids=sample.response_ids,
-                response_mask=sample.response_mask,
-                response_logprobs=sample.log_probs,
+                prompt_ids=segment.prompt_ids,
+                response_ids=segment.response_ids,
+                response_mask=segment.response_mask,
+                response_logprobs=segment.log_probs,
                 reward_score=episode.reward,
                 num_turns=len(episode.turns),
                 metrics=metrics,
                 extra_fields={
-                    "episode": episode.to_dict() if last else None,
+                    "episode": carried.to_dict() if last else None,
                     "min_global_steps": min(weights),
                     "max_global_steps": max(weights),
                     "reward_extra_info": {"acc": float(episode.success)},
                 },
             )
-            for sample, last in zip(samples, [False] * (len(samples) - 1) + [True], strict=True)
+            for segment, last in zip(segments, [False] * (len(segments) - 1) + [True], strict=True)
         ]
 
 
 def _replay(branch: dict[str, Any]) -> dict[str, Any]:
-    """What a conversation is to replay and to avoid, from a row's ``branch``."""
-    prefix = [Forced(reply["ids"], reply["log_prob"], reply["step"]) for reply in branch["prefix"]]
+    """What a conversation replays and avoids, from a row's ``branch``."""
+    prefix = [Forced(one["ids"], one["log_prob"], one["step"]) for one in branch["prefix"]]
     return {"prefix": prefix, "avoid": branch["avoid"], "resamples": branch["resamples"]}

@@ -26,10 +26,10 @@ def continuous_token_builder(model: str, tokenizer: Any) -> Any:
 
 
 def remembering(builder: Any) -> Any:
-    """The same builder, which does not render again what builders of its kind rendered lately in this process.
+    """The same builder with a cache of what builders of its kind rendered lately in this process.
 
-    Every turn verl's renders the same made-up messages to see which tokens follow them, and the episodes of a group
-    begin with the same prompt.
+    Every turn verl's builder renders the same placeholder messages to see which tokens follow them, and the episodes of
+    a group begin with the same prompt.
     """
     kind = (type(builder), builder.tokenizer, json.dumps(builder.chat_template_kwargs, sort_keys=True, default=repr))
     builder._render_tokens = _renderers.setdefault(kind, _once(builder._render_tokens))

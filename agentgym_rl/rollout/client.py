@@ -1,4 +1,4 @@
-"""verl's client of the LLM servers, choosing a server once an episode."""
+"""verl's client of the LLM servers, with one choice of server per episode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from verl.workers.rollout.llm_server import LLMServerClient
 
 
 def _plain(config: Any) -> SimpleNamespace:
-    """The two values that ``LLMServerClient.generate`` reads every turn, out of OmegaConf, which takes its time."""
+    """The two values that ``LLMServerClient.generate`` reads every turn, out of OmegaConf, which is slow."""
     rollout = config.actor_rollout_ref.rollout
     kept = SimpleNamespace(name=rollout.name, full_determinism=getattr(rollout, "full_determinism", False))
     return SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=kept))
@@ -20,8 +20,8 @@ def _plain(config: Any) -> SimpleNamespace:
 class EpisodeClient(LLMServerClient):  # type: ignore[misc]
     """Holds the server of an episode from its first turn until :meth:`leave`.
 
-    An episode begins on the server that plays the fewest episodes of this process. verl's client acquires and releases
-    a server every turn, two calls of one balancing process, which always names the same server for one request id.
+    An episode begins on the server with the fewest episodes of this process. verl's client acquires and releases a
+    server every turn, with two calls of one balancing process, which always names the same server for one request id.
     Only for servers that stay: where they come and go, a server that is held may be gone.
     """
 
@@ -33,15 +33,15 @@ class EpisodeClient(LLMServerClient):  # type: ignore[misc]
         """
         super().__init__(_plain(config))
         self._servers = dict(servers)
-        self._playing = dict.fromkeys(servers, 0)
+        self._running = dict.fromkeys(servers, 0)
         self._held: dict[str, str] = {}
 
     async def _acquire_server(self, request_id: str, **extra: Any) -> tuple[str, Any]:
         if request_id not in self._held:
-            # among equals another one for each episode, so that several processes do not all begin with the same
-            chosen = min(self._playing, key=lambda name: (self._playing[name], crc32(f"{request_id} {name}".encode())))
+            # ties are broken by the request, so that several processes do not all begin with the same server
+            chosen = min(self._running, key=lambda name: (self._running[name], crc32(f"{request_id} {name}".encode())))
             self._held[request_id] = chosen
-            self._playing[chosen] += 1
+            self._running[chosen] += 1
         name = self._held[request_id]
         return name, self._servers[name]
 
@@ -51,4 +51,4 @@ class EpisodeClient(LLMServerClient):  # type: ignore[misc]
     def leave(self, request_id: str) -> None:
         """The episode is over."""
         if (held := self._held.pop(request_id, None)) is not None:
-            self._playing[held] -= 1
+            self._running[held] -= 1

@@ -1,7 +1,8 @@
-"""The model's side of an episode: messages in, replies out.
+"""The policy's side of an episode: messages in, responses out.
 
-Two kinds drive the same episode loop: :class:`Scripted`, a function from messages to text (tests, oracles, random
-policies), and :class:`agentgym_rl.rollout.tokens.TokenConversation`, which keeps the exact tokens of a language model.
+Two kinds of conversation drive the same episode loop: :class:`Scripted`, a function from messages to text (tests,
+oracles, random policies), and :class:`agentgym_rl.rollout.tokens.TokenConversation`, which keeps the exact tokens of a
+language model.
 """
 
 from __future__ import annotations
@@ -14,29 +15,29 @@ from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
 
-Policy = Callable[[list[Message]], str]
-"""From the conversation so far to the assistant's reply. May raise :class:`StopPlaying`."""
+Respond = Callable[[list[Message]], str]
+"""From the conversation so far to the assistant's response. May raise :class:`PolicyStopped`."""
 
 
-class StopPlaying(Exception):
-    """Raised by a policy that has nothing more to say; ends the play without an episode."""
+class PolicyStopped(Exception):
+    """A policy has no further response. The run ends without an episode."""
 
 
 class ContextTooSmall(ValueError):
-    """The instruction and first observation leave no room for a reply: a configuration error, raised at once."""
+    """The instruction and first observation leave no room for a response: a configuration error, raised at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """One reply of the model."""
+class Response:
+    """One response of the model."""
 
     text: str
     span: tuple[int, int] = (0, 0)
-    """Span [start, end) in the response tokens of its sample."""
-    sample: int = 0
-    """Number of the sample it is part of; more than 0 once the conversation was folded."""
+    """Span [start, end) in the response tokens of its segment."""
+    segment: int = 0
+    """Number of its segment; more than 0 once the conversation was folded."""
     notes: str = ""
-    """What the model noted when the conversation was folded just before it."""
+    """What the model noted when the conversation was folded just before this response."""
     log_prob: float | None = None
     aborted: bool = False
     pieces: Sequence[str] = ()
@@ -44,13 +45,13 @@ class Reply:
     log_probs: Sequence[float] = ()
     """Log-probability of each of its tokens when it was sampled, in nats; empty where they are not known."""
     calls: int = 1
-    """Replies the model generated to come to this one: 0 where it was replayed."""
+    """Responses that the model generated to arrive at this one: 0 where it was replayed."""
 
 
-def repeats(reply: str, avoid: Collection[str], parse: Parse) -> bool:
-    """Whether the command of a reply, or the whole reply where none can be read, is one of ``avoid``."""
-    action = parse(reply)
-    return (action.command if isinstance(action, Action) else reply) in avoid
+def repeats(response: str, avoid: Collection[str], parse: Parse) -> bool:
+    """Whether the command of a response, or the whole response where none can be read, is one of ``avoid``."""
+    action = parse(response)
+    return (action.command if isinstance(action, Action) else response) in avoid
 
 
 class Conversation(Protocol):
@@ -58,63 +59,63 @@ class Conversation(Protocol):
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens before the first reply; 0 where tokens are not counted."""
+        """Tokens before the first response; 0 where tokens are not counted."""
 
     @property
     def response_tokens(self) -> int:
-        """Tokens from the first reply on; 0 where tokens are not counted."""
+        """Tokens from the first response on; 0 where tokens are not counted."""
 
     async def start(self, messages: list[Message], parse: Parse) -> None:
-        """Begin with the instruction and the first observation; ``parse`` is how the world reads replies.
+        """Begin with the instruction and the first observation; ``parse`` reads an action from a response.
 
         Raises:
             ContextTooSmall: they do not fit into the prompt.
         """
 
-    async def reply(self) -> Reply | None:
-        """The model's next message, or ``None`` when no token fits into the context any more."""
+    async def respond(self) -> Response | None:
+        """The model's next message, or ``None`` when no further token fits into the context."""
 
     async def observe(self, observation: str) -> bool:
-        """Append what the world said; false, and nothing appended, when a reply to it would not fit."""
+        """Append an observation; false, and nothing appended, when a response to it would not fit."""
 
 
 class Scripted:
-    """A conversation whose replies come from a policy, a function of the messages so far.
+    """A conversation whose responses come from a function of the messages so far.
 
     Args:
-        prefix: replies that are said first, without asking the policy.
-        avoid: commands that its first own reply should not have.
-        resamples: how often at most it is asked again for another command.
+        prefix: responses that come first, without a call of the function.
+        avoid: commands that the first response after the prefix should not have.
+        resamples: how often at most the function is called again for another command.
     """
 
     prompt_tokens = 0
     response_tokens = 0
 
     def __init__(
-        self, policy: Policy, prefix: Sequence[str] = (), avoid: Collection[str] = (), resamples: int = 0
+        self, policy: Respond, prefix: Sequence[str] = (), avoid: Collection[str] = (), resamples: int = 0
     ) -> None:
         self.policy = policy
         self.prefix = prefix
         self.avoid = avoid
         self.resamples = resamples
-        self.replies = 0
+        self.responses = 0
         self.messages: list[Message] = []
 
     async def start(self, messages: list[Message], parse: Parse) -> None:
         self.messages = list(messages)
         self.parse = parse
 
-    async def reply(self) -> Reply | None:
-        if self.replies < len(self.prefix):
-            text, calls = self.prefix[self.replies], 0
+    async def respond(self) -> Response | None:
+        if self.responses < len(self.prefix):
+            text, calls = self.prefix[self.responses], 0
         else:
-            again = self.resamples if self.replies == len(self.prefix) else 0
+            again = self.resamples if self.responses == len(self.prefix) else 0
             text, calls = self.policy(list(self.messages)), 1
             while calls <= again and repeats(text, self.avoid, self.parse):
                 text, calls = self.policy(list(self.messages)), calls + 1
-        self.replies += 1
+        self.responses += 1
         self.messages.append({"role": "assistant", "content": text})
-        return Reply(text, calls=calls)
+        return Response(text, calls=calls)
 
     async def observe(self, observation: str) -> bool:
         self.messages.append({"role": "user", "content": observation})

@@ -1,30 +1,35 @@
-"""Instruction expansion: expert trajectories whose task is asked for in other words.
+"""Instruction expansion: demonstrations whose task is asked for in other words.
 
 AgentGym's platform paper (arXiv 2406.04151, section 3.2) widens its instructions by self-instruct and instruction
-evolution. New tasks come from the worlds' seeded generators (their ``*_variants`` splits); here a language model
-rewords the sentence that states the goal. A variant is kept only when it still says everything the solution depends
-on, and when the replayed trajectory solves the task.
+evolution. New tasks come from the environments' seeded generators (their ``*_variants`` splits); here a language model
+rewords the sentence that states the goal. A variant is kept only when it contains everything the solution depends on,
+and when the oracle's trajectory solves the task.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
+from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.panels import digest, sample
 from agentgym_rl.envs import Task, TextEnv, make
-from agentgym_rl.envs.core import Message, Style
-from agentgym_rl.rollout.api import ChatModel
-from agentgym_rl.rollout.partial import Partial
-from agentgym_rl.rollout.players import oracle
-from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.envs.core import Message
+from agentgym_rl.envs.hosts import LocalHost
+from agentgym_rl.rollout.journal import Entry, Journal
+from agentgym_rl.rollout.policies import Oracle
+from agentgym_rl.rollout.policies.api import ChatModel
+from agentgym_rl.rollout.runner import Job, Progress, run_jobs
+from agentgym_rl.rollout.settings import RolloutSettings, Style, choice
 
+MAX_TOKENS = 256
+"""Most tokens of a rewording."""
 REQUEST = (
     "Reword the instruction below for somebody who has never seen it. Keep its meaning, every name, number and "
     "quotation exactly, and change as many of the other words as you can. Answer with the new instruction alone, on "
@@ -36,7 +41,7 @@ _QUOTED = re.compile(r"\"[^\"]+\"|'[^']+'")
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What came of an expansion."""
+    """The outcome of an expansion."""
 
     asked: int
     kept: int
@@ -49,13 +54,14 @@ async def expand(
     split: str,
     out: str | Path,
     model: ChatModel,
+    *,
     n: int | None = None,
     variants: int = 1,
     seed: int = 0,
-    style: Style = "agentgym",
+    style: Style | str = Style.agentgym,
     difficulty: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Summary:
     """Write AgentTraj JSON with reworded tasks to ``out``; interrupted, the same call goes on.
 
@@ -65,72 +71,68 @@ async def expand(
 
     Raises:
         ValueError: an argument is out of range, or the journal beside ``out`` belongs to other settings.
-        EnvError: the world or the model's server failed; what is done stays in the journal.
+        EnvError: the environment or the model's server failed; what has finished stays in the journal.
     """
     if variants < 1:
         raise ValueError(f"variants is {variants}; give at least 1")
-    out = Path(out)
-    world = make(env, **{**(options or {}), "style": style})
-    player = oracle(RolloutSettings(style=style))
-    try:
-        tasks = sample(world, split, difficulty, n, seed)
-        settings = {
-            "env": env,
-            "style": style,
-            "options": dict(options or {}),
-            "policy": model.name,
-            "seed": seed,
-            "variants": variants,
-            "panel": digest(world, tasks),
-        }
-        with Partial(out, settings) as done:
-            for number, task in enumerate(tasks):
-                if progress:
-                    progress(number, len(tasks))
-                if str(task) in done.rows:
-                    continue
-                episode = await player.play(world, task, 0)
-                solved = None
-                if episode is not None and episode.success:
-                    solved = Trajectory.of(str(task), episode.messages, episode.start)
-                done.add(str(task), await _variants(world, task, solved, model, variants, seed))
-        if progress:
-            progress(len(tasks), len(tasks))
-    finally:
-        await world.close()
-    rows = [done.rows[str(task)] for task in tasks]
-    kept = [agenttraj.decode(entry) for row in rows for entry in row["kept"]]
-    agenttraj.write(out, kept)
-    done.finish()
-    rejected = Counter(reason for row in rows for reason in row["rejected"])
+    out, settings, oracle = Path(out), RolloutSettings(style=choice(Style, "style", style)), Oracle()
+    of_class = {**(options or {}), "style": settings.style.value}
+    session = make(env, **of_class)
+    tasks = sample(session, split, difficulty, n, seed)
+    identity = {
+        "env": env,
+        "style": settings.style,
+        "options": dict(options or {}),
+        "policy": model.name,
+        "seed": seed,
+        "variants": variants,
+        "panel": digest(session, tasks),
+    }
+
+    async def work(env: TextEnv, job: Job) -> Entry:
+        episode = await oracle.run(env, job.task, settings)
+        if not episode.ending.counts:
+            return Entry(episode)
+        return Entry(facts=await _variants(env, job.task, episode, model, variants, seed))
+
+    jobs = [Job(task) for task in tasks]
+    with Journal.beside(out, identity) as journal:
+        entries = await run_jobs(
+            jobs, work, LocalHost(), lambda _: of_class, journal=journal, patience=1, progress=progress
+        )
+        kept = [agenttraj.decode(one) for entry in entries for one in entry.facts["kept"]]
+        agenttraj.write(out, kept)
+        journal.delete()
+    rejected = Counter(reason for entry in entries for reason in entry.facts["rejected"])
     return Summary(len(kept) + rejected.total(), len(kept), dict(rejected))
 
 
 async def _variants(
-    world: TextEnv, task: Task, solved: Trajectory | None, model: ChatModel, variants: int, seed: int
+    env: TextEnv, task: Task, episode: Episode, model: ChatModel, variants: int, seed: int
 ) -> dict[str, Any]:
     """Variants of one task that are kept, and why others are not."""
-    if solved is None:
+    if not episode.success:
         return {"kept": [], "rejected": ["no trajectory solves the task"] * variants}
-    at = solved.loss.index(True) - 1
-    line = stated(solved.messages[at]["content"], world.goal(task))
-    wanted = essential(line, world.oracle(task))
-    said: dict[str, None] = {}
+    solved = Trajectory.of(episode.item_id, episode.messages, episode.start)
+    at = solved.first_trained - 1
+    line = stated(solved.messages[at]["content"], env.goal(task))
+    wanted = essential(line, env.oracle(task))
+    found: dict[str, None] = {}
     rejected = []
     for number in range(variants):
         request: list[Message] = [{"role": "user", "content": f"{REQUEST}\n\n{line}"}]
-        reply = await model.reply(request, seed + number)
-        text = "" if reply is None else reply.text.strip()
-        reason = fault(text, line, wanted) or ("said before" if text in said else None)
+        response = await model.respond(request, seed + number, MAX_TOKENS)
+        text = "" if response is None else response.text.strip()
+        reason = fault(text, line, wanted) or ("said before" if text in found else None)
         if reason:
             rejected.append(reason)
         else:
-            said[text] = None
-    return {"kept": [agenttraj.encode(_reworded(solved, at, line, text)) for text in said], "rejected": rejected}
+            found[text] = None
+    return {"kept": [agenttraj.encode(_reworded(solved, at, line, text)) for text in found], "rejected": rejected}
 
 
 def stated(observation: str, goal: str) -> str:
-    """The line of a first observation that states the goal: it shares most words with it, and has fewest others."""
+    """The line of a first observation that states the goal: it has most words of the goal, and fewest others."""
     wanted = set(_words(goal))
 
     def likeness(line: str) -> tuple[int, int]:

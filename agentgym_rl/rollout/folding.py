@@ -1,9 +1,10 @@
-"""What is left of a conversation that has grown too long for the context.
+"""What is left of a conversation that has grown longer than the context.
 
 A folded conversation is the instruction, the first observation with a remark on what is left out, and the last turns.
-Each fold ends a sample and begins the next, so that an episode of any length is learnt from in a bounded context; its
-outcome goes to all of its samples (Flow-GRPO, arXiv 2510.05592, where every turn is a sample). Notes that
-the model writes before a fold are its own tokens and are learnt from like any reply, as in SUPO (arXiv 2510.06727).
+Each fold ends a segment and begins the next, so that an episode of any length is trained on in a bounded context. The
+outcome of the episode goes to all of its segments (Flow-GRPO, arXiv 2510.05592, where every turn is a sample). Notes
+that the model writes before a fold are its own tokens and are trained on like any response, as in SUPO (arXiv
+2510.06727).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ASK = "Earlier turns will be hidden. Note what you need to remember."
 
 
 @dataclass(slots=True)
-class Sample:
+class Segment:
     """One prompt and what followed it, token for token; ``response_*`` and ``log_probs`` have one length."""
 
     prompt_ids: list[int]
@@ -33,9 +34,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A reply and what the world answered."""
+    """A response and the observation after it."""
 
-    reply: str
+    response: str
     observation: str
 
 
@@ -46,21 +47,21 @@ def folded(opening: Sequence[Message], exchanges: Sequence[Exchange], keep: int,
         opening: instruction and, last, the first observation.
         exchanges: all so far.
         keep: how many of them stay, from the end.
-        notes: what the model wrote on them; may be empty.
+        notes: what the model wrote about them; may be empty.
     """
     hidden = len(exchanges) - keep
     remark = f"(Turns 1 to {hidden} are not shown.)" if hidden > 1 else "(Turn 1 is not shown.)" if hidden else ""
-    said = f"Your notes:\n{notes}" if notes else ""
-    first = "\n\n".join(part for part in (opening[-1]["content"], remark, said) if part)
+    noted = f"Your notes:\n{notes}" if notes else ""
+    first = "\n\n".join(part for part in (opening[-1]["content"], remark, noted) if part)
     messages: list[Message] = [*opening[:-1], {"role": "user", "content": first}]
     for one in exchanges[hidden:]:
-        messages += [{"role": "assistant", "content": one.reply}, {"role": "user", "content": one.observation}]
+        messages += [{"role": "assistant", "content": one.response}, {"role": "user", "content": one.observation}]
     return messages
 
 
 def plain_notes(exchanges: Sequence[Exchange], parse: Parse, fits: Callable[[str], bool]) -> str:
-    """Notes for an expert, who leaves none: as many of its last commands as ``fits`` allows."""
-    actions = (parse(one.reply) for one in exchanges)
+    """Notes for a demonstration, which has none: as many of its last commands as ``fits`` allows."""
+    actions = (parse(one.response) for one in exchanges)
     commands = [action.command for action in actions if isinstance(action, Action)]
     while commands and not fits(notes := f"Done: {'; '.join(commands)}"):
         commands.pop(0)

@@ -1,4 +1,4 @@
-"""The episode loop: a world and a conversation take turns, one asyncio task an episode."""
+"""The episode loop: an environment and a conversation take turns, one asyncio task per episode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.core import EnvError, EnvTimeout, Observation, Step, Task, TaskNotFound, TextEnv
 from agentgym_rl.envs.formats import Parse, opening, reader
-from agentgym_rl.rollout.conversation import Conversation
+from agentgym_rl.rollout.conversation import Conversation, Response
 from agentgym_rl.rollout.settings import RolloutSettings
 
 log = logging.getLogger(__name__)
@@ -21,88 +21,81 @@ T = TypeVar("T")
 C = TypeVar("C", bound=Conversation)
 
 Watch = Callable[[str | None, Step], None]
-"""Told of the first observation (as a step without action) and of every action and what it led to."""
+"""Called with the first observation (as a step without action), then with every action and the step it led to."""
 
 
 class Aborted(EnvError):
-    """The LLM server dropped the request (a pause of generation)."""
+    """The LLM server dropped the request (generation was paused)."""
 
 
-async def play(
-    make_world: Callable[[], TextEnv],
+async def run_episode(
+    make_env: Callable[[], TextEnv],
     task: Task,
     make_conversation: Callable[[], C],
     settings: RolloutSettings,
-    horizon: int | None = None,
+    max_turns: int | None = None,
     parse: Parse | None = None,
     watch: Watch | None = None,
 ) -> tuple[Episode, C]:
-    """Play one episode, again from the start in a fresh session when the infrastructure fails.
+    """Run one episode, again from the start in a fresh session when the infrastructure fails.
 
-    The conversation of the last attempt is returned beside the episode: its tokens are what is learnt from. Arguments
-    are those of :func:`attempt`.
+    Returns the episode and the conversation of its last attempt, whose tokens are trained on. Arguments are those of
+    :func:`run_attempt`.
 
     Raises:
         TaskNotFound: the task does not exist (not retried).
         ContextTooSmall: the prompt does not fit (not retried).
-        StopPlaying: the policy left.
+        PolicyStopped: the policy has no further response.
         ValueError: the turn limit is less than 1.
     """
     for number in range(1, settings.retries + 2):
-        world = make_world()
+        env = make_env()
         conversation = make_conversation()
         try:
             async with asyncio.timeout(settings.episode_seconds):
-                episode = await attempt(world, task, conversation, settings, horizon, parse, watch)
+                episode = await run_attempt(env, task, conversation, settings, max_turns, parse, watch)
         except TaskNotFound:
             raise
         except (EnvError, TimeoutError) as error:
             what = str(error) or f"episode took longer than {settings.episode_seconds:g} s"
-            episode = Episode(
-                env=task.env,
-                item_id=str(task),
-                ending=_failure(error),
-                reward=0.0,
-                success=False,
-                horizon=turn_limit(world, settings, horizon),
-                error=f"{type(error).__name__}: {what}",
-            )
+            episode = unsolved(task, turn_limit(env, settings, max_turns), _ending_of(error))
+            episode.error = f"{type(error).__name__}: {what}"
         finally:
-            await _close(world, settings.step_seconds)
+            await _close(env, settings.step_seconds)
         episode.attempts = number
         if episode.ending.counts:
             break
     return episode, conversation
 
 
-async def attempt(
-    world: TextEnv,
+async def run_attempt(
+    env: TextEnv,
     task: Task,
     conversation: Conversation,
     settings: RolloutSettings,
-    horizon: int | None = None,
+    max_turns: int | None = None,
     parse: Parse | None = None,
     watch: Watch | None = None,
 ) -> Episode:
-    """Play one episode once in an open session, which stays open.
+    """Run one episode once in an open session, which stays open.
 
-    A reply that cannot be read uses up a turn; the world is not called, and the agent reads why.
+    A response that cannot be read uses up a turn; the environment is not called, and the agent reads why.
 
     Args:
-        horizon: turn limit of this episode; without it ``settings.max_turns``, then the world's own.
-        parse: how replies are read; without it as the world and ``settings.action_format`` say.
+        max_turns: turn limit of this episode; without it ``settings.max_turns``, then the environment's own.
+        parse: reads an action from a response; by default as the environment and ``settings.action_format`` say.
 
     Raises:
-        EnvError: the infrastructure failed; what was played says nothing about the agent.
+        EnvError: the infrastructure failed; the attempt says nothing about the agent.
         ContextTooSmall: the prompt does not fit.
-        StopPlaying: the policy left.
-        ValueError: the turn limit is less than 1, or the world has no such action format.
+        PolicyStopped: the policy has no further response.
+        ValueError: the turn limit is less than 1, or the environment has no such action format.
     """
-    limit = turn_limit(world, settings, horizon)
-    messages = opening(world.spec, world.style, settings.action_format)
-    parse = parse or reader(world.spec, settings.action_format)
+    limit = turn_limit(env, settings, max_turns)
+    messages = opening(env.spec, env.style, settings.action_format)
+    parse = parse or reader(env.spec, settings.action_format)
     began, clock = time.time(), time.monotonic()
-    first, reset_s = await _timed(world.reset(task), settings.step_seconds, f"reset of {task}")
+    first, reset_s = await _timed(env.reset(task), settings.step_seconds, f"reset of {task}")
     if watch:
         watch(None, Step(first, 0.0, terminated=False))
     messages.append({"role": "user", "content": first.text})
@@ -113,48 +106,22 @@ async def attempt(
     invalid_in_a_row = 0
     while True:
         started = time.monotonic()
-        reply = await conversation.reply()
+        response = await conversation.respond()
         model_s = time.monotonic() - started
-        if reply is None:
+        if response is None:
             ending = Ending.CONTEXT_LIMIT
             break
-        if reply.aborted:
+        if response.aborted:
             raise Aborted(f"the LLM server aborted turn {len(turns) + 1} of {task}")
-        messages.append({"role": "assistant", "content": reply.text})
+        messages.append({"role": "assistant", "content": response.text})
 
-        read = time.monotonic()
-        action = parse(reply.text)
-        parse_s, world_s = time.monotonic() - read, 0.0
-        if isinstance(action, Action):
-            what = f"step {action.command!r} of {task}"
-            step, world_s = await _timed(world.step(action.command), settings.step_seconds, what)
-        else:
-            step = Step(Observation(action.observation), 0.0, terminated=False, info={"invalid": True})
-        command = action.command if isinstance(action, Action) else None
+        step, command, parse_s, env_s = await _act(env, task, response, parse, settings)
         if watch:
-            watch(reply.text if command is None else command, step)
-        invalid = bool(step.info.get("invalid"))
-        invalid_in_a_row = invalid_in_a_row + 1 if invalid else 0
-        turns.append(
-            Turn(
-                response=reply.text,
-                action=command,
-                observation=step.observation.text,
-                reward=step.reward,
-                invalid=invalid,
-                tokens=reply.span,
-                sample=reply.sample,
-                notes=reply.notes,
-                log_prob=reply.log_prob,
-                pieces=list(reply.pieces),
-                log_probs=list(reply.log_probs),
-                calls=reply.calls,
-                began_s=started - clock,
-                model_s=model_s,
-                parse_s=parse_s,
-                world_s=world_s,
-            )
-        )
+            watch(response.text if command is None else command, step)
+        turn = _turn(response, command, step)
+        turn.began_s, turn.model_s, turn.parse_s, turn.world_s = started - clock, model_s, parse_s, env_s
+        turns.append(turn)
+        invalid_in_a_row = invalid_in_a_row + 1 if turn.invalid else 0
         if step.terminated:
             ending = Ending.TERMINATED
             break
@@ -174,7 +141,7 @@ async def attempt(
         item_id=str(task),
         ending=ending,
         reward=reward,
-        success=world.spec.success(reward),
+        success=env.spec.success(reward),
         horizon=limit,
         messages=messages,
         turns=turns,
@@ -185,27 +152,63 @@ async def attempt(
     )
 
 
-def turn_limit(world: TextEnv, settings: RolloutSettings, horizon: int | None) -> int:
-    """``horizon``, or else the settings' limit, or else the world's own.
+def turn_limit(env: TextEnv, settings: RolloutSettings, max_turns: int | None = None) -> int:
+    """``max_turns``, or else the settings' limit, or else the environment's own.
 
     Raises:
         ValueError: it is less than 1.
     """
-    limits = (horizon, settings.max_turns, world.spec.max_turns)
+    limits = (max_turns, settings.max_turns, env.spec.max_turns)
     limit = next(limit for limit in limits if limit is not None)
     if limit < 1:
         raise ValueError(f"max_turns is {limit}; give at least 1")
     return limit
 
 
-def _failure(error: EnvError | TimeoutError) -> Ending:
+def unsolved(task: Task, limit: int, ending: Ending = Ending.TURN_LIMIT) -> Episode:
+    """An episode without turns."""
+    return Episode(env=task.env, item_id=str(task), ending=ending, reward=0.0, success=False, horizon=limit)
+
+
+async def _act(
+    env: TextEnv, task: Task, response: Response, parse: Parse, settings: RolloutSettings
+) -> tuple[Step, str | None, float, float]:
+    """The step that a response leads to, its command, and the seconds for reading it and for the environment."""
+    begun = time.monotonic()
+    action = parse(response.text)
+    parse_s = time.monotonic() - begun
+    if not isinstance(action, Action):
+        return Step(Observation(action.observation), 0.0, terminated=False, info={"invalid": True}), None, parse_s, 0.0
+    what = f"step {action.command!r} of {task}"
+    step, env_s = await _timed(env.step(action.command), settings.step_seconds, what)
+    return step, action.command, parse_s, env_s
+
+
+def _turn(response: Response, command: str | None, step: Step) -> Turn:
+    return Turn(
+        response=response.text,
+        action=command,
+        observation=step.observation.text,
+        reward=step.reward,
+        invalid=bool(step.info.get("invalid")),
+        tokens=response.span,
+        sample=response.segment,
+        notes=response.notes,
+        log_prob=response.log_prob,
+        pieces=list(response.pieces),
+        log_probs=list(response.log_probs),
+        calls=response.calls,
+    )
+
+
+def _ending_of(error: EnvError | TimeoutError) -> Ending:
     if isinstance(error, Aborted):
         return Ending.ABORTED
     return Ending.TIMEOUT if isinstance(error, EnvTimeout | TimeoutError) else Ending.ENV_ERROR
 
 
 async def _timed(call: Awaitable[T], seconds: float, what: str) -> tuple[T, float]:
-    """The result of a world's call and how long it took.
+    """The result of an environment's call and the seconds it took.
 
     Raises:
         EnvTimeout: it took longer than ``seconds``.
@@ -219,9 +222,9 @@ async def _timed(call: Awaitable[T], seconds: float, what: str) -> tuple[T, floa
     return result, time.monotonic() - start
 
 
-async def _close(world: TextEnv, seconds: float) -> None:
-    """Close a session. One that cannot be closed does not undo the episode that was played in it."""
+async def _close(env: TextEnv, seconds: float) -> None:
+    """Close a session. A failure to close does not undo the episode that ran in it."""
     try:
-        await _timed(world.close(), seconds, "close")
+        await _timed(env.close(), seconds, "close")
     except EnvError as error:
-        log.warning("a session of %s was left open: %s", world.spec.name, error)
+        log.warning("a session of %s was left open: %s", env.spec.name, error)

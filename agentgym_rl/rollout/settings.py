@@ -1,31 +1,55 @@
-"""The rules an episode is played by."""
+"""The rules of an episode."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from enum import Enum
+from typing import Any, TypeVar
 
 from agentgym_rl.envs.actions import ActionFormat
-from agentgym_rl.envs.core import Style
 
-Context = Literal["full", "window", "summary"]
+E = TypeVar("E", bound=Enum)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Style(str, Enum):
+    """Wording of instructions and observations."""
+
+    agentgym = "agentgym"
+    compact = "compact"
+
+
+class Context(str, Enum):
+    """What the model sees of a conversation that grows longer than its context."""
+
+    full = "full"
+    """Everything; the episode ends when the context is full."""
+    window = "window"
+    """The instruction, the first observation and the last turns."""
+    summary = "summary"
+    """The same as ``window``, and notes that the model writes before earlier turns are hidden."""
+
+
+@dataclass(kw_only=True)
 class RolloutSettings:
-    """Limits and wording of an episode; the same for training and evaluation unless a row says otherwise."""
+    """Limits and wording of an episode, for training and evaluation alike.
 
-    style: Style = "agentgym"
+    A plain dataclass that OmegaConf reads too. A choice may be given as its text.
+
+    Raises:
+        ValueError: a value is out of range or no such choice; names the key.
+    """
+
+    style: Style = Style.agentgym
     """Wording of instruction and observations: ``agentgym`` or ``compact``."""
-    action_format: ActionFormat = ActionFormat.REACT
-    """How a reply carries its action: ``react``, ``function_calling`` or ``code_as_action``."""
+    action_format: ActionFormat = ActionFormat.react
+    """How a response carries its action: ``react``, ``function_calling`` or ``code_as_action``."""
     max_turns: int | None = None
-    """Turn limit; ``None`` takes each world's own."""
+    """Turn limit; ``None`` takes each environment's own."""
     turn_tokens: int = 512
-    """Most tokens of one reply."""
-    context: Context = "full"
-    """What the model sees of a conversation that grows too long: ``full`` ends the episode; ``window`` goes on with the
-    last turns; ``summary`` also with notes that the model writes before."""
+    """Most tokens of one response."""
+    context: Context = Context.full
+    """What the model sees of a conversation that grows too long: ``full``, ``window`` or ``summary``."""
     keep_turns: int = 2
     """Turns that a folded conversation still shows (window, summary)."""
     notes_tokens: int = 128
@@ -33,37 +57,46 @@ class RolloutSettings:
     invalid_limit: int | None = None
     """End an episode after this many invalid actions in a row; ``None`` never does."""
     step_seconds: float = 60.0
-    """Most seconds for one call of a world."""
+    """Most seconds for one call of an environment."""
     episode_seconds: float = 1800.0
     """Most seconds for one attempt at an episode."""
     retries: int = 2
     """Further attempts at an episode whose infrastructure failed."""
 
     def __post_init__(self) -> None:
-        if self.context not in get_args(Context):
-            raise ValueError(f"rollout.context={self.context!r} is unknown; choose {', '.join(get_args(Context))}")
+        self.style = choice(Style, "style", self.style)
+        self.action_format = choice(ActionFormat, "action_format", self.action_format)
+        self.context = choice(Context, "rollout.context", self.context)
         for name in ("turn_tokens", "keep_turns", "notes_tokens", "step_seconds", "episode_seconds"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"rollout.{name} must be greater than 0, got {getattr(self, name)}")
         for name in ("max_turns", "invalid_limit"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ValueError(f"rollout.{name} must be at least 1 or null, got {value}")
+                raise ValueError(f"{name} is {value}; give at least 1")
         if self.retries < 0:
             raise ValueError(f"rollout.retries must not be negative, got {self.retries}")
 
     @classmethod
-    def from_mapping(cls, values: Any) -> RolloutSettings:
+    def from_mapping(cls, values: Mapping[str, Any]) -> RolloutSettings:
         """Read a mapping (``data.agentgym`` of a verl configuration).
 
         Raises:
             ValueError: a key is unknown or a value out of range.
         """
         known = {field.name for field in fields(cls)}
-        unknown = set(values) - known
-        if unknown:
+        if unknown := set(values) - known:
             raise ValueError(f"unknown rollout settings {sorted(unknown)}; known: {sorted(known)}")
-        values = dict(values)
-        if "action_format" in values:
-            values["action_format"] = ActionFormat(values["action_format"])
         return cls(**values)
+
+
+def choice(kind: type[E], key: str, value: str | E) -> E:
+    """The member of an Enum that a value names.
+
+    Raises:
+        ValueError: there is none; lists the choices.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"{key} {value!r} is unknown; choose {', '.join(one.value for one in kind)}") from None

@@ -1,4 +1,4 @@
-"""Conversations as tokens to learn from: supervised examples."""
+"""Supervised examples: conversations as tokens with loss weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
 from agentgym_rl.rollout.conversation import ContextTooSmall
-from agentgym_rl.rollout.folding import Exchange, Sample, plain_notes
+from agentgym_rl.rollout.folding import Exchange, Segment, plain_notes
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
@@ -39,23 +39,21 @@ def end_of_turn(tokenizer: Any) -> int:
 def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> Example:
     """Tokenise a trajectory turn by turn with verl's Continuous Token builder.
 
-    A reply is its text and the end-of-turn token; loss is on replies whose flag says so.
+    A response is its text and the end-of-turn token; the loss flags select the responses that are trained on.
 
     Raises:
         ContextTooSmall: it takes more than ``limit`` tokens.
-        ValueError: no reply of it is learnt from.
+        ValueError: none of its responses is trained on.
     """
     messages: list[Message] = list(trajectory.messages)
-    if True not in trajectory.loss:
-        raise ValueError(f"trajectory {trajectory.item_id} has no reply to learn from")
-    first, end = trajectory.loss.index(True), end_of_turn(tokenizer)
+    first, end = trajectory.first_trained, end_of_turn(tokenizer)
     ids: list[int] = list(builder.build_initial_tokens(messages[:first]))
     weight = [0.0] * len(ids)
     for number in range(first, len(messages)):
         message = messages[number]
         if message["role"] == "assistant":
-            reply = [*tokenizer.encode(message["content"], add_special_tokens=False), end]
-            ids = list(builder.merge_assistant_tokens(ids, reply).token_ids)
+            response = [*tokenizer.encode(message["content"], add_special_tokens=False), end]
+            ids = list(builder.merge_assistant_tokens(ids, response).token_ids)
             weight += [float(bool(trajectory.loss[number]))] * (len(ids) - len(weight))
         else:
             ids = list(builder.merge_context_tokens(messages[:number], messages[: number + 1], ids).token_ids)
@@ -78,18 +76,16 @@ async def encode_folded(
     settings: RolloutSettings,
     parse: Parse,
 ) -> list[Example]:
-    """A trajectory as the samples that a rollout with ``settings.context`` would have made of it.
+    """A trajectory as the segments that a rollout with ``settings.context`` would have made of it.
 
-    Where the rollout's model writes notes, the expert's last commands stand for them.
+    Where the rollout's model writes notes, the demonstration has its last commands instead.
 
     Raises:
         ContextTooSmall: a turn or the instruction does not fit.
-        ValueError: no reply of it is learnt from.
+        ValueError: none of its responses is trained on.
     """
     messages: list[Message] = list(trajectory.messages)
-    if True not in trajectory.loss:
-        raise ValueError(f"trajectory {trajectory.item_id} has no reply to learn from")
-    first, end = trajectory.loss.index(True), end_of_turn(tokenizer)
+    first, end = trajectory.first_trained, end_of_turn(tokenizer)
 
     def tokens(text: str) -> list[int]:
         return [*tokenizer.encode(text, add_special_tokens=False), end]
@@ -97,7 +93,7 @@ async def encode_folded(
     def notes(exchanges: Sequence[Exchange]) -> list[int]:
         return tokens(plain_notes(exchanges, parse, lambda text: len(tokens(text)) <= settings.notes_tokens))
 
-    replies = [message["content"] for message in messages[first:] if message["role"] == "assistant"]
+    responses = [message["content"] for message in messages[first:] if message["role"] == "assistant"]
     conversation = TokenConversation(
         server=None,
         tokenizer=tokenizer,
@@ -106,7 +102,7 @@ async def encode_folded(
         prompt_limit=prompt_limit,
         response_limit=response_limit,
         settings=settings,
-        prefix=[Forced(tokens(reply), None, 0) for reply in replies],
+        prefix=[Forced(tokens(response), None, 0) for response in responses],
         notes=notes,
     )
     await conversation.start(messages[:first], parse)
@@ -114,21 +110,21 @@ async def encode_folded(
         if messages[number]["role"] != "assistant":
             await conversation.observe(messages[number]["content"])
             continue
-        reply = await conversation.reply()
-        if reply is None:
+        response = await conversation.respond()
+        if response is None:
             raise ContextTooSmall(
-                f"trajectory {trajectory.item_id} does not fit: a reply takes more than "
+                f"trajectory {trajectory.item_id} does not fit: a response takes more than "
                 f"rollout.turn_tokens={settings.turn_tokens}, or a turn more than model.prompt_tokens={prompt_limit}"
             )
         if not trajectory.loss[number]:
-            start, stop = reply.span
-            conversation.samples[reply.sample].response_mask[start:stop] = [0] * (stop - start)
-    return [of_sample(sample) for sample in conversation.samples]
+            start, stop = response.span
+            conversation.segments[response.segment].response_mask[start:stop] = [0] * (stop - start)
+    return [of_segment(segment) for segment in conversation.segments]
 
 
-def of_sample(sample: Sample) -> Example:
-    """An example of the exact tokens of a sample."""
-    return from_rollout([*sample.prompt_ids, *sample.response_ids], sample.response_mask)
+def of_segment(segment: Segment) -> Example:
+    """An example of the exact tokens of a segment."""
+    return from_rollout([*segment.prompt_ids, *segment.response_ids], segment.response_mask)
 
 
 def from_rollout(input_ids: Sequence[int], response_mask: Sequence[int]) -> Example:

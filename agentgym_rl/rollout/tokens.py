@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
-from agentgym_rl.rollout.conversation import ContextTooSmall, Reply, repeats
-from agentgym_rl.rollout.folding import ASK, Exchange, Sample, folded
-from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.conversation import ContextTooSmall, Response, repeats
+from agentgym_rl.rollout.folding import ASK, Exchange, Segment, folded
+from agentgym_rl.rollout.settings import Context, RolloutSettings
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ LONG = 2000
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """A reply of an earlier episode, to be said again token for token."""
+    """A response of an earlier episode, to be replayed token for token."""
 
     ids: Sequence[int]
     """The tokens that were sampled."""
@@ -37,10 +37,10 @@ class Forced:
 class TokenConversation:
     """A conversation with an LLM server through verl's Continuous Token builder.
 
-    ``samples`` holds the tokens, one sample unless the conversation was folded (:mod:`agentgym_rl.rollout.folding`).
-    Replies have mask 1 and the sampled log-probability, everything else 0 and 0.0. A response always ends with a token
-    the model generated, because an estimator that multiplies rewards by the mask (GAE, REINFORCE++) would lose a
-    reward placed on an observation.
+    ``segments`` holds the tokens, one segment unless the conversation was folded (:mod:`agentgym_rl.rollout.folding`).
+    The model's tokens have mask 1 and the sampled log-probability, all others 0 and 0.0. A segment always ends with a
+    token that the model generated, because an estimator that multiplies rewards by the mask (GAE, REINFORCE++) would
+    lose a reward on an observation.
 
     Replayed tokens are the model's own, with mask 1. Their single log-probabilities are not kept beyond the episode
     that sampled them and are NaN, so that nothing can be computed from them unnoticed.
@@ -65,15 +65,15 @@ class TokenConversation:
         """
         Args:
             server: verl's ``LLMServerClient`` (``generate(request_id, prompt_ids=..., sampling_params=...)``).
-            tokenizer: turns the sampled tokens into the text the world reads.
+            tokenizer: turns the sampled tokens into the text that the environment reads.
             builder: verl's Continuous Token builder.
             sampling: sampling parameters of a request (temperature, top_p, top_k, ...).
-            prompt_limit: most tokens before the first reply of a sample.
-            response_limit: most tokens of a sample from its first reply on.
-            settings: most tokens of a reply, and what becomes of a conversation that grows too long.
+            prompt_limit: most tokens before the first response of a segment.
+            response_limit: most tokens of a segment from its first response on.
+            settings: most tokens of a response, and what happens to a conversation that grows too long.
             request_id: keeps the episode on one server; without it a new one.
-            prefix: replies that are said first, without asking the server.
-            avoid: commands that the first reply after the prefix should not have.
+            prefix: responses that come first, without a request to the server.
+            avoid: commands that the first response after the prefix should not have.
             resamples: how often at most the server is asked again for another command.
             notes: writes the tokens of notes in the model's place.
         """
@@ -88,22 +88,22 @@ class TokenConversation:
         self.avoid = avoid
         self.resamples = resamples
         self.notes = notes
-        self.replies = 0
+        self.responses = 0
         self.request_id = request_id or uuid4().hex
-        self.samples: list[Sample] = []
+        self.segments: list[Segment] = []
         self.weights: set[int] = set()
-        """Global steps of the weights that generated the replies."""
+        """Global steps of the weights that generated the responses."""
         self._exchanges: list[Exchange] = []
         self._full = False
-        """Whether the last observation does not fit into the present sample."""
+        """Whether the last observation does not fit into the present segment."""
 
     @property
     def prompt_tokens(self) -> int:
-        return sum(len(sample.prompt_ids) for sample in self.samples)
+        return sum(len(segment.prompt_ids) for segment in self.segments)
 
     @property
     def response_tokens(self) -> int:
-        return sum(len(sample.response_ids) for sample in self.samples)
+        return sum(len(segment.response_ids) for segment in self.segments)
 
     async def start(self, messages: list[Message], parse: Parse) -> None:
         self.opening, self.messages, self.parse = list(messages), list(messages), parse
@@ -113,46 +113,47 @@ class TokenConversation:
                 f"the instruction and first observation take {len(prompt)} tokens but the prompt is limited "
                 f"to {self.prompt_limit}; raise model.prompt_tokens or choose style=compact"
             )
-        self.samples = [Sample(prompt)]
+        self.segments = [Segment(prompt)]
         self._notes_room = await self._room_for_notes()
-        if self.settings.context != "full" and self.settings.turn_tokens + self._notes_room > self.response_limit:
+        needed = self.settings.turn_tokens + self._notes_room
+        if self.settings.context is not Context.full and needed > self.response_limit:
             raise ContextTooSmall(
-                f"a reply and notes may take {self.settings.turn_tokens + self._notes_room} tokens but the response is "
-                f"limited to {self.response_limit}; raise model.response_tokens or lower rollout.turn_tokens"
+                f"a response and notes may take {needed} tokens but a segment has room for {self.response_limit} of "
+                "them; raise model.response_tokens or lower rollout.turn_tokens"
             )
 
-    async def reply(self) -> Reply | None:
+    async def respond(self) -> Response | None:
         notes, calls = "", 0
         if self._full:
             found = await self._fold()
             if found is None or found.aborted:
                 return found
             notes, calls, self._full = found.text, found.calls, False
-        room = min(self.settings.turn_tokens, self.response_limit - len(self.samples[-1].response_ids))
+        room = min(self.settings.turn_tokens, self.response_limit - len(self.segments[-1].response_ids))
         if room < 1:
             return None
-        if self.replies < len(self.prefix):
-            forced = self.prefix[self.replies]
+        if self.responses < len(self.prefix):
+            forced = self.prefix[self.responses]
             if len(forced.ids) > room:
                 return None
             self.weights.add(forced.step)
-            return self._say(list(forced.ids), None, forced.log_prob, calls=0, notes=notes)
-        again = self.resamples if self.replies == len(self.prefix) else 0
+            return self._add(list(forced.ids), None, forced.log_prob, calls=0, notes=notes)
+        again = self.resamples if self.responses == len(self.prefix) else 0
         for tries in range(1, again + 2):
             output = await self._generate(room)
             if output is None:
-                return Reply("", aborted=True)
+                return Response("", aborted=True)
             if tries > again or not repeats(self._text(output.token_ids), self.avoid, self.parse):
                 break
         log_probs = [float(value) for value in output.log_probs]
-        return self._say(list(output.token_ids), log_probs, sum(log_probs), calls=calls + tries, notes=notes)
+        return self._add(list(output.token_ids), log_probs, sum(log_probs), calls=calls + tries, notes=notes)
 
     async def observe(self, observation: str) -> bool:
         updated: list[Message] = [*self.messages, {"role": "user", "content": observation}]
         merged = await self._merge(updated)
-        length = len(merged.token_ids) - len(self.samples[-1].prompt_ids)
+        length = len(merged.token_ids) - len(self.segments[-1].prompt_ids)
         self._exchanges.append(Exchange(self.messages[-1]["content"], observation))
-        if self.settings.context == "full":
+        if self.settings.context is Context.full:
             if length >= self.response_limit:
                 return False
         elif length + self.settings.turn_tokens + self._notes_room > self.response_limit:
@@ -164,45 +165,45 @@ class TokenConversation:
 
     # folding
 
-    async def _fold(self) -> Reply | None:
-        """End the sample and begin the next; the notes it begins with, or None where not even one turn fits."""
-        reply = await self._note() if self.settings.context == "summary" else Reply("", calls=0)
-        if reply.aborted:
-            return reply
+    async def _fold(self) -> Response | None:
+        """End the segment and begin the next. Returns its notes, or None where not even one turn fits."""
+        notes = await self._note() if self.settings.context is Context.summary else Response("", calls=0)
+        if notes.aborted:
+            return notes
         for keep in range(min(self.settings.keep_turns, len(self._exchanges)), 0, -1):
-            messages = folded(self.opening, self._exchanges, keep, reply.text)
+            messages = folded(self.opening, self._exchanges, keep, notes.text)
             prompt = await self._prompt(messages)
             if len(prompt) <= self.prompt_limit:
-                self.samples.append(Sample(prompt))
+                self.segments.append(Segment(prompt))
                 self.messages = messages
-                return reply
+                return notes
         return None
 
-    async def _note(self) -> Reply:
-        """Ask for notes at the end of the sample; the notes are learnt from like any reply."""
+    async def _note(self) -> Response:
+        """Ask for notes at the end of the segment; the notes are trained on like any response."""
         asked: list[Message] = [*self.messages, {"role": "user", "content": ASK}]
         merged = await self._merge(asked)
-        room = self.response_limit - (len(merged.token_ids) - len(self.samples[-1].prompt_ids))
+        room = self.response_limit - (len(merged.token_ids) - len(self.segments[-1].prompt_ids))
         room = min(self.settings.notes_tokens, room)
-        if room < 1:  # the last reply was cut and took the room that was left for notes
-            return Reply("", calls=0)
+        if room < 1:  # the last response was cut and took the room that was left for notes
+            return Response("", calls=0)
         self._take(merged, None)
         if self.notes is not None:
             ids, log_probs = list(self.notes(self._exchanges))[-room:], None
         else:
             output = await self._generate(room)
             if output is None:
-                return Reply("", aborted=True)
+                return Response("", aborted=True)
             ids, log_probs = list(output.token_ids), [float(value) for value in output.log_probs]
         self._append(ids, log_probs)
-        return Reply(self._text(ids), calls=int(self.notes is None))
+        return Response(self._text(ids), calls=int(self.notes is None))
 
     async def _room_for_notes(self) -> int:
-        """Tokens that asking for notes and the notes themselves may take."""
-        if self.settings.context != "summary":
+        """Tokens that the request for notes and the notes may take."""
+        if self.settings.context is not Context.summary:
             return 0
         asked: list[Message] = [*self.opening, {"role": "assistant", "content": "."}, {"role": "user", "content": ASK}]
-        asking = len(await self._prompt(asked)) - len(self.samples[0].prompt_ids)
+        asking = len(await self._prompt(asked)) - len(self.segments[0].prompt_ids)
         return asking + self.settings.notes_tokens
 
     # tokens
@@ -212,17 +213,17 @@ class TokenConversation:
         return list(await _aside(text, self.builder.build_initial_tokens, messages))
 
     async def _merge(self, updated: list[Message]) -> Any:
-        """The present sample with the messages that follow its last reply, as the builder's token edits."""
-        sample = self.samples[-1]
-        text, ids = len(updated[-1]["content"]), sample.prompt_ids + sample.response_ids
+        """The present segment with the messages that follow its last response, as the builder's token edits."""
+        segment = self.segments[-1]
+        text, ids = len(updated[-1]["content"]), segment.prompt_ids + segment.response_ids
         return await _aside(text, self.builder.merge_context_tokens, self.messages, updated, ids)
 
     async def _generate(self, room: int) -> Any:
         """The server's output, at most ``room`` tokens; None where it dropped the request."""
-        sample = self.samples[-1]
+        segment = self.segments[-1]
         output = await self.server.generate(
             request_id=self.request_id,
-            prompt_ids=sample.prompt_ids + sample.response_ids,
+            prompt_ids=segment.prompt_ids + segment.response_ids,
             sampling_params={**self.sampling, "max_tokens": room, "logprobs": True},
         )
         if output.stop_reason in ("aborted", "abort") or not output.token_ids:
@@ -231,17 +232,17 @@ class TokenConversation:
         self.weights |= {int(step) for step in steps if step is not None}
         return output
 
-    def _say(
+    def _add(
         self, ids: list[int], log_probs: list[float] | None, log_prob: float | None, *, calls: int, notes: str
-    ) -> Reply:
-        start, text = len(self.samples[-1].response_ids), self._text(ids)
+    ) -> Response:
+        start, text = len(self.segments[-1].response_ids), self._text(ids)
         self._append(ids, log_probs)
-        self.replies += 1
+        self.responses += 1
         self.messages.append({"role": "assistant", "content": text})
-        return Reply(
+        return Response(
             text,
-            (start, len(self.samples[-1].response_ids)),
-            sample=len(self.samples) - 1,
+            (start, len(self.segments[-1].response_ids)),
+            segment=len(self.segments) - 1,
             notes=notes,
             log_prob=log_prob,
             pieces=[_piece(self.tokenizer, token) for token in ids],
@@ -250,18 +251,18 @@ class TokenConversation:
         )
 
     def _append(self, ids: list[int], log_probs: list[float] | None) -> None:
-        """Add tokens of the model to the sample; replayed ones have no log-probabilities."""
-        sample = self.samples[-1]
-        merged = self.builder.merge_assistant_tokens(sample.prompt_ids + sample.response_ids, ids)
+        """Add tokens of the model to the segment; replayed ones have no log-probabilities."""
+        segment = self.segments[-1]
+        merged = self.builder.merge_assistant_tokens(segment.prompt_ids + segment.response_ids, ids)
         self._take(merged, [nan] * len(ids) if log_probs is None else log_probs)
 
     def _take(self, merged: Any, log_probs: list[float] | None) -> None:
         """Adopt the builder's token edits for ids, mask and log-probabilities alike."""
-        sample = self.samples[-1]
-        sample.response_mask, sample.log_probs = self.builder.align_response_metadata(
-            merged, sample.response_mask, sample.log_probs, assistant_logprobs=log_probs
+        segment = self.segments[-1]
+        segment.response_mask, segment.log_probs = self.builder.align_response_metadata(
+            merged, segment.response_mask, segment.log_probs, assistant_logprobs=log_probs
         )
-        sample.response_ids = list(merged.token_ids[len(sample.prompt_ids) :])
+        segment.response_ids = list(merged.token_ids[len(segment.prompt_ids) :])
 
     def _text(self, ids: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
@@ -275,6 +276,6 @@ async def _aside(text: int, work: Callable[..., T], *arguments: Any) -> T:
 
 @lru_cache(maxsize=1 << 17)
 def _piece(tokenizer: Any, token: int) -> str:
-    """The text of one token; each is said many times."""
+    """The text of one token; each occurs many times."""
     text: str = tokenizer.decode([token])
     return text

@@ -1,4 +1,4 @@
-"""What AgentEvol learns from."""
+"""What AgentEvol learns from, and its rounds on a scripted run."""
 
 import json
 
@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.algorithms.agentevol import Pool
+from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.rollout.supervised import Example
 
 
-def episode(item_id, replies, success=True, ending=Ending.TERMINATED, reward=None, env="counter"):
+def episode(item_id, responses, success=True, ending=Ending.TERMINATED, reward=None, env="counter"):
     turns = [
-        Turn(response=reply, action=reply, observation="", reward=0.0, invalid=False, model_s=1.0, world_s=0.5)
-        for reply in replies
+        Turn(response=response, action=response, observation="", reward=0.0, invalid=False, model_s=1.0, world_s=0.5)
+        for response in responses
     ]
     return Episode(
         env=env, item_id=item_id, ending=ending, reward=float(success) if reward is None else reward, success=success,
@@ -22,9 +23,16 @@ def episode(item_id, replies, success=True, ending=Ending.TERMINATED, reward=Non
     )  # fmt: skip
 
 
-def examples(episodes):
-    """One for each episode, told apart by its first token."""
-    return [(Example([index, 1, 2], [0.0, 1.0, 1.0]),) for index in range(len(episodes))]
+def rollouts(episodes):
+    """One for each episode; the first token tells them apart."""
+    return [
+        Rollout(episode=episode, segments=(Example([index, 1, 2], [0.0, 1.0, 1.0]),))
+        for index, episode in enumerate(episodes)
+    ]
+
+
+def rollout(episode, token):
+    return Rollout(episode=episode, segments=(Example([token], [0.0]),))
 
 
 def pool(accumulate=True, max_per_task=1, thresholds=None):
@@ -32,7 +40,7 @@ def pool(accumulate=True, max_per_task=1, thresholds=None):
 
 
 def kept(filled):
-    return [success.samples[0].input_ids[0] for success in filled.successes]
+    return [success.segments[0].input_ids[0] for success in filled.successes]
 
 
 def test_successes_shortest_first_no_two_alike():
@@ -41,14 +49,14 @@ def test_successes_shortest_first_no_two_alike():
         episode("a", ["x"], success=False),
         episode("a", ["x", "y"]),
         episode("a", ["x", "y"]),  # the same again
-        episode("b", ["x", "y"]),  # the same replies, another task
+        episode("b", ["x", "y"]),  # the same responses, another task
         episode("b", ["q"], ending=Ending.TIMEOUT),
     ]
     for most, expected in ((1, [2, 4]), (5, [0, 2, 4]), (0, [])):
         filled = pool(max_per_task=most)
-        filled.add(1, played, examples(played))
+        filled.add(1, rollouts(played))
         assert kept(filled) == expected
-    assert pool().add(1, [], []) == {"agentevol/kept": 0, "agentevol/pool": 0}
+    assert pool().add(1, []) == {"agentevol/kept": 0, "agentevol/pool": 0}
 
 
 EPISODES = st.lists(
@@ -66,14 +74,14 @@ EPISODES = st.lists(
 @given(EPISODES, st.integers(1, 3))
 def test_what_is_kept(played, most):
     filled = pool(max_per_task=most)
-    filled.add(1, played, examples(played))
+    filled.add(1, rollouts(played))
     indices = kept(filled)
     assert indices == sorted(set(indices))
     assert all(played[index].success and played[index].ending.counts for index in indices)
     for item_id in "ab":
         good = [one for one in played if one.item_id == item_id and one.success and one.ending.counts]
         different = {tuple(turn.response for turn in one.turns) for one in good}
-        chosen = [success.replies for success in filled.successes if success.item_id == item_id]
+        chosen = [success.responses for success in filled.successes if success.item_id == item_id]
         assert len(chosen) == len(set(chosen)) == min(most, len(different))
         assert sorted(map(len, chosen)) == sorted(map(len, different))[:most]
 
@@ -85,26 +93,26 @@ def test_a_threshold_of_ones_own_replaces_the_worlds_rule():
         episode("c", ["x"], success=False, reward=0.4, env="other"),
     ]
     filled = pool(thresholds={"counter": 0.3})
-    filled.add(1, played, examples(played))
+    filled.add(1, rollouts(played))
     assert kept(filled) == [0, 1]
     filled = pool(thresholds={"counter": 0.6})
-    filled.add(1, played, examples(played))
+    filled.add(1, rollouts(played))
     assert kept(filled) == []
 
 
 def test_rewards_that_are_not_binary_weigh_the_loss():
     played = [episode("a", ["x"], reward=0.25), episode("b", ["x"], reward=1.0)]
     filled = pool()
-    filled.add(1, played, examples(played))
+    filled.add(1, rollouts(played))
     assert [success.weighted[0].loss_weight for success in filled.successes] == [[0.0, 0.25, 0.25], [0.0, 1.0, 1.0]]
-    assert [success.samples[0].loss_weight for success in filled.successes] == [[0.0, 1.0, 1.0]] * 2
+    assert [success.segments[0].loss_weight for success in filled.successes] == [[0.0, 1.0, 1.0]] * 2
 
 
 @pytest.mark.parametrize(("accumulate", "rounds"), [(True, [1, 2]), (False, [2])])
 def test_the_pool_accumulates_or_forgets_and_survives_a_file(accumulate, rounds):
     filled = pool(accumulate)
-    filled.add(1, [episode("a", ["x"])], [(Example([7], [0.0]),)])
-    filled.add(2, [episode("b", ["x"])], [(Example([8], [0.0]),)])
+    filled.add(1, [rollout(episode("a", ["x"]), 7)])
+    filled.add(2, [rollout(episode("b", ["x"]), 8)])
     assert [success.round for success in filled.successes] == rounds
     assert filled.solved == {"a", "b"}
     again = pool(accumulate)
@@ -116,24 +124,24 @@ def test_the_pool_accumulates_or_forgets_and_survives_a_file(accumulate, rounds)
 def test_a_trajectory_found_again_is_learnt_once():
     filled = pool()
     for number in (1, 2):
-        filled.add(number, [episode("a", ["x"])], [(Example([7], [0.0]),)])
+        filled.add(number, [rollout(episode("a", ["x"]), 7)])
     assert len(filled.successes) == 1
     forgetful = pool(accumulate=False)
     for number in (1, 2):
-        forgetful.add(number, [episode("a", ["x"])], [(Example([7], [0.0]),)])
+        forgetful.add(number, [rollout(episode("a", ["x"]), 7)])
     assert [success.round for success in forgetful.successes] == [2]
 
 
 def test_what_a_round_logs():
     filled = pool()
-    filled.add(1, [episode("a", ["x"])], [(Example([7], [0.0]),)])
+    filled.add(1, [rollout(episode("a", ["x"]), 7)])
     played = [
         episode("a", ["x", "y"]),
         episode("a", ["x"], success=False),
         episode("b", ["x"]),
         episode("c", ["x"], env="other", success=False),
     ]
-    assert filled.add(2, played, examples(played)) == {
+    assert filled.add(2, rollouts(played)) == {
         "agentevol/kept": 2,
         "agentevol/pool": 3,
         "agentevol/counter/explored": 3,
@@ -147,4 +155,4 @@ def test_what_a_round_logs():
         "agentevol/other/tokens": 3,
         "agentevol/other/seconds": 1.5,
     }
-    assert [success.item_id for success in filled.of_round(2)] == ["a", "b"]
+    assert [success.item_id for success in filled.successes if success.round == 2] == ["a", "b"]

@@ -8,11 +8,12 @@ import toy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.gigpo import anchors, answered, returns, step_advantages
+from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.gigpo import GiGPO, GiGPOConfig, anchors, returns, step_advantages
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.conversation import Scripted
-from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -28,20 +29,20 @@ def episode(observations, rewards):
     )  # fmt: skip
 
 
-def test_what_a_turn_answered():
+def test_what_a_turn_anchors():
     one = episode(["start", "hall"], [0.0, 1.0])
-    assert answered(one) == ["start", "hall"]
+    assert anchors(one) == ["start", "hall"]
     one.messages.append({"role": "user", "content": "shown, but no room for a reply"})
-    assert answered(one) == ["start", "hall"]
-    assert answered(episode([], [])) == []
+    assert anchors(one) == ["start", "hall"]
+    assert anchors(episode([], [])) == []
 
 
-def test_what_a_turn_answered_in_a_real_episode():
+def test_the_anchors_of_an_episode_in_a_real_episode():
     replies = iter(["Action: say 1", "no action", "Action: say 2", "Action: say 3"])
     conversation = Scripted(lambda _: next(replies))
-    played, _ = asyncio.run(play(toy.Counter, Task("counter", 2), lambda: conversation, RolloutSettings()))
+    played, _ = asyncio.run(run_episode(toy.Counter, Task("counter", 2), lambda: conversation, RolloutSettings()))
     assert played.success and len(played.turns) == 4
-    assert answered(played) == ["Count to 3.", *(turn.observation for turn in played.turns[:3])]
+    assert anchors(played) == ["Count to 3.", *(turn.observation for turn in played.turns[:3])]
 
 
 def test_returns():
@@ -56,42 +57,47 @@ LOST = (["start", "hall", "hall"], [0.0, 0.0, 0.0])
 
 def test_step_advantages_by_hand():
     episodes = [episode(*WON), episode(*LOST), episode(["start", "pit"], [0.0, 0.0])]
-    found = step_advantages(episodes, ["g"] * 3, gamma=0.5, by_std=False)
+    found = step_advantages(episodes, gamma=0.5, by_std=False)
     start, hall = [0.25, 0.0, 0.0], [0.5, 0.0, 0.0]
     assert found == [
         pytest.approx([0.25 - sum(start) / 3, 0.5 - sum(hall) / 3, 0.0]),  # nobody else stood at the door
         pytest.approx([0.0 - sum(start) / 3, 0.0 - sum(hall) / 3, 0.0 - sum(hall) / 3]),  # stayed in the hall
         pytest.approx([0.0 - sum(start) / 3, 0.0]),
     ]
-    by_std = step_advantages(episodes, ["g"] * 3, gamma=0.5, by_std=True)
+    by_std = step_advantages(episodes, gamma=0.5, by_std=True)
     mean = sum(hall) / 3
     deviation = math.sqrt(sum((value - mean) ** 2 for value in hall) / 2)
     assert by_std[0][1] == pytest.approx((0.5 - mean) / deviation, rel=1e-4)
 
 
 def test_groups_are_kept_apart():
-    episodes = [episode(*WON), episode(*LOST)]
-    assert step_advantages(episodes, ["g", "h"], gamma=1.0, by_std=False) == [[0, 0, 0], [0, 0, 0]]
-    assert anchors(episodes, ["g", "h"])[1] == [("h", "start"), ("h", "hall"), ("h", "hall")]
+    rollouts = [Rollout(episode=episode(*one), group=group) for one, group in ((WON, "g"), (LOST, "h"))]
+    algorithm = GiGPO(GiGPOConfig(gamma=1.0))
+    assert algorithm.advantages(rollouts) == [[0, 0, 0], [0, 0, 0]]
+    assert algorithm.metrics(rollouts) == {"gigpo/step_groups": 1.0, "gigpo/shared_turns_frac": 2 / 6}
+
+
+def test_a_turn_has_the_advantage_of_its_episode_and_of_its_step():
+    group = [episode(*WON), episode(*LOST)]
+    config = GiGPOConfig(gamma=0.5, step_weight=2.0, normalise_by_std=False)
+    steps = step_advantages(group, gamma=0.5, by_std=False)
+    assert GiGPO(config).credit(group) == [
+        pytest.approx([0.5 + 2 * step for step in steps[0]]),
+        pytest.approx([-0.5 + 2 * step for step in steps[1]]),
+    ]
 
 
 @given(
-    st.lists(
-        st.tuples(
-            st.lists(st.tuples(st.sampled_from("xyz"), st.floats(0, 1, width=16)), max_size=5), st.sampled_from("gh")
-        ),
-        max_size=6,
-    ),
+    st.lists(st.lists(st.tuples(st.sampled_from("xyz"), st.floats(0, 1, width=16)), max_size=5), max_size=6),
     st.floats(0, 1),
     st.booleans(),
 )
-def test_steps_of_an_anchor_sum_to_nothing(played, gamma, by_std):
-    episodes = [episode([seen for seen, _ in turns], [reward for _, reward in turns]) for turns, _ in played]
-    groups = [group for _, group in played]
-    found = step_advantages(episodes, groups, gamma=gamma, by_std=by_std)
+def test_steps_of_an_anchor_sum_to_nothing(group, gamma, by_std):
+    episodes = [episode([seen for seen, _ in turns], [reward for _, reward in turns]) for turns in group]
+    found = step_advantages(episodes, gamma=gamma, by_std=by_std)
     assert [len(own) for own in found] == [len(one.turns) for one in episodes]
     sums: dict = {}
-    for own, where in zip(found, anchors(episodes, groups), strict=True):
-        for value, anchor in zip(own, where, strict=True):
+    for own, one in zip(found, episodes, strict=True):
+        for value, anchor in zip(own, anchors(one), strict=True):
             sums[anchor] = sums.get(anchor, 0.0) + value
     assert all(total == pytest.approx(0.0, abs=1e-3) for total in sums.values())

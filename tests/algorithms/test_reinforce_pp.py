@@ -4,7 +4,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from agentgym_rl.algorithms import ALGORITHMS
+from agentgym_rl.algorithms.reinforce_pp import ReinforcePP, ReinforcePPConfig
 
 UIDS = ["a", "b", "c"]
 
@@ -36,4 +36,5 @@ def test_equal_rewards_teach_nothing(estimate):
 
 
 def test_has_no_groups():
-    assert not ALGORITHMS["reinforce_pp"].grouped
+    needs = ReinforcePP.needs(ReinforcePPConfig(gamma=0.5))
+    assert (needs.samples_per_task, needs.estimator.gamma) == (1, 0.5)

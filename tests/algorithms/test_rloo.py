@@ -1,30 +1,36 @@
-"""verl's leave-one-out estimator, as configured, on episodes of two turns."""
+"""The leave-one-out baseline."""
 
 import pytest
+from episodes import rewarded
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agentgym_rl.algorithms import ALGORITHMS
+from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
+from agentgym_rl.algorithms.rloo import RLOO
 
-
-def test_the_reward_less_the_mean_of_the_others_on_every_token_of_both_turns(estimate):
-    advantages, _ = estimate("rloo", [1.0, 0.0, 0.25], ["a", "a", "a"])
-    first, second, third = 1.0 - 0.125, 0.0 - 0.625, 0.25 - 0.5
-    assert advantages == [
-        pytest.approx([first, first, 0, 0, first]),
-        pytest.approx([second, 0, second, second, second]),
-        pytest.approx([third, 0, third, 0, 0]),
-    ]
+ALGORITHM = RLOO(PolicyGradientConfig())
 
 
-def test_other_tasks_do_not_matter(estimate):
-    advantages, _ = estimate("rloo", [1.0, 0.0, 0.25], ["a", "a", "b"])
-    assert advantages[0] == pytest.approx([1, 1, 0, 0, 1])
-    assert advantages[1] == pytest.approx([-1, 0, -1, -1, -1])
+def test_the_reward_less_the_mean_of_the_others():
+    assert ALGORITHM.credit(rewarded(1.0, 0.0, 0.25)) == pytest.approx([1.0 - 0.125, 0.0 - 0.625, 0.25 - 0.5])
 
 
-def test_equal_rewards_teach_nothing(estimate):
-    advantages, _ = estimate("rloo", [1.0, 1.0, 1.0], ["a", "a", "a"])
-    assert advantages == [[0.0] * 5] * 3
+def test_equal_rewards_teach_nothing():
+    assert ALGORITHM.credit(rewarded(1.0, 1.0, 1.0)) == [0.0] * 3
 
 
-def test_is_grouped():
-    assert ALGORITHMS["rloo"].grouped and not ALGORITHMS["rloo"].critic
+@given(st.lists(st.floats(0, 1, width=32), min_size=2, max_size=8))
+def test_agrees_with_verls_estimator(rewards):
+    torch = pytest.importorskip("torch")
+    core_algos = pytest.importorskip("verl.trainer.ppo.core_algos")
+    import numpy as np
+
+    tokens = torch.tensor([[0.0, reward] for reward in rewards])
+    theirs, _ = core_algos.compute_rloo_outcome_advantage(
+        tokens, torch.ones(len(rewards), 2), np.array(["a"] * len(rewards), dtype=object)
+    )
+    assert theirs[:, 0].tolist() == pytest.approx(ALGORITHM.credit(rewarded(*rewards)), abs=1e-5)
+
+
+def test_needs_two_samples():
+    assert RLOO.needs(PolicyGradientConfig()).samples_per_task == 2

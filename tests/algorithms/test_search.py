@@ -10,8 +10,9 @@ import toy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.search import (
-    SearchSettings,
+    SearchConfig,
     TreeSearch,
     follows,
     judge,
@@ -21,7 +22,7 @@ from agentgym_rl.algorithms.search import (
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.core import EnvUnavailable, Observation, Step, Task
 from agentgym_rl.rollout.conversation import Scripted
-from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import Example
 
@@ -72,12 +73,12 @@ SETTINGS = RolloutSettings(retries=0, max_turns=8)
 
 
 def played_by(policy, task, branch=None, world=Corridor):
-    extra = (branch.replies, branch.avoid, branch.resamples) if branch else ()
-    horizon = branch.horizon if branch else None
-    episode, _ = asyncio.run(play(world, task, partial(Scripted, policy, *extra), SETTINGS, horizon))
+    extra = (branch.responses, branch.avoid, branch.resamples) if branch else ()
+    horizon = branch.max_turns if branch else None
+    episode, _ = asyncio.run(run_episode(world, task, partial(Scripted, policy, *extra), SETTINGS, horizon))
     if branch:
         episode.tags = branch.tags()
-    return episode, ()
+    return Rollout(episode=episode)
 
 
 def clumsy(seed, tasks=12, samples=2):
@@ -114,22 +115,22 @@ def wrong_door(room, task=0):
 
 
 def tree_of(*samples, **settings):
-    return TreeSearch(SearchSettings(**{"calls": 100, **settings}), samples, "0")
+    return TreeSearch(SearchConfig(**{"calls": 100, **settings}), samples, "0")
 
 
 def test_search_solves_what_sampling_does_not():
-    alone = [played_by(Clumsy(f"x{n}", Task("corridor", 1)), Task("corridor", 1))[0].success for n in range(400)]
+    alone = [played_by(Clumsy(f"x{n}", Task("corridor", 1)), Task("corridor", 1)).episode.success for n in range(400)]
     assert 0 < sum(alone) / len(alone) < 0.04
     samples = clumsy("s", tasks=20)
-    found = search(samples, player(0), SearchSettings(calls=120), replayable=WORLD, seed=0)
+    found = search(samples, player(0), SearchConfig(calls=120), replayable=WORLD, seed=0)
     again, calls = [], 0
     while calls < found.calls:
         task = Task("corridor", len(again) % 20)
-        again.append(played_by(Clumsy(f"y{len(again)}", task), task)[0])
+        again.append(played_by(Clumsy(f"y{len(again)}", task), task).episode)
         calls += again[-1].calls
     assert found.tasks == 20
     assert len(found.solved) >= 10 > 2 * len({episode.item_id for episode in again if episode.success})
-    for episode, _ in found.solved:
+    for episode in (one.episode for one in found.solved):
         assert episode.success
         assert [turn.action for turn in episode.turns] == right_doors(Task.parse(episode.item_id).index)
 
@@ -137,34 +138,36 @@ def test_search_solves_what_sampling_does_not():
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 3), st.integers(0, 5))
 def test_no_task_takes_more_calls_than_it_may(calls, branches, resamples, seed):
     log = []
-    settings = SearchSettings(calls=calls, branches=branches, resamples=resamples)
+    settings = SearchConfig(calls=calls, branches=branches, resamples=resamples)
     samples = clumsy(seed, tasks=3)
     found = search(samples, player(seed, log=log), settings, replayable=WORLD, seed=seed)
     spent, solved = {}, set()
     for proposed, outcomes in log:
-        for branch, (episode, _) in zip(proposed, outcomes, strict=True):
+        for branch, episode in zip(proposed, [one.episode for one in outcomes], strict=True):
             assert branch.item_id not in solved  # no round after the one that solved it
             assert 1 <= episode.calls <= branch.calls
             assert episode.prefix_turns == branch.turns
-            assert len(episode.turns) <= branch.horizon <= 8
+            assert len(episode.turns) <= branch.max_turns <= 8
             spent[branch.item_id] = spent.get(branch.item_id, 0) + episode.calls
-        solved |= {episode.item_id for episode, _ in outcomes if episode.success}
+        solved |= {one.episode.item_id for one in outcomes if one.episode.success}
         assert max(sum(branch.item_id == one for branch in proposed) for one in spent) <= branches
     assert found.calls == sum(spent.values())
     assert spent.keys() == unsolved(samples, WORLD).keys()
     for item_id, used in spent.items():
         assert used <= calls
         assert used == calls or item_id in solved
-    assert {episode.item_id for episode, _ in found.solved} == solved
-    assert len(found.played) == sum(len(proposed) for proposed, _ in log)
+    assert {one.episode.item_id for one in found.solved} == solved
+    assert found.branches == sum(len(proposed) for proposed, _ in log)
 
 
 def test_the_outcome_does_not_depend_on_the_order_of_episodes():
     samples = clumsy("d", tasks=6)
     runs = []
     for order in (samples, samples[::-1]):
-        found = search(order, player(3), SearchSettings(calls=40), replayable=WORLD, seed=7)
-        runs.append([(episode.item_id, episode.tags, episode.messages) for episode, _ in found.played])
+        log = []
+        search(order, player(3, log=log), SearchConfig(calls=40), replayable=WORLD, seed=7)
+        runs.append(sorted((one.episode.item_id, one.episode.tags["branch"], str(one.episode.messages))
+                           for _, outcomes in log for one in outcomes))  # fmt: skip
     assert runs[0] == runs[1]
     assert len(runs[0]) > 10
 
@@ -172,11 +175,11 @@ def test_the_outcome_does_not_depend_on_the_order_of_episodes():
 def test_it_branches_where_a_reply_went_visibly_wrong_and_avoids_it():
     doors = right_doors()
     lost = said(*doors[:3], wrong_door(3))
-    assert lost[0].ending is Ending.TERMINATED
+    assert lost.episode.ending is Ending.TERMINATED
     (branch,) = tree_of(lost, branches=1).propose(iter([5]))
     assert (branch.turns, branch.avoid, branch.number) == (3, (wrong_door(3),), 5)
-    assert branch.replies == [f"Action: {door}" for door in doors[:3]]
-    assert branch.horizon == 8
+    assert branch.responses == [f"Action: {door}" for door in doors[:3]]
+    assert branch.max_turns == 8
 
     stuck = said(doors[0], *["knock"] * 7)
     (branch,) = tree_of(stuck, branches=1).propose(iter([0]))
@@ -192,9 +195,10 @@ def test_what_was_tried_often_gives_way_to_what_was_not():
         turns.append(branch.turns)
         follow = said(*doors[:2], wrong_door(2)) if branch.turns == 2 else said(*doors[:1], wrong_door(1))
         episode = replace(
-            follow[0], turns=[replace(turn, calls=int(at >= branch.turns)) for at, turn in enumerate(follow[0].turns)]
+            follow.episode,
+            turns=[replace(turn, calls=int(at >= branch.turns)) for at, turn in enumerate(follow.episode.turns)],
         )
-        assert tree.learn(branch, (episode, ())) or branch.turns == 0
+        assert tree.learn(branch, Rollout(episode=episode)) or branch.turns == 0
     assert turns[0] == 2
     assert len(set(turns)) > 1
 
@@ -209,10 +213,10 @@ def test_returns_draw_the_search_where_a_world_pays_in_parts():
     doors = right_doors()
     rich = said(doors[0], *["knock"] * 7, world=Paying)
     poor = said(wrong_door(0), *["knock"] * 7, world=Paying)
-    assert (rich[0].reward, poor[0].reward) == (0.4, 0.0)
+    assert (rich.episode.reward, poor.episode.reward) == (0.4, 0.0)
     for samples in ((rich, poor), (poor, rich)):
         (branch,) = tree_of(*samples, branches=1).propose(iter([0]))
-        assert branch.replies == [f"Action: {doors[0]}"]
+        assert branch.responses == [f"Action: {doors[0]}"]
 
 
 def test_branches_of_a_round_differ_and_fit_together():
@@ -222,7 +226,7 @@ def test_branches_of_a_round_differ_and_fit_together():
     assert branches[0].turns == 4 and len({branch.turns for branch in branches}) > 1
     assert sum(branch.calls for branch in branches) <= 20
     last = tree_of(said(*right_doors()[:4], wrong_door(4)), branches=3, calls=1).propose(iter([0]))
-    assert [(branch.horizon - branch.turns, branch.resamples) for branch in last] == [(1, 0)]
+    assert [(branch.max_turns - branch.turns, branch.resamples) for branch in last] == [(1, 0)]
 
 
 def test_a_replay_that_goes_another_way_is_dropped_and_not_tried_again():
@@ -233,51 +237,53 @@ def test_a_replay_that_goes_another_way_is_dropped_and_not_tried_again():
 
     log = []
     samples = clumsy("n", tasks=4)
-    found = search(samples, player(0, Drifting, log), SearchSettings(calls=40), replayable=WORLD, seed=0)
+    found = search(samples, player(0, Drifting, log), SearchConfig(calls=40), replayable=WORLD, seed=0)
     replayed = [branch for proposed, _ in log for branch in proposed if branch.turns]
-    assert found.dropped == len(replayed) > 0
+    assert len(found.dropped) == len(replayed) > 0
     assert len({id(branch.node) for branch in replayed}) == len(replayed)
-    assert all(episode.prefix_turns == 0 for episode, _ in found.solved)
-    assert found.metrics()["search/dropped"] == found.dropped
+    assert all(one.episode.prefix_turns == 0 for one in found.solved)
+    assert found.metrics()["search/dropped"] == len(found.dropped)
 
 
 def test_a_replay_is_known_by_its_messages_and_its_tokens():
     sample = said(*right_doors()[:2], wrong_door(2))
     (branch,) = tree_of(sample, branches=1).propose(iter([0]))
     assert branch.turns == 2
-    episode, _ = played_by(lambda messages: f"Action: {wrong_door(2)}", Task("corridor", 0), branch)
-    assert follows(branch, (episode, ()))
+    episode = played_by(lambda messages: f"Action: {wrong_door(2)}", Task("corridor", 0), branch).episode
+    assert follows(branch, Rollout(episode=episode))
     assert not follows(branch, sample)  # nothing of it was replayed
-    assert not follows(branch, (replace(episode, turns=episode.turns[:2]), ()))  # it ended in the prefix
+    assert not follows(branch, Rollout(episode=replace(episode, turns=episode.turns[:2])))  # it ended in the prefix
     other = [*episode.messages]
     other[2] = {"role": "user", "content": "Room 7."}
-    assert not follows(branch, (replace(episode, messages=other), ()))
+    assert not follows(branch, Rollout(episode=replace(episode, messages=other)))
 
     turns = [replace(turn, tokens=(4 * at, 4 * at + 2)) for at, turn in enumerate(episode.turns)]
-    source = replace(episode, turns=turns, prompt_tokens=3), (Example([*range(13)], [0.0] * 13),)
-    branch = replace(branch, source=source)
-    assert follows(branch, (source[0], (Example([*range(11), 50, 51], [0.0] * 13),)))
-    assert not follows(branch, (source[0], (Example([*range(10), 49, 50, 51], [0.0] * 13),)))
+    episode = replace(episode, turns=turns, prompt_tokens=3)
+
+    def tokens(*ids):
+        return Rollout(episode=episode, segments=(Example(list(ids), [0.0] * 13),))
+
+    branch = replace(branch, source=tokens(*range(13)))
+    assert follows(branch, tokens(*range(11), 50, 51))
+    assert not follows(branch, tokens(*range(10), 49, 50, 51))
 
 
-def test_the_row_of_a_branch_holds_the_tokens_that_were_sampled():
-    episode, _ = said(*right_doors()[:2], wrong_door(2))
+def test_the_replay_of_a_branch_holds_the_tokens_that_were_sampled():
+    episode = said(*right_doors()[:2], wrong_door(2)).episode
     turns = [replace(turn, tokens=(5 * at, 5 * at + 3), log_prob=-1.0 - at) for at, turn in enumerate(episode.turns)]
     ids = [100, 101, *range(13)]
     mask = [0.0, 0.0] + [float(at % 5 < 2) for at in range(13)]  # the builder closed each reply with a token of its own
-    source = replace(episode, turns=turns, prompt_tokens=2, model_step=4), (Example(ids, mask),)
+    played = replace(episode, turns=turns, prompt_tokens=2, model_step=4)
+    source = Rollout(episode=played, segments=(Example(ids, mask),))
     (branch,) = tree_of(source, branches=1, resamples=1).propose(iter([6]))
-    assert branch.row() == {
-        "horizon": 8,
-        "branch": {
-            "prefix": [{"ids": [0, 1], "log_prob": -1.0, "step": 4}, {"ids": [5, 6], "log_prob": -2.0, "step": 4}],
-            "avoid": [wrong_door(2)],
-            "resamples": 1,
-        },
-        "tags": {"branch": 6, "prefix_turns": 2},
+    assert (branch.max_turns, branch.tags()) == (8, {"branch": 6, "prefix_turns": 2})
+    assert branch.replay() == {
+        "prefix": [{"ids": [0, 1], "log_prob": -1.0, "step": 4}, {"ids": [5, 6], "log_prob": -2.0, "step": 4}],
+        "avoid": [wrong_door(2)],
+        "resamples": 1,
     }
     with pytest.raises(ValueError, match="corridor_0 cannot be branched from: its episode has no tokens"):
-        replace(branch, source=(episode, ())).row()
+        replace(branch, source=Rollout(episode=episode)).replay()
 
 
 def test_infrastructure_that_fails_is_charged_and_ends():
@@ -285,70 +291,69 @@ def test_infrastructure_that_fails_is_charged_and_ends():
         async def _reset(self, task):
             raise EnvUnavailable("gone")
 
-    found = search(clumsy("f", tasks=2), player(0, Dead), SearchSettings(calls=30), replayable=WORLD, seed=0)
-    assert (found.failed, found.solved, found.dropped) == (len(found.played), [], 0)
+    found = search(clumsy("f", tasks=2), player(0, Dead), SearchConfig(calls=30), replayable=WORLD, seed=0)
+    assert (found.failed, found.solved, found.dropped) == (found.branches, [], [])
     assert found.calls == 30 * found.tasks
 
 
 def test_only_failed_tasks_of_replayable_worlds_are_searched():
     solved, failed = said(*right_doors(1), task=1), said(*right_doors(1)[:1], wrong_door(1, 1), task=1)
     other = said(wrong_door(0, 2), *["knock"] * 7, task=2)
-    error = replace(said(*right_doors(3), task=3)[0], ending=Ending.TIMEOUT, success=False), ()
+    error = Rollout(episode=replace(said(*right_doors(3), task=3).episode, ending=Ending.TIMEOUT, success=False))
     assert unsolved([solved, failed, other, error], WORLD) == {"corridor_2": [other]}
     assert unsolved([other], {"textcraft"}) == {}
 
     def never(branches):
         raise AssertionError("nothing to play")
 
-    for samples, settings in (([solved, failed, error], SearchSettings(calls=9)), ([other], SearchSettings())):
-        assert search(samples, never, settings, replayable=WORLD, seed=0).played == []
+    for samples, settings in (([solved, failed, error], SearchConfig(calls=9)), ([other], SearchConfig())):
+        assert search(samples, never, settings, replayable=WORLD, seed=0).branches == 0
 
 
 def test_outcomes_must_be_of_the_branches():
     sample = said(wrong_door(0), *["knock"] * 7)
-    with pytest.raises(ValueError, match="branches were played, but outcomes are of"):
-        search([sample], lambda branches: [sample], SearchSettings(calls=9), replayable=WORLD, seed=0)
+    with pytest.raises(ValueError, match="branches were rolled out, but got"):
+        search([sample], lambda branches: [sample], SearchConfig(calls=9), replayable=WORLD, seed=0)
 
 
 def test_good_turns():
     doors = right_doors()
-    assert judge(said(doors[0], "knock", doors[1], "knock", wrong_door(2))[0]) == [True, False, True, False, False]
-    assert judge(said(*doors)[0]) == [True] * LENGTH
+    assert judge(said(doors[0], "knock", doors[1], "knock", wrong_door(2)).episode) == [True, False, True, False, False]
+    assert judge(said(*doors).episode) == [True] * LENGTH
 
 
 @pytest.mark.parametrize("wrong", [{"calls": -1}, {"branches": 0}, {"resamples": -1}, {"exploration": -0.1}])
 def test_settings_out_of_range(wrong):
     (name, value), *_ = wrong.items()
-    with pytest.raises(ValueError, match=rf"search\.{name} must be at least \d, got {value}"):
-        SearchSettings(**wrong)
+    with pytest.raises(ValueError, match=rf"algorithm\.search\.{name} must be at least \d, got {value}"):
+        SearchConfig(**wrong)
 
 
-def test_a_dropped_success_loses_its_tokens():
+def test_a_dropped_success_solves_nothing():
     sample = said(*right_doors()[:2], wrong_door(2))
     tokens = (Example([*range(99)], [0.0] * 99),)
-    other = replace(
-        said(*right_doors())[0],
-        turns=[replace(turn, calls=int(at > 1)) for at, turn in enumerate(said(*right_doors())[0].turns)],
-    )
+    won = said(*right_doors()).episode
+    other = replace(won, turns=[replace(turn, calls=int(at > 1)) for at, turn in enumerate(won.turns)])
     other.messages[2] = {"role": "user", "content": "Room 7."}
     found = search(
-        [(sample[0], tokens)],
-        lambda branches: [(replace(other, tags=branch.tags()), tokens) for branch in branches],
-        SearchSettings(calls=3, branches=1, resamples=0),
+        [replace(sample, segments=tokens)],
+        lambda branches: [Rollout(episode=replace(other, tags=one.tags()), segments=tokens) for one in branches],
+        SearchConfig(calls=3, branches=1, resamples=0),
         replayable=WORLD,
         seed=0,
     )
-    assert found.dropped == len(found.played) > 0
-    assert found.solved == [] and {samples for _, samples in found.played} == {()}
+    assert len(found.dropped) == found.branches > 0
+    assert found.solved == []
 
 
 def test_branches_of_an_interrupted_search_can_be_samples_of_the_next():
     log = []
     samples = clumsy("i", tasks=4)
-    search(samples, player(0, log=log), SearchSettings(calls=12), replayable=WORLD, seed=0)
-    earlier = [one for _, outcomes in log for one in outcomes if not one[0].success]
-    found = search([*earlier, *samples], player(1), SearchSettings(calls=30), replayable=WORLD, seed=1)
-    assert found.played and found.dropped == 0
-    assert all(episode.horizon <= 8 for episode, _ in found.played)
-    alone = search(earlier, player(1), SearchSettings(calls=30), replayable=WORLD, seed=1)
-    assert alone.played
+    search(samples, player(0, log=log), SearchConfig(calls=12), replayable=WORLD, seed=0)
+    earlier = [one for _, outcomes in log for one in outcomes if not one.episode.success]
+    log = []
+    found = search([*earlier, *samples], player(1, log=log), SearchConfig(calls=30), replayable=WORLD, seed=1)
+    assert found.branches and found.dropped == []
+    assert all(one.episode.horizon <= 8 for _, outcomes in log for one in outcomes)
+    alone = search(earlier, player(1), SearchConfig(calls=30), replayable=WORLD, seed=1)
+    assert alone.branches

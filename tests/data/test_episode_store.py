@@ -16,6 +16,7 @@ from agentgym_rl.data import convert, episode_schema, episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.data.episode_store import EpisodeStore, read, write
 from agentgym_rl.rollout.collect import collect
+from agentgym_rl.rollout.policies import Random
 
 texts = st.text(st.characters(), max_size=20)
 turns = st.builds(
@@ -178,7 +179,9 @@ def test_a_bad_name_is_refused_before_anything_is_played(tmp_path):
 
 def test_collections_leave_their_episodes(tmp_path):
     out, stored = tmp_path / "a.json", tmp_path / "a.parquet"
-    asyncio.run(collect("maze", "train", out, policy="random", n=4, seed=1, samples=2, keep="success", episodes=stored))
+    asyncio.run(
+        collect("maze", "train", out, policy=Random(1), n=4, seed=1, samples=2, keep="success", episodes=stored)
+    )
     store = EpisodeStore(stored)
     found = store.query(split="train")
     assert len(found) == 8 and {one.seed for one in found} == {1}
@@ -213,3 +216,25 @@ def test_summaries_are_the_columns(tmp_path):
     assert names == [*episode_store.SUMMARY, "episode"]
     described = [line.split()[0] for line in episode_schema.__doc__.split("=\n")[2].splitlines() if "   " in line]
     assert names == described
+
+
+def test_shards_are_one_file(tmp_path):
+    some = [made(number) for number in range(7)]
+    write(tmp_path / "step1.0.parquet", some[:3])
+    write(tmp_path / "step1.10.parquet", some[5:])
+    write(tmp_path / "step1.2.parquet", some[3:5])
+    write(tmp_path / "step2.parquet", [made(8)])
+    store = EpisodeStore(tmp_path)
+    assert {name: path.name for name, path in store.files.items()} == {
+        "step1": "step1.parquet",
+        "step2": "step2.parquet",
+    }
+    assert [(one.file, one.row) for one in store.query()] == [*(("step1", row) for row in range(7)), ("step2", 0)]
+    assert [store.open(one) for one in store.query()] == [*some, made(8)]
+    with pytest.raises(IndexError, match="has no row 7"):
+        store.episode("step1", 7)
+    assert episode_store.read(store.files["step1"]) == some
+    store = EpisodeStore(tmp_path / "step1.parquet")
+    assert [store.open(one) for one in store.query()] == some
+    write(tmp_path / "step1.parquet", [made(9)])
+    assert store.refresh() and store.episode("step1", 0) == made(9) and store.episode("step1", 7) == some[-1]

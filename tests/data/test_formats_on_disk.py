@@ -6,10 +6,10 @@ import pytest
 import zstandard
 from pyarrow.parquet import read_table
 
-from agentgym_rl.data import agenttraj, item_ids
+from agentgym_rl.data import agenttraj
 from agentgym_rl.data.convert import FORMATS, Record, keep, read
-from agentgym_rl.data.panels import label, sample
-from agentgym_rl.data.source import rows
+from agentgym_rl.data.files import rows
+from agentgym_rl.data.panels import label, read_item_ids, sample, write_item_ids
 from agentgym_rl.envs import make
 from agentgym_rl.envs.core import TaskNotFound
 
@@ -47,7 +47,7 @@ def test_the_hub_and_the_disk_give_the_same(hub, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.txt", "x", "of what kind"),
+        ("a.txt", "x", "kind is not known"),
         ("a.jsonl", "{\n", "line 1: not JSON"),
         ("a.jsonl.zst", "x", "not compressed JSON lines"),
         ("a.parquet", "x", "not a parquet file"),
@@ -64,14 +64,14 @@ def test_files_that_cannot_be_read_are_named(tmp_path, name, content, says):
 
 def test_agentevals_ids_name_tasks(tmp_path):
     ids = ["textcraft_12", "lmrlgym_maze_3", "lmrlgym_wordle_7", "tool_sheet_4", "weather_9"]
-    tasks = item_ids.read(put(tmp_path / "a.json", [{"item_id": one} for one in ids]))
+    tasks = read_item_ids(put(tmp_path / "a.json", [{"item_id": one} for one in ids]))
     assert [str(task) for task in tasks] == ["textcraft_12", "maze_3", "wordle_7", "sheet_4", "weather_9"]
-    item_ids.write(tmp_path / "b.json", tasks)
-    assert item_ids.read(tmp_path / "b.json") == tasks
+    write_item_ids(tmp_path / "b.json", tasks)
+    assert read_item_ids(tmp_path / "b.json") == tasks
     with pytest.raises(ValueError, match="entry 2: has no 'item_id'"):
-        item_ids.read(put(tmp_path / "c.json", [{"item_id": "maze_1"}, {"id": 3}]))
+        read_item_ids(put(tmp_path / "c.json", [{"item_id": "maze_1"}, {"id": 3}]))
     with pytest.raises(ValueError, match="entry 1: 'maze' is not an item id"):
-        item_ids.read(put(tmp_path / "d.json", [{"item_id": "maze"}]))
+        read_item_ids(put(tmp_path / "d.json", [{"item_id": "maze"}]))
 
 
 def test_a_file_of_ids_stands_for_a_split(tmp_path):
@@ -159,7 +159,7 @@ def test_verl_learns_just_what_is_flagged(tmp_path, monkeypatch):
     assert entry["messages"][0] == {"role": "user", "content": "Rules.\n\nseen 0"}
     late = conversation("a", "b")
     late["conversations"][5]["loss"] = False
-    with pytest.raises(ValueError, match="later reply that is not learnt"):
+    with pytest.raises(ValueError, match="later response that is not trained on"):
         FORMATS["verl"](tmp_path / "b.parquet", [Record(agenttraj.decode(late))])
 
 

@@ -24,7 +24,7 @@ from agentgym_rl.eval.evaluation import suite  # noqa: E402
 from agentgym_rl.eval.evaluation.evaluate import evaluate  # noqa: E402
 from agentgym_rl.eval.evaluation.plan import Plan  # noqa: E402
 from agentgym_rl.eval.evaluation.rules import Rules, read_config  # noqa: E402
-from agentgym_rl.rollout.local import LocalModel, local  # noqa: E402
+from agentgym_rl.rollout.policies.model import TransformersModel  # noqa: E402
 
 TEXTS = ["Thought:\nNext.\n\nAction:\nsay 1", "Action: say 2", "Count to 3.", "Right.", "I do not understand."] * 20
 MODEL = ModelConfig(
@@ -124,10 +124,11 @@ def test_an_exported_folder_plays_as_the_model_did(model, run, tmp_path):
     """Greedy, by the rules of the run: the folder brings them."""
 
     def play(folder, rules, name):
-        played = LocalModel(str(folder), temperature=0, seed=0)
+        policy = TransformersModel(
+            str(folder), temperature=0, seed=0, prompt_tokens=rules.prompt_tokens, response_tokens=rules.response_tokens
+        )
         plan = Plan(suite=suite.read(str(run), rules), policy="one", rules=rules)
-        make = lambda settings: local(played, settings, rules.prompt_tokens, rules.response_tokens)  # noqa: E731
-        return asyncio.run(evaluate(plan, make, tmp_path / name)).to_dict()
+        return asyncio.run(evaluate(plan, policy, tmp_path / name)).to_dict()
 
     out = export(find(str(run)), tmp_path / "out")
     before = play(model, Rules.of_run(read_config(run)), "before")

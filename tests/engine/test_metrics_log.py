@@ -1,4 +1,6 @@
-"""What a run tells W&B, offline, read back from W&B's own files."""
+"""What a run logs to W&B offline, as a server gets it from ``agentgym-rl sync``."""
+
+import json
 
 import pytest
 
@@ -7,11 +9,11 @@ pytest.importorskip("wandb")
 
 import wandb
 
+from agentgym_rl.cli.sync import starts, upload
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read, without_seed
 from agentgym_rl.eval.episode_rows import ROWS
-from agentgym_rl.eval.wandb_file import stored, table
 
 OVERRIDES = ["experiment=smoke", "algorithm=grpo", "seed=3", "name=n-grpo-seed3", "logger.wandb=offline"]
 
@@ -25,8 +27,18 @@ def played(number, decoding="sampled", says="go"):
     )  # fmt: skip
 
 
-def test_what_a_run_logs_offline(tmp_path, monkeypatch):
-    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+def uploaded(run, server):
+    """Upload an offline run; what the server was sent of it."""
+    wandb.teardown()  # its file is whole when the service has ended
+    [start] = starts(run)
+    assert start.offline and not start.uploaded
+    upload([start], None, None)
+    assert start.uploaded
+    [sent, *_] = [variables for name, variables in server.queries if name == "UpsertBucket"]
+    return sent
+
+
+def test_what_a_run_logs_offline(tmp_path, wandb_server):
     config = recipes.load(OVERRIDES)
     log = MetricsLog(tmp_path, config, {"seed": 3, "bc": {"lr": 0.5}}, last_step=0)
     log.log(1, {"run/episodes": 8.0, "env/textcraft/success": 0.5})
@@ -34,22 +46,24 @@ def test_what_a_run_logs_offline(tmp_path, monkeypatch):
     log.log_episodes(1, [*(played(number) for number in range(2 * ROWS)), played(0, "greedy", says="<b>" * 2000)])
     log.log(2, {"run/episodes": 16.0})
     log.close()
-    wandb.teardown()  # its file is whole when the service has ended
     assert [row["step"] for row in read(tmp_path)] == [1, 1, 2]
 
-    [run] = stored(tmp_path)
-    assert run.offline and not run.uploaded
-    assert (run.project, run.group, run.name, run.job_type) == ("agentgym-rl", "n-grpo", "n-grpo-seed3", "grpo")
-    assert set(run.tags) == {
+    sent = uploaded(tmp_path, wandb_server)
+    assert [sent[key] for key in ("project", "groupName", "displayName", "jobType")] == [
+        "agentgym-rl", "n-grpo", "n-grpo-seed3", "grpo"
+    ]  # fmt: skip
+    assert set(sent["tags"]) == {
         "algorithm:grpo", "world:textcraft", f"mixture:{config.mixture.type}", f"curriculum:{config.curriculum.type}",
         "seed:3",
     }  # fmt: skip
-    assert run.config["seed"] == 3 and run.config["bc"] == {"lr": 0.5}
-    first, second = run.history
+    config = json.loads(sent["config"])
+    assert config["seed"]["value"] == 3 and config["bc"]["value"] == {"lr": 0.5}
+    first, second = wandb_server.history
     assert (first["_step"], second["_step"], second["run/episodes"]) == (1, 2, 16)
     assert (first["env/textcraft/success"], first["val/new/textcraft/success"]) == (0.5, 0.25)
 
-    rows = table(run, first["val/new/textcraft/episodes"])
+    [table] = [json.loads(content) for name, content in wandb_server.files.items() if "textcraft/episodes" in name]
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     assert [row["decoding"] for row in rows] == ["greedy"] + ["sampled"] * ROWS
     assert [row["item"] for row in rows[1:4]] == ["textcraft_0", "textcraft_1", "textcraft_2"]
     assert rows[1] | {"conversation": None} == {
@@ -60,12 +74,10 @@ def test_what_a_run_logs_offline(tmp_path, monkeypatch):
     assert len(rows[0]["conversation"]) < 1600 and rows[0]["conversation"].endswith("user: done")
 
 
-def test_a_group_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+def test_a_group_of_its_own(tmp_path, wandb_server):
     log = MetricsLog(tmp_path, recipes.load([*OVERRIDES, "logger.group=ablation"]), {}, last_step=0)
     log.close()
-    wandb.teardown()
-    assert [run.group for run in stored(tmp_path)] == ["ablation"]
+    assert uploaded(tmp_path, wandb_server)["groupName"] == "ablation"
 
 
 @pytest.mark.parametrize(

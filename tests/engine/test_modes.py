@@ -1,4 +1,4 @@
-"""What is played when, without an engine."""
+"""How rollouts and updates share time, without an engine."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ from agentgym_rl.engine.recipe.preflight import check_config
 from agentgym_rl.engine.verl import mapping as verl_config
 from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer
 from agentgym_rl.engine.verl.modes import ColocateTrainer, SyncTrainer
+from agentgym_rl.engine.verl.schedule import Schedule
 
 
 @cache
@@ -23,75 +24,79 @@ def settings(*overrides):
     return verl_config.verl_config(recipes.load(["experiment=smoke", *overrides]), "m", recipes.Path("run"))
 
 
+class Sampled(Exception):
+    """The step waits for its batch."""
+
+
 def trainer(kind, ahead):
     one = object.__new__(kind)
-    one.ahead, one._number, one._last, one._refills = ahead, -1, -1, 0
-    one.rows = lambda number, other: [(number, other, task) for task in range(3)]
+    one.schedule, one._redraws, one._warmup, one._synced = Schedule(ahead), 0, 0, True
+    one.config = SimpleNamespace(trainer=SimpleNamespace(critic_warmup=0))
+    one.parameter_sync_step = 1
     sent = []
     one._submit = lambda rows, due: sent.append((rows, due))
-    one._set_loss = lambda kind: None
-    one.actor_rollout_wg = SimpleNamespace(set_learning_rate=lambda lr: None)
+    one._set_loss = one.on_step_begin = lambda *_: None
+
+    def sample():
+        raise Sampled
+
+    one._sample = sample
     return one, sent
 
 
-def step(one, number, last, global_step):
-    """What a training step plays."""
+def rows(number, redraw):
+    return [(number, redraw, task) for task in range(3)]
+
+
+def step(one, number, steps, global_step):
+    """Start a training step."""
     one.global_steps = global_step
-
-    class Sent(Exception):
-        pass
-
-    def verls_step(metrics, timing):
-        one.prepare_step()
-        raise Sent
-
-    one.step = verls_step
-    with pytest.raises(Sent):
-        one.reinforce(1e-3, number, last + 1)
+    with pytest.raises(Sampled):
+        next(one.batches(number, steps, rows))
 
 
-def batches(sent):
-    return [(rows[0][0], due) for rows, due in sent]
-
-
-def test_in_turn_every_step_plays_its_own_batch():
-    one, sent = trainer(SyncTrainer, 0)
-    for number in range(3):
-        step(one, number, 2, 10 + number)
-    assert batches(sent) == [(0, 10), (1, 11), (2, 12)]
-
-
-def test_ahead_of_time_nothing_is_played_twice_or_beyond_the_end():
+def test_each_step_starts_its_own_episodes_or_those_ahead_of_it():
+    for kind, ahead in ((SyncTrainer, 0), (ColocateTrainer, 2)):
+        one, sent = trainer(kind, ahead)
+        for number in range(5):
+            step(one, number, 5, 10 + number)
+        assert [(batch[0][0], due) for batch, due in sent] == [(number, 10 + number) for number in range(5)]
     one, sent = trainer(ColocateTrainer, 2)
-    for number in range(5):
-        step(one, number, 4, 10 + number)
-    assert batches(sent) == [(number, 10 + number) for number in range(5)]
-    one, sent = trainer(ColocateTrainer, 2)
-    step(one, 0, 4, 10)
-    assert batches(sent) == [(0, 10), (1, 11), (2, 12)]
-
-
-def test_the_next_run_on_the_same_engine_begins_anew():
-    one, sent = trainer(SyncTrainer, 0)
-    for number in (0, 1, 0, 1):
-        step(one, number, 1, 10 + number)
-    assert batches(sent) == [(0, 10), (1, 11), (0, 10), (1, 11)]
-
-
-def test_a_resumed_stage_plays_again_what_was_under_way():
-    one, sent = trainer(ColocateTrainer, 1)
-    step(one, 3, 9, 13)
-    step(one, 4, 9, 14)
-    assert batches(sent) == [(3, 13), (4, 14), (5, 15)]
+    step(one, 0, 5, 10)
+    assert [due for _, due in sent] == [10, 11, 12]
 
 
 def test_replacements_are_other_draws():
     one, sent = trainer(ColocateTrainer, 1)
-    step(one, 0, 4, 10)
+    step(one, 0, 5, 10)
     sent.clear()
     assert one._add_prompts_to_generate(2) == 2
     one._add_prompts_to_generate(1)
     assert sent == [([(0, 1, 0), (0, 1, 1)], 10), ([(0, 2, 0)], 10)]
+
+
+def test_the_critic_warms_up_from_the_first_step_of_the_stage():
+    one, _ = trainer(SyncTrainer, 0)
+    one._warmup = 2
+    step(one, 3, 5, 40)
+    assert one.config.trainer.critic_warmup == 39, "the first step of the stage was 37"
+
+
+@pytest.mark.parametrize(("rows", "workers", "size"), [(8, 1, 2), (9, 1, 3), (30, 1, 8), (30, 4, 8), (3, 1, 2)])
+def test_as_many_updates_however_many_the_rows(rows, workers, size):
+    one, _ = trainer(SyncTrainer, 0)
+    one.config = OmegaConf.create(
+        {
+            "data": {"train_batch_size": 4},
+            "actor_rollout_ref": {"rollout": {"n": 2}, "actor": {"ppo_mini_batch_size": 2}},
+            "critic": {"ppo_mini_batch_size": 2},
+        }
+    )
+    one._mini_batch, one.resource_pool_manager = 2, SimpleNamespace(get_n_gpus=lambda: workers)
+    one._balance_batch = lambda batch, metrics: batch
+    one._balance([None] * rows, {})  # 4 tasks, 2 an update, 2 episodes a task: 2 updates
+    assert one.config.actor_rollout_ref.actor.ppo_mini_batch_size == size == one.config.critic.ppo_mini_batch_size
+    assert -(-rows // (size * 2)) <= 2
 
 
 @pytest.mark.parametrize(
@@ -143,7 +148,7 @@ def test_importance_weights_are_capped_when_asynchronous_only():
 
 
 def test_servers_of_their_own():
-    found = settings("engine.mode=separate_async", "engine.rollout_workers=3", "algorithm.tasks=8")
+    found = settings("engine.mode=separate_async", "engine.rollout_workers=3", "algorithm.tasks_per_step=8")
     rollout = found.actor_rollout_ref.rollout
     assert (rollout.nnodes, rollout.n_gpus_per_node, rollout.checkpoint_engine.backend) == (1, 3, "gloo")
     assert found.actor_rollout_ref.hybrid_engine is False
@@ -161,7 +166,7 @@ def test_servers_of_their_own():
         (("engine.mode=colocate_async", "engine.ahead=0"), "engine.ahead must be at least 1"),
         (("engine.mode=colocate_async", "engine.ahead=3"), "engine.max_staleness=2 leaves no time"),
         (("algorithm.importance_cap=-1",), "algorithm.importance_cap"),
-        (("engine.mode=separate_async", "algorithm.tasks=6"), "algorithm.minibatch=4 must divide algorithm.tasks=6"),
+        (("engine.mode=separate_async", "algorithm.tasks_per_step=6"), "algorithm.mini_batch_tasks=4 must divide"),
         (("algorithm=dpo", "rollout.context=window"), "algorithm=dpo needs whole conversations"),
         (
             ("algorithm=agentevol", "algorithm.search.calls=9", "rollout.context=summary"),

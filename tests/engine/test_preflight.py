@@ -23,7 +23,7 @@ def refused(*arguments):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["experiment=countre"], "unknown world 'countre'; installed worlds:"),
+        (["experiment=countre"], "unknown environment 'countre'; installed environments:"),
         (["experiment=needy"], "pip install 'agentgym-rl[needy]'"),
         (["experiment=countr"], "experiment/countr"),
         (["experiment=counter", "bc.epoch=3"], "bc.epoch"),

@@ -1,7 +1,7 @@
-"""Stages of a run over a scripted trainer: what is played, learnt, saved, resumed and rolled back.
+"""Stages of a run over a scripted trainer: rollouts, updates, saving, resuming and undoing.
 
-The trainer plays episodes by rule and keeps its weights as a list of what was done to them; the real one is tested with
-``-m e2e``.
+The trainer makes up episodes by a rule and keeps its weights as a list of what was done to them; ``-m e2e`` tests the
+real one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.data.files import write_text
@@ -23,8 +24,8 @@ from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.run.cache import ClonedCache
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
+from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.engine.run.stages import Stages
-from agentgym_rl.engine.run.work import Work
 from agentgym_rl.rollout.supervised import Example
 
 PANEL = 4
@@ -42,13 +43,13 @@ class ScriptedTrainer:
         self.checkpoints = checkpoints
         self.weights: list[str] = []
         self.global_steps = 0
-        self.rollout_s = 1.0
         self.played: list[list[str]] = []
         self.val_success = val_success or []
         self.die_after: int | None = None
         self.restored: list[str | None] = []
+        self.resets = 0
 
-    def play(self, rows, *, validate, progress=None, take=None, chunk=None):
+    def rollouts(self, rows, *, validate, progress=None, take=None, chunk=None):
         self.played.append([row["item_id"] for row in rows])
         rate = self.val_success.pop(0) if validate and self.val_success else 0.5
         result = []
@@ -61,7 +62,7 @@ class ScriptedTrainer:
                           {"role": "assistant", "content": f"say {row['index']}"}],
                 turns=[Turn(response=f"say {row['index']}", action="say", observation="", reward=0.0, invalid=False)],
             )  # fmt: skip
-            result.append((episode, (Example([1, row["index"]], [0.0, 1.0]),)))
+            result.append(Rollout(episode=episode, segments=(Example([1, row["index"]], [0.0, 1.0]),)))
             if take is not None and (len(result) % chunk == 0 or len(result) == len(rows)):
                 take(result[-(len(result) % chunk or chunk) :])
             if progress is not None:
@@ -70,16 +71,14 @@ class ScriptedTrainer:
                 raise Killed
         return result
 
-    def imitate(self, examples, *, batch, lr, seed, updates=None):
-        updates = -(-len(examples) // batch) if updates is None else updates
-        self.weights.append(f"imitate {len(examples)} x{updates}")
-        return {"supervised/updates": updates, "supervised/loss": 1.0}
+    def sft_step(self, update, lr, seed):
+        count = len(update.examples)
+        updates = -(-count // update.mini_batch) if update.updates is None else update.updates
+        self.weights.append(f"imitate {count} x{updates}")
+        return {"supervised/updates": updates, "supervised/loss": 1.0}, updates
 
-    def publish(self):
-        pass
-
-    def forget_optimizer(self, lr):
-        pass
+    def reset_optimizer(self):
+        self.resets += 1
 
     def restore(self, folder):
         self.restored.append(None if folder is None else folder.name)
@@ -97,7 +96,7 @@ def run(toy_recipes):
 
     def start(*overrides, val_success=None, die_after=None, stop=lambda: False, name="a", panel=None):
         folder_path = toy_recipes / name
-        config = recipes.load(["experiment=counter", f"run.dir={folder_path}", "bc.epochs=2", *overrides])
+        config = recipes.load(["experiment=counter", f"run.dir={folder_path}", "cloning.epochs=2", *overrides])
         if panel is not None:
             config.worlds["counter"].panels["choose"] = panel
         folder = RunFolder(folder_path, recipes.identity(config), resume=True)
@@ -106,17 +105,18 @@ def run(toy_recipes):
         trainer.die_after = die_after
         log = MetricsLog(folder.path, config, OmegaConf.to_container(OmegaConf.structured(config)), state.global_step)
         said: list[str] = []
-        work = Work(
+        run = EngineRun(
             config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=tasks.mixture(config),
             curriculum=tasks.curriculum(config),
-            panels=tasks.panels(config), experts=[Example([1, 2], [0.0, 1.0])] * 8, bar=lambda *_: None,
+            panels=tasks.panels(config), demonstrations=[Example([1, 2], [0.0, 1.0])] * 8,
+            replayable=[], bar=lambda *_: None,
             say=said.append, stop=stop,
         )  # fmt: skip
         cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), config)
         trainer.said, trainer.folder, trainer.state = said, folder, state
-        trainer.stages = Stages(work, cache)
+        trainer.stages = Stages(run, cache)
         try:
-            trainer.stages.run()
+            trainer.stages.complete()
         finally:
             log.close()
         return trainer
@@ -124,8 +124,8 @@ def run(toy_recipes):
     return start
 
 
-EVOLVE = ("algorithm=agentevol", "algorithm.steps=2", "algorithm.epochs=2", "algorithm.tasks=8", "algorithm.samples=2",
-          "algorithm.minibatch=4")  # fmt: skip
+EVOLVE = ("algorithm=agentevol", "algorithm.steps=2", "algorithm.epochs=2", "algorithm.tasks_per_step=8",
+          "algorithm.samples_per_task=2", "algorithm.mini_batch_trajectories=4")  # fmt: skip
 
 
 def kept(trainer):
@@ -172,11 +172,11 @@ def test_successes_are_files_that_another_run_can_clone(run):
 
 
 def test_a_killed_exploration_keeps_its_finished_episodes(run):
-    whole = run(*EVOLVE, "algorithm.tasks=40", name="whole")
+    whole = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
     with pytest.raises(Killed):
-        run(*EVOLVE, "algorithm.tasks=40", die_after=70)
-    again = run(*EVOLVE, "algorithm.tasks=40")
-    assert again.said == ["round 1: 64 episodes are kept from before the stop"]
+        run(*EVOLVE, "algorithm.tasks_per_step=40", die_after=70)
+    again = run(*EVOLVE, "algorithm.tasks_per_step=40")
+    assert again.said == ["round 1: explore: 64 episodes are kept from before the stop"]
     explored = [items for items in again.played if len(items) > 8]
     assert [len(items) for items in explored] == [16, 80]
     assert kept(again) == kept(whole)
@@ -187,7 +187,7 @@ def test_a_killed_exploration_keeps_its_finished_episodes(run):
 
 
 def test_ctrl_c_in_the_middle_of_an_exploration_and_of_learning(run):
-    whole = run(*EVOLVE, "algorithm.tasks=40", name="whole")
+    whole = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
     calls = {"n": 0}
 
     def stop_after(n):
@@ -202,11 +202,11 @@ def test_ctrl_c_in_the_middle_of_an_exploration_and_of_learning(run):
     stops = 0
     for patience in (7, 60, 100, 3, 3, 3):  # in cloning, exploring and learning
         try:
-            trainer = run(*EVOLVE, "algorithm.tasks=40", stop=stop_after(patience))
+            trainer = run(*EVOLVE, "algorithm.tasks_per_step=40", stop=stop_after(patience))
         except Interrupted:
             stops += 1
     assert stops >= 4
-    trainer = run(*EVOLVE, "algorithm.tasks=40")
+    trainer = run(*EVOLVE, "algorithm.tasks_per_step=40")
     assert trainer.weights == whole.weights
     assert kept(trainer) == kept(whole)
 
@@ -244,7 +244,7 @@ def test_cloned_weights_are_shared_between_runs_that_differ_in_what_follows(run,
     assert "cloned weights of counter taken from" in second.said[0]
     assert second.restored[1] == "checkpoint"
     assert [row["step"] for row in read(second.folder.path) if "stage/bc" in row] == [1, 2, 2]
-    other = run(*EVOLVE, cache, "bc.lr=1e-3", name="other")
+    other = run(*EVOLVE, cache, "cloning.lr=1e-3", name="other")
     assert len(other.played) == 5, "other settings are cloned anew"
     shutil.rmtree(tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
@@ -255,8 +255,8 @@ def test_what_cloned_weights_depend_on(toy_recipes):
         return digest(recipes.load(["experiment=counter", *overrides]), cloned=cloned)
 
     assert of() == of("algorithm=ppo", "mixture=dynamic", "worlds.counter.share=0.5", "name=other")
-    changes = ("seed=1", "bc.lr=1", "worlds.counter.experts=2", "worlds.counter.panels.test.n=3", "model.width=32")
+    changes = ("seed=1", "cloning.lr=1", "worlds.counter.experts=2", "worlds.counter.panels.test.n=3", "model.width=32")
     assert len({of(), *map(of, changes)}) == 1 + len(changes)
     model = of(cloned=False)
-    assert model == of("bc.lr=1", "worlds.counter.experts=2", cloned=False)
+    assert model == of("cloning.lr=1", "worlds.counter.experts=2", cloned=False)
     assert len({model, of("seed=1", cloned=False), of("worlds.counter.split=test", cloned=False)}) == 3

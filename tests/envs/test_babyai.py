@@ -1,5 +1,6 @@
 """BabyAI as a world: transcripts, rewards, endings, invalid commands."""
 
+import asyncio
 import re
 
 import pytest
@@ -14,11 +15,19 @@ RED_BALL = Task("babyai", 0)
 OPEN_RED_DOOR = Task("babyai", 12)
 
 
+def reset(env, task):
+    return asyncio.run(env.reset(task))
+
+
+def step_of(env, command):
+    return asyncio.run(env.step(command))
+
+
 def play(task, *commands, style="agentgym"):
     """The last step of a fresh session."""
     env = BabyAI(style)
-    env._reset_blocking(task)
-    return [env._step_blocking(command) for command in commands][-1]
+    reset(env, task)
+    return [step_of(env, command) for command in commands][-1]
 
 
 def test_registry_finds_the_world():
@@ -27,12 +36,12 @@ def test_registry_finds_the_world():
 
 def test_golden_transcript_compact():
     env = BabyAI("compact")
-    assert env._reset_blocking(OPEN_RED_DOOR).text == (
+    assert reset(env, OPEN_RED_DOOR).text == (
         "Goal: open the red door. See: red closed door 1 front 1 left 1; wall front 2. Carry: nothing."
     )
-    step = env._step_blocking("go to red closed door 1")
+    step = step_of(env, "go to red closed door 1")
     assert step.observation.text == ("Goal: open the red door. See: red closed door 1 front 1. Carry: nothing.")
-    step = env._step_blocking("toggle")
+    step = step_of(env, "toggle")
     assert step.observation.text == (
         "Done. Goal: open the red door. See: red open door 1 front 1; wall front 5. Carry: nothing."
     )
@@ -41,18 +50,18 @@ def test_golden_transcript_compact():
 
 def test_golden_transcript_agentgym():
     env = BabyAI()
-    assert env._reset_blocking(OPEN_RED_DOOR).text == (
+    assert reset(env, OPEN_RED_DOOR).text == (
         "Your goal: open the red door\n"
         "There is a red closed door 1 1 steps in front of you and 1 steps to your left. "
         "You are facing a wall 2 steps away. You are not carrying anything.\n"
         'Available actions: ["turn left", "turn right", "move forward", "go to red closed door 1", '
         '"toggle and go through red closed door 1", "check available actions"]'
     )
-    step = env._step_blocking("move forward")
+    step = step_of(env, "move forward")
     assert "goal" not in step.observation.text
     assert "You are facing a wall 1 steps away." in step.observation.text
     assert "move forward" not in step.observation.actions
-    step = env._step_blocking("check available actions")
+    step = step_of(env, "check available actions")
     assert not step.info["invalid"]
     assert step.info["primitive_steps"] == 1
     assert all(f'"{action}"' in step.observation.text for action in step.observation.actions)
@@ -60,14 +69,14 @@ def test_golden_transcript_agentgym():
 
 def test_slow_success_earns_at_most_half_and_still_ends_the_episode():
     env = BabyAI()
-    env._reset_blocking(RED_BALL)
+    reset(env, RED_BALL)
     for _ in range(40):
-        assert env._step_blocking("turn left").reward == 0
-    step = env._step_blocking("go to red ball 1")
+        assert step_of(env, "turn left").reward == 0
+    step = step_of(env, "go to red ball 1")
     assert step.terminated
     assert 0 < step.reward <= 0.5
     with pytest.raises(ProtocolError):
-        env._step_blocking("nonsense")
+        step_of(env, "nonsense")
 
 
 def test_step_limit_of_the_level_truncates():
@@ -79,10 +88,10 @@ def test_step_limit_of_the_level_truncates():
 def test_failed_mission_terminates_without_reward():
     task = Task("babyai", LEVELS.index("PickupDistDebug"))
     env = BabyAI()
-    first = env._reset_blocking(task)
+    first = reset(env, task)
     right = env.oracle(task)[-1]
     wrong = next(action for action in first.actions if action.startswith("pickup ") and action != right)
-    step = env._step_blocking(wrong)
+    step = step_of(env, wrong)
     assert (step.reward, step.terminated, step.truncated) == (0, True, False)
     assert "failed" in step.observation.text
 
@@ -133,9 +142,9 @@ def test_go_forward_is_move_forward():
 )
 def test_impossible_command_says_why_and_changes_nothing(task, commands, reason):
     before = BabyAI("compact")
-    first = before._reset_blocking(task)
+    first = reset(before, task)
     for command in commands[:-1]:
-        first = before._step_blocking(command).observation
+        first = step_of(before, command).observation
     step = play(task, *commands, style="compact")
     assert step.info["invalid"]
     assert step.observation.text == f"Invalid: {reason}. {first.text}"
@@ -147,32 +156,34 @@ def test_every_listed_action_is_possible():
     for index in range(40):
         task = Task("babyai", index)
         env = BabyAI()
-        for action in env._reset_blocking(task).actions:
-            env._reset_blocking(task)
-            assert not env._step_blocking(action).info["invalid"]
+        for action in reset(env, task).actions:
+            reset(env, task)
+            assert not step_of(env, action).info["invalid"]
 
 
 def test_step_before_reset_and_after_close_is_an_error():
     env = BabyAI()
     with pytest.raises(ProtocolError):
-        env._step_blocking("turn left")
-    env._reset_blocking(RED_BALL)
-    env._close_blocking()
-    env._close_blocking()
+        step_of(env, "turn left")
+    reset(env, RED_BALL)
+    asyncio.run(env.close())
+    asyncio.run(env.close())
     with pytest.raises(ProtocolError):
-        env._step_blocking("turn left")
+        step_of(env, "turn left")
 
 
-@pytest.mark.parametrize("task", [Task("babyai", 10**9 + 1), Task("babyai", -1), Task("textcraft", 0)])
-def test_task_outside_the_world_is_refused(task):
+@pytest.mark.parametrize("index", [10**9 + 1, -1])
+def test_index_outside_the_environment_is_refused(index):
     env = BabyAI()
-    for call in (env._reset_blocking, env.goal, env.difficulty, env.oracle):
-        with pytest.raises(TaskNotFound, match="babyai_0 to babyai_1000000000"):
-            call(task)
+    for call in (lambda task: reset(env, task), env.goal, env.difficulty, env.oracle):
+        with pytest.raises(TaskNotFound, match=f"babyai has no task {index}: valid are 0 to 1000000000"):
+            call(Task("babyai", index))
+        with pytest.raises(TaskNotFound, match="textcraft_0 is not a task of babyai"):
+            call(Task("textcraft", 0))
 
 
 def test_largest_index_is_playable():
-    assert BabyAI()._reset_blocking(Task("babyai", 10**9)).text
+    assert reset(BabyAI(), Task("babyai", 10**9)).text
 
 
 def test_compact_observation_of_easy_levels_is_short_and_regular():
@@ -180,7 +191,7 @@ def test_compact_observation_of_easy_levels_is_short_and_regular():
     lengths = []
     for index in env.spec.splits["test"]:
         task = Task("babyai", index)
-        text = env._reset_blocking(task).text
+        text = reset(env, task).text
         assert re.fullmatch(r"Goal: [a-z ,]+\. See: [a-z0-9 ;]+\. Carry: [a-z ]+\.", text)
         if env.difficulty(task) in EASY_LEVELS:
             lengths.append(len(text.split()))
@@ -190,7 +201,7 @@ def test_compact_observation_of_easy_levels_is_short_and_regular():
 
 def test_nothing_is_printed(capsys):
     for index in range(40):
-        BabyAI()._reset_blocking(Task("babyai", index))
+        reset(BabyAI(), Task("babyai", index))
     assert capsys.readouterr() == ("", "")
 
 
@@ -202,11 +213,11 @@ def test_nothing_is_printed(capsys):
 )
 def test_any_play_keeps_the_contract(index, style, moves):
     env = BabyAI(style)
-    observation = env._reset_blocking(Task("babyai", index))
+    observation = reset(env, Task("babyai", index))
     earned = 0.0
     for move in moves:
         chosen = move if isinstance(move, str) else observation.actions[move % len(observation.actions)]
-        step = env._step_blocking(chosen)
+        step = step_of(env, chosen)
         observation = step.observation
         earned += step.reward
         assert 0 <= step.reward <= 1

@@ -9,10 +9,10 @@ import gymnasium
 import pytest
 
 from agentgym_rl.envs.babyai import EASY_LEVELS, LEVELS, BabyAI
-from agentgym_rl.envs.babyai.bot import play_bot
-from agentgym_rl.envs.babyai.expert import play
+from agentgym_rl.envs.babyai.bot import solve_with_bot
+from agentgym_rl.envs.babyai.level import Level
 from agentgym_rl.envs.babyai.levels import LEVEL_IDS, level_and_seed
-from agentgym_rl.envs.babyai.world import World
+from agentgym_rl.envs.babyai.oracle import solve_level
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import OracleUnavailable, Task
 
@@ -60,7 +60,7 @@ def test_task_is_the_minigrid_level_with_that_seed(index):
     level = gymnasium.make(LEVEL_IDS[index % 40]).unwrapped
     level.reset(seed=index // 40)
     assert BabyAI().goal(Task("babyai", index)) == level.mission
-    assert World(index).level.pprint_grid() == level.pprint_grid()
+    assert Level(index).minigrid.pprint_grid() == level.pprint_grid()
 
 
 def test_splits_are_disjoint_and_of_known_size():
@@ -97,7 +97,7 @@ def test_task_whose_key_is_locked_away_behind_its_own_door_has_no_oracle():
 
 def test_minigrids_bot_is_the_last_resort():
     task = Task("babyai", 154)
-    assert reward_of(BabyAI(), task, play_bot(task.index)) > 0
+    assert reward_of(BabyAI(), task, solve_with_bot(task.index)) > 0
 
 
 def test_easy_levels_need_few_commands():
@@ -112,7 +112,7 @@ def test_expert_without_the_map_names_only_what_it_sees():
     """Each command of the uninformed expert was among the listed actions when it was given."""
     env = BabyAI()
     for index in (5, 12, 16, 44):
-        commands = play(World(index), informed=False)
+        commands = solve_level(Level(index), informed=False)
         observation = env._reset_blocking(Task("babyai", index))
         for command in commands:
             assert command in observation.actions

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound, UnknownEnv
-from agentgym_rl.envs.hosts import Host, Local, Processes, opener
+from agentgym_rl.envs.hosts import HostSettings, LocalHost, open_host
 from agentgym_rl.envs.probe import GARBAGE, follow, solution, walk
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -67,7 +67,7 @@ def serving(worlds):
     from agentgym_rl.envs.protocol.server.run import listen
 
     listening = listen("127.0.0.1", 0)
-    settings = Settings(worlds={world: {} for world in worlds})
+    settings = Settings(envs={world: {} for world in worlds})
     server = uvicorn.Server(uvicorn.Config(create_app(settings), log_level="warning", lifespan="on"))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
@@ -88,7 +88,7 @@ def plans(env, task):
 async def transcripts(place, world, tasks):
     """Everything an agent would see."""
     found = []
-    here, env = Local().open(world, {}), place.open(world, {})
+    here, env = LocalHost().open(world, {}), place.open(world, {})
     for task in tasks:
         for plan in plans(here, task):
             trail = await walk(env, task, follow(plan))
@@ -103,26 +103,26 @@ async def transcripts(place, world, tasks):
 async def same_everywhere(place):
     try:
         for world in WORLDS:
-            indices = Local().open(world, {}).spec.splits["test"]
+            indices = LocalHost().open(world, {}).spec.splits["test"]
             tasks = [Task(world, index) for index in list(indices)[:2]]
-            here, there = await transcripts(Local(), world, tasks), await transcripts(place, world, tasks)
+            here, there = await transcripts(LocalHost(), world, tasks), await transcripts(place, world, tasks)
             assert here == there
     finally:
         await place.close()
 
 
 def test_processes_play_the_same():
-    asyncio.run(same_everywhere(opener(Host(kind="process", workers=2))))
+    asyncio.run(same_everywhere(open_host(HostSettings(kind="process", workers=2))))
 
 
 def test_our_servers_play_the_same():
     with serving(WORLDS) as address:
-        asyncio.run(same_everywhere(opener(Host.of({"address": address}))))
+        asyncio.run(same_everywhere(open_host(HostSettings.of({"address": address}))))
 
 
 def test_two_of_our_servers_share_many_episodes():
     async def main(addresses):
-        place = opener(Host.of({"address": addresses, "sessions": 3}))
+        place = open_host(HostSettings.of({"address": addresses, "sessions": 3}))
 
         async def episode(index):
             env, task = place.open("counter", {}), Task("counter", index)
@@ -139,7 +139,6 @@ def test_two_of_our_servers_share_many_episodes():
 @pytest.mark.e2e
 def test_ray_actors_play_the_same_and_are_replaced():
     ray = pytest.importorskip("ray")
-    from agentgym_rl.envs.hosts.ray import opener as any_opener
 
     async def replaced(place):
         env, task = place.open("counter", {}), Task("counter", 2)
@@ -155,9 +154,9 @@ def test_ray_actors_play_the_same_and_are_replaced():
 
     ray.init(address="local", num_cpus=2, include_dashboard=False)
     try:
-        host = Host(kind="ray", workers=2)
-        asyncio.run(same_everywhere(any_opener(host)))
-        asyncio.run(replaced(any_opener(host)))
+        host = HostSettings(kind="ray", workers=2)
+        asyncio.run(same_everywhere(open_host(host)))
+        asyncio.run(replaced(open_host(host)))
     finally:
         ray.shutdown()
 
@@ -167,7 +166,7 @@ def test_ray_actors_play_the_same_and_are_replaced():
 
 def process_test(check, **settings):
     async def main():
-        place = opener(Host(kind="process", **settings))
+        place = open_host(HostSettings(kind="process", **settings))
         try:
             await check(place)
         finally:
@@ -319,7 +318,7 @@ def test_no_more_sessions_than_a_worker_may_have():
 
 
 def test_one_opener_serves_several_event_loops():
-    place = Processes(Host(kind="process"))
+    place = open_host(HostSettings(kind="process"))
 
     async def episode():
         env = place.open("counter", {})
@@ -332,7 +331,7 @@ def test_one_opener_serves_several_event_loops():
 
 
 def test_fixed_facts_need_no_process():
-    env, task = Processes(Host(kind="process")).open("counter", {"style": "compact"}), Task("counter", 2)
+    env, task = open_host(HostSettings(kind="process")).open("counter", {"style": "compact"}), Task("counter", 2)
     assert (env.spec.name, env.style, env.goal(task), env.difficulty(task)) == (
         "counter", "compact", "count to 3", "length 3"
     )  # fmt: skip
@@ -344,7 +343,7 @@ def test_fixed_facts_need_no_process():
 @pytest.mark.parametrize("kind", ["local", "process"])
 def test_a_world_that_is_not_installed(kind):
     with pytest.raises(UnknownEnv):
-        opener(Host(kind=kind)).open("countre", {})
+        open_host(HostSettings(kind=kind)).open("countre", {})
 
 
 # -------------------------------------------------------------------------------------------------------- settings
@@ -367,20 +366,15 @@ def test_a_world_that_is_not_installed(kind):
 )
 def test_wrong_settings_are_named(settings, says):
     with pytest.raises(ValueError, match="^" + says.replace(".", r"\.")):
-        Host.of(settings)
+        HostSettings.of(settings)
 
 
 @given(st.lists(st.integers(1, 9999), min_size=1, max_size=4), st.booleans())
 def test_addresses_may_be_listed_or_separated_by_commas(ports, listed):
     addresses = [f"http://127.0.0.1:{port}" for port in ports]
-    host = Host.of({"address": addresses if listed else ", ".join(addresses)})
+    host = HostSettings.of({"address": addresses if listed else ", ".join(addresses)})
     assert (host.kind, host.addresses) == ("remote", tuple(addresses))
-    assert hash(host) == hash(Host.of({"kind": "remote", "address": host.address}))
-
-
-def test_ray_is_opened_elsewhere():
-    with pytest.raises(ValueError, match=r"agentgym_rl\.rollout\.hosts\.opener"):
-        opener(Host(kind="ray"))
+    assert hash(host) == hash(HostSettings.of({"kind": "remote", "address": host.address}))
 
 
 # ---------------------------------------------------------------------------------------------- recipes and commands
@@ -398,10 +392,10 @@ def test_a_recipe_says_where_a_world_runs():
     from agentgym_rl.engine.verl.mapping import _common
 
     config = recipe("worlds.textcraft.host.kind=remote", "worlds.textcraft.host.address=http://a:1")
-    assert host_of(config, "textcraft") == Host(kind="remote", address="http://a:1")
+    assert host_of(config, "textcraft") == HostSettings(kind="remote", address="http://a:1")
     worlds = _common(config, "model", Path("run"))["data.agentgym_worlds"]
-    assert Host.of(worlds["textcraft"]["host"]) == host_of(config, "textcraft")
-    assert host_of(recipe(), "textcraft") == Host()
+    assert HostSettings.of(worlds["textcraft"]["host"]) == host_of(config, "textcraft")
+    assert host_of(recipe(), "textcraft") == HostSettings()
 
 
 def test_a_recipe_with_a_wrong_host_or_a_dead_server_is_refused():

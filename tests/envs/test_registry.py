@@ -19,7 +19,7 @@ def test_own_worlds_are_listed():
 
 
 def test_unknown_world_lists_the_installed_ones(toys):
-    with pytest.raises(UnknownEnv, match=r"unknown world 'countre'; installed worlds: .*counter"):
+    with pytest.raises(UnknownEnv, match=r"unknown environment 'countre'; installed environments: .*counter"):
         make("countre")
 
 
@@ -31,7 +31,7 @@ def test_missing_extra_names_the_pip_command(toys):
 
 
 def test_a_broken_plug_in_names_its_entry_point(toys):
-    with pytest.raises(EnvError, match=r"world 'broken' is broken: its entry point toy:Nothing .*Nothing"):
+    with pytest.raises(EnvError, match=r"environment 'broken': its entry point toy:Nothing .*Nothing"):
         env_class("broken")
 
 

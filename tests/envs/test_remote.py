@@ -13,10 +13,9 @@ from upstream import STORIES, upstream
 
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
-from agentgym_rl.envs.hosts.settings import Host
+from agentgym_rl.envs.hosts import HostSettings, open_host
+from agentgym_rl.envs.hosts.remote import _SERVERS, RemoteEnv
 from agentgym_rl.envs.pool import Pool
-from agentgym_rl.envs.protocol.client import Remote, transport
-from agentgym_rl.envs.protocol.client.leases import reach
 from agentgym_rl.envs.protocol.wire import DIALECTS
 
 TASK = Task("textcraft", 3)
@@ -33,9 +32,13 @@ def quick(monkeypatch):
 def nothing_stays_open():
     """Every HTTP session is closed with its last lease."""
     yield
-    found = [servers for of_loops in transport._SERVERS.values() for servers in of_loops._made.values()]
-    transport._SERVERS.clear()
+    found = [servers for of_loops in _SERVERS.values() for servers in of_loops._made.values()]
+    _SERVERS.clear()
     assert all(servers._http is None and servers.pool.idle for servers in found)
+
+
+def remote(name, address, style="agentgym", **settings):
+    return RemoteEnv(name, HostSettings.of({"kind": "remote", "address": address, **settings}), style)
 
 
 def installed(world):
@@ -96,7 +99,7 @@ def test_every_dialect_of_agentgym(world):
 
     async def main():
         async with upstream(world).running() as server:
-            env = Remote(world, server.address)
+            env = remote(world, server.address)
             seen = await played(env, Task(world, 7), len(EXPECTED[world]) - 1)
             with pytest.raises(ProtocolError):
                 await env.step("look")
@@ -118,7 +121,7 @@ def test_every_dialect_of_agentgym(world):
 def test_the_last_message_of_a_world_that_reads_replies_itself():
     async def main():
         async with upstream("webarena").running() as server:
-            env = Remote("webarena", server.address)
+            env = remote("webarena", server.address)
             await env.reset(Task("webarena", 1))
             await env.step("click [12]")
             await env.close()
@@ -133,7 +136,7 @@ def test_babyai_is_paid_once():
 
     async def main():
         async with upstream("babyai", steps=leak).running() as server:
-            env = Remote("babyai", server.address)
+            env = remote("babyai", server.address)
             await env.reset(Task("babyai", 0))
             step = await env.step("move forward")
             await env.close()
@@ -148,7 +151,7 @@ def test_a_reset_that_webarena_gave_up():
 
     async def main():
         async with upstream("webarena", reset=story).running() as server:
-            env = Remote("webarena", server.address)
+            env = remote("webarena", server.address)
             with pytest.raises(EnvTimeout):
                 await env.reset(Task("webarena", 0))
             await env.close()
@@ -159,7 +162,7 @@ def test_a_reset_that_webarena_gave_up():
 def test_a_world_is_found_at_its_name():
     async def main():
         async with upstream("maze").running() as server:
-            env = Remote("maze", server.address.removesuffix("/maze") + "/")
+            env = remote("maze", server.address.removesuffix("/maze") + "/")
             first = await env.reset(Task("maze", 0))
             await env.close()
             return first.text
@@ -188,7 +191,7 @@ def test_rewards_and_their_sum_stay_in_0_to_1(world, reported):
 
 
 def test_fixed_facts_are_those_of_the_installed_world():
-    env, here = Remote("textcraft", "http://127.0.0.1:1", "compact"), make("textcraft", style="compact")
+    env, here = remote("textcraft", "http://127.0.0.1:1", "compact"), make("textcraft", style="compact")
     assert (env.spec, env.style) == (here.spec, "compact")
     assert env.goal(TASK) == here.goal(TASK)
     assert env.difficulty(TASK) == here.difficulty(TASK)
@@ -197,7 +200,7 @@ def test_fixed_facts_are_those_of_the_installed_world():
 
 @pytest.mark.parametrize("world", ["webshop", "webarena"])
 def test_worlds_without_a_class_of_their_own(world):
-    env = Remote(world, "http://127.0.0.1:1")
+    env = remote(world, "http://127.0.0.1:1")
     assert env.spec.name == world
     assert env.spec.instructions["agentgym"] and env.spec.instructions["compact"]
     assert len(env.spec.splits["train"]) in (3930, 372)
@@ -230,7 +233,7 @@ def test_a_step_is_never_repeated():
                 if path == "/step":
                     raise ConnectionResetError
 
-            env = Remote("textcraft", server.address, patience=0.2)
+            env = remote("textcraft", server.address, patience=0.2)
             await env.reset(TASK)
             server.before = drop
             with pytest.raises(EnvUnavailable, match=rf"POST {server.address}/step"):
@@ -256,7 +259,7 @@ def test_create_and_reset_go_to_another_server():
             bad.before = broken
             for fails_at in ("/create", "/reset"):  # noqa: B007
                 await asyncio.sleep(0.1)  # both may be tried
-                env = Remote("textcraft", [bad.address, good.address])
+                env = remote("textcraft", [bad.address, good.address])
                 assert (await env.reset(TASK)).text == "Goal: craft x."
                 await env.close()
             return good.count("/reset"), bad.count("/reset")
@@ -270,12 +273,12 @@ def test_a_dead_server_is_left_alone_and_comes_back():
         gone.port = free_port()
         async with upstream().running() as good:
             addresses = [gone.address, good.address]
-            envs = [Remote("textcraft", addresses) for _ in range(4)]
+            envs = [remote("textcraft", addresses) for _ in range(4)]
             await asyncio.gather(*(env.reset(TASK) for env in envs))
             assert good.count("/create") == 4
             async with gone.running():
                 await asyncio.sleep(0.1)
-                later = [Remote("textcraft", addresses) for _ in range(4)]
+                later = [remote("textcraft", addresses) for _ in range(4)]
                 for env in later:
                     await env.reset(TASK)
                 assert gone.count("/create") == 4
@@ -288,7 +291,7 @@ def test_a_dead_server_is_left_alone_and_comes_back():
 def test_no_server_at_all():
     async def main():
         address = f"http://127.0.0.1:{free_port()}"
-        env = Remote("textcraft", address, patience=0.1)
+        env = remote("textcraft", address, patience=0.1)
         with pytest.raises(EnvUnavailable, match=rf"nothing answered within 0\.1 s \({address}: .* {address}/"):
             await env.reset(TASK)
         await env.close()
@@ -300,7 +303,7 @@ def test_it_waits_for_a_server_that_starts():
     async def main():
         server = upstream()
         server.port = free_port()
-        env = Remote("textcraft", server.address, patience=20)
+        env = remote("textcraft", server.address, patience=20)
         waiting = asyncio.create_task(env.reset(TASK))
         await asyncio.sleep(0.1)
         async with server.running():
@@ -314,7 +317,7 @@ def test_it_waits_for_a_server_that_starts():
 def test_a_server_that_restarted():
     async def main():
         async with upstream().running() as server:
-            env = Remote("textcraft", server.address)
+            env = remote("textcraft", server.address)
             await env.reset(TASK)
             server.restart()
             with pytest.raises(EnvUnavailable, match="The id 1 is not valid"):
@@ -336,7 +339,7 @@ def test_a_session_that_is_gone(world):
 
     async def main():
         async with upstream(world).running() as server:
-            env = Remote(world, server.address)
+            env = remote(world, server.address)
             await env.reset(Task(world, 3))
             server.restart()
             with pytest.raises(EnvUnavailable):
@@ -355,7 +358,7 @@ def test_a_step_that_takes_too_long():
                     await asyncio.sleep(30)
 
             server.before = slow
-            env = Remote("textcraft", server.address)
+            env = remote("textcraft", server.address)
             await env.reset(TASK)
             env._lease.servers.timeout = 0.2
             with pytest.raises(EnvTimeout, match=r"/step: no answer within 0\.2 s"):
@@ -381,7 +384,7 @@ def test_a_cancelled_call_leaves_no_session_open(at):
                     await go_on.wait()
 
             server.before = hold
-            env = Remote("textcraft", server.address)
+            env = remote("textcraft", server.address)
 
             async def episode():
                 try:
@@ -414,11 +417,11 @@ def test_sessions_that_cannot_be_closed_are_used_again():
     async def main():
         async with upstream("alfworld").running() as server:
             for _ in range(3):
-                env = Remote("alfworld", server.address)
+                env = remote("alfworld", server.address)
                 await env.reset(Task("alfworld", 1))
                 await env.close()
             server.restart()  # the one that is left is not known any more
-            env = Remote("alfworld", server.address)
+            env = remote("alfworld", server.address)
             await env.reset(Task("alfworld", 1))
             await env.close()
             return server.count("/create")
@@ -430,7 +433,7 @@ def test_the_least_loaded_server_is_next():
     async def main():
         async with AsyncExitStack() as stack:
             servers = [await stack.enter_async_context(upstream().running()) for _ in range(3)]
-            envs = [Remote("textcraft", [server.address for server in servers]) for _ in range(7)]
+            envs = [remote("textcraft", [server.address for server in servers]) for _ in range(7)]
             await asyncio.gather(*(env.reset(TASK) for env in envs))
             counts = sorted(len(server.open) for server in servers)
             for env in envs:
@@ -447,7 +450,7 @@ def test_no_more_sessions_than_a_server_may_have():
 
             async def episode():
                 nonlocal most
-                env = Remote("textcraft", server.address, sessions=2)
+                env = remote("textcraft", server.address, sessions=2)
                 await env.reset(TASK)
                 most = max(most, len(server.open))
                 await env.step("get 1 y")
@@ -473,7 +476,7 @@ def test_our_servers_say_what_an_error_is(kind, raised, status):
                     return web.json_response({"error": "no", "detail": "no", "type": kind}, status=status)
 
             server.before = wrong
-            env = Remote("textcraft", server.address)
+            env = remote("textcraft", server.address)
             with pytest.raises(raised):
                 await env.reset(TASK)
             await env.close()
@@ -487,7 +490,7 @@ def test_a_task_that_only_the_server_has():
 
     async def main():
         async with upstream("alfworld").running() as server:
-            env, official = Remote("alfworld", server.address), Task("alfworld", 2500)
+            env, official = remote("alfworld", server.address), Task("alfworld", 2500)
             with pytest.raises(TaskNotFound):
                 env.facts.difficulty(official)
             first = await env.reset(official)
@@ -504,7 +507,7 @@ def test_a_task_that_does_not_exist():
 
     async def main():
         async with upstream(reset=error).running() as server:
-            env = Remote("textcraft", server.address)
+            env = remote("textcraft", server.address)
             with pytest.raises(TaskNotFound):
                 await env.reset(Task("textcraft", 10**30))
             with pytest.raises(TaskNotFound):
@@ -532,11 +535,11 @@ def test_something_else_at_the_address(reply, says):
                 return web.Response(body=reply.body, status=reply.status, content_type=reply.content_type)
 
             server.before = other
-            env = Remote("textcraft", server.address)
+            env = remote("textcraft", server.address)
             with pytest.raises(ProtocolError, match=says):
                 await env.reset(TASK)
             with pytest.raises(ProtocolError, match=says):
-                await reach("textcraft", Host.of({"address": server.address}))
+                await open_host(HostSettings.of({"address": server.address})).check("textcraft")
             await env.close()
 
     asyncio.run(main())
@@ -545,13 +548,13 @@ def test_something_else_at_the_address(reply, says):
 def test_whether_servers_can_be_reached():
     async def main():
         async with upstream().running() as server:
-            await reach("textcraft", Host.of({"address": server.address}))
+            await open_host(HostSettings.of({"address": server.address})).check("textcraft")
             assert not server.open
             dead = f"http://127.0.0.1:{free_port()}"
             with pytest.raises(EnvUnavailable, match=dead):
-                await reach("textcraft", Host.of({"address": [server.address, dead]}))
+                await open_host(HostSettings.of({"address": [server.address, dead]})).check("textcraft")
             with pytest.raises(ProtocolError, match="status 404"):
-                await reach("maze", Host.of({"address": server.address + "/nowhere"}))
+                await open_host(HostSettings.of({"address": server.address + "/nowhere"})).check("maze")
 
     asyncio.run(main())
 
@@ -561,20 +564,20 @@ def test_the_token_is_sent(monkeypatch):
 
     async def main():
         async with upstream().running() as server:
-            env = Remote("textcraft", server.address, token_env="TOKEN_OF_TEST")
+            env = remote("textcraft", server.address, token_env="TOKEN_OF_TEST")
             await env.reset(TASK)
             await env.close()
             return {headers.get("Authorization") for headers in server.headers}
 
     assert asyncio.run(main()) == {"Bearer secret"}
     with pytest.raises(ValueError, match=r"host\.token_env=NO_SUCH_TOKEN"):
-        asyncio.run(Remote("textcraft", "http://127.0.0.1:1", token_env="NO_SUCH_TOKEN").reset(TASK))
+        asyncio.run(remote("textcraft", "http://127.0.0.1:1", token_env="NO_SUCH_TOKEN").reset(TASK))
 
 
 def test_the_connections_last_as_long_as_there_are_leases():
     async def main():
         async with upstream().running() as server:
-            envs = [Remote("textcraft", server.address) for _ in range(2)]
+            envs = [remote("textcraft", server.address) for _ in range(2)]
             for env in envs:
                 await env.reset(TASK)
             one, other = (env._lease.servers._http for env in envs)

@@ -20,7 +20,7 @@ from scienceworld.constants import ID2TASK
 from agentgym_rl.envs import Step, Task
 from agentgym_rl.envs.checks import CHECKS, Subject
 from agentgym_rl.envs.core import Observation, OracleUnavailable, Style
-from agentgym_rl.envs.hosts import Local
+from agentgym_rl.envs.hosts import LocalHost
 from agentgym_rl.envs.probe import GARBAGE, digest, follow, walk
 from agentgym_rl.envs.sciworld import SciWorld
 from agentgym_rl.envs.sciworld.games import FAMILIES, STARTS
@@ -271,7 +271,7 @@ CHEAP = [title for title in CHECKS if title not in ("deterministic across proces
 def test_keeps_the_contract(title: str) -> None:
     async def faults() -> list[str]:
         world = SciWorld("compact")
-        subject = Subject("sciworld", {"style": "compact"}, world, TASKS[:2], tuple(world.spec.splits), Local())
+        subject = Subject("sciworld", {"style": "compact"}, world, TASKS[:2], tuple(world.spec.splits), LocalHost())
         try:
             return [fault async for fault in CHECKS[title](subject)]
         finally:

@@ -17,7 +17,7 @@ pytest.importorskip("scienceworld", reason="the extra sciworld is not installed"
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.core import EnvUnavailable, MissingExtra, ProtocolError, Step, Style, TaskNotFound
 from agentgym_rl.envs.formats import ActionFormat, reader, write
-from agentgym_rl.envs.sciworld import SciWorld, engine, env, expert, pool
+from agentgym_rl.envs.sciworld import SciWorld, engine, env, pool
 from agentgym_rl.envs.sciworld.engine import JavaMissing, Turn
 from agentgym_rl.envs.sciworld.games import FAMILIES, STARTS, game, splits
 from agentgym_rl.envs.sciworld.pool import Pool
@@ -141,8 +141,7 @@ def test_long_texts_are_cut(style: Style) -> None:
 def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(env, "POOL", Pool())
-    monkeypatch.setattr(expert, "POOL", Pool())
-    expert.solve.cache_clear()
+    env.solve.cache_clear()
     world = make("sciworld")
     task = Task("sciworld", 3086)
     assert world.goal(task) == "find-non-living-thing, variation 150"
@@ -195,11 +194,19 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Pool:
     return made
 
 
+def start(world: SciWorld, index: int = 0) -> None:
+    asyncio.run(world.reset(Task("sciworld", index)))
+
+
+def step(world: SciWorld) -> Step:
+    return asyncio.run(world.step("wait"))
+
+
 def play(world: SciWorld, *turns: Turn) -> list[Step]:
-    world._reset_blocking(Task("sciworld", 0))
+    start(world)
     assert isinstance(world._simulation, Script)
     world._simulation.turns = list(turns)
-    return [world._step_blocking("wait") for _ in turns]
+    return [step(world) for _ in turns]
 
 
 def test_what_a_score_earns(scripted: Pool) -> None:
@@ -218,31 +225,31 @@ def test_a_lost_game_ends_and_keeps_what_was_earned(scripted: Pool) -> None:
         (0.0, True, False),
     ]
     with pytest.raises(ProtocolError):
-        world._step_blocking("wait")
+        step(world)
 
 
 def test_the_clock_truncates(scripted: Pool) -> None:
     steps = play(SciWorld(), Turn("Ok.", 0, False, 100), Turn("Ok.", 0, False, 101))
     assert [(step.terminated, step.truncated) for step in steps] == [(False, False), (False, True)]
-    (step,) = play(SciWorld(step_limit=5), Turn("Ok.", 100, True, 6))
-    assert (step.reward, step.terminated, step.truncated) == (1.0, True, False)
+    (last,) = play(SciWorld(step_limit=5), Turn("Ok.", 100, True, 6))
+    assert (last.reward, last.terminated, last.truncated) == (1.0, True, False)
 
 
 def test_sessions_share_and_give_back(scripted: Pool) -> None:
     worlds = [SciWorld() for _ in range(4)]
     for world in worlds:
-        world._reset_blocking(Task("sciworld", 0))
+        start(world)
     assert [member.leases for member in scripted.members] == [2, 2]
     with pytest.raises(EnvUnavailable, match="all 4 games of ScienceWorld in this process are in use"):
-        SciWorld()._reset_blocking(Task("sciworld", 0))
+        start(SciWorld())
     used = [world._simulation for world in worlds]
     for world in worlds:
-        world._close_blocking()
-        world._close_blocking()
+        asyncio.run(world.close())
+        asyncio.run(world.close())
     assert scripted.leases == 0 and len(scripted.members) == 2
-    worlds[0]._reset_blocking(Task("sciworld", 0))
+    start(worlds[0])
     assert worlds[0]._simulation in used, "games are used again"
-    worlds[0]._reset_blocking(Task("sciworld", 1))
+    start(worlds[0], 1)
     assert scripted.leases == 1
 
 
@@ -252,16 +259,16 @@ def test_a_dead_engine_is_replaced(scripted: Pool) -> None:
     (member,) = scripted.members
     member.engine.dead = True
     with pytest.raises(EnvUnavailable):
-        world._step_blocking("wait")
+        step(world)
     with pytest.raises(ProtocolError):
-        world._step_blocking("wait")
+        step(world)
     play(world, Turn("Ok.", 0, False, 1))
     assert scripted.members[0] is not member and scripted.leases == 1
 
 
 def test_a_game_is_not_given_back_while_a_call_moves_in_it(scripted: Pool) -> None:
     world = SciWorld()
-    world._reset_blocking(Task("sciworld", 0))
+    start(world)
     entered, go = threading.Event(), threading.Event()
 
     def slow(action: str) -> Turn:
@@ -271,12 +278,12 @@ def test_a_game_is_not_given_back_while_a_call_moves_in_it(scripted: Pool) -> No
 
     assert isinstance(world._simulation, Script)
     world._simulation.step = slow  # type: ignore[method-assign]
-    step = threading.Thread(target=world._step_blocking, args=("wait",))
-    step.start()
+    moving = threading.Thread(target=step, args=(world,))
+    moving.start()
     assert entered.wait(10)
-    close = threading.Thread(target=world._close_blocking)
+    close = threading.Thread(target=asyncio.run, args=(world.close(),))
     close.start()
     go.set()
-    for thread in (step, close):
+    for thread in (moving, close):
         thread.join(10)
     assert scripted.leases == 0

@@ -12,10 +12,10 @@ from agentgym_rl.envs import Step, Task, make
 from agentgym_rl.envs.actions import Action, ActionFormat
 from agentgym_rl.envs.core import Observation, ProtocolError, Style, TaskNotFound
 from agentgym_rl.envs.formats import reader, write
-from agentgym_rl.envs.searchqa import SearchQA, replies, wording
-from agentgym_rl.envs.searchqa.replies import Request
+from agentgym_rl.envs.searchqa import SearchQA, tags, wording
+from agentgym_rl.envs.searchqa.env import exact_match, f1, normalise
 from agentgym_rl.envs.searchqa.retriever import Passage
-from agentgym_rl.envs.searchqa.scoring import exact_match, f1, normalise
+from agentgym_rl.envs.searchqa.tags import Request
 from agentgym_rl.envs.searchqa.tasks import SPLITS
 
 INDEX = 300_482
@@ -128,12 +128,12 @@ def test_step_out_of_order(actions: list[str]) -> None:
 @pytest.mark.parametrize("index", [-1, 299_999, 315_000, 10**15])
 def test_index_outside_the_world(index: int) -> None:
     for ask in (SearchQA().goal, SearchQA().difficulty, SearchQA().oracle):
-        with pytest.raises(TaskNotFound, match="built in are 300000 to 314999"):
+        with pytest.raises(TaskNotFound, match="valid are 300000 to 314999"):
             ask(Task("searchqa", index))
 
 
 def test_official_index_without_official_questions_says_what_to_give() -> None:
-    with pytest.raises(TaskNotFound, match=r"AgentGym's 0 to 221327 need its questions: questions=<folder"):
+    with pytest.raises(TaskNotFound, match=r"searchqa_12 is a task of AgentGym's: give the options questions=<folder"):
         SearchQA().goal(Task("searchqa", 12))
 
 
@@ -173,7 +173,7 @@ def test_options_that_do_not_fit(options: dict[str, object], fault: str) -> None
     ],
 )
 def test_reading_a_reply(reply: str, action: Action) -> None:
-    assert replies.read(reply) == action
+    assert tags.read(reply) == action
 
 
 SOUP = st.lists(st.sampled_from(["<search>", "</search>", "<answer>", "</answer>", "<think>", "a", " ", "\n"]))
@@ -183,19 +183,19 @@ SOUP = st.lists(st.sampled_from(["<search>", "</search>", "<answer>", "</answer>
 @given(SOUP.map("".join))
 def test_the_first_whole_tag_decides_and_the_last_answer_counts(reply: str) -> None:
     tag = re.search(r"<(search|answer)>(.*?)</\1>", reply, re.DOTALL)
-    found = replies.find(reply)
+    found = tags.find(reply)
     if tag is None:
         assert found is None
         return
     text = tag[2] if tag[1] == "search" else re.findall(r"<answer>(.*?)</answer>", reply, re.DOTALL)[-1]
     assert found is not None
     assert (found.kind, found.text) == (tag[1], " ".join(text.split()))
-    assert replies.find(str(found)) == found
+    assert tags.find(str(found)) == found
 
 
 def test_a_reply_of_nothing_but_tags_is_read_in_linear_time() -> None:
-    assert replies.find("<search>" * 300_000) is None
-    assert replies.find("<answer>a</answer>" + "<answer>" * 300_000) == Request("answer", "a")
+    assert tags.find("<search>" * 300_000) is None
+    assert tags.find("<answer>a</answer>" + "<answer>" * 300_000) == Request("answer", "a")
 
 
 @pytest.mark.parametrize("action_format", ActionFormat)

@@ -16,7 +16,7 @@ from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, OracleUnavailable, ProtocolError, TaskNotFound
 from agentgym_rl.envs.searchqa import SearchQA, articles
 from agentgym_rl.envs.searchqa.corpus import Contents, build, open_corpus
-from agentgym_rl.envs.searchqa.questions import SOURCES, STARTS, STOPS
+from agentgym_rl.envs.searchqa.official import SOURCES, STARTS, STOPS
 
 PASSAGES = [
     '"Aare"\nThe Aare rises in the Bernese Alps. It is 288 km long.',
@@ -260,7 +260,7 @@ def test_official_questions(tmp_path: Path, corpus: tuple[Path, Path], ending: s
     assert asyncio.run(answer(51_713, "poland")) == 1.0
     assert asyncio.run(answer(51_713, "somewhere")) == 0.0
     for index in (2, 51_714, 300_000):
-        with pytest.raises(TaskNotFound, match=r"the questions given are train 51713 to 51713 and test 0 to 1"):
+        with pytest.raises(TaskNotFound, match=r"searchqa has no task .*: valid are 0 to 1 and 51713 to 51713"):
             env.goal(Task("searchqa", index))
     with pytest.raises(OracleUnavailable):
         env.oracle(Task("searchqa", 0))

@@ -13,11 +13,10 @@ from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.searchqa import SearchQA
 from agentgym_rl.envs.searchqa.articles import article, articles
 from agentgym_rl.envs.searchqa.bm25 import Index
-from agentgym_rl.envs.searchqa.chains import LEVELS
+from agentgym_rl.envs.searchqa.env import normalise
 from agentgym_rl.envs.searchqa.kinds import KINDS, LITERALS
 from agentgym_rl.envs.searchqa.knowledge import Thing, regions
-from agentgym_rl.envs.searchqa.scoring import normalise
-from agentgym_rl.envs.searchqa.tasks import FIRST, SPLITS, puzzle
+from agentgym_rl.envs.searchqa.tasks import FIRST, LEVELS, SPLITS, BuiltIn
 
 FROZEN = {
     "train": "1bb0b7acb8d0",
@@ -29,6 +28,9 @@ FROZEN = {
 """Digest of all tasks, or of every 23rd variant."""
 
 SIZES = {"train": 480, "test": 120, "train_variants": 12_000, "val_variants": 1_200, "test_variants": 1_200}
+
+
+question = BuiltIn().question
 
 
 def few(split: str) -> range:
@@ -94,7 +96,7 @@ def test_each_search_finds_its_article_and_tells_what_comes_next(split: str, sty
     async def solve() -> None:
         env = SearchQA(style)
         for index in few(split):
-            task, wanted = Task("searchqa", index), puzzle(index)
+            task, wanted = Task("searchqa", index), question(index)
             await env.reset(task)
             *searches, answer = env.oracle(task)
             assert len(searches) == len(wanted.needed) <= 3
@@ -113,13 +115,13 @@ def test_each_search_finds_its_article_and_tells_what_comes_next(split: str, sty
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_question_does_not_contain_its_answer(split: str) -> None:
     for index in few(split):
-        asked = f" {normalise(puzzle(index).question)} "
-        assert not any(f" {normalise(answer)} " in asked for answer in puzzle(index).answers), index
+        asked = f" {normalise(question(index).text)} "
+        assert not any(f" {normalise(answer)} " in asked for answer in question(index).answers), index
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_no_question_occurs_twice(split: str) -> None:
-    assert len({puzzle(index).question for index in SPLITS[split]}) == SIZES[split]
+    assert len({question(index).text for index in SPLITS[split]}) == SIZES[split]
 
 
 def test_levels_take_turns() -> None:
@@ -129,7 +131,7 @@ def test_levels_take_turns() -> None:
         assert found == dict.fromkeys(LEVELS, SIZES[split] // len(LEVELS))
     searches = {"hops 1": 1, "hops 2": 2, "hops 3": 3, "compare": 3}
     for index in few("test"):
-        assert len(puzzle(index).queries) == searches[env.difficulty(Task("searchqa", index))]
+        assert len(question(index).queries) == searches[env.difficulty(Task("searchqa", index))]
 
 
 def test_splits_share_no_index_and_nothing_to_ask_about() -> None:

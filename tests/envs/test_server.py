@@ -34,7 +34,7 @@ COMMANDS = {"sciworld": ["look around", "inventory", "nonsense"]}
 
 def connect(*worlds, **settings):
     """A client of a server in this process; entering it starts the server, leaving it stops it."""
-    app = create_app(Settings(worlds={world: {} for world in worlds}, **settings))
+    app = create_app(Settings(envs={world: {} for world in worlds}, **settings))
     return TestClient(app, raise_server_exceptions=False)
 
 
@@ -221,7 +221,7 @@ def family_b(toys, monkeypatch):
         def spec(self):
             return replace(super().spec, read=parse_line)
 
-    monkeypatch.setattr("agentgym_rl.envs.protocol.server.world.env_class", lambda name: Todo)
+    monkeypatch.setattr("agentgym_rl.envs.protocol.server.operations.env_class", lambda name: Todo)
     with connect("todo") as client:
         yield client
 
@@ -272,7 +272,7 @@ def test_over_the_cap_is_503_until_one_closes(toys):
 
 def test_unused_sessions_expire(toys):
     now = [0.0]
-    app = create_app(Settings(worlds={"counter": {}}, session_ttl=100), clock=lambda: now[0])
+    app = create_app(Settings(envs={"counter": {}}, session_ttl=100), clock=lambda: now[0])
     with TestClient(app) as client:
         old, used = opened(client), opened(client)
         now[0] = 60
@@ -287,7 +287,7 @@ def test_unused_sessions_expire(toys):
 
 
 def test_the_server_looks_for_unused_sessions_itself(toys):
-    app = create_app(Settings(worlds={"counter": {}}, session_ttl=0.02))
+    app = create_app(Settings(envs={"counter": {}}, session_ttl=0.02))
     with TestClient(app) as client:
         opened(client)
 
@@ -323,9 +323,9 @@ class Slow(toy.Counter):
 
 @pytest.fixture
 def slow(monkeypatch):
-    monkeypatch.setattr("agentgym_rl.envs.protocol.server.world.env_class", lambda name: Slow)
+    monkeypatch.setattr("agentgym_rl.envs.protocol.server.operations.env_class", lambda name: Slow)
     Slow.log, Slow.now = [], 0.0
-    return create_app(Settings(worlds={"slow": {}}, session_ttl=100), clock=lambda: Slow.now)
+    return create_app(Settings(envs={"slow": {}}, session_ttl=100), clock=lambda: Slow.now)
 
 
 def test_steps_of_one_session_wait_for_each_other_and_a_step_is_never_expired(slow):
@@ -414,7 +414,7 @@ def test_ids_tell_the_worker_and_nothing_else():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"worlds": {}},
+        {"envs": {}},
         {"session_ttl": 0},
         {"max_sessions": 0},
         {"body_limit": -1},
@@ -427,12 +427,12 @@ def test_ids_tell_the_worker_and_nothing_else():
 )
 def test_settings_that_make_no_sense(wrong):
     with pytest.raises(ValueError):
-        Settings(**{"worlds": {"maze": {}}, **wrong})
+        Settings(**{"envs": {"maze": {}}, **wrong})
 
 
 def test_options_are_judged_when_the_server_starts():
     with pytest.raises(ValueError, match="family"):
-        create_app(Settings(worlds={"maze": {"family": "castles"}}))
+        create_app(Settings(envs={"maze": {"family": "castles"}}))
 
 
 def test_replies_are_plain_json(counter):

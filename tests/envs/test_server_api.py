@@ -16,7 +16,7 @@ from agentgym_rl.cli import app as cli
 from agentgym_rl.envs.protocol.server import Settings, create_app
 from agentgym_rl.envs.protocol.server.run import listen
 
-APP = create_app(Settings(worlds={"textcraft": {}, "maze": {}, "todo": {}}, max_sessions=10_000))
+APP = create_app(Settings(envs={"textcraft": {}, "maze": {}, "todo": {}}, max_sessions=10_000))
 SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APP)
 
 
@@ -41,7 +41,7 @@ def test_the_pages_describe_every_route_of_every_world():
 
 
 def test_a_real_port(toys):
-    app = create_app(Settings(worlds={"counter": {}}, body_limit=1000))
+    app = create_app(Settings(envs={"counter": {}}, body_limit=1000))
     listening = listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     thread = threading.Thread(target=server.run, args=([listening],))
@@ -62,7 +62,7 @@ def test_a_real_port(toys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nowhere"], "unknown world 'nowhere'"),
+        (["nowhere"], "unknown environment 'nowhere'"),
         (["counter", "counter"], "named twice"),
         (["counter", "-o", "speed=3"], "no option 'speed'"),
         (["counter", "endless", "-o", "hurry=true"], "is not ENV.KEY=VALUE"),
@@ -90,7 +90,7 @@ def test_options_reach_their_world_and_strangers_are_warned_of(toys, monkeypatch
     arguments = ["counter", "endless", "--port", "0", "--style", "compact", "-o", "counter.hurry=true"]
     result = CliRunner().invoke(cli, ["serve", *arguments])
     assert result.exit_code == 0 and "Warning" not in result.stderr
-    assert given[0].worlds == {"counter": {"style": "compact", "hurry": True}, "endless": {"style": "compact"}}
+    assert given[0].envs == {"counter": {"style": "compact", "hurry": True}, "endless": {"style": "compact"}}
     result = CliRunner().invoke(cli, ["serve", "counter", "--port", "0", "--host", "0.0.0.0"])
     assert "whoever reaches 0.0.0.0 may use this server" in result.stderr
     result = CliRunner().invoke(

@@ -14,7 +14,7 @@ from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.sqlgym import SQLGym
 from agentgym_rl.envs.sqlgym.database import SIZES, database
 from agentgym_rl.envs.sqlgym.domains import DOMAINS
-from agentgym_rl.envs.sqlgym.tasks import SHARES, SPLITS, VERSIONS, BuiltIn
+from agentgym_rl.envs.sqlgym.tasks import SPLITS, VERSIONS, BuiltIn
 from agentgym_rl.envs.sqlgym.templates import TEMPLATES, Draw
 
 FROZEN = {
@@ -163,7 +163,7 @@ def test_splits_do_not_share_an_index_a_database_or_a_query() -> None:
             queries.setdefault(question.gold, set()).add(split)
             databases.setdefault(f"{question.database} {question.version}", set()).add(split)
     assert [splits for splits in (*queries.values(), *databases.values()) if len(splits) > 1] == []
-    assert sorted(digit for digits in SHARES.values() for digit in digits) == list(range(10))
+    assert sorted(digit for digits in SPLITS.shares.values() for digit in digits) == list(range(10))
     assert len({version for versions in VERSIONS.values() for version in versions}) == sum(map(len, VERSIONS.values()))
 
 

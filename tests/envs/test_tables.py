@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -24,6 +25,7 @@ class Point:
 class Chart:
     points: tuple[Point, ...]
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sides: dict[Literal["left", "right"], int] = field(default_factory=dict)
 
 
 def chart(folder: Path, text: str) -> Chart:
@@ -42,7 +44,7 @@ def test_a_file_becomes_dataclasses(tmp_path: Path) -> None:
     [
         ("points = [", "chart.toml: not TOML ("),
         ("", "chart.toml: key 'points' is missing"),
-        ("points = []\npiont = 1", "chart.toml: unknown key 'piont'; the keys are points, words"),
+        ("points = []\npiont = 1", "chart.toml: unknown key 'piont'; the keys are points, words, sides"),
         ("points = [{x = 1}, {y = 1}]", "chart.toml > points > 1: key 'x' is missing"),
         ("points = [{x = '1'}]", "chart.toml > points > 0 > x: expected int, found '1'"),
         ("points = [{x = true}]", "chart.toml > points > 0 > x: expected int, found True"),
@@ -50,6 +52,7 @@ def test_a_file_becomes_dataclasses(tmp_path: Path) -> None:
         ("points = [3]", "chart.toml > points > 0: expected Point, found 3"),
         ("points = {}", "chart.toml > points: expected tuple["),
         ("points = []\nwords.a = [1]", "chart.toml > words > a > 0: expected str, found 1"),
+        ("points = []\nsides.left = 1", "chart.toml > sides: expected the keys left, right, found left"),
         ("points = [{x = -1}]", "chart.toml > points > 0: x is -1; it is 0 or more"),
     ],
 )

@@ -1,5 +1,6 @@
 """TextCraft's recipe books: the shipped one and official folders."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -16,18 +17,18 @@ from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import TaskNotFound
 from agentgym_rl.envs.textcraft import TextCraft
 from agentgym_rl.envs.textcraft.book import RecipeBook
-from agentgym_rl.envs.textcraft.catalogue import catalogue
+from agentgym_rl.envs.textcraft.catalogue import catalogue, shipped_book
 from agentgym_rl.envs.textcraft.official import official_book
-from agentgym_rl.envs.textcraft.recipe import Recipe, Stack
-from agentgym_rl.envs.textcraft.shipped import goals_digest, parse_recipe, shipped_book, shipped_goals
+from agentgym_rl.envs.textcraft.recipe import Recipe, Stack, parse_recipe
 
 GOALS = "03c0bebeb0e18b70f936f22b5c3f32ddf31de118d274c9bc173f09105e6c8bc2"
 
 
 def test_shipped_goals_are_frozen() -> None:
-    goals = shipped_goals()
-    listed = json.loads(files("agentgym_rl.envs.textcraft").joinpath("goals.json").read_text())["sha256"]
-    assert goals_digest(goals) == listed == GOALS
+    data = json.loads(files("agentgym_rl.envs.textcraft").joinpath("goals.json").read_text())
+    goals = data["goals"]
+    compact = json.dumps(goals, sort_keys=True, separators=(",", ":"))
+    assert hashlib.sha256(compact.encode()).hexdigest() == data["sha256"] == GOALS
     assert [len(goals["train"]), len(goals["test"])] == [374, 100]
     assert len({*goals["train"], *goals["test"]}) == 474
 

@@ -57,9 +57,9 @@ SHAPES = {
 }
 """AgentGym's reply to /create, body of it, body of /reset, reply to /reset, reply to /step."""
 
-LIKE_A_STRANGER = Dialect(world="a_world_of_yours")
+LIKE_A_STRANGER = Dialect(env="a_world_of_yours")
 ALL = [*DIALECTS.values(), LIKE_A_STRANGER]
-every = pytest.mark.parametrize("words", ALL, ids=lambda words: words.world)
+every = pytest.mark.parametrize("words", ALL, ids=lambda words: words.env)
 
 
 def state(text="You see.\nA door.", actions=None, **more):
@@ -73,7 +73,7 @@ def seen(body):
 
 def test_all_fifteen_worlds_are_there():
     assert set(DIALECTS) == set(SHAPES) and len(DIALECTS) == 15
-    assert all(name == words.world for name, words in DIALECTS.items())
+    assert all(name == words.env for name, words in DIALECTS.items())
     assert dialect("maze") is DIALECTS["maze"] and dialect("a_world_of_yours") == LIKE_A_STRANGER
 
 

@@ -15,7 +15,7 @@ from agentgym_rl.envs.formats import reader, write
 from agentgym_rl.envs.probe import GARBAGE
 from agentgym_rl.envs.wordle import Wordle
 from agentgym_rl.envs.wordle.game import GUESSES, marks
-from agentgym_rl.envs.wordle.tasks import FIRST, SPLITS, puzzle
+from agentgym_rl.envs.wordle.tasks import SPLITS, puzzle
 
 
 def play(env: Wordle, index: int, *actions: str) -> tuple[Observation, list[Step]]:
@@ -146,7 +146,7 @@ def test_guess_is_a_function(word: str) -> None:
         assert parsed.command == word  # type: ignore[union-attr]
 
 
-TASKS = st.integers(FIRST, SPLITS["test_variants"][-1])
+TASKS = st.integers(SPLITS["train"].start, SPLITS["test_variants"][-1])
 
 
 @settings(max_examples=150, deadline=None)
@@ -179,7 +179,7 @@ def test_ten_thousand_random_actions() -> None:
         for _ in range(10_000):
             if done:
                 assert 0.0 <= earned <= 1.0
-                await env.reset(Task("wordle", rng.randrange(FIRST, SPLITS["test_variants"].stop)))
+                await env.reset(Task("wordle", rng.randrange(SPLITS["train"].start, SPLITS["test_variants"].stop)))
                 earned = 0.0
             guesses = (
                 rng.choice(env.words),

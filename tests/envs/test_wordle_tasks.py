@@ -9,10 +9,10 @@ import pytest
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import Style
-from agentgym_rl.envs.wordle import Wordle, vocabulary
+from agentgym_rl.envs.wordle import Wordle
 from agentgym_rl.envs.wordle.game import GUESSES, Game, marks
-from agentgym_rl.envs.wordle.player import solve
-from agentgym_rl.envs.wordle.tasks import FIRST, SIZES, SPLITS, puzzle
+from agentgym_rl.envs.wordle.solver import solve
+from agentgym_rl.envs.wordle.tasks import SIZES, SPLITS, pool, puzzle, words
 
 FROZEN = {
     "train": "237e620477976c29",
@@ -57,13 +57,11 @@ def test_oracle_solves_every_task(split: str, style: Style) -> None:
 
 
 def test_every_fifteenth_word_is_found_in_the_whole_vocabulary() -> None:
-    words = vocabulary.words()
-    assert all(len(solve(Game(word, words, 0), words)) <= GUESSES for word in words[::15])
+    assert all(len(solve(Game(word, words(), 0), words())) <= GUESSES for word in words()[::15])
 
 
 def test_oracle_sees_nothing_but_the_marks() -> None:
-    words = vocabulary.words()
-    trails = {hidden: solve(Game(hidden, words, 0), words) for hidden in words[:25]}
+    trails = {hidden: solve(Game(hidden, words(), 0), words()) for hidden in words()[:25]}
     for one in trails:
         for other in trails:
             for mine, its in zip(trails[one], trails[other], strict=False):
@@ -73,13 +71,11 @@ def test_oracle_sees_nothing_but_the_marks() -> None:
 
 
 def test_vocabulary() -> None:
-    words = vocabulary.words()
-    assert len(words) == 1726
-    assert list(words) == sorted(set(words))
-    assert all(len(word) == 5 and word.isascii() and word.isalpha() and word.islower() for word in words)
-    assert sorted(digit for digits in vocabulary.SHARES.values() for digit in digits) == list("0123456789")
-    pools = [vocabulary.pool(split) for split in SPLITS]
-    assert sorted(word for pool in pools for word in pool) == list(words)
+    assert len(words()) == 1726
+    assert list(words()) == sorted(set(words()))
+    assert all(len(word) == 5 and word.isascii() and word.isalpha() and word.islower() for word in words())
+    assert sorted(digit for digits in SPLITS.shares.values() for digit in digits) == list(range(10))
+    assert sorted(word for split in SPLITS for word in pool(split)) == list(words())
 
 
 def test_splits_do_not_share_an_index_or_a_hidden_or_listed_word() -> None:
@@ -91,13 +87,13 @@ def test_splits_do_not_share_an_index_or_a_hidden_or_listed_word() -> None:
         "test_variants": 800,
     }
     assert len({index for indices in SPLITS.values() for index in indices}) == sum(map(len, SPLITS.values()))
-    assert min(SPLITS["train"]) == FIRST
+    assert min(SPLITS["train"]) == 10_000
     for split in SPLITS:
-        pool = set(vocabulary.pool(split))
+        own = set(pool(split))
         for index in few(split):
             task = puzzle(index)
-            assert task.hidden in pool
-            assert not task.listed or pool.issuperset(task.words)
+            assert task.hidden in own
+            assert not task.listed or own.issuperset(task.words)
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -106,7 +102,7 @@ def test_lists_have_their_size_and_the_hidden_word(split: str) -> None:
     for index in few(split):
         task = puzzle(index)
         size = env.difficulty(Task("wordle", index)).removeprefix("words ")
-        assert len(task.words) == (len(vocabulary.words()) if size == "all" else int(size))
+        assert len(task.words) == (len(words()) if size == "all" else int(size))
         assert task.listed == (size != "all")
         assert task.hidden in task.words
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import write_run
 
-from agentgym_rl.eval.arms import arms, labels
-from agentgym_rl.eval.runs import read
+from agentgym_rl.eval.comparison.arms import arms, labels
+from agentgym_rl.eval.comparison.runs import read
 
 
 def made(folder, **facts):

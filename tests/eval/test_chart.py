@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.eval.chart import MOST, Axis, Line, chart, short, thinned
+from agentgym_rl.eval.html.chart import MOST, Axis, Line, chart, short, thinned
 
 NUMBERS = st.floats(0.001, 1e9)
 

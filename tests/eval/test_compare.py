@@ -8,10 +8,10 @@ import pytest
 from made_runs import write_run
 from rich.console import Console
 
-from agentgym_rl.eval.compare import compare
-from agentgym_rl.eval.compare_tables import tables, write_csv
+from agentgym_rl.eval.comparison.compare import compare
+from agentgym_rl.eval.comparison.runs import read
+from agentgym_rl.eval.comparison.tables import tables, write_csv
 from agentgym_rl.eval.intervals import wilson
-from agentgym_rl.eval.runs import read
 
 
 def runs(tmp_path, algorithm, *rows, **more):

@@ -3,7 +3,7 @@
 import pytest
 from test_compare_page import comparison
 
-from agentgym_rl.eval.compare_page import write_page
+from agentgym_rl.eval.comparison.page import write_page
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it comes with the extra dev")
 

@@ -6,9 +6,9 @@ from test_compare_page import comparison
 
 pytest.importorskip("matplotlib")
 
-from agentgym_rl.eval.compare import compare
-from agentgym_rl.eval.compare_curves import write_png
-from agentgym_rl.eval.runs import read
+from agentgym_rl.eval.comparison.compare import compare
+from agentgym_rl.eval.comparison.png import write_png
+from agentgym_rl.eval.comparison.runs import read
 
 
 def test_pictures_are_written(tmp_path):

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from made_runs import write_run
 from test_learning import metrics
 
-from agentgym_rl.eval.compare import compare
-from agentgym_rl.eval.compare_page import links, page, write_page
-from agentgym_rl.eval.html import Markup, join, tag
-from agentgym_rl.eval.palette import look
-from agentgym_rl.eval.runs import read
+from agentgym_rl.eval.comparison.compare import compare
+from agentgym_rl.eval.comparison.page import links, page, write_page
+from agentgym_rl.eval.comparison.runs import read
+from agentgym_rl.eval.html.markup import Markup, join, tag
+from agentgym_rl.eval.html.palette import look
 
 VOID = {"meta", "input"}
 

@@ -6,7 +6,7 @@ from agentgym_rl.eval.evaluation.comparison import compare
 from agentgym_rl.eval.evaluation.result import Result
 from agentgym_rl.eval.evaluation.scores import Outcome
 from agentgym_rl.eval.evaluation.tables import comparison_tables
-from agentgym_rl.eval.resampling import mcnemar
+from agentgym_rl.eval.intervals import mcnemar_p
 
 
 def result(successes, digest="abc", policy="one", **plan):
@@ -25,7 +25,7 @@ def test_flips_and_mcnemar_with_one_sample():
     found = compare(result(before), result(after, policy="two"))
     (one,) = found.differences
     assert (one.gained, one.lost) == (("maze_2", "maze_3"), ("maze_1",))
-    assert one.p == mcnemar(2, 1)
+    assert one.p == mcnemar_p(2, 1)
     assert (one.first, one.second, one.difference.value) == (0.4, 0.6, pytest.approx(0.2))
     assert one.difference.ci95[0] <= 0.2 <= one.difference.ci95[1]
     assert (found.left_out, found.departures) == ((), ())
@@ -45,7 +45,7 @@ def test_worlds_apart_and_together_and_what_failed_is_left_out():
     before = {"maze_1": [True], "maze_2": [None], "textcraft_1": [False]}
     after = {"maze_1": [True], "maze_2": [True], "textcraft_1": [True]}
     found = compare(result(before), result(after))
-    assert [(one.world, one.difference.n) for one in found.differences] == [("maze", 1), ("textcraft", 1), ("all", 2)]
+    assert [(one.env, one.difference.n) for one in found.differences] == [("maze", 1), ("textcraft", 1), ("all", 2)]
     assert found.left_out == ("maze_2",)
     tables = comparison_tables(found, "a", "b")
     assert [table.row_count for table in tables] == [3, 2]

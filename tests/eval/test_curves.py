@@ -7,7 +7,7 @@ from rich.console import Console
 
 pytest.importorskip("matplotlib")
 
-from agentgym_rl.eval.curves import draw
+from agentgym_rl.eval.report import draw
 from agentgym_rl.eval.table import percent, results
 
 

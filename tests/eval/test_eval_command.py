@@ -29,7 +29,7 @@ def test_a_table_and_files(tmp_path):
     done = run("panel=counter:test,plain:test:4", "policy=random", "samples=2", "temperature=1")
     assert done.exit_code == 0, done.output
     digest = re.match(r"panel ([0-9a-f]{12}): counter test .* \(n=10\), plain test-n4-seed0 .* \(n=4\)", done.stdout)[1]
-    for part in ("counter", "length 3", "mean of 2 worlds", "pass@2", "pass^2", digest):
+    for part in ("counter", "length 3", "mean of 2 environments", "pass@2", "pass^2", digest):
         assert part in done.stdout
     folder = tmp_path / "evals" / digest / "random-n2-t1-seed0"
     assert f"written: evals/{digest}/random-n2-t1-seed0" in done.stdout
@@ -71,11 +71,20 @@ def test_failures_outside_the_agent_are_told(monkeypatch):
     monkeypatch.undo()
 
 
+def test_an_evaluation_in_which_nothing_counts_fails(monkeypatch):
+    async def failing(self, task):
+        raise EnvUnavailable("gone")
+
+    monkeypatch.setattr(toy.Counter, "reset", failing)
+    done = run("panel=counter:test:3", "policy=oracle", "retries=0")
+    assert done.exit_code == 1 and "3 episodes failed outside the agent" in done.stdout
+
+
 def test_help_names_every_key():
     text = CliRunner().invoke(app, ["eval", "--help"], env={"COLUMNS": "80"}).stdout
-    for field in fields(Request):
+    for field in fields(Request)[:-1]:
         assert f" {field.name}=" in text, field.name
-    assert "options.WORLD.KEY=" in text
+    assert "options.ENV.KEY=" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -85,22 +94,30 @@ def test_help_names_every_key():
         ([], "panel= is missing, such as panel=textcraft:test:50"),
         (["panel=counter:test"], "policy= is missing, such as policy=oracle"),
         (["panel"], "'panel' is not KEY=VALUE"),
-        (["panel=counter:test", "polcy=oracle"], "unknown key 'polcy'; known are panel, policy, samples"),
+        (["panel=counter:test", "polcy=oracle"], "'polcy'; did you mean policy=.; known are panel, policy, samples"),
+        (["panel=counter:test", "policy.name=oracle"], "unknown key 'policy.name'"),
         (["panel=counter:test", "panel=counter:train", "policy=oracle"], "panel= is given twice"),
-        (["panel=counter:test", "policy=oracle", "samples=many"], "samples='many' is not a whole number"),
-        (["panel=counter:test", "policy=oracle", "price=3"], "price='3' is not two numbers"),
+        (
+            ["panel=counter:test", "policy=oracle", "samples=many"],
+            "samples=many: Value 'many' .* to Integer",
+        ),
+        (["panel=counter:test", "policy=oracle", "price=3"], "price= takes two numbers"),
         (["panel=counter:test", "policy=oracle", "samples=0"], "samples is 0; give at least 1"),
         (["panel=counter:test", "policy=expert"], "policy 'expert' is unknown; choose oracle, random, a run"),
         (["panel=counter:test", "policy=openai:gpt"], "is not openai:<model>@<url>"),
         (["panel=counter:test", "policy=openai:m@http://x/v1", "samples=2"], "of a greedy model are the same"),
         (["panel=counter:test", "policy=openai:m@http://x/v1", "max_cost=2"], "needs to be above 0, and a price"),
-        (["panel=counter:test", "policy=oracle", "style=loud"], "style='loud' is unknown; choose agentgym, compact"),
+        (
+            ["panel=counter:test", "policy=oracle", "style=loud"],
+            "style=loud: Invalid .* expected one of .agentgym, compact",
+        ),
         (
             ["panel=counter:test", "policy=oracle", "action_format=morse"],
-            "action_format='morse' is unknown; choose react",
+            "action_format=morse: .*, expected one of .react, function",
         ),
         (["panel=counter:test", "policy=oracle", "options.counter.speed=1"], "counter has no option 'speed'"),
         (["panel=counter:test", "policy=oracle", "options.counter"], "not KEY=VALUE"),
+        (["panel=counter:test", "policy=oracle", "options=3"], "'options' is not options.ENV.KEY"),
         (["--compare", "a", "b"], "a/result.json does not exist|a does not exist"),
         (["--compare", "a", "b", "panel=counter:test"], "--compare takes two results and no keys"),
     ],

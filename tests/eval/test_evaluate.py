@@ -12,13 +12,12 @@ from agentgym_rl.data import episode_store
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.eval.evaluation import result, suite
 from agentgym_rl.eval.evaluation.evaluate import EPISODES, PATIENCE, evaluate
-from agentgym_rl.eval.evaluation.metered import BudgetSpent, Metered
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.rules import Rules
-from agentgym_rl.rollout.api import ModelRefused, api
-from agentgym_rl.rollout.players import chance, oracle
+from agentgym_rl.rollout.policies import Oracle, Random
+from agentgym_rl.rollout.policies.api import BudgetSpent, ChatModel, ModelRefused
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
 from chat_server import ChatServer
 
@@ -32,10 +31,9 @@ def plan_of(panel="counter:test", policy="random", retries=0, max_turns=None, **
     return Plan(suite=suite.read(panel, rules), policy=policy, rules=rules, **arguments)
 
 
-def run(folder, plan=None, player=None, **arguments):
+def run(folder, plan=None, policy=None, **arguments):
     plan = plan or plan_of(samples=3)
-    make = player or (lambda settings: chance(settings, plan.seed))
-    return asyncio.run(evaluate(plan, make, folder, **arguments))
+    return asyncio.run(evaluate(plan, policy or Random(plan.seed), folder, **arguments))
 
 
 def figures(found):
@@ -75,16 +73,16 @@ def test_the_same_seed_gives_the_same_numbers_at_any_concurrency(tmp_path):
 
 def test_the_oracle_solves_all_and_a_task_without_one_is_failed(tmp_path):
     plan = plan_of(panel="counter:test,plain:test", policy="oracle")
-    found = run(tmp_path, plan, oracle)
-    worlds = found.worlds()
-    assert (worlds["counter"].success.value, worlds["plain"].success.value) == (1.0, 0.0)
-    assert worlds["plain"].episodes == 10
-    assert result.macro(list(worlds.values())).success.value == 0.5
+    found = run(tmp_path, plan, Oracle())
+    envs = found.envs()
+    assert (envs["counter"].success.value, envs["plain"].success.value) == (1.0, 0.0)
+    assert envs["plain"].episodes == 10
+    assert result.macro(list(envs.values())).success.value == 0.5
 
 
 def test_a_world_has_its_turn_limit(tmp_path):
-    found = run(tmp_path, plan_of(policy="oracle", max_turns=1), oracle)
-    assert found.worlds()["counter"].success.value == 0.3
+    found = run(tmp_path, plan_of(policy="oracle", max_turns=1), Oracle())
+    assert found.envs()["counter"].success.value == 0.3
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, RuntimeError])
@@ -137,14 +135,14 @@ def test_failures_outside_the_agent_are_apart_and_played_again(tmp_path, monkeyp
         return await reset(self, task)
 
     monkeypatch.setattr(toy.Counter, "reset", failing)
-    found = run(tmp_path, plan_of(policy="oracle"), oracle)
-    score = found.worlds()["counter"]
+    found = run(tmp_path, plan_of(policy="oracle"), Oracle())
+    score = found.envs()["counter"]
     assert (score.success.value, score.success.n, score.error_rate.value) == (1.0, 8, 0.2)
     assert [one["item_id"] for one in found.failures] == ["counter_41", "counter_44"]
     assert (found.failures[0]["ending"], found.failures[0]["error"]) == ("env_error", "EnvUnavailable: gone")
     down.clear()
-    again = run(tmp_path, plan_of(policy="oracle"), oracle)
-    assert (again.worlds()["counter"].success.n, again.failures) == (10, ())
+    again = run(tmp_path, plan_of(policy="oracle"), Oracle())
+    assert (again.envs()["counter"].success.n, again.failures) == (10, ())
 
 
 def test_an_episode_is_retried_before_it_counts_as_failed(tmp_path, monkeypatch):
@@ -157,8 +155,8 @@ def test_an_episode_is_retried_before_it_counts_as_failed(tmp_path, monkeypatch)
         return await reset(self, task)
 
     monkeypatch.setattr(toy.Counter, "reset", once)
-    found = run(tmp_path, plan_of(policy="oracle", retries=1), oracle)
-    assert found.worlds()["counter"].error_rate.value == 0.0
+    found = run(tmp_path, plan_of(policy="oracle", retries=1), Oracle())
+    assert found.envs()["counter"].error_rate.value == 0.0
     assert {one.attempts for one in episode_store.read(tmp_path / EPISODES)} == {2}
 
 
@@ -226,17 +224,15 @@ def count(messages):
 
 def ask(server, folder, concurrency=2, price=(1000.0, 10000.0), plan=None, **limits):
     async def work(name):
-        model = Metered(name, temperature=0, turn_tokens=32, price=price, **limits)
-        plan_ = plan or plan_of(policy="some/model")
-        make = lambda settings: api(model, settings, plan_.seed)  # noqa: E731
-        return await evaluate(plan_, make, folder, concurrency=concurrency, usage=model.usage, price=price)
+        model = ChatModel(name, temperature=0, price=price, **limits)
+        return await evaluate(plan or plan_of(policy="some/model"), model, folder, concurrency=concurrency, price=price)
 
     return asyncio.run(server.during(work))
 
 
 def test_an_api_is_played_and_its_cost_told(tmp_path):
     found = ask(ChatServer(count), tmp_path, concurrency=5)
-    assert found.worlds()["counter"].success.value == 1.0
+    assert found.envs()["counter"].success.value == 1.0
     calls = 20  # lengths 2, 3, 1, ... of ten tasks
     assert found.cost | {"seconds": 0} == {
         "seconds": 0, "calls": calls, "prompt_tokens": 10 * calls, "completion_tokens": 2 * calls, "price": 0.6,
@@ -252,7 +248,7 @@ def test_an_api_may_cost_so_much_and_the_budget_counts_on(tmp_path):
         ask(server, tmp_path, concurrency=1, max_cost=0.27)
     assert len(server.requests) == 10
     found = ask(server, tmp_path, max_cost=5.0)
-    assert found.worlds()["counter"].success.value == 1.0
+    assert found.envs()["counter"].success.value == 1.0
     assert 20 <= len(server.requests) <= 23  # an episode that was cut off is played from its start
     assert found.cost["calls"] == len(server.requests)
 
@@ -268,9 +264,9 @@ def test_an_api_is_asked_no_more_often_than_allowed(tmp_path):
 def test_limits_make_sense():
     name = "openai:m@http://localhost/v1"
     with pytest.raises(ValueError, match="needs to be above 0, and a price"):
-        Metered(name, temperature=0, turn_tokens=8, max_cost=3)
+        ChatModel(name, temperature=0, max_cost=3)
     with pytest.raises(ValueError, match="per_minute=0 needs"):
-        Metered(name, temperature=0, turn_tokens=8, per_minute=0)
+        ChatModel(name, temperature=0, per_minute=0)
 
 
 def test_a_refusal_ends_the_evaluation(tmp_path):
@@ -280,4 +276,4 @@ def test_a_refusal_ends_the_evaluation(tmp_path):
 
 def test_rate_limits_are_waited_out(tmp_path):
     found = ask(ChatServer(count, (429, "slow"), (503, "busy"), (429, "slow")), tmp_path)
-    assert (found.failures, found.worlds()["counter"].success.value) == ((), 1.0)
+    assert (found.failures, found.envs()["counter"].success.value) == ((), 1.0)

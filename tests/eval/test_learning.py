@@ -2,9 +2,9 @@
 
 from made_runs import write_run
 
-from agentgym_rl.eval import learning
-from agentgym_rl.eval.compare import compare
-from agentgym_rl.eval.runs import read
+from agentgym_rl.eval.comparison import learning
+from agentgym_rl.eval.comparison.compare import compare
+from agentgym_rl.eval.comparison.runs import read
 
 
 def plots(comparison):

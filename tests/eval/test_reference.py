@@ -1,4 +1,4 @@
-"""Chance and the oracle are bounds by the same rules as the model."""
+"""The random policy and the oracle are bounds by the same rules as the model."""
 
 import asyncio
 
@@ -11,13 +11,13 @@ from agentgym_rl.rollout.settings import RolloutSettings
 pytestmark = pytest.mark.usefixtures("toys")
 
 
-def bound(env, policy, horizon=None, style="compact", **settings):
+def bound(env, policy, style="compact", **settings):
     panel = select(env, "test")
-    return asyncio.run(reference(panel, policy, RolloutSettings(style=style, **settings), horizon, {}))
+    return asyncio.run(reference(panel, policy, RolloutSettings(style=style, **settings), {}))
 
 
 @pytest.mark.parametrize("style", ["compact", "agentgym"])
-def test_the_oracle_solves_all_and_chance_some(style):
+def test_the_oracle_solves_all_and_the_random_policy_some(style):
     oracle, chance = bound("counter", "oracle", style=style), bound("counter", "random", style=style)
     assert (oracle.success, oracle.reward, oracle.n, oracle.error_rate) == (1.0, 1.0, 10, 0.0)
     assert 0 <= chance.success < 1.0 and chance.n == 10
@@ -25,10 +25,9 @@ def test_the_oracle_solves_all_and_chance_some(style):
     assert bound("counter", "random", style=style) == chance
 
 
-def test_a_horizon_bounds_the_oracle_too():
-    assert bound("counter", "oracle", horizon=1).success == 0.3  # three of the ten tasks take one action
-    assert bound("counter", "oracle", horizon=2).success == 0.7
-    assert bound("counter", "oracle", max_turns=1).success == 0.3
+def test_the_turn_limit_bounds_the_oracle_too():
+    assert bound("counter", "oracle", max_turns=1).success == 0.3  # three of the ten tasks take one action
+    assert bound("counter", "oracle", max_turns=2).success == 0.7
 
 
 def test_a_task_without_an_oracle_counts_as_failed():

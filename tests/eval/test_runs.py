@@ -3,7 +3,7 @@
 import pytest
 from made_runs import write_run
 
-from agentgym_rl.eval.runs import find, read
+from agentgym_rl.eval.comparison.runs import find, read
 
 
 def test_a_run_comes_back(tmp_path):

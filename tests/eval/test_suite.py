@@ -66,7 +66,7 @@ def test_a_number_draws_the_same_tasks_always():
 
 def test_several_worlds_have_one_digest_whatever_their_order():
     one, other = read("counter:test,plain:test:3", RULES), read(" plain:test:3 , counter:test,", RULES)
-    assert (one.digest, one.worlds) == (other.digest, ["counter", "plain"])
+    assert (one.digest, one.envs) == (other.digest, ["counter", "plain"])
     assert one.digest not in [panel.digest for panel in one.panels]
     assert len(one.tasks) == 13
 
@@ -90,23 +90,23 @@ def test_a_runs_panels_by_label(run):
     suite = read(f"{run}:easy", rules)
     expected = select("counter", "test", ["length [12]"], 4, 1, {"hurry": True})
     assert (suite.digest, suite.panels[0].name) == (expected.digest, expected.name)
-    assert read(f"{run}:all", rules).worlds == ["counter", "plain"]
+    assert read(f"{run}:all", rules).envs == ["counter", "plain"]
     assert run_of(f"counter:test,{run}:easy") == run
     assert run_of("counter:test") is None
 
 
 def test_the_rules_of_a_run(run):
     rules = Rules.of_run(read_config(run))
-    assert rules.of_world("counter") == RolloutSettings(
+    assert rules.of_env("counter") == RolloutSettings(
         style="compact", turn_tokens=24, invalid_limit=2, step_seconds=5, episode_seconds=50, retries=1, max_turns=3
     )
-    assert (rules.of_world("plain").max_turns, rules.options_of("counter")) == (None, {"hurry": True})
+    assert (rules.of_env("plain").max_turns, rules.options_of("counter")) == (None, {"hurry": True})
     assert (rules.prompt_tokens, rules.response_tokens) == (100, 300)
 
 
 def test_rules_are_departed_from_and_written(run, tmp_path):
     rules = Rules.of_run(read_config(run)).but(max_turns=9, style=None, action_format=ActionFormat("function_calling"))
-    assert rules.of_world("counter").max_turns == rules.of_world("plain").max_turns == 9
+    assert rules.of_env("counter").max_turns == rules.of_env("plain").max_turns == 9
     assert rules.settings.style == "compact"
     assert Rules.from_dict(json.loads(json.dumps(rules.to_dict()))) == rules
     rules.keep(tmp_path, {"step": 3})
@@ -119,7 +119,7 @@ def test_rules_are_departed_from_and_written(run, tmp_path):
     ("panel", "error", "says"),
     [
         ("", ValueError, "panel= names no panel; give one like"),
-        ("counter", ValueError, "panel 'counter' is none of <world>:<split>"),
+        ("counter", ValueError, "panel 'counter' is none of <env>:<split>"),
         ("counter:test:many", ValueError, "'counter:test:many' is none of"),
         ("counter:dev", ValueError, "no split 'dev'; its splits: train, test"),
         ("counter:test:99", ValueError, "n is 99, but counter test has only 10"),

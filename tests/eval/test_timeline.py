@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from agentgym_rl.cli import app
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.eval.timeline import write
-from agentgym_rl.eval.timeline_lanes import KINDS, concurrency, lanes, shares, trace
+from agentgym_rl.eval.timeline.lanes import KINDS, concurrency, lanes, shares, trace
 
 EVIL = "</script><script>alert(1)</script>&\"'"
 

@@ -18,11 +18,10 @@ from agentgym_rl.data.episode import Ending, Turn
 from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.babyai import BabyAI
+from agentgym_rl.envs.picture import shade
+from agentgym_rl.envs.textcraft.icons import FORMS, icon
 from agentgym_rl.eval.viewer.assets import CHUNK, page, script, style
-from agentgym_rl.eval.viewer.detail import detail, encode
-from agentgym_rl.eval.viewer.drawings import draw
-from agentgym_rl.eval.viewer.drawings.items import FORMS, icon
-from agentgym_rl.eval.viewer.drawings.picture import shade
+from agentgym_rl.eval.viewer.detail import detail, draw, encode
 from agentgym_rl.eval.viewer.export import export
 from agentgym_rl.eval.viewer.listing import listing
 from agentgym_rl.eval.viewer.parts import parts
@@ -150,7 +149,7 @@ def test_babyais_grid_follows_the_episode(style):
     env._reset_blocking(Task.parse(episode.item_id))
     for one, picture in zip(episode.turns, pictures[1:], strict=True):
         env._step_blocking(one.action)
-        x, y, heading = env.world.pose
+        x, y, heading = env.level.pose
         assert f"column {x}, row {y}, faces {('right', 'down', 'left', 'up')[heading]}" in picture.label
 
 
@@ -162,6 +161,12 @@ def test_a_grid_that_is_not_the_episodes_is_not_drawn():
     assert set(draw(episode)) == {None}
     episode.item_id = "nobody knows"
     assert set(draw(episode)) == {None}
+
+
+@pytest.mark.parametrize("env", ["maze", "of_another_package"])
+def test_an_environment_that_draws_nothing_or_is_not_installed_has_no_pictures(env):
+    episode = replace(played("textcraft", 8), env=env)
+    assert list(draw(episode)) == [] and detail(episode)["pictures"] == []
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # of the library's own classes
     import wandb_report
 
-from agentgym_rl.eval.runs import read
+from agentgym_rl.eval.comparison.runs import read
 
 
 @pytest.fixture

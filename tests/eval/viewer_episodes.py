@@ -7,7 +7,7 @@ from functools import cache
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.envs import Task, make
-from agentgym_rl.rollout.players import oracle
+from agentgym_rl.rollout.policies import Oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 
 HOSTILE = (
@@ -43,8 +43,7 @@ def made(number=0, env="counter", ending=Ending.TERMINATED, success=True, step=0
 
 @cache
 def _played(env, index, style):
-    player = oracle(RolloutSettings(style=style))
-    return asyncio.run(player.play(make(env, style=style), Task(env, index), 0))
+    return asyncio.run(Oracle().run(make(env, style=style), Task(env, index), RolloutSettings(style=style)))
 
 
 def played(env, index, style="compact", **fields):

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("verl")
-
 TEXTS = ["Thought:\nNext.\n\nAction:\nsay 1", "Action: say 2", "Count to 3.", "Right.", "I do not understand."] * 20
 
 
 @pytest.fixture(scope="session")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory):
+    pytest.importorskip("verl")
     from transformers import AutoTokenizer
 
     from agentgym_rl.engine.recipe.config import ModelConfig

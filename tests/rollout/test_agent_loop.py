@@ -21,7 +21,7 @@ def server_for(tokenizer, *replies, **fields):
     return FakeServer([[*tokenizer.encode(reply), tokenizer.eos_token_id] for reply in replies], **fields)
 
 
-def run(tokenizer, server, rules=None, worlds=None, **row):
+def run(tokenizer, server, rules=None, worlds=None, recorder=None, **row):
     from omegaconf import OmegaConf
     from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 
@@ -39,6 +39,7 @@ def run(tokenizer, server, rules=None, worlds=None, **row):
             dataset_cls=None,
             data_config=DictConfigWrap(OmegaConf.create(data)),
             hf_model_type="qwen2",
+            recorder=recorder,
         )
         outputs = await loop.run(dict(VERLS_SAMPLING), **{"item_id": "counter_2", **row})
         return outputs[0] if len(outputs) == 1 else outputs
@@ -163,3 +164,19 @@ def test_the_server_of_an_episode_is_left_when_it_is_over(tokenizer, monkeypatch
             run(tokenizer, server)
     assert len(server.requests) == (3 if dies else 1)
     assert set(server.left) == {request.id for request in server.requests} and len(server.left) == 1
+
+
+def test_a_recorder_keeps_the_text_of_tokens_from_the_queue(tokenizer, tmp_path):
+    from agentgym_rl.data import episode_store
+    from agentgym_rl.rollout.recorder import EpisodeRecorder, key_of
+
+    whole = episode_of(run(tokenizer, server_for(tokenizer, *SOLUTION)))
+    recorder = EpisodeRecorder()
+    carried = episode_of(run(tokenizer, server_for(tokenizer, *SOLUTION), recorder=recorder))
+    assert all(turn.pieces and turn.log_probs for turn in whole.turns)
+    assert not any(turn.pieces or turn.log_probs for turn in carried.turns)
+    assert [turn.log_prob for turn in carried.turns] == [turn.log_prob for turn in whole.turns]
+    assert recorder.write(tmp_path / "step1.0.parquet", [key_of(carried)]) == [key_of(carried)]
+    (stored,) = episode_store.read(tmp_path / "step1.parquet")
+    assert [turn.pieces for turn in stored.turns] == [turn.pieces for turn in whole.turns]
+    assert [turn.log_probs for turn in stored.turns] == [turn.log_probs for turn in whole.turns]

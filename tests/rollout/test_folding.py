@@ -16,9 +16,9 @@ from agentgym_rl.envs.core import Task
 from agentgym_rl.envs.formats import reader
 from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.folding import ASK, Exchange, folded, plain_notes
-from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
-from agentgym_rl.rollout.supervised import encode, encode_folded, of_sample
+from agentgym_rl.rollout.supervised import encode, encode_folded, of_segment
 from agentgym_rl.rollout.tokens import TokenConversation
 
 SAID = [f"Room {number}. You see {'a lamp and ' * (number % 3)}a door." for number in range(101)]
@@ -27,7 +27,7 @@ SAID = [f"Room {number}. You see {'a lamp and ' * (number % 3)}a door." for numb
 def run(server, tokenizer, builder, said, prompt_limit=200, response_limit=240, **rules):
     rules = RolloutSettings(style="compact", retries=0, turn_tokens=12, **rules)
     return asyncio.run(
-        play(
+        run_episode(
             lambda: Talking(said, "compact"),
             TASK,
             lambda: TokenConversation(
@@ -35,7 +35,7 @@ def run(server, tokenizer, builder, said, prompt_limit=200, response_limit=240, 
                 response_limit=response_limit, settings=rules,
             ),
             rules,
-            horizon=200,
+            max_turns=200,
         )
     )  # fmt: skip
 
@@ -46,29 +46,29 @@ def test_a_hundred_turns_in_a_small_context(tokenizer, builder, context):
     server = FakeServer([reply])
     episode, kept = run(server, tokenizer, builder, SAID, context=context, notes_tokens=16)
     assert (episode.ending, len(episode.turns)) == (Ending.TERMINATED, 100)
-    assert episode.samples == len(kept.samples) > 5
+    assert episode.samples == len(kept.segments) > 5
     sampled = 0
-    for sample in kept.samples:
-        assert len(sample.prompt_ids) <= 200 and len(sample.response_ids) <= 240
-        assert len(sample.response_ids) == len(sample.response_mask) == len(sample.log_probs)
-        assert sample.response_mask[-1] == 1
-        sampled += sum(sample.response_mask)
+    for segment in kept.segments:
+        assert len(segment.prompt_ids) <= 200 and len(segment.response_ids) <= 240
+        assert len(segment.response_ids) == len(segment.response_mask) == len(segment.log_probs)
+        assert segment.response_mask[-1] == 1
+        sampled += sum(segment.response_mask)
     assert sampled == sum(len(request.output.token_ids) for request in server.requests)
     assert {request.id for request in server.requests} == {kept.request_id}
     for turn in episode.turns:
-        assert kept.samples[turn.sample].response_ids[slice(*turn.tokens)] == reply
+        assert kept.segments[turn.sample].response_ids[slice(*turn.tokens)] == reply
     # every request ends in what the world said last, whatever was folded before
     asked = [tokenizer.decode(request.prompt) for request in server.requests]
     replies = [text for text in asked if ASK not in text.rsplit("<|im_start|>user", 1)[-1]]
     assert len(replies) == 100 and all(said in text for said, text in zip(SAID, replies, strict=False))
     assert all(SAID[0] in text for text in asked)
-    folds = len(kept.samples) - 1
+    folds = len(kept.segments) - 1
     assert len(server.requests) == 100 + (folds if context == "summary" else 0) == episode.calls
     noted = [turn.notes for turn in episode.turns if turn.notes]
     assert noted == (["go on"] * folds if context == "summary" else [])
     assert (episode.prompt_tokens, episode.response_tokens) == (
-        sum(len(sample.prompt_ids) for sample in kept.samples),
-        sum(len(sample.response_ids) for sample in kept.samples),
+        sum(len(segment.prompt_ids) for segment in kept.segments),
+        sum(len(segment.response_ids) for segment in kept.segments),
     )
 
 
@@ -87,11 +87,11 @@ def test_samples_of_any_episode(tokenizer, builder, words, replies, context, kee
         server, tokenizer, builder, said, 200, response_limit, context=context, keep_turns=keep, notes_tokens=8
     )
     assert episode.ending in (Ending.TERMINATED, Ending.CONTEXT_LIMIT)
-    assert len(kept.samples) == 1 or context != "full"
-    for sample in kept.samples:
-        assert len(sample.prompt_ids) <= 200 and len(sample.response_ids) <= response_limit
-        assert not sample.response_ids or sample.response_mask[-1] == 1
-    written = sum(sum(sample.response_mask) for sample in kept.samples)
+    assert len(kept.segments) == 1 or context != "full"
+    for segment in kept.segments:
+        assert len(segment.prompt_ids) <= 200 and len(segment.response_ids) <= response_limit
+        assert not segment.response_ids or segment.response_mask[-1] == 1
+    written = sum(sum(segment.response_mask) for segment in kept.segments)
     assert written == sum(len(request.output.token_ids) for request in server.requests)
 
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_folded_ends_the_episode(tokenizer, builder):
     server = FakeServer([[5, tokenizer.eos_token_id]])
     said = ["Start.", "far too long " * 100, "End."]
     episode, kept = run(server, tokenizer, builder, said, context="window")
-    assert (episode.ending, len(episode.turns), len(kept.samples)) == (Ending.CONTEXT_LIMIT, 1, 1)
+    assert (episode.ending, len(episode.turns), len(kept.segments)) == (Ending.CONTEXT_LIMIT, 1, 1)
 
 
 def test_no_room_for_a_reply_and_notes_is_a_mistake_of_the_recipe(tokenizer, builder):
@@ -171,18 +171,18 @@ def test_experts_are_folded_as_rollouts_are(tokenizer, builder, context):
             return await super().generate(request_id, prompt_ids=prompt_ids, sampling_params=sampling_params)
 
     _, kept = asyncio.run(
-        play(
+        run_episode(
             lambda: Talking(said, "compact"),
             TASK,
             lambda: TokenConversation(
                 server=Expert([[0]]), tokenizer=tokenizer, builder=builder, sampling={}, settings=rules, **limits
             ),
             rules,
-            horizon=99,
+            max_turns=99,
         )
     )
     assert len(examples) > 2
-    assert examples == [of_sample(sample) for sample in kept.samples]
+    assert examples == [of_segment(segment) for segment in kept.segments]
     whole = encode(trajectory, tokenizer, builder, 10_000)
     notes = 0 if context == "window" else sum(sum(one.loss_weight) for one in examples) - sum(whole.loss_weight)
     assert sum(sum(one.loss_weight) for one in examples) - notes == sum(whole.loss_weight)

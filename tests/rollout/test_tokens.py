@@ -17,7 +17,7 @@ from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.core import Observation, Step, Task
 from agentgym_rl.rollout.conversation import ContextTooSmall
-from agentgym_rl.rollout.loop import play
+from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import encode, end_of_turn, from_rollout
 from agentgym_rl.rollout.tokens import LONG, Forced, TokenConversation
@@ -48,7 +48,7 @@ def run(server, tokenizer, builder, world, retries=0, turn_tokens=1000, **extra)
         TokenConversation, server=server, tokenizer=tokenizer, builder=builder, sampling={"temperature": 0.7},
         settings=settings, **{**AMPLE, **extra},
     )  # fmt: skip
-    return asyncio.run(play(world, TASK, conversation, settings, horizon=50))
+    return asyncio.run(run_episode(world, TASK, conversation, settings, max_turns=50))
 
 
 TEXT = st.text(max_size=30).map(partial(normalize, "NFC"))
@@ -73,22 +73,22 @@ def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, respons
     episode, kept = run(
         server, tokenizer, builder, lambda: Talking(said, style), response_limit=response_limit, turn_tokens=turn_tokens
     )
-    response, decode = kept.samples[0].response_ids, partial(tokenizer.decode, skip_special_tokens=False)
+    response, decode = kept.segments[0].response_ids, partial(tokenizer.decode, skip_special_tokens=False)
     assert episode.ending in (Ending.TERMINATED, Ending.CONTEXT_LIMIT)
     assert len(episode.turns) == len(server.requests) >= 1
 
     first = [*toy.Counter(style).spec.conversation_start(style), {"role": "user", "content": said[0]}]
     rendered = tokenizer.apply_chat_template(first, add_generation_prompt=True, tokenize=True, return_dict=False)
-    assert kept.samples[0].prompt_ids == rendered
+    assert kept.segments[0].prompt_ids == rendered
 
     assert (
         len(response)
-        == len(kept.samples[0].response_mask)
-        == len(kept.samples[0].log_probs)
+        == len(kept.segments[0].response_mask)
+        == len(kept.segments[0].log_probs)
         == episode.response_tokens
         <= response_limit
     )
-    assert kept.samples[0].response_mask[-1] == 1
+    assert kept.segments[0].response_mask[-1] == 1
     learnt, log_probs = [0] * len(response), [0.0] * len(response)
     for turn, request in zip(episode.turns, server.requests, strict=True):
         span = slice(*turn.tokens)
@@ -98,10 +98,10 @@ def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, respons
         learnt[span] = [1] * len(request.output.token_ids)
         log_probs[span] = request.output.log_probs
         # What is requested is what will be learnt from, up to here: a prefix cache finds the turns before.
-        assert request.prompt == kept.samples[0].prompt_ids + response[: turn.tokens[0]]
+        assert request.prompt == kept.segments[0].prompt_ids + response[: turn.tokens[0]]
         assert request.sampling["max_tokens"] == min(turn_tokens, response_limit - turn.tokens[0])
         assert request.sampling["temperature"] == 0.7
-    assert (learnt, log_probs) == (kept.samples[0].response_mask, kept.samples[0].log_probs)
+    assert (learnt, log_probs) == (kept.segments[0].response_mask, kept.segments[0].log_probs)
     assert len({request.id for request in server.requests}) == 1
     assert kept.messages == episode.messages
 
@@ -117,9 +117,9 @@ def test_a_response_of_any_limit_ends_with_a_sampled_token(tokenizer, builder):
     for limit in range(1, 150):
         server = FakeServer([tokenizer.encode("Action: look")])
         _, kept = run(server, tokenizer, builder, lambda: Talking("abcd", "compact"), response_limit=limit)
-        assert len(kept.samples[0].response_ids) <= limit
-        assert kept.samples[0].response_mask[-1] == 1
-        lengths.add(len(kept.samples[0].response_ids))
+        assert len(kept.segments[0].response_ids) <= limit
+        assert kept.segments[0].response_mask[-1] == 1
+        lengths.add(len(kept.segments[0].response_ids))
     assert {1, 2, 3, max(lengths)} <= lengths and max(lengths) < 149
 
 
@@ -135,10 +135,10 @@ def test_a_supervised_example_is_the_rollout_that_samples_the_same_text(tokenize
     assert [turn.response for turn in episode.turns] == words[: len(episode.turns)]
     start = len(toy.Counter(style).spec.conversation_start(style))
     trajectory = Trajectory.of(str(TASK), episode.messages, start)
-    tokens = kept.samples[0].prompt_ids + kept.samples[0].response_ids
+    tokens = kept.segments[0].prompt_ids + kept.segments[0].response_ids
     example = encode(trajectory, tokenizer, builder, limit=len(tokens))
-    assert example == from_rollout(tokens, kept.samples[0].response_mask)
-    assert sum(example.loss_weight) == sum(kept.samples[0].response_mask)
+    assert example == from_rollout(tokens, kept.segments[0].response_mask)
+    assert sum(example.loss_weight) == sum(kept.segments[0].response_mask)
     with pytest.raises(ContextTooSmall, match=f"counter_2 takes {len(tokens)} tokens"):
         encode(trajectory, tokenizer, builder, limit=len(tokens) - 1)
 
@@ -158,7 +158,7 @@ def test_only_flagged_replies_are_learnt_from(tokenizer, builder):
     weights = [encode(one, tokenizer, builder, 1000).loss_weight for one in (first, second)]
     assert [a + b for a, b in zip(*weights, strict=True)] == whole.loss_weight
     assert weights[1] == [0.0] * (len(whole.input_ids) - reply) + [1.0] * reply
-    with pytest.raises(ValueError, match="counter_2 has no reply to learn from"):
+    with pytest.raises(ValueError, match="counter_2 has no response to train on"):
         encode(neither, tokenizer, builder, 1000)
 
 
@@ -207,16 +207,16 @@ def test_a_replayed_prefix_is_the_tokens_that_were_sampled(tokenizer, builder, s
     first, kept = run(FakeServer(sampled), tokenizer, builder, lambda: Talking(said, "compact"))
     turns = min(turns, len(first.turns) - 1)
     prefix = [
-        Forced(kept.samples[0].response_ids[slice(*turn.tokens)], turn.log_prob, 3) for turn in first.turns[:turns]
+        Forced(kept.segments[0].response_ids[slice(*turn.tokens)], turn.log_prob, 3) for turn in first.turns[:turns]
     ]
     server = FakeServer(sampled[turns:], global_steps=5)
     second, again = run(server, tokenizer, builder, lambda: Talking(said, "compact"), prefix=prefix)
 
     assert (
-        again.samples[0].prompt_ids + again.samples[0].response_ids
-        == kept.samples[0].prompt_ids + kept.samples[0].response_ids
+        again.segments[0].prompt_ids + again.segments[0].response_ids
+        == kept.segments[0].prompt_ids + kept.segments[0].response_ids
     )
-    assert again.samples[0].response_mask == kept.samples[0].response_mask
+    assert again.segments[0].response_mask == kept.segments[0].response_mask
     assert [turn.tokens for turn in second.turns] == [turn.tokens for turn in first.turns]
     assert [turn.calls for turn in second.turns] == [0] * turns + [1] * (len(second.turns) - turns)
     assert (second.prefix_turns, second.calls) == (turns, len(server.requests))
@@ -224,8 +224,8 @@ def test_a_replayed_prefix_is_the_tokens_that_were_sampled(tokenizer, builder, s
     assert second.messages == first.messages == again.messages
     assert [turn.log_prob for turn in second.turns[:turns]] == [turn.log_prob for turn in first.turns[:turns]]
     border = first.turns[turns].tokens[0]
-    assert server.requests[0].prompt == kept.samples[0].prompt_ids + kept.samples[0].response_ids[:border]
-    for at, (mask, value) in enumerate(zip(again.samples[0].response_mask, again.samples[0].log_probs, strict=True)):
+    assert server.requests[0].prompt == kept.segments[0].prompt_ids + kept.segments[0].response_ids[:border]
+    for at, (mask, value) in enumerate(zip(again.segments[0].response_mask, again.segments[0].log_probs, strict=True)):
         assert isnan(value) == (mask == 1 and at < border)
     assert again.weights == ({3, 5} if turns else {5})
 
@@ -248,7 +248,7 @@ def test_commands_to_avoid_are_sampled_again_at_the_branch_only(tokenizer, build
     assert [turn.action for turn in episode.turns] == ["say 1", "look", "say 2", "say 3"]
     assert [turn.calls for turn in episode.turns] == [0, 3, 1, 1]
     assert episode.success and episode.calls == len(server.requests) == 5
-    assert kept.samples[0].response_ids[slice(*episode.turns[1].tokens)] == server.requests[2].output.token_ids
+    assert kept.segments[0].response_ids[slice(*episode.turns[1].tokens)] == server.requests[2].output.token_ids
     assert len({tuple(request.prompt) for request in server.requests[:3]}) == 1
 
     server = FakeServer([two])

@@ -1,11 +1,37 @@
-"""How the episodes of a step are shared among worlds and their tasks.
+"""How the episodes of a step are shared among environments and their tasks.
 
-Two levels: :mod:`.shares` gives each world its part of a step, :mod:`.tasks` chooses a world's tasks and how often each
-is played. Both learn from the success of past episodes, kept as a fading Beta posterior (:mod:`.posterior`);
-:mod:`.rounding` turns parts into whole numbers. Equations, sources and departures stand in those modules.
+Two levels: a :class:`Mixture` gives each environment its part of a step, :mod:`.tasks` chooses its tasks and how many
+episodes each gets. Both can learn from the success of past episodes, kept as a fading Beta posterior
+(:mod:`.posterior`); :mod:`.rounding` turns parts into whole numbers. Equations, sources and departures stand in those
+modules.
+
+A mixture of one's own is a subclass of :class:`Mixture` and an entry point in the group ``agentgym_rl.mixtures``.
 """
 
-from agentgym_rl.algorithms.mixture.mixture import Draw, Mixture, build
-from agentgym_rl.algorithms.mixture.settings import MixtureSettings
+from agentgym_rl.algorithms.mixture.dynamic import Dynamic, DynamicConfig
+from agentgym_rl.algorithms.mixture.mixture import (
+    Draw,
+    Fixed,
+    Mixture,
+    Pools,
+    Proportional,
+    Uniform,
+    mixtures,
+    normalised,
+)
+from agentgym_rl.algorithms.mixture.tasks import By, MixtureConfig
 
-__all__ = ["Draw", "Mixture", "MixtureSettings", "build"]
+__all__ = [
+    "By",
+    "Draw",
+    "Dynamic",
+    "DynamicConfig",
+    "Fixed",
+    "Mixture",
+    "MixtureConfig",
+    "Pools",
+    "Proportional",
+    "Uniform",
+    "mixtures",
+    "normalised",
+]

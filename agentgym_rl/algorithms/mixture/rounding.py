@@ -1,13 +1,13 @@
 r"""Whole numbers out of parts.
 
-Worlds: with shares :math:`q_i`, :math:`n` tasks and a phase :math:`u` in [0, 1),
+Environments: with shares :math:`q_i`, :math:`n` tasks and a phase :math:`u` in [0, 1),
 
 .. math:: c_i = \lfloor Q_i + u \rfloor - \lfloor Q_{i-1} + u \rfloor, \quad Q_i = n \sum_{j \le i} q_j
 
 (systematic sampling, Madow 1949). A count is :math:`n q_i` rounded up or down, the sum is n, and over a uniform phase
 the mean is :math:`n q_i` exactly. The phase of step t is :math:`u_0 + t (\sqrt 5 - 1) / 2` modulo 1, which fills [0, 1)
-evenly in any run of steps: a world whose exact count is 1/20 of a task gets one in about every twentieth step. The
-largest remainder would never give it one.
+evenly in any run of steps: an environment whose exact count is 1/20 of a task gets one in about every twentieth step.
+The largest remainder would never give it one.
 
 Samples: one at a time to the task with the greatest :math:`w_i / (n_i + 1/2)` among those below their limit (the
 divisor method of Webster and Sainte-Lague), so the numbers follow the weights as closely as whole numbers can.
@@ -30,7 +30,7 @@ def phase(seed: int, step: int) -> float:
 
 
 def counts(shares: Mapping[str, float], n: int, phase: float) -> dict[str, int]:
-    """Tasks of each world, ``n`` in all."""
+    """Tasks of each environment, ``n`` in all."""
     *inner, _ = (min(n, floor(n * part + phase)) for part in accumulate(shares.values()))
     edges = [0, *inner, n]
     return {env: end - start for env, start, end in zip(shares, edges, edges[1:], strict=False)}

@@ -1,4 +1,4 @@
-r"""Which tasks of a world a step plays, and how often each.
+r"""Which tasks of an environment a step rolls out, and how many episodes each gets.
 
 Without statistics all tasks are alike. With them, kept by task or by difficulty, a task has the posterior of its key
 (untouched evidence does not fade: a large pool shows a task again only after many steps), and is drawn without
@@ -11,27 +11,79 @@ so that tasks which are always or never solved come up less, and none is lost. T
 pool gives ``CANDIDATES`` for each task wanted; it is never enumerated.
 
 Samples: the numbers follow the standard deviation of an outcome, :math:`n_i \propto \sqrt{E[p(1-p)]}` (Neyman 1934),
-within the limits. The idea is DART's (arXiv 2509.23866), which plays a task less than 8 times once its success rate
-passes 0.6. Here what one task leaves goes to the others of its world, so that the world's number of episodes is as
-without statistics, and tasks that are never solved are played less as well.
+within the limits. The idea is DART's (arXiv 2509.23866), which gives a task fewer than 8 episodes once its success rate
+passes 0.6. Here what one task leaves goes to the others of its environment, so that the environment has as many
+episodes as without statistics, and tasks that are never solved get fewer as well.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from math import sqrt
+from dataclasses import dataclass
+from enum import StrEnum
+from math import inf, sqrt
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from agentgym_rl.algorithms.mixture.posterior import Posterior
 from agentgym_rl.algorithms.mixture.rounding import allot
-from agentgym_rl.algorithms.mixture.settings import MixtureSettings
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
 
 CANDIDATES = 16
 """Tasks that are weighed for each one that is drawn."""
+
+
+class By(StrEnum):
+    """What the statistics of tasks are kept by."""
+
+    OFF = "off"
+    TASK = "task"
+    DIFFICULTY = "difficulty"
+
+
+@dataclass(kw_only=True)
+class MixtureConfig:
+    """Keys of every mixture under ``mixture``: which tasks of an environment are drawn."""
+
+    type: str = ""
+    """Its word in a recipe: the name of its entry point."""
+    tasks: By = By.OFF
+    """Tasks of an environment: off (all alike), task (by the success of each) or difficulty (by that of its label)."""
+    floor: float = 0.1
+    """Least weight of a task, as a part of the greatest; dynamic: least share, as a part of the uniform share."""
+    temperature: float = 1.0
+    """Weights (dynamic: and shares) follow value ** (1 / temperature): above 1 flatter, below 1 sharper."""
+    decay: float = 0.9
+    """What is left of a task's evidence after a step that drew it; dynamic: of an environment's after a step."""
+    min_samples: int = 1
+    """Fewest episodes of a task in a step; never below what the algorithm needs."""
+    max_samples: int | None = None
+    """Most episodes of a task in a step; null sets no limit."""
+
+    weight_keys: ClassVar[tuple[str, ...]] = ("floor", "temperature", "decay")
+    """Keys that have an effect on the weights of tasks alone."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.floor <= 1:
+            raise ValueError(f"mixture.floor={self.floor} must be above 0 and at most 1")
+        if not 0 < self.temperature < inf:
+            raise ValueError(f"mixture.temperature={self.temperature} must be above 0 and finite")
+        if not 0 <= self.decay < 1:
+            raise ValueError(f"mixture.decay={self.decay} must be at least 0 and below 1")
+        if self.min_samples < 1:
+            raise ValueError(f"mixture.min_samples={self.min_samples} must be at least 1")
+        if self.max_samples is not None and self.max_samples < self.min_samples:
+            raise ValueError(
+                f"mixture.max_samples={self.max_samples} must be null or at least min_samples={self.min_samples}"
+            )
+
+    def unused(self) -> dict[str, str]:
+        """Keys that have no effect, and why."""
+        if self.tasks is not By.OFF:
+            return {}
+        return dict.fromkeys((*self.weight_keys, "min_samples", "max_samples"), "mixture.tasks=off treats tasks alike")
 
 
 class Tasks:
@@ -44,17 +96,17 @@ class Tasks:
             positions += rng.sample(range(len(pool)), min(n - len(positions), len(pool)))
         return [Task(env, pool[position]) for position in positions]
 
-    def samples(self, tasks: Sequence[Task], samples: int) -> list[int]:
-        """Episodes of each task of one world, ``samples`` on average."""
+    def samples(self, tasks: Sequence[Task], samples: int, least: int, most: int) -> list[int]:
+        """Episodes of each task of one environment, ``samples`` on average."""
         return [samples] * len(tasks)
 
-    def learn(self, episodes: Sequence[Episode]) -> None:
-        """Take in the episodes of a step, all of them of an ending that counts."""
+    def observe(self, episodes: Sequence[Episode]) -> None:
+        """Take in the episodes of a step, all with an ending that counts."""
 
     def state_dict(self) -> dict[str, Any]:
         return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if state:
             raise ValueError("the state has statistics of tasks, and mixture.tasks=off keeps none")
 
@@ -62,8 +114,8 @@ class Tasks:
 class WeightedTasks(Tasks):
     """Tasks by what is known of each, or of its difficulty."""
 
-    def __init__(self, envs: Sequence[str], settings: MixtureSettings, label: Callable[[Task], str]) -> None:
-        self.settings, self.label = settings, label
+    def __init__(self, envs: Sequence[str], config: MixtureConfig, difficulty: Callable[[Task], str]) -> None:
+        self.config, self.difficulty = config, difficulty
         self.known: dict[str, dict[str, Posterior]] = {env: {} for env in envs}
 
     def posterior(self, task: Task) -> Posterior:
@@ -71,11 +123,11 @@ class WeightedTasks(Tasks):
         return self.known[task.env].get(self._key(task), Posterior())
 
     def _key(self, task: Task) -> str:
-        return str(task) if self.settings.tasks == "task" else self.label(task)
+        return str(task) if self.config.tasks is By.TASK else self.difficulty(task)
 
     def _weight(self, task: Task) -> float:
-        worth: float = (4 * self.posterior(task).outcome_variance) ** (1 / self.settings.temperature)
-        return self.settings.floor + (1 - self.settings.floor) * worth
+        worth: float = (4 * self.posterior(task).outcome_variance) ** (1 / self.config.temperature)
+        return self.config.floor + (1 - self.config.floor) * worth
 
     def draw(self, env: str, pool: Sequence[int], n: int, rng: Random) -> list[Task]:
         rounds, rest = divmod(n, len(pool))
@@ -83,21 +135,23 @@ class WeightedTasks(Tasks):
         keys = {task: rng.expovariate(self._weight(task)) for task in candidates}
         return super().draw(env, pool, rounds * len(pool), rng) + sorted(candidates, key=keys.__getitem__)[:rest]
 
-    def samples(self, tasks: Sequence[Task], samples: int) -> list[int]:
+    def samples(self, tasks: Sequence[Task], samples: int, least: int, most: int) -> list[int]:
         weights = [sqrt(self.posterior(task).outcome_variance) for task in tasks]
-        return allot(weights, samples * len(tasks), *self.settings.bounds(samples))
+        return allot(weights, samples * len(tasks), least, most)
 
-    def learn(self, episodes: Sequence[Episode]) -> None:
+    def observe(self, episodes: Sequence[Episode]) -> None:
         outcomes: defaultdict[tuple[str, str], list[bool]] = defaultdict(list)
         for episode in episodes:
             outcomes[episode.env, self._key(Task.parse(episode.item_id))].append(episode.success)
         for (env, key), own in outcomes.items():
-            self.known[env].setdefault(key, Posterior()).add(sum(own), len(own) - sum(own), self.settings.decay)
+            self.known[env].setdefault(key, Posterior()).add(sum(own), len(own) - sum(own), self.config.decay)
 
     def state_dict(self) -> dict[str, Any]:
         return {env: {key: one.state_dict() for key, one in known.items()} for env, known in self.known.items()}
 
     def load_state_dict(self, state: Mapping[str, Mapping[str, Any]]) -> None:
         if set(state) != set(self.known):
-            raise ValueError(f"the state has tasks of the worlds {sorted(state)}, the mixture has {sorted(self.known)}")
+            raise ValueError(
+                f"the state has tasks of {sorted(state)}, the mixture has the environments {sorted(self.known)}"
+            )
         self.known = {env: {key: Posterior.from_state(one) for key, one in state[env].items()} for env in self.known}

@@ -9,33 +9,34 @@ from collections.abc import Coroutine
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
-from agentgym_rl.compat.agentenv.controller.env import BaseEnvClient
+from agentgym_rl.compat.agentenv.controller import BaseEnvClient
 from agentgym_rl.compat.agentenv.controller.types import ActionFormat, ConversationMessage, StepOutput
 from agentgym_rl.envs.actions import InvalidAction
 from agentgym_rl.envs.core import Task
 from agentgym_rl.envs.formats import opening, reader
-from agentgym_rl.envs.protocol.client import Remote
+from agentgym_rl.envs.hosts import HostSettings
+from agentgym_rl.envs.hosts.remote import RemoteEnv
 from agentgym_rl.envs.protocol.wire import dialect
 
 T = TypeVar("T")
 
 
 class EnvClient(BaseEnvClient):
-    """An environment on a server. The session is opened here and closed by :meth:`close`, or when Python ends.
+    """An environment on a server. The constructor opens its session; :meth:`close` or the end of Python closes it.
 
     Args:
         env_server_base: the server's URL.
-        data_len: number of tasks, what ``len`` says.
-        action_format: how replies carry their action.
+        data_len: number of tasks, the client's ``len``.
+        action_format: how responses carry their action.
         timeout: most seconds for a request.
-        kwargs: what AgentGym's clients take beyond that has no meaning here.
+        kwargs: further arguments of AgentGym's clients, which are ignored.
 
     Raises:
         EnvUnavailable, EnvTimeout, ProtocolError: there is no such server.
     """
 
     env: ClassVar[str]
-    """Name of the world."""
+    """Name of the environment."""
     patience: ClassVar[float] = 30.0
     """Most seconds to look for the server."""
 
@@ -52,7 +53,8 @@ class EnvClient(BaseEnvClient):
         self.env_server_base = env_server_base
         self.data_len = data_len
         self.timeout = timeout
-        self._remote = Remote(self.env, env_server_base, timeout=timeout, patience=self.patience)
+        server = HostSettings(kind="remote", address=env_server_base, timeout=timeout, patience=self.patience)
+        self._remote = RemoteEnv(self.env, server)
         self._parse = reader(self._remote.spec, self.action_format)
         self._seen: str | None = None
         self.conversation_start = _start(self._remote, self.action_format)
@@ -63,7 +65,7 @@ class EnvClient(BaseEnvClient):
         return self.data_len
 
     def observe(self) -> str:
-        """What the agent sees now.
+        """The present observation.
 
         Raises:
             RuntimeError: no task was started.
@@ -83,14 +85,14 @@ class EnvClient(BaseEnvClient):
         return {"observation": self._seen, "reward": 0.0, "done": False}
 
     def step(self, action: str) -> StepOutput:
-        """Carry out a reply. One that cannot be read is told so, and the server is not asked.
+        """Carry out the action of a response. For one without a readable action the server is not called.
 
         Raises:
             ProtocolError: no task was started, or the episode is over.
             EnvUnavailable, EnvTimeout: the server failed, or has lost the session.
         """
         text = action.removesuffix("</s>")
-        if not dialect(self.env).reply:
+        if not dialect(self.env).whole_response:
             read = self._parse(text)
             if isinstance(read, InvalidAction):
                 return StepOutput(read.observation, 0.0, False)
@@ -106,7 +108,7 @@ class EnvClient(BaseEnvClient):
         return True
 
 
-def _start(remote: Remote, action_format: ActionFormat) -> tuple[ConversationMessage, ...]:
+def _start(remote: RemoteEnv, action_format: ActionFormat) -> tuple[ConversationMessage, ...]:
     messages = opening(remote.spec, remote.style, action_format)
     return tuple(
         {"from": "human", "loss": None, "value": message["content"]}
@@ -116,8 +118,8 @@ def _start(remote: Remote, action_format: ActionFormat) -> tuple[ConversationMes
     )
 
 
-_OPEN: set[Remote] = set()
-"""Sessions that have not been closed; AgentGym's scripts never do it."""
+_OPEN: set[RemoteEnv] = set()
+"""Sessions that have not been closed; AgentGym's scripts never close theirs."""
 
 
 @cache

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException
-from omegaconf import MissingMandatoryValue, OmegaConf
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.algorithms import algorithms
+from agentgym_rl.algorithms.mixture import mixtures
+from agentgym_rl.algorithms.scaling_inter import curricula
+from agentgym_rl.engine.recipe.config import Config, PretrainedModelConfig, TinyModelConfig
+from agentgym_rl.engine.recipe.schema import CHOSEN, RecipeError, explain, nearest, schema, to_dict, typed
+from agentgym_rl.engine.recipe.unused import check_unused
+from agentgym_rl.envs import registry
 
-_OPEN = re.compile(r"worlds\.\w+\.(curriculum|host|options)\b")
-"""Keys below which a recipe need not have what the command line sets."""
+__all__ = ["RecipeError", "experiments", "identity", "load", "loader", "options", "recipes_dir", "to_dict", "to_yaml"]
 
+_EVERYWHERE = {"env.host": "kind", "env.address": "address"}
+"""Keys of a host that may be given for every environment."""
 
-_HOSTS = {"env.host": "kind", "env.address": "address"}
-
-
-class RecipeError(ValueError):
-    """A recipe or an override is wrong; the message names the key."""
+_ROUNDS = "algorithm.rounds_ctrl."
+"""AgentGym-RL's keys of a curriculum."""
 
 
 def recipes_dir() -> Path:
@@ -35,67 +44,155 @@ def recipes_dir() -> Path:
     raise RecipeError(f"no recipes found beside {package}; the installation is incomplete")
 
 
+def package_recipes() -> list[Path]:
+    """The ``recipes`` folders of installed packages that bring an algorithm, curriculum, mixture or environment."""
+    groups = ("algorithms", "curricula", "mixtures", "envs")
+    points = [point for group in groups for point in entry_points(group=f"agentgym_rl.{group}")]
+    packages = sorted({point.module.partition(".")[0] for point in points} - {"agentgym_rl"})
+    specs = [spec for package in packages if (spec := find_spec(package)) is not None]
+    folders = [Path(folder) / "recipes" for spec in specs for folder in spec.submodule_search_locations or ()]
+    return [folder for folder in folders if folder.is_dir()]
+
+
+@contextmanager
+def loader() -> Iterator[ConfigLoader]:
+    """Hydra, with the tree of recipes and what installed packages add to it.
+
+    A choice without a file is one of the typed classes, or an installed environment.
+    """
+    store = ConfigStore.instance()
+    store.store("schema", schema(Config))
+    for name, algorithm in algorithms().items():
+        store.store(name, schema(algorithm.Config)(name=name), group="algorithm")
+    for group, kinds in (("curriculum", curricula()), ("mixture", mixtures())):
+        for name, kind in kinds.items():
+            store.store(name, schema(kind.Config)(type=name), group=group)
+    for name, model in (("tiny", TinyModelConfig), ("hf", PretrainedModelConfig)):
+        store.store(name, schema(model), group="model")
+    for name in {*registry.available()} - {path.stem for path in recipes_dir().glob("env/*.yaml")}:
+        store.store(name, {name: {"panels": {"test": {"split": "test"}}}}, group="env", package="worlds")
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
+        yield GlobalHydra.instance().config_loader()
+
+
+def options(group: str) -> list[str]:
+    """What a group can be set to, e.g. ``model``."""
+    with loader() as found:
+        return sorted(found.get_group_options(group, overrides=_searchpath()))
+
+
 def experiments() -> list[str]:
     """Names for ``experiment=``."""
-    return sorted(path.stem for path in (recipes_dir() / "experiment").glob("*.yaml"))
+    return options("experiment")
 
 
-def load(overrides: list[str]) -> Config:
+def load(overrides: Sequence[str]) -> Config:
     """Compose a run from Hydra overrides, e.g. ``["experiment=demo", "seed=1"]``.
 
-    Keys of verl (``verl.KEY=VALUE``) and open ones of a world need no ``+``; whether verl has them is seen in
-    ``verl_config``. ``model`` takes a
-    Hugging Face folder or id besides the recipes under ``model/``. ``env.host`` and ``env.address`` say for every world
-    what ``worlds.<name>.host.{kind,address}`` say for one.
+    No key needs a ``+``: a key that the typed configuration lacks is an error. Whether verl has a key
+    (``verl.KEY=VALUE``) is seen in ``verl_config``. ``model`` takes a Hugging Face folder or id besides its options.
+    ``env.host`` and ``env.address`` say for every environment what ``worlds.<name>.host.{kind,address}`` say for one.
+    AgentGym-RL's ``algorithm.rounds_ctrl`` is taken as a curriculum.
 
     Raises:
-        RecipeError: an unknown group, key or value, a wrong type, or a missing mandatory value.
+        RecipeError: an unknown group, key or value, a wrong type, a missing mandatory value, or a key that has no
+            effect beside the others.
     """
-    GlobalHydra.instance().clear()
-    ConfigStore.instance().store(name="schema", node=Config)
+    everywhere = dict(filter(None, map(_everywhere, overrides)))
+    own = [one for one in overrides if not _everywhere(one)]
     try:
-        with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
-            composed = compose(
-                "config", [part for one in overrides if not _everywhere(one) for part in _spelled_out(one)]
-            )
+        with loader():
+            own = _curriculum(own)
+            composed = compose("config", [*_searchpath(), *(part for one in own for part in _spelled_out(one))])
         # `run.dir` is built from the name, so that a missing name has to be looked for first
         missing = {"name"} if OmegaConf.is_missing(composed, "name") else OmegaConf.missing_keys(composed)
         if missing:
             raise RecipeError(f"missing values: {', '.join(sorted(missing))}; set them like name=my_run")
-        config = OmegaConf.to_object(composed)
-    except (HydraException, OmegaConfBaseException, MissingMandatoryValue) as error:
-        cause = error.__cause__
-        raise RecipeError(f"{error}" if cause is None else f"{error}\n{cause}") from error
+        config = typed(composed)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise RecipeError(_said(error)) from error
     assert isinstance(config, Config)
     for world in config.worlds.values():
-        world.host = dict(found for one in overrides if (found := _everywhere(one))) | world.host
+        world.host = everywhere | world.host
+    check_unused(config, {_key(one) for one in own})
     return config
 
 
+def _said(error: Exception) -> str:
+    """What is wrong, whether Hydra or OmegaConf found it."""
+    cause = error.__cause__ or error.__context__
+    if isinstance(error, MissingConfigException) and error.options:
+        missing, known = str(error.missing_cfg_file), sorted(error.options)
+        return f"{missing} is unknown{nearest(missing.rpartition('/')[2], known)}; choose {', '.join(known)}"
+    if isinstance(cause, OmegaConfBaseException):
+        place = str(error).partition(":")[0] + ": " if str(error).startswith("In '") else ""
+        return f"{place}{explain(cause)}"
+    if isinstance(error, OmegaConfBaseException):
+        return explain(error)
+    return f"{error}" if cause is None else f"{error}\n{cause}"
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~")
+
+
+def _searchpath() -> list[str]:
+    folders = package_recipes()
+    return [f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in folders)}]"] if folders else []
+
+
 def _everywhere(override: str) -> tuple[str, str] | None:
-    """Key and value of a host's setting that is given for every world."""
+    """Key and value of a host's setting that is given for every environment."""
     key, _, value = override.partition("=")
-    return None if key not in _HOSTS else (_HOSTS[key], value)
+    return None if key not in _EVERYWHERE else (_EVERYWHERE[key], value)
 
 
 def _spelled_out(override: str) -> list[str]:
     """An override as Hydra wants it."""
     key, _, value = override.partition("=")
-    if key.startswith("verl.") or _OPEN.match(key):
-        return [f"++{override}"]
-    known = {path.stem for path in (recipes_dir() / "model").glob("*.yaml")}
-    if key == "model" and value not in known and "/" in value:
-        return ["model=hf", f"model.path={value}"]
-    return [override]
+    group, _, last = _key(override).partition(".")
+    if last == CHOSEN.get(group):
+        raise RecipeError(f"{key} holds the choice that {group}={value} makes; write that")
+    if key == "model" and "/" in value:
+        return ["model=hf", f"++model.path={value}"]
+    return [f"++{override}" if "." in key and key[0] not in "+~" else override]
+
+
+def _curriculum(overrides: Sequence[str]) -> list[str]:
+    """The overrides, with AgentGym-RL's keys of a curriculum as ours.
+
+    Raises:
+        RecipeError: a value is not AgentGym-RL's, or there are keys of both.
+    """
+    theirs = [one for one in overrides if _key(one).startswith(_ROUNDS)]
+    if not theirs:
+        return list(overrides)
+    ours = [one for one in overrides if one not in theirs]
+    if any(_key(one).partition(".")[0] == "curriculum" for one in ours):
+        raise RecipeError("algorithm.rounds_ctrl and curriculum are both set; they mean the same, give one")
+    parsed = OverridesParser.create().parse_overrides(theirs)
+    given: dict[str, Any] = {_key(str(one.input_line)).removeprefix(_ROUNDS): one.value() for one in parsed}
+    keys = {"type": "curriculum", "rounds": "curriculum.rounds", "steps_scaling_inter": "curriculum.steps"}
+    if unknown := sorted(set(given) - set(keys)):
+        raise RecipeError(f"{_ROUNDS}{unknown[0]} is unknown; AgentGym-RL's keys are {', '.join(keys)}")
+    types = {"fixed": "fixed", "scaling_inter_stepwise": "stepwise"}
+    if given.get("type") not in types:
+        raise RecipeError(f"{_ROUNDS}type={given.get('type')!r} is unknown; choose {', '.join(types)}")
+    if given.get("rounds") is None:
+        raise RecipeError(f"{_ROUNDS}rounds is missing")
+    if given["type"] == "fixed":
+        given.pop("steps_scaling_inter", None)  # AgentGym-RL's scripts set it for both
+    rounds = given["rounds"] if isinstance(given["rounds"], list) else [given["rounds"]]
+    values = {**given, "type": types[given["type"]], "rounds": f"[{','.join(map(str, rounds))}]"}
+    return [*ours, *(f"{keys[key]}={value}" for key, value in values.items())]
 
 
 def identity(config: Config) -> str:
-    """What a run is, as YAML: not whether it may resume or is profiled, its group in W&B, or where its worlds run."""
-    worlds = {name: replace(world, host={}) for name, world in config.worlds.items()}
-    run, logger = replace(config.run, resume=True), replace(config.logger, group=None)
-    return to_yaml(replace(config, run=run, logger=logger, worlds=worlds, profile=False))
+    """What a run is, as YAML: every key that changes what is learned, and none that is operational."""
+    return OmegaConf.to_yaml(OmegaConf.create(to_dict(config, operational=False)))
 
 
 def to_yaml(config: Config) -> str:
     """The whole configuration, every default visible."""
-    return OmegaConf.to_yaml(OmegaConf.structured(config), resolve=True)
+    return OmegaConf.to_yaml(OmegaConf.create(to_dict(config)))

@@ -2,49 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from random import Random
 from typing import Any
 
-from agentgym_rl.algorithms import ALGORITHMS
-from agentgym_rl.algorithms.mixture import Mixture, build
-from agentgym_rl.algorithms.scaling_inter import Curriculum, CurriculumSettings, ScalingInter
+from agentgym_rl.algorithms import algorithms
+from agentgym_rl.algorithms.base import OnlineConfig
+from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
+from agentgym_rl.algorithms.scaling_inter import Curriculum, TurnLimit, curricula
 from agentgym_rl.data.panels import Panel, indices_of, sample, select
-from agentgym_rl.engine.recipe.config import Config, RolloutConfig, WorldConfig
+from agentgym_rl.engine.recipe.config import Config, WorldConfig
+from agentgym_rl.engine.recipe.schema import RecipeError, read, to_dict
 from agentgym_rl.envs import Task, TextEnv, make
-from agentgym_rl.envs.hosts import Host
+from agentgym_rl.envs.hosts import HostSettings
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
 def open_world(config: Config, name: str) -> TextEnv:
-    """A world of the run in this process, whatever its host, with its options and the run's wording."""
+    """An environment of the run in this process, whatever its host, with its options and the run's wording."""
     return make(name, **{**config.worlds[name].options, "style": config.rollout.style})
 
 
+def replayable(config: Config) -> list[str]:
+    """Environments of the run in which a prefix of actions can be replayed."""
+    return [name for name in config.worlds if open_world(config, name).spec.replayable]
+
+
 def rules(config: Config) -> dict[str, Any]:
-    """What the recipe says of :class:`RolloutSettings`."""
-    shared = {field.name for field in fields(RolloutSettings)} & {field.name for field in fields(RolloutConfig)}
-    return {name: getattr(config.rollout, name) for name in sorted(shared)}
+    """What the recipe says of :class:`RolloutSettings`, in plain types."""
+    shared = to_dict(config.rollout)
+    return {one.name: shared[one.name] for one in fields(RolloutSettings)}
 
 
-def host_of(config: Config, name: str) -> Host:
-    """Where the episodes of a world run.
+def host_of(config: Config, name: str) -> HostSettings:
+    """Where the episodes of an environment run.
 
     Raises:
         ValueError: ``worlds.<name>.host`` has an unknown key or a value out of range.
     """
     try:
-        return Host.of(config.worlds[name].host)
+        return HostSettings.of(config.worlds[name].host)
     except ValueError as error:
         raise ValueError(f"worlds.{name}.{error}") from error
 
 
-def training_pool(world: TextEnv, config: WorldConfig) -> Sequence[int]:
+def training_pool(env: TextEnv, config: WorldConfig) -> Sequence[int]:
     """Task indices that training draws from: a split, or the part of it that ``difficulty`` and ``pool`` leave."""
     if config.difficulty is None and config.pool is None:
-        return indices_of(world, config.split)
-    tasks = sample(world, config.split, config.difficulty, config.pool, config.pool_seed)
+        return indices_of(env, config.split)
+    tasks = sample(env, config.split, config.difficulty, config.pool, config.pool_seed)
     return [task.index for task in tasks]
 
 
@@ -54,44 +61,51 @@ def draw(pool: Sequence[int], env: str, n: int, seed: int) -> list[Task]:
     return [Task(env, pool[position]) for position in positions]
 
 
-def mixture(config: Config) -> Mixture:
-    """How the run's training episodes are shared among worlds and tasks.
+def mixture(config: Config) -> Mixture[Any]:
+    """How the run's training episodes are shared among environments and tasks.
 
     Raises:
-        ValueError: names the key under ``mixture`` or the world that is wrong.
+        ValueError: names the key under ``mixture`` or the environment that is wrong.
     """
-    worlds = {name: open_world(config, name) for name in config.worlds}
-    fewest = 2 if ALGORITHMS[config.algorithm.name].grouped else 1
-    settings = replace(config.mixture, min_samples=max(fewest, config.mixture.min_samples))
-    settings.bounds(config.algorithm.samples)
-    return build(
-        settings,
-        {name: training_pool(world, config.worlds[name]) for name, world in worlds.items()},
-        {name: world.share for name, world in config.worlds.items()},
-        config.seed,
-        lambda task: worlds[task.env].difficulty(task),
+    envs = {name: open_world(config, name) for name in config.worlds}
+    algorithm = config.algorithm
+    pools = Pools(
+        tasks={name: training_pool(env, config.worlds[name]) for name, env in envs.items()},
+        shares={name: world.share for name, world in config.worlds.items()},
+        seed=config.seed,
+        difficulty=lambda task: envs[task.env].difficulty(task),
+        fewest_samples=algorithms()[algorithm.name].needs(algorithm).samples_per_task,
     )
+    found = mixtures()[config.mixture.type](config.mixture, pools)
+    if isinstance(algorithm, OnlineConfig):
+        found.bounds(algorithm.samples_per_task)
+    return found
 
 
 def curriculum(config: Config) -> Curriculum:
-    """The turn limits of training episodes; a world's own keys go before those of the run.
+    """The turn limits of training episodes.
 
     Raises:
-        ValueError: a world's key is unknown or a value out of range.
+        RecipeError: a key of ``worlds.<name>.curriculum`` is unknown, or a value out of range.
     """
-    run = config.algorithm.rounds_ctrl.settings() or config.curriculum
-    return Curriculum({name: ScalingInter.of(_departing(run, name, world)) for name, world in config.worlds.items()})
+    return Curriculum({name: _limit(config, f"worlds.{name}", world) for name, world in config.worlds.items()})
 
 
-def _departing(run: CurriculumSettings, name: str, world: WorldConfig) -> CurriculumSettings:
-    try:
-        return replace(run, **world.curriculum)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"worlds.{name}.curriculum: {error}") from error
+def _limit(config: Config, place: str, world: WorldConfig) -> TurnLimit[Any]:
+    """An environment's own keys go before those of the run that its curriculum has, too."""
+    own: Mapping[str, Any] = world.curriculum
+    kinds, run = curricula(), to_dict(config.curriculum)
+    chosen = own.get("type", config.curriculum.type)
+    if chosen not in kinds:
+        raise RecipeError(f"{place}.curriculum.type={chosen!r} is unknown; choose {', '.join(sorted(kinds))}")
+    kind = kinds[chosen]
+    keys = {one.name for one in fields(kind.Config)}
+    shared = {key: value for key, value in run.items() if key in keys}
+    return kind(read(kind.Config, {**shared, "type": chosen, **own}, f"{place}.curriculum"))
 
 
 def panels(config: Config) -> dict[str, dict[str, Panel]]:
-    """Validation panels by world and name.
+    """Validation panels by environment and name.
 
     Raises:
         ValueError: a split or difficulty does not exist, or holds fewer tasks than asked for.

@@ -1,4 +1,4 @@
-"""Tiny models and cloned weights kept for other runs that would make the same: ``run.cache``."""
+"""Cloned weights kept for other runs of the same configuration: ``run.cache``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import os
 import shutil
 from pathlib import Path
 
+from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.data.files import read_jsonl, write_jsonl, write_text
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
-from agentgym_rl.engine.run.work import Work
+from agentgym_rl.engine.run.run import EngineRun
 
 
 class ClonedCache:
@@ -19,38 +20,38 @@ class ClonedCache:
     def __init__(self, folder: Path, config: Config) -> None:
         self.folder = folder.resolve() / f"cloned-{digest(config, cloned=True)}"
 
-    def recall(self, work: Work) -> bool:
-        """Take over what an earlier run cloned: weights, result and metrics; false when none has."""
+    def recall(self, run: EngineRun) -> bool:
+        """Take over weights, result and metrics of an earlier run's cloning; false when there is none."""
         facts = self.folder / "facts.json"
         if not facts.is_file():
             return False
         kept = json.loads(facts.read_text())
-        state = work.state
+        state = run.state
         weights = self.folder / "checkpoint"
-        state.global_step = work.trainer.global_steps = kept["global_step"]
-        work.trainer.restore(weights)
+        state.global_step = run.trainer.global_steps = kept["global_step"]
+        run.trainer.restore(weights)
         for row in read_jsonl(self.folder / "metrics.jsonl"):
-            work.log.log(row.pop("step"), row)
+            run.log.log(row.pop("step"), row)
         state.wall_s += kept["result"]["wall_s"]
         state.best = kept["best"]
         state.results.append(kept["result"])
-        state.checkpoint = state.cloned = str(weights)
+        state.checkpoint, state.saved = str(weights), True
         state.stage += 1
-        work.folder.save_state(state)
-        work.say(f"cloned weights of {kept['run']} taken from {self.folder}")
+        run.folder.save_state(state)
+        run.say(f"cloned weights of {kept['run']} taken from {self.folder}")
         return True
 
-    def keep(self, work: Work) -> None:
-        """Keep the end of this run's cloning stage, unless another run has in the meantime."""
+    def keep(self, run: EngineRun) -> None:
+        """Keep the end of this run's cloning stage, unless another run has done so."""
         if self.folder.is_dir():
             return
-        state = work.state
+        state = run.state
         part = self.folder.with_name(f".{self.folder.name}.{os.getpid()}")
-        shutil.copytree(work.folder.checkpoints / str(state.cloned), part / "checkpoint")
-        rows = [row for row in read_jsonl(work.log.path) if "stage/bc" in row]
+        shutil.copytree(run.folder.checkpoints / str(state.checkpoint), part / "checkpoint")
+        rows = [row for row in read_jsonl(run.log.path) if f"stage/{Cloning.stage}" in row]
         write_jsonl(part / "metrics.jsonl", rows)
         facts = {
-            "run": work.config.name,
+            "run": run.config.name,
             "global_step": state.global_step,
             "best": state.best,
             "result": state.results[-1],

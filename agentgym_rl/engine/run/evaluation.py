@@ -1,4 +1,4 @@
-"""Panels played with the current weights."""
+"""Panels rolled out with the current weights."""
 
 from __future__ import annotations
 
@@ -7,75 +7,81 @@ from statistics import fmean
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.run.work import Work
+from agentgym_rl.engine.run.run import EngineRun
+from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.envs import Task
 from agentgym_rl.eval.score import DECODINGS, score
 
 VALIDATION = "validation"
 
 
-def labels(work: Work, role: str | None) -> list[tuple[str, str]]:
-    """World and label of the panels with a role; all of them for None."""
+def labels(run: EngineRun, role: str | None) -> list[tuple[str, str]]:
+    """Environment and label of the panels with a role; all of them for None."""
     return [
         (env, label)
-        for env, world in work.config.worlds.items()
+        for env, world in run.config.worlds.items()
         for label, panel in world.panels.items()
         if role is None or panel.role == role
     ]
 
 
-def evaluate(work: Work, name: str, role: str | None = None) -> dict[str, dict[str, Any]]:
-    """Play the panels, sampled and (``run.greedy``) greedily; log and store what came of them.
+def evaluate(run: EngineRun, name: str, role: str | None = None) -> dict[str, dict[str, Any]]:
+    """Roll out the panels, sampled and (``run.greedy``) greedily; log the scores and store the episodes.
 
     Args:
         name: of the stage, for the episodes' file and the bar.
         role: only panels of this role.
 
     Returns:
-        ``Score.to_dict()`` by label, world and decoding.
+        ``Score.to_dict()`` by label, environment and decoding.
     """
-    chosen = labels(work, role)
-    decodings = DECODINGS if work.config.run.greedy else ("sampled",)
+    chosen = labels(run, role)
+    decodings = DECODINGS if run.config.run.greedy else ("sampled",)
     rows: list[dict[str, Any]] = []
     for env, label in chosen:
-        samples = {"sampled": work.config.worlds[env].panels[label].samples, "greedy": 1}
+        samples = {"sampled": run.config.worlds[env].panels[label].samples, "greedy": 1}
         for decoding in decodings:
             tags = {"panel": label, "decoding": decoding}
-            for item_id in work.panels[env][label].item_ids:
+            for item_id in run.panels[env][label].item_ids:
                 for _ in range(samples[decoding]):
-                    rows.append(work.panel_row(len(rows), Task.parse(item_id), decoding=decoding, tags=tags))
+                    rows.append(_row(run, len(rows), Task.parse(item_id), decoding=decoding, tags=tags))
     if not rows:
         return {}
     begun = time.monotonic()
-    played = work.trainer.play(
-        rows, validate=True, progress=lambda done, total: work.bar(f"{name}: evaluate", done, total)
+    found = run.trainer.rollouts(
+        rows, validate=True, progress=lambda done, total: run.bar(f"{name}: evaluate", done, total)
     )
-    episodes = [episode for episode, _ in played]
-    state = work.state
+    episodes = [rollout.episode for rollout in found]
+    state = run.state
     state.wall_s += time.monotonic() - begun
-    work.folder.write_episodes(f"val_{name}_step{state.global_step:06d}", episodes)
+    run.folder.write_episodes(f"val_{name}_step{state.global_step:06d}", episodes)
     result: dict[str, dict[str, Any]] = {}
     metrics = state.spent()
     for env, label in chosen:
         for decoding in decodings:
-            found = score([one for one in episodes if _played_as(one, env, label, decoding)])
-            result.setdefault(label, {}).setdefault(env, {})[decoding] = found.to_dict()
+            scored = score([one for one in episodes if _belongs(one, env, label, decoding)])
+            result.setdefault(label, {}).setdefault(env, {})[decoding] = scored.to_dict()
             prefix = f"val/{label}/{env}/" + ("" if decoding == "sampled" else "greedy_")
             metrics |= {
-                f"{prefix}success": found.success,
-                f"{prefix}reward": found.reward,
-                f"{prefix}turns": found.turns,
-                f"{prefix}error_rate": found.error_rate,
+                f"{prefix}success": scored.success,
+                f"{prefix}reward": scored.reward,
+                f"{prefix}turns": scored.turns,
+                f"{prefix}error_rate": scored.error_rate,
             }
-    work.log.log(state.global_step, {f"stage/{name}": state.unit, **metrics})
-    work.log.log_episodes(state.global_step, episodes)
+    run.log.log(state.global_step, {f"stage/{name}": state.unit, **metrics})
+    run.log.log_episodes(state.global_step, episodes)
     return result
 
 
-def _played_as(episode: Episode, env: str, label: str, decoding: str) -> bool:
+def _belongs(episode: Episode, env: str, label: str, decoding: str) -> bool:
     return (episode.env, episode.tags["panel"], episode.tags["decoding"]) == (env, label, decoding)
 
 
-def validation_success(work: Work, result: dict[str, dict[str, Any]]) -> float:
+def validation_success(run: EngineRun, result: dict[str, dict[str, Any]]) -> float:
     """Mean sampled success over the validation panels of a result."""
-    return fmean(float(result[label][env]["sampled"]["success"]) for env, label in labels(work, VALIDATION))
+    return fmean(float(result[label][env]["sampled"]["success"]) for env, label in labels(run, VALIDATION))
+
+
+def _row(run: EngineRun, index: int, task: Task, **fields: Any) -> dict[str, Any]:
+    """One evaluation episode."""
+    return row(index, task, horizon=run.config.worlds[task.env].max_turns, seed=run.seed, __rollout_n__=1, **fields)

@@ -16,6 +16,8 @@ import torch
 import transformers
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
+from agentgym_rl.algorithms.bc import Cloning
+from agentgym_rl.algorithms.control import Control
 from agentgym_rl.data.files import read_jsonl
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
 
@@ -30,7 +32,7 @@ class Checkpoint:
 
     run: Path
     folder: Path
-    """``global_step_N``, in the run or in the cache of cloned weights it took them from."""
+    """``global_step_N``, in the run or in the cache of cloned weights."""
     step: int
 
     def __str__(self) -> str:
@@ -59,7 +61,7 @@ def find(place: str, step: int | None = None) -> Checkpoint:
     if step is not None:
         return _checked(Checkpoint(folder, folder / "checkpoints" / f"global_step_{step}", step))
     state = _state(folder)
-    if "control" in _stages(folder):  # trained on after the algorithm, from where cloning ended
+    if Control.stage in _stages(folder):  # trained on after the algorithm, from where cloning ended
         return _of_stage(folder, read_config(folder)["algorithm"]["name"])
     return _checked(Checkpoint(folder, folder / "checkpoints" / state["checkpoint"], int(state["global_step"])))
 
@@ -203,7 +205,8 @@ def _of_stage(run: Path, stage: str) -> Checkpoint:
     if stage not in stages:
         raise ValueError(f"{run} has no stage {stage!r}; it has {', '.join(stages)}")
     folder = run / "checkpoints" / f"global_step_{stages[stage]}"
-    cloned = _state(run)["cloned"]
-    if stage == "bc" and not folder.is_dir() and cloned:
-        folder = run / "checkpoints" / cloned  # a cache's is absolute
+    if stage == Cloning.stage and not folder.is_dir():
+        state = _state(run)
+        origin = (state.get("learnt") or state)["origin"]
+        folder = run / "checkpoints" / (origin or folder.name)  # that of a cache is absolute
     return _checked(Checkpoint(run, folder, stages[stage]))

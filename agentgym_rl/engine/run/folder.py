@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.data.files import read_jsonl, write_jsonl, write_text
+from agentgym_rl.data.files import write_text
 
 PACKAGES = (
     "agentgym-rl",
@@ -30,7 +31,7 @@ PACKAGES = (
 
 
 class RunFolderError(ValueError):
-    """The folder cannot be used for this run; the message says why and what to do."""
+    """The folder cannot be used for this run; the message gives the reason and the fix."""
 
 
 class Interrupted(Exception):
@@ -39,7 +40,7 @@ class Interrupted(Exception):
 
 @dataclass
 class State:
-    """Where a run stands: what a resumed run goes on from."""
+    """The point that a resumed run goes on from."""
 
     stage: int = 0
     """Index of the stage to go on with."""
@@ -48,23 +49,24 @@ class State:
     global_step: int = 0
     checkpoint: str | None = None
     """Folder under ``checkpoints/`` with the weights of ``global_step``."""
-    cloned: str | None = None
-    """Checkpoint at the end of behaviour cloning, where the control starts."""
-    updates: list[list[float]] = field(default_factory=list)
-    """Number, learning rate and batch of the optimiser steps of each unit of the algorithm's stage, which the control
-    repeats."""
-    pool: str | None = None
-    """File with the successes AgentEvol has kept so far."""
-    round_start: str | None = None
-    """Checkpoint that AgentEvol's present round explored with."""
-    round_updates: list[list[float]] = field(default_factory=list)
-    """``updates`` at that time."""
+    saved: bool = True
+    """Whether ``checkpoint`` has the present weights; None as checkpoint stands for the weights as loaded."""
+    origin: str | None = None
+    """Checkpoint that ``updates`` started from."""
+    updates: list[tuple[int, float, int]] = field(default_factory=list)
+    """Number, learning rate and mini-batch of the updates that led from ``origin`` to the present weights."""
+    fresh_optimizer: bool = True
+    """Whether the optimizer has no moments: no update since the stage began."""
+    learnt: dict[str, Any] | None = None
+    """``origin`` and ``updates`` at the end of the algorithm's stage, which the control repeats."""
+    algorithm: str | None = None
+    """File with the state of the algorithm."""
     best: float | None = None
     """Success on the validation panels of the weights kept last."""
     mixture: dict[str, Any] | None = None
-    """What the mixture has learnt."""
+    """State of the mixture."""
     curriculum: dict[str, Any] | None = None
-    """Where gated horizons stand."""
+    """State of the curriculum."""
     episodes: int = 0
     """Training episodes so far."""
     tokens: int = 0
@@ -76,7 +78,7 @@ class State:
     """Finished stages, as in ``summary.json``."""
 
     def spent(self) -> dict[str, float]:
-        """What training has taken so far, as metrics."""
+        """Episodes, tokens and time of training so far, as metrics."""
         return {"run/episodes": self.episodes, "run/tokens": self.tokens, "run/wall_s": self.wall_s}
 
 
@@ -116,7 +118,7 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether the run came to its end."""
+        """Whether the run is complete."""
         return (self.path / "summary.json").is_file()
 
     # state
@@ -124,28 +126,33 @@ class RunFolder:
     def load_state(self) -> State:
         """The state saved last, or a fresh one."""
         file = self.path / "state.json"
-        return State(**json.loads(file.read_text())) if file.is_file() else State()
+        if not file.is_file():
+            return State()
+        state = State(**json.loads(file.read_text()))
+        state.updates = [(int(count), float(lr), int(size)) for count, lr, size in state.updates]
+        return state
 
     def save_state(self, state: State) -> None:
         write_text(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")
 
-    def save_pool(self, step: int, rows: list[Any]) -> str:
-        """Write the algorithm's own training data; the state names the file that belongs to it."""
-        name = f"pool_{step:06d}.jsonl"
-        write_jsonl(self.path / name, rows)
+    def save_algorithm(self, step: int, state: Mapping[str, Any]) -> str:
+        """Write the state of the algorithm; the run's state names the file that belongs to it."""
+        name = f"algorithm_{step:06d}.json"
+        write_text(self.path / name, json.dumps(state) + "\n")
         return name
 
-    def load_pool(self, name: str) -> list[Any]:
-        return list(read_jsonl(self.path / name))
+    def load_algorithm(self, name: str) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads((self.path / name).read_text())
+        return state
 
     def journal(self, step: int) -> Path:
-        """Where the finished episodes of an exploration are kept until the state counts them."""
+        """Where the finished rollouts of a resumable unit are kept until the state counts them."""
         return self.path / "exploring" / f"step{step:06d}.jsonl"
 
     def drop_leftovers(self, state: State) -> None:
-        """Remove pools of earlier states and journals of explorations that the state has behind it."""
-        for file in self.path.glob("pool_*.jsonl"):
-            if file.name != state.pool:
+        """Remove files of earlier states and journals of finished units."""
+        for file in self.path.glob("algorithm_*.json"):
+            if file.name != state.algorithm:
                 file.unlink()
         for file in self.path.glob("exploring/step*.jsonl"):
             if file <= self.journal(state.global_step):
@@ -184,7 +191,7 @@ class RunFolder:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what a result depends on, with the git revision where there is one."""
+    """Versions of the packages that a result depends on, with the git revision where there is one."""
     found = {"python": sys.version.split()[0]}
     for package in PACKAGES:
         try:

@@ -21,7 +21,7 @@ class MetricsLog:
     def __init__(self, folder: Path, config: Config, config_dict: dict[str, Any], last_step: int) -> None:
         """
         Args:
-            last_step: what was logged after this step, by a run that was killed later, is dropped.
+            last_step: rows after this step, left by a killed run, are dropped.
         """
         self.path = folder / "metrics.jsonl"
         rows = [row for row in read_jsonl(self.path, torn_end=True)] if self.path.is_file() else []
@@ -31,7 +31,7 @@ class MetricsLog:
 
     @staticmethod
     def _start_wandb(folder: Path, config: Config, config_dict: dict[str, Any]) -> Any:
-        mode = config.logger.wandb
+        mode: str = config.logger.wandb.value
         if mode == "disabled":
             return None
         if mode == "auto":

@@ -1,4 +1,4 @@
-"""A running engine that one run after the other works on, as long as they can share it."""
+"""A running engine, shared by one run after the other as long as they can."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from agentgym_rl.engine.recipe.config import EngineConfig
-from agentgym_rl.engine.run.environment import cores
 from agentgym_rl.engine.run.progress import Progress
+from agentgym_rl.engine.verl.environment import cores
 
 if TYPE_CHECKING:
     from agentgym_rl.engine.verl.trainer import AgentTrainer
@@ -30,9 +30,12 @@ READ_EVERY_STEP = (
     "actor_rollout_ref.rollout.n",
     "actor_rollout_ref.rollout.trace.experiment_name",
     f"{ACTOR}.clip_ratio",
+    f"{ACTOR}.clip_ratio_high",
+    f"{ACTOR}.clip_ratio_low",
     f"{ACTOR}.data_loader_seed",
     f"{ACTOR}.entropy_coeff",
     f"{ACTOR}.loss_agg_mode",
+    f"{ACTOR}.loss_scale_factor",
     f"{ACTOR}.optim.lr",
     f"{ACTOR}.ppo_epochs",
     f"{ACTOR}.ppo_mini_batch_size",
@@ -47,7 +50,7 @@ READ_EVERY_STEP = (
     "trainer.total_training_steps",
     "trainer.v1.agentgym",
 )
-"""Keys of verl's configuration that the driver reads at every step, or sends to the workers with the loss."""
+"""Keys of verl's configuration that the driver reads in every step, or sends to the workers with the loss."""
 
 
 class Session:
@@ -56,7 +59,7 @@ class Session:
     def __init__(self, *, several: bool) -> None:
         """
         Args:
-            several: further runs will follow, so that the weights as loaded have to be remembered.
+            several: further runs follow, so the weights as loaded are remembered.
         """
         self.several = several
         self._running = ExitStack()
@@ -72,7 +75,7 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Take the engine down."""
+        """Stop the engine."""
         self._trainer, self._built = None, None
         self._running.close()
 
@@ -110,7 +113,7 @@ class Session:
 
 
 def _built_from(settings: DictConfig) -> dict[str, Any]:
-    """What workers and servers are built from: everything that is not read anew at every step."""
+    """What workers and servers are built from: every key that is not read in each step."""
     built: dict[str, Any] = OmegaConf.to_container(settings, resolve=True)  # type: ignore[assignment]
     for key in READ_EVERY_STEP:
         *path, leaf = key.split(".")

@@ -3,230 +3,157 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-from agentgym_rl.algorithms import ALGORITHMS
-from agentgym_rl.algorithms.bc import learning_rate
+from agentgym_rl.algorithms import Algorithm, algorithms
+from agentgym_rl.algorithms.base import AlgorithmConfig, Metrics, Run, Weights
+from agentgym_rl.algorithms.bc import Cloning
+from agentgym_rl.algorithms.control import Control
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.run.cache import ClonedCache
 from agentgym_rl.engine.run.evaluation import VALIDATION, evaluate, labels, validation_success
-from agentgym_rl.engine.run.evolution import Evolution
 from agentgym_rl.engine.run.folder import Interrupted
-from agentgym_rl.engine.run.work import Work
+from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.eval import timeline
 from agentgym_rl.eval.score import score
 
-Unit = Callable[[int], tuple[dict[str, float], list[Episode]]]
+UNTRAINED = "untrained"
+
+
+class Untrained(Algorithm[AlgorithmConfig]):
+    """The weights as loaded: evaluated, not trained."""
+
+    units = 0
+
+    def unit(self, run: Run, number: int) -> Metrics:
+        raise AssertionError("it has no unit")
 
 
 def stage_names(config: Config) -> list[str]:
-    """The stages a configuration asks for, in order."""
-    names = ["untrained"] if config.run.evaluate_untrained else []
-    names += ["bc"] if config.bc.epochs else []
-    names += [config.algorithm.name] if config.algorithm.name != "bc" and config.algorithm.steps else []
-    names += ["control"] if config.run.control and config.algorithm.name != "bc" else []
+    """The stages of a configuration, in order."""
+    online = chosen(config).units > 0
+    names = [UNTRAINED] if config.run.evaluate_untrained else []
+    names += [Cloning.stage] if config.cloning.epochs else []
+    names += [config.algorithm.name] if online else []
+    names += [Control.stage] if online and config.run.control else []
     return names
+
+
+def chosen(config: Config) -> Algorithm[Any]:
+    """The algorithm of a configuration."""
+    return algorithms()[config.algorithm.name](config.algorithm)
 
 
 class Stages:
     """Runs the stages of a run from wherever its state stands."""
 
-    def __init__(self, work: Work, cache: ClonedCache | None) -> None:
-        self.work, self.cache = work, cache
-        self.config, self.trainer, self.state = work.config, work.trainer, work.state
-        self.evolution = Evolution(work) if work.config.algorithm.name == "agentevol" else None
+    def __init__(self, run: EngineRun, cache: ClonedCache | None) -> None:
+        self.run, self.cache = run, cache
+        self.names = stage_names(run.config)
 
-    def run(self) -> None:
+    def complete(self) -> None:
         """Run what is left.
 
         Raises:
-            Interrupted: after saving, when ``stop`` says so.
+            Interrupted: after saving, when the user asked to stop.
         """
-        names = stage_names(self.config)
-        if self.state.mixture is not None:
-            self.work.mixture.load_state_dict(self.state.mixture)
-        if self.state.curriculum is not None:
-            self.work.curriculum.load_state_dict(self.state.curriculum)
-        self.trainer.global_steps = self.state.global_step
-        self.trainer.restore(self.work.folder.checkpoint(self.state.checkpoint))
-        while self.state.stage < len(names):
-            self._stage(names[self.state.stage])
+        self.run.resume()
+        while self.run.state.stage < len(self.names):
+            self._stage(self.names[self.run.state.stage])
+
+    def _algorithm(self, name: str) -> Algorithm[Any]:
+        """What a stage does."""
+        config, state = self.run.config, self.run.state
+        if name == UNTRAINED:
+            return Untrained(AlgorithmConfig(name=name))
+        if name == Cloning.stage:
+            return Cloning(config.cloning)
+        if name == Control.stage:
+            assert state.learnt is not None, "the control repeats an earlier stage"
+            return Control(Weights.from_dict(state.learnt))
+        return chosen(config)
 
     def _stage(self, name: str) -> None:
-        state = self.state
-        if name == "bc" and state.unit == 0 and self.cache is not None and self.cache.recall(self.work):
+        run, state, every = self.run, self.run.state, self.run.config.run
+        if name == Cloning.stage and state.unit == 0 and self.cache is not None and self.cache.recall(run):
             return
-        units, unit = self._units(name)
+        algorithm = self._algorithm(name)
         started = time.monotonic() - state.stage_wall_s
         if state.unit == 0:
-            self._enter(name)
-            if name == "agentevol":
-                self._save(weights=False)  # an exploration resumes from here in its middle
-        every = self.config.run
-        for number in range(state.unit, units):
-            self.work.bar(name, number, units)
-            begun = time.monotonic()
-            self.trainer.global_steps = state.global_step = state.global_step + 1
-            metrics, episodes = unit(number)
-            self._count(name, metrics, episodes, time.monotonic() - begun)
+            run.begin_stage()
+            algorithm.begin(run)
+            run.save(algorithm.state_dict())
+        elif state.algorithm is not None:
+            algorithm.load_state_dict(run.folder.load_algorithm(state.algorithm))
+        for number in range(state.unit, algorithm.units):
+            run.bar(name, number, algorithm.units)
+            self._unit(name, algorithm, number)
             state.unit = number + 1
             state.stage_wall_s = time.monotonic() - started
-            last = number + 1 == units
-            if not last and every.eval_every and (number + 1) % every.eval_every == 0:
-                evaluate(self.work, name, VALIDATION if labels(self.work, VALIDATION) else None)
-            due = every.save_every and (number + 1) % every.save_every == 0
-            rounds = self.evolution if name == "agentevol" else None
-            if self.stop() or (not last and (due or (rounds is not None and rounds.ends_phase(number)))):
-                self._save(weights=rounds is None or rounds.learns(number))
-            if self.stop():
+            last = state.unit == algorithm.units
+            if not last and every.eval_every and state.unit % every.eval_every == 0:
+                evaluate(run, name, VALIDATION if labels(run, VALIDATION) else None)
+            due = every.save_every and state.unit % every.save_every == 0
+            if run.stop() or (not last and (due or algorithm.ends_phase(number))):
+                run.save(algorithm.state_dict())
+            if run.stop():
                 raise Interrupted
-        self.work.bar(name, units, units)
-        self._finish(name, units, time.monotonic() - started)
-        if self.stop() and state.stage < len(stage_names(self.config)):
+        run.bar(name, algorithm.units, algorithm.units)
+        self._finish(name, algorithm, time.monotonic() - started)
+        if run.stop() and state.stage < len(self.names):
             raise Interrupted
 
-    def _finish(self, name: str, units: int, seconds: float) -> None:
+    def _unit(self, name: str, algorithm: Algorithm[Any], number: int) -> None:
+        """One unit, with its metrics, its episodes and how its time was spent."""
+        run, state, begun = self.run, self.run.state, time.monotonic()
+        run.begin_unit(name, algorithm.units)
+        try:
+            own = algorithm.unit(run, number)
+        finally:
+            run.end_unit()
+        episodes = run.episodes
+        state.episodes += len(episodes)
+        state.stage_episodes += len(episodes)
+        state.tokens += sum(episode.prompt_tokens + episode.response_tokens for episode in episodes)
+        state.wall_s += time.monotonic() - begun
+        metrics = {f"stage/{name}": number + 1, **run.metrics, **own, **state.spent()}
+        if episodes:
+            whole = [one for one in episodes if not one.prefix_turns]
+            metrics |= run.mixture.metrics() | run.curriculum.metrics() | episode_metrics(whole)
+            metrics["rollout/episodes_per_s"] = len(episodes) / run.rollout_s
+            run.folder.write_episodes(f"step{state.global_step:06d}", episodes)
+            if run.config.profile and any(episode.began for episode in episodes):
+                timeline.write(run.folder.path, f"step{state.global_step:06d}", episodes)
+        run.log.log(state.global_step, metrics)
+
+    def _finish(self, name: str, algorithm: Algorithm[Any], seconds: float) -> None:
         """Evaluate and save what a stage led to."""
-        state = self.state
-        panels = evaluate(self.work, name)
-        if labels(self.work, VALIDATION):
-            state.best = validation_success(self.work, panels)
+        run, state = self.run, self.run.state
+        panels = evaluate(run, name)
+        if labels(run, VALIDATION):
+            state.best = validation_success(run, panels)
         state.results.append(
             {
                 "name": name,
                 "panels": panels,
                 "episodes": state.stage_episodes,
-                "steps": self.config.algorithm.steps if name == "agentevol" else units,
+                "steps": algorithm.steps,
                 "wall_s": round(seconds, 1),
             }
         )
-        if name == "bc" or state.cloned is None:
-            state.cloned = f"global_step_{state.global_step}"
+        if name not in (UNTRAINED, Cloning.stage, Control.stage):
+            state.learnt = Weights(checkpoint=None, origin=state.origin, updates=tuple(state.updates)).to_dict()
         state.stage, state.unit, state.stage_wall_s, state.stage_episodes = state.stage + 1, 0, 0.0, 0
-        self._save()
-        if name == "bc" and self.cache is not None:
-            self.cache.keep(self.work)
-
-    def stop(self) -> bool:
-        return self.work.stop()
-
-    def _units(self, name: str) -> tuple[int, Unit]:
-        algorithm = self.config.algorithm
-        if name == "untrained":
-            return 0, self._clone
-        if name == "bc":
-            return self.config.bc.epochs, self._clone
-        if name == "control":
-            return len(self.state.updates), self._control
-        if self.evolution is not None:
-            return self.evolution.units, self.evolution.unit
-        return algorithm.steps, self._prefer if ALGORITHMS[name].preferences else self._reinforce
-
-    def _enter(self, name: str) -> None:
-        """What a stage starts from."""
-        algorithm = self.config.algorithm
-        if name == "control":
-            restarted = algorithm.name == "agentevol" and algorithm.restart_from == "base"
-            self.trainer.restore(None if restarted else self.work.folder.checkpoint(self.state.cloned))
-        if name not in ("untrained", "bc"):
-            self.trainer.forget_optimizer(algorithm.lr)
-
-    # units
-
-    def _clone(self, epoch: int) -> tuple[dict[str, float], list[Episode]]:
-        bc = self.config.bc
-        lr = learning_rate(bc.lr, epoch, bc.epochs)
-        metrics = self.trainer.imitate(self.work.experts, batch=bc.batch, lr=lr, seed=f"{self.config.seed}:bc:{epoch}")
-        if epoch + 1 == bc.epochs or self.config.run.eval_every:
-            self.trainer.publish()
-        return metrics, []
-
-    def _reinforce(self, number: int) -> tuple[dict[str, float], list[Episode]]:
-        algorithm = self.config.algorithm
-        self.trainer.rows = lambda wanted, other: self.work.training_rows(wanted, wanted - number, other)
-        # verl counts the critic's warm-up from the first step of all
-        self.trainer.config.trainer.critic_warmup = self.state.global_step - number + algorithm.critic_warmup
-        metrics, episodes = self.trainer.reinforce(algorithm.lr, number, algorithm.steps)
-        self.work.learn(episodes)
-        updates = -(-algorithm.tasks // algorithm.minibatch) * algorithm.epochs
-        if number < algorithm.critic_warmup:
-            updates = 0
-        self.state.updates.append([updates, algorithm.lr, self.config.bc.batch])
-        return metrics, episodes
-
-    def _prefer(self, number: int) -> tuple[dict[str, float], list[Episode]]:
-        algorithm, step = self.config.algorithm, self.state.global_step
-        rows = self.work.training_rows(number)
-        played = self.trainer.play(rows, validate=False, progress=self._progress("dpo: play"))
-        counted = [(episode, samples[0]) for episode, samples in played if samples]
-        metrics = self.trainer.prefer(
-            [episode for episode, _ in counted],
-            [example for _, example in counted],
-            beta=algorithm.beta,
-            pairs_per_task=algorithm.pairs_per_task,
-            batch=algorithm.minibatch,
-            epochs=algorithm.epochs,
-            lr=algorithm.lr,
-            seed=f"{self.config.seed}:dpo:{step}",
-        )
-        self.trainer.publish()
-        episodes = [episode for episode, _ in played]
-        self.work.learn(episodes)
-        self.state.updates.append([metrics["dpo/updates"], algorithm.lr, self.config.bc.batch])
-        return metrics, episodes
-
-    def _control(self, number: int) -> tuple[dict[str, float], list[Episode]]:
-        """As many updates as the algorithm's unit took, at its learning rate, on expert data alone."""
-        updates, lr, batch = self.state.updates[number]
-        metrics: dict[str, float] = {}
-        if updates:  # a unit may have found nothing to learn from
-            metrics = self.trainer.imitate(
-                self.work.experts,
-                batch=int(batch),
-                lr=lr,
-                seed=f"{self.config.seed}:control:{number}",
-                updates=int(updates),
-            )
-        if number + 1 == len(self.state.updates):
-            self.trainer.publish()
-        return metrics, []
-
-    # records
-
-    def _progress(self, what: str) -> Callable[[int, int], None]:
-        return lambda done, total: self.work.bar(what, done, total)
-
-    def _count(self, name: str, metrics: dict[str, float], episodes: list[Episode], seconds: float) -> None:
-        """Log a unit, its episodes and how its time was spent."""
-        state = self.state
-        state.episodes += len(episodes)
-        state.stage_episodes += len(episodes)
-        state.tokens += sum(episode.prompt_tokens + episode.response_tokens for episode in episodes)
-        state.wall_s += seconds
-        metrics = {**metrics, **state.spent()}
-        if episodes:
-            metrics |= self.work.mixture.metrics() | episode_metrics([one for one in episodes if not one.prefix_turns])
-            metrics["rollout/episodes_per_s"] = len(episodes) / self.trainer.rollout_s
-            self.work.folder.write_episodes(f"step{state.global_step:06d}", episodes)
-            if self.config.profile and any(episode.began for episode in episodes):
-                timeline.write(self.work.folder.path, f"step{state.global_step:06d}", episodes)
-        self.work.log.log(state.global_step, {f"stage/{name}": state.unit + 1, **metrics})
-
-    def _save(self, weights: bool = True) -> None:
-        """Weights where they changed, then the state that names them; last, what no state needs any more goes."""
-        state = self.state
-        if weights:
-            state.checkpoint = self.trainer.save()
-        state.mixture = self.work.mixture.state_dict()
-        state.curriculum = self.work.curriculum.state_dict()
-        self.work.folder.save_state(state)
-        self.work.folder.drop_leftovers(state)
+        run.save({})
+        if name == Cloning.stage and self.cache is not None:
+            self.cache.keep(run)
 
 
-def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Training episodes by world, and where their time went (shares of the summed time of model and world)."""
-    metrics: dict[str, float] = {}
+def episode_metrics(episodes: Sequence[Episode]) -> Metrics:
+    """Training episodes by environment, and how model and environment shared their time."""
+    metrics: Metrics = {}
     for env in sorted({episode.env for episode in episodes}):
         own = [episode for episode in episodes if episode.env == env]
         result = score(own)
@@ -239,16 +166,16 @@ def episode_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
             f"env/{env}/cut_share": cut_share(own),
         }
     turns = [turn for episode in episodes for turn in episode.turns]
-    model_s, world_s = sum(turn.model_s for turn in turns), sum(turn.world_s for turn in turns)
+    model_s, env_s = sum(turn.model_s for turn in turns), sum(turn.world_s for turn in turns)
     metrics["curriculum/horizon"] = max(episode.horizon for episode in episodes)
     metrics["curriculum/cut_share"] = cut_share(episodes)
     metrics["rollout/slowest_s"] = max(episode.seconds for episode in episodes)
-    if model_s + world_s > 0:
-        metrics["rollout/model_wait_frac"] = model_s / (model_s + world_s)
-        metrics["rollout/env_wait_frac"] = world_s / (model_s + world_s)
+    if model_s + env_s > 0:
+        metrics["rollout/model_wait_frac"] = model_s / (model_s + env_s)
+        metrics["rollout/env_wait_frac"] = env_s / (model_s + env_s)
     return metrics
 
 
 def cut_share(episodes: Sequence[Episode]) -> float:
-    """Share of episodes that the turn limit ended; where it is high, the horizon binds."""
+    """Share of episodes that the turn limit ended."""
     return sum(episode.ending is Ending.TURN_LIMIT for episode in episodes) / len(episodes)

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import product, takewhile
 from pathlib import Path
 
-from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
-from agentgym_rl.algorithms import ALGORITHMS
+from agentgym_rl.algorithms import algorithms
 from agentgym_rl.engine.recipe import preflight, tasks
-from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, recipes_dir
+from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, loader
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.run.folder import RunFolder
@@ -56,10 +54,9 @@ def expand(overrides: Sequence[str]) -> list[tuple[list[str], list[str]]]:
     """
     choices: list[list[str]] = []
     swept: list[bool] = []
-    GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
-            parser = OverridesParser.create(GlobalHydra.instance().config_loader())
+        with loader() as found:
+            parser = OverridesParser.create(found)
             for override in parser.parse_overrides(list(overrides)):
                 swept.append(override.is_sweep_override())
                 if not swept[-1]:
@@ -111,10 +108,14 @@ def jobs(overrides: Sequence[str]) -> list[Job]:
 def by_engine(listed: Sequence[Job]) -> list[Job]:
     """Jobs in an order in which those that can share an engine follow each other."""
     order: dict[tuple[bool, str], int] = {}
-    keys = [(ALGORITHMS[job.config.algorithm.name].critic, digest(job.config, cloned=False)) for job in listed]
+    keys = [(_has_critic(job.config), digest(job.config, cloned=False)) for job in listed]
     for key in keys:
         order.setdefault(key, len(order))
     return [job for _, job in sorted(zip(keys, listed, strict=True), key=lambda pair: order[pair[0]])]
+
+
+def _has_critic(config: Config) -> bool:
+    return algorithms()[config.algorithm.name].needs(config.algorithm).critic is not None
 
 
 def group_name(overrides: Sequence[str], names: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""A language model small enough for a CPU: tokenizer and random weights, built from a run's worlds and seed."""
+"""A language model small enough for a CPU: tokenizer and random weights, built from a run's environments and seed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from agentgym_rl.engine.recipe.config import Config, ModelConfig
+from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.tasks import draw, open_world, training_pool
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.rollout.conversation import Scripted
-from agentgym_rl.rollout.loop import attempt
-from agentgym_rl.rollout.policies import OraclePolicy
+from agentgym_rl.rollout.loop import run_attempt
+from agentgym_rl.rollout.policies.scripted import OracleScript
 from agentgym_rl.rollout.settings import RolloutSettings
 
 IM_START, IM_END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
@@ -31,11 +31,11 @@ CHAT_TEMPLATE = (
 """ChatML, the format that verl's Continuous Token builder for Qwen extends turn by turn."""
 
 FIRST_OBSERVATIONS, CONVERSATIONS = 400, 100
-"""How much of each world's text the tokenizer is trained on."""
+"""Texts of each environment that the tokenizer is trained on."""
 
 
 async def corpus(config: Config) -> list[str]:
-    """Texts of the run's worlds: first observations of training tasks, and whole conversations of the oracle."""
+    """Texts of the run's environments: first observations of training tasks, and conversations of the oracle."""
     texts: list[str] = []
     settings = RolloutSettings(action_format=ActionFormat(config.rollout.action_format))
     for name, world_config in config.worlds.items():
@@ -46,9 +46,9 @@ async def corpus(config: Config) -> list[str]:
             if number % (FIRST_OBSERVATIONS // CONVERSATIONS) == 0:
                 with suppress(OracleUnavailable):
                     commands = world.oracle(task)
-                    oracle = Scripted(OraclePolicy(commands, world, settings.action_format))
+                    oracle = Scripted(OracleScript(commands, world, settings.action_format))
                     horizon = min(len(commands), world.spec.max_turns)
-                    episode = await attempt(world, task, oracle, settings, horizon)
+                    episode = await run_attempt(world, task, oracle, settings, horizon)
                     texts += [message["content"] for message in episode.messages]
                     texts.append(episode.turns[-1].observation)
         await world.close()
@@ -62,7 +62,7 @@ def home(config: Config, run: Path) -> Path:
     return Path(config.run.cache).resolve() / f"model-{digest(config, cloned=False)}"
 
 
-def build(folder: Path, model: ModelConfig, texts: Iterator[str] | list[str], seed: int) -> Path:
+def build(folder: Path, model: TinyModelConfig, texts: Iterator[str] | list[str], seed: int) -> Path:
     """Write tokenizer, configuration and random weights as a Hugging Face folder; a finished folder is kept.
 
     The same recipe, texts and seed give the same files.

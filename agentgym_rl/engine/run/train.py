@@ -8,23 +8,26 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 from rich.console import Console
 
+from agentgym_rl.algorithms import algorithms
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.recipe import preflight, tasks
 from agentgym_rl.engine.recipe.compose import identity
-from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.run import experts
-from agentgym_rl.engine.run.environment import environment
+from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
+from agentgym_rl.engine.recipe.schema import to_dict
+from agentgym_rl.engine.run import demonstrations
 from agentgym_rl.engine.run.folder import RunFolder, State, versions
 from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session
+from agentgym_rl.engine.verl.environment import environment
 from agentgym_rl.eval.reference import reference
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -33,7 +36,7 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
     """Run or resume a run; returns its folder.
 
     Args:
-        session: an engine to share with other runs; without one the run starts and ends its own.
+        session: an engine shared with other runs; without one the run starts and stops its own.
 
     Raises:
         RecipeError, RunFolderError, FileNotFoundError, EnvError, ContextTooSmall, ValueError: found before Ray starts.
@@ -57,8 +60,8 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
         progress.say(
             f"run folder {config.run.dir}" + (f", resumed at step {state.global_step}" if folder.resumed else "")
         )
-        files = experts.files(
-            config, folder.path, lambda name, done, total: progress.bar(f"experts: {name}", done, total)
+        files = demonstrations.files(
+            config, folder.path, lambda name, done, total: progress.bar(f"demonstrations: {name}", done, total)
         )
         model = _model(config, folder, progress)
         with nullcontext(session) if session is not None else Session(several=False) as engine:
@@ -68,8 +71,8 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
 
 def _model(config: Config, folder: RunFolder, progress: Progress) -> str:
     """Folder or id of the policy to start from."""
-    if config.model.path is not None:
-        return config.model.path
+    if not isinstance(config.model, TinyModelConfig):
+        return str(config.model.path)
     from agentgym_rl.engine.run import tiny
 
     home = tiny.home(config, folder.path)
@@ -87,13 +90,13 @@ def _run(
     state: State,
     model: str,
     files: dict[str, Path],
-    mixture: Mixture,
+    mixture: Mixture[Any],
     curriculum: Curriculum,
     panels: dict[str, dict[str, Panel]],
     progress: Progress,
     session: Session,
 ) -> None:
-    # verl takes seconds to import; what can be wrong with a recipe was found before
+    # verl takes seconds to import, so the recipe is checked before
     from verl.utils.config import validate_config
     from verl.utils.tokenizer import hf_tokenizer
 
@@ -105,28 +108,29 @@ def _run(
     tokenizer = hf_tokenizer(model)
     builder = continuous_token_builder(model, tokenizer)
     preflight.check_context(config, builder)
-    examples = experts.examples(config, files, tokenizer, builder)
+    examples = demonstrations.examples(config, files, tokenizer, builder)
     settings = verl_config(config, model, folder.path)
-    validate_config(settings, use_reference_policy=config.algorithm.kl_loss > 0, use_critic=settings.critic.enable)
+    needs = algorithms()[config.algorithm.name].needs(config.algorithm)
+    validate_config(settings, use_reference_policy=needs.reference, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)
-    log = MetricsLog(folder.path, config, OmegaConf.to_container(OmegaConf.structured(config)), state.global_step)  # type: ignore[arg-type]
+    log = MetricsLog(folder.path, config, to_dict(config), state.global_step)
     try:
         with _stop_on_interrupt(progress) as stop:
-            base = config.algorithm.name == "agentevol" and config.algorithm.restart_from == "base"
+            base = needs.loaded_weights or (config.run.control and not config.cloning.epochs)
             trainer = session.trainer(settings, config.engine, progress, base=base)
 
             from agentgym_rl.engine.run.cache import ClonedCache  # these import verl's trainer, as the session did
+            from agentgym_rl.engine.run.run import EngineRun
             from agentgym_rl.engine.run.stages import Stages
-            from agentgym_rl.engine.run.work import Work
 
-            work = Work(
+            run = EngineRun(
                 config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=mixture,
-                curriculum=curriculum, panels=panels,
-                experts=[with_observations(one, config.bc.observation_weight) for one in examples],
+                curriculum=curriculum, panels=panels, replayable=tasks.replayable(config),
+                demonstrations=[with_observations(one, config.cloning.observation_weight) for one in examples],
                 bar=progress.bar, say=progress.say, stop=stop.is_set,
             )  # fmt: skip
             cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), config)
-            Stages(work, cache).run()
+            Stages(run, cache).complete()
         summary = _summary(config, folder, state, panels)
         folder.write_summary(summary)
     finally:
@@ -141,7 +145,8 @@ def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, 
         for env, by_label in panels.items():
             world = config.worlds[env]
             for label, panel in by_label.items():
-                found = asyncio.run(reference(panel, policy, settings, world.max_turns, world.options))
+                own = replace(settings, max_turns=world.max_turns)
+                found = asyncio.run(reference(panel, policy, own, world.options))
                 bounds.setdefault(policy, {}).setdefault(label, {})[env] = found.to_dict()
     return {
         "name": config.name,
@@ -157,7 +162,7 @@ def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, 
 
 @contextmanager
 def _engine_log(path: Path) -> Iterator[None]:
-    """What verl, vLLM and Ray say in this process goes to a file, or to the terminal with AGENTGYM_RL_DEBUG=1."""
+    """Output of verl, vLLM and Ray in this process goes to a file; with AGENTGYM_RL_DEBUG=1 to the terminal."""
     if os.environ.get("AGENTGYM_RL_DEBUG"):
         yield
         return

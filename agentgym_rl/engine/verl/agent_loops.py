@@ -1,4 +1,4 @@
-"""verl's agent-loop workers, started while the engine is: they import most of a second process's worth of libraries."""
+"""verl's agent-loop workers, started beside the engine, because they import as many libraries as it does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 
 
 class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
-    """Is told of the LLM servers when they are up; until then imports what their handles need."""
+    """Gets its LLM clients when the servers are up; until then it imports what their handles need."""
 
     def __init__(self, config: DictConfig, *arguments: Any, **named: Any) -> None:
         super().__init__(config, *arguments, **named)

@@ -1,4 +1,4 @@
-"""verl's replay buffer, minding episodes: ``trainer.v1.sampler.custom_sampler``."""
+"""verl's replay buffer with episodes: ``trainer.v1.sampler.custom_sampler``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.verl.keys import extra_fields, session_of
-
-
-class NothingToLearn(RuntimeError):
-    """Every episode of a batch failed for reasons outside the agent."""
+from agentgym_rl.engine.verl.rows import NothingToLearn, episodes_of, session_of
 
 
 class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
-    """Hands over episodes with their tokens; those that say nothing about the agent are left out of the batch.
+    """Episodes that failed outside the agent leave the batch; ``take_episodes`` has them for counting.
 
-    So they never reach loss, group statistics or success rates. ``take_episodes`` yields all of them, for counting.
+    They never reach loss, group statistics or success rates.
     """
 
     poll_s = 0.02
@@ -30,13 +26,13 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, poll_interval=self.poll_s, **kwargs)
         self.progress: Callable[[int, int], None] | None = None
-        """Told of the prompts finished and of all prompts while a batch is waited for."""
+        """Called with the number of finished prompts and of all prompts while a batch is awaited."""
         self._episodes: dict[str, Episode] = {}
         self._may_be_empty = False
 
     @contextmanager
     def exploring(self) -> Iterator[None]:
-        """Batches taken inside may have no episode that counts; ends with no progress to report to."""
+        """Inside, a batch may have no episode that counts; leaving drops ``progress``."""
         self._may_be_empty = True
         try:
             yield
@@ -60,12 +56,7 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
         self, partition_id: str, selected_prompt_uids: list[str], partition_snapshot: dict[str, dict[str, Any]]
     ) -> KVBatchMeta:
         batch = super()._materialize_batch(partition_id, selected_prompt_uids, partition_snapshot)
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=["extra_fields"])
-        episodes = {
-            session_of(key): Episode.from_dict(fields["episode"])
-            for key, fields in zip(batch.keys, extra_fields(data), strict=True)
-            if fields["episode"] is not None
-        }
+        episodes = episodes_of(batch)
         self._episodes |= episodes
         failed = [key for key in batch.keys if not episodes[session_of(key)].ending.counts]
         if not failed:
@@ -79,7 +70,7 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
 
 
 class AsyncEpisodeBuffer(EpisodeBuffer, ReplayBufferAsync):  # type: ignore[misc]
-    """For playing while learning: verl's rules on groups that come late, for training batches."""
+    """For the asynchronous modes: verl's rules on late groups, for training batches."""
 
     def _has_enough_samples(
         self, global_steps: int, partition_id: str, batch_size: int, sampleable_keys: set[str]

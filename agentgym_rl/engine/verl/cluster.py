@@ -1,4 +1,4 @@
-"""Ray and TransferQueue, up and down again."""
+"""Start and stop Ray and the TransferQueue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
 
 from agentgym_rl.engine.recipe.config import EngineConfig
-from agentgym_rl.engine.run.environment import environment
+from agentgym_rl.engine.verl.environment import environment
 
 
 class WrongPlatform(RuntimeError):
@@ -21,7 +21,7 @@ class WrongPlatform(RuntimeError):
 
 @contextmanager
 def cluster(config: DictConfig, engine: EngineConfig) -> Iterator[None]:
-    """Start or join Ray, open the TransferQueue, and take both down again.
+    """Start or join Ray and open the TransferQueue; stop both on leaving.
 
     Raises:
         WrongPlatform: verl chose another device than ``engine.device``.
@@ -41,7 +41,7 @@ def cluster(config: DictConfig, engine: EngineConfig) -> Iterator[None]:
     if engine.ray_address is not None:
         ray.init(address=engine.ray_address, runtime_env=runtime, **quiet)
     else:
-        # processes of a cluster of our own inherit the environment, and need not wait for a runtime environment
+        # the processes of a local cluster inherit the environment and need not wait for a runtime environment
         os.environ.update(runtime["env_vars"])
         started: Any = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
         started.pop("runtime_env", None)

@@ -13,7 +13,7 @@ from agentgym_rl.envs.core import TaskNotFound
 
 
 def row(index: int, task: Task, **fields: Any) -> dict[str, Any]:
-    """One row as verl's agent loop wants it. The prompt itself comes from the world when the episode starts."""
+    """One row for verl's agent loop. The environment gives the prompt when the episode starts."""
     return {
         "index": index,
         "item_id": str(task),

@@ -1,4 +1,4 @@
-"""Bringing up workers, vLLM servers and agent loops, with an end to waiting."""
+"""Start training workers, vLLM servers and agent loops, within a time limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LaunchFailed(RuntimeError):
 
 
 def launch(config: DictConfig, engine: EngineConfig, say: Callable[[str], None]) -> AgentTrainer:
-    """Start everything a run needs on a running Ray.
+    """Start everything that a run needs on a running Ray.
 
     Raises:
         LaunchFailed: a worker failed, or nothing was ready after ``engine.start_seconds``.

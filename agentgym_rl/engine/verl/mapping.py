@@ -11,12 +11,16 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from agentgym_rl.algorithms import ALGORITHMS
+from agentgym_rl.algorithms import algorithms
+from agentgym_rl.algorithms.base import Critic, OnlineConfig
+from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyGradientConfig
 from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import rules
 
 PACKAGE = "agentgym_rl.engine"
+ESTIMATOR = "agentgym_rl"
+"""Name of the estimator for algorithms that compute their own advantages."""
 
 
 def defaults() -> DictConfig:
@@ -58,8 +62,10 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
-    algorithm, engine, model, rollout = config.algorithm, config.engine, config.model, config.rollout
-    kind = ALGORITHMS[algorithm.name]
+    engine, model, rollout = config.engine, config.model, config.rollout
+    online, policy = _online(config), _policy(config)
+    needs = algorithms()[config.algorithm.name].needs(config.algorithm)
+    critic = needs.critic or Critic(lr=1e-5)
     actor, generation = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     context = model.prompt_tokens + model.response_tokens
     return {
@@ -68,7 +74,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "data.custom_cls.name": "TaskDataset",
         "data.train_files": [f"{name}:{world.split}:1" for name, world in config.worlds.items()],
         "data.val_files": [f"{name}:{world.split}:1" for name, world in config.worlds.items()],
-        "data.train_batch_size": algorithm.tasks,
+        "data.train_batch_size": online.tasks_per_step,
         "data.max_prompt_length": model.prompt_tokens,
         "data.max_response_length": model.response_tokens,
         "data.dataloader_num_workers": 0,
@@ -79,26 +85,31 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
             for name, world in config.worlds.items()
         },
         # algorithm
-        "algorithm.adv_estimator": kind.estimator or "grpo",  # the supervised ones never reach it
-        "algorithm.gamma": algorithm.gamma,
-        "algorithm.lam": algorithm.lam,
-        "algorithm.norm_adv_by_std_in_grpo": algorithm.normalise_by_std,
+        "algorithm.adv_estimator": ESTIMATOR if needs.estimator is None else needs.estimator.name,
+        "algorithm.gamma": 1.0 if needs.estimator is None else needs.estimator.gamma,
+        "algorithm.lam": 1.0 if needs.estimator is None else needs.estimator.lam,
         "algorithm.use_kl_in_reward": False,
         # policy
         "actor_rollout_ref.model.path": model_path,
         f"{actor}.strategy": "fsdp2",
-        f"{actor}.optim.lr": algorithm.lr,
+        f"{actor}.optim.lr": online.lr,
         f"{actor}.optim.weight_decay": 0.0,
         f"{actor}.optim.clip_grad": 1.0,
-        f"{actor}.ppo_mini_batch_size": algorithm.minibatch,
-        f"{actor}.ppo_epochs": algorithm.epochs,
+        f"{actor}.ppo_mini_batch_size": policy.mini_batch_tasks,
+        f"{actor}.ppo_epochs": policy.epochs,
         f"{actor}.use_dynamic_bsz": True,
         f"{actor}.ppo_max_token_len_per_gpu": engine.micro_tokens,
-        f"{actor}.clip_ratio": algorithm.clip,
-        f"{actor}.loss_agg_mode": algorithm.loss_aggregation,
-        f"{actor}.entropy_coeff": algorithm.entropy,
-        f"{actor}.use_kl_loss": algorithm.kl_loss > 0,
-        f"{actor}.kl_loss_coef": algorithm.kl_loss,
+        f"{actor}.clip_ratio": policy.clip,
+        f"{actor}.clip_ratio_low": policy.clip,  # these two are what verl's losses read
+        f"{actor}.clip_ratio_high": policy.clip,
+        f"{actor}.loss_agg_mode": policy.loss_aggregation.value,
+        # without it, verl's "norm" is the width of each micro-batch
+        f"{actor}.loss_scale_factor": model.response_tokens
+        if policy.loss_aggregation is LossAggregation.SEQ_MEAN_TOKEN_SUM_NORM
+        else None,
+        f"{actor}.entropy_coeff": policy.entropy,
+        f"{actor}.use_kl_loss": needs.reference,
+        f"{actor}.kl_loss_coef": policy.kl_loss,
         f"{actor}.kl_loss_type": "low_var_kl",
         f"{actor}.data_loader_seed": config.seed,
         f"{actor}.fsdp_config.param_offload": engine.offload,
@@ -110,7 +121,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         # rollout
         f"{generation}.name": "vllm",
         f"{generation}.mode": "async",
-        f"{generation}.n": algorithm.samples,
+        f"{generation}.n": online.samples_per_task,
         f"{generation}.temperature": rollout.temperature,
         f"{generation}.prompt_length": model.prompt_tokens,
         f"{generation}.response_length": model.response_tokens,
@@ -127,32 +138,28 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{generation}.agent.num_workers": rollout.workers,
         f"{generation}.multi_turn.enable": True,
         # critic
-        "critic.enable": kind.critic,
+        "critic.enable": needs.critic is not None,
         "critic.strategy": "fsdp2",
         "critic.model.path": model_path,
-        "critic.optim.lr": algorithm.critic_lr,
+        "critic.optim.lr": critic.lr,
         "critic.optim.clip_grad": 1.0,
-        "critic.ppo_mini_batch_size": algorithm.minibatch,
+        "critic.ppo_mini_batch_size": policy.mini_batch_tasks,
         "critic.use_dynamic_bsz": True,
         "critic.ppo_max_token_len_per_gpu": engine.micro_tokens,
         "critic.forward_max_token_len_per_gpu": engine.micro_tokens,
         # trainer
         "trainer.nnodes": engine.nodes,
         "trainer.n_gpus_per_node": engine.workers,
-        "trainer.total_training_steps": max(1, algorithm.steps),
+        "trainer.total_training_steps": max(1, online.steps),
         "trainer.total_epochs": 1,
-        "trainer.critic_warmup": algorithm.critic_warmup,
+        "trainer.critic_warmup": critic.warmup,
         "trainer.default_local_dir": str(run_dir / "checkpoints"),
         "trainer.resume_mode": "disable",  # our trainer restores its own state together with verl's
         "trainer.val_before_train": False,
         "trainer.project_name": config.logger.project,
         "trainer.experiment_name": config.name,
         "trainer.logger": [],
-        "trainer.v1.agentgym": {
-            "grouped": kind.grouped,
-            "step_weight": algorithm.step_weight if kind.step_level else 0.0,
-            "level": algorithm.level if kind.critic else "token",
-        },
+        "trainer.v1.agentgym": {"fewest_samples": needs.samples_per_task},
         "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.verl.buffer",
         "reward.num_workers": 0,  # episodes bring their reward
         "transfer_queue.enable": True,
@@ -196,10 +203,23 @@ def _device(config: Config) -> dict[str, Any]:
     }
 
 
+def _online(config: Config) -> OnlineConfig:
+    """The algorithm's keys; their defaults for an algorithm that has no rollouts of its own."""
+    return config.algorithm if isinstance(config.algorithm, OnlineConfig) else OnlineConfig()
+
+
+def _policy(config: Config) -> PolicyGradientConfig:
+    """The algorithm's keys; for an algorithm without a policy gradient one update of the whole step."""
+    if isinstance(config.algorithm, PolicyGradientConfig):
+        return config.algorithm
+    return PolicyGradientConfig(mini_batch_tasks=_online(config).tasks_per_step)
+
+
 def _mode(config: Config) -> dict[str, Any]:
-    """How playing and learning share time and machines."""
-    engine, algorithm, generation = config.engine, config.algorithm, "actor_rollout_ref.rollout"
-    settings: dict[str, Any] = {"trainer.v1.trainer_mode": engine.mode}
+    """How rollouts and updates share time and machines."""
+    engine, generation = config.engine, "actor_rollout_ref.rollout"
+    online, policy = _online(config), _policy(config)
+    settings: dict[str, Any] = {"trainer.v1.trainer_mode": engine.mode.value}
     buffer = "trainer.v1.sampler.custom_sampler.name"
     if engine.mode == "sync":
         return settings | {buffer: "EpisodeBuffer"}
@@ -211,15 +231,15 @@ def _mode(config: Config) -> dict[str, Any]:
         "trainer.v1.sampler.max_off_policy_threshold": late,
         "trainer.v1.sampler.max_off_policy_strategy": "drop" if engine.stragglers == "cap" else "wait",
     }
-    if algorithm.importance_cap:
+    if policy.importance_cap:
         settings |= {
             "algorithm.rollout_correction.rollout_is": "token",
-            "algorithm.rollout_correction.rollout_is_threshold": algorithm.importance_cap,
+            "algorithm.rollout_correction.rollout_is_threshold": policy.importance_cap,
         }
     if engine.mode == "separate_async":
         settings |= {
             "actor_rollout_ref.hybrid_engine": False,
-            "trainer.v1.separate_async.parameter_sync_step": max(1, algorithm.tasks // algorithm.minibatch),
+            "trainer.v1.separate_async.parameter_sync_step": max(1, online.tasks_per_step // policy.mini_batch_tasks),
             f"{generation}.nnodes": engine.nodes,
             f"{generation}.n_gpus_per_node": engine.rollout_workers,
             f"{generation}.checkpoint_engine.backend": "gloo" if engine.device == "cpu" else "nccl",

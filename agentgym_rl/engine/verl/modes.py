@@ -1,4 +1,4 @@
-"""How playing and learning share time and machines: verl's three trainers with our phases."""
+"""How rollouts and updates share time and machines: verl's three trainers with our phases."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from agentgym_rl.rollout.client import EpisodeClient
 
 
 class SyncTrainer(AgentTrainer, PPOTrainerSync):  # type: ignore[misc]
-    """Plays a batch, learns from it, publishes the weights."""
+    """Roll out a batch, learn from it, synchronise the weights."""
 
     def _setup(self) -> None:
-        """verl's, without its load balancer: nobody asks it, and its process would import vLLM in the first step."""
+        """verl's, without its load balancer: nothing calls it, and its process would import vLLM in the first step."""
         super()._setup()
         ray.kill(self.llm_server_manager.global_load_balancer)
 
@@ -31,31 +31,26 @@ class ColocateTrainer(AgentTrainer, PPOTrainerColocateAsync):  # type: ignore[mi
     """The next batches are under way when one is full: they stop for the update and go on with the new weights."""
 
     def __init__(self, config: DictConfig) -> None:
-        super().__init__(config)
-        self.ahead = int(config.trainer.v1.colocate_async.num_warmup_batches)
+        super().__init__(config, ahead=int(config.trainer.v1.colocate_async.num_warmup_batches))
 
-    def publish(self) -> None:
-        super().publish()
+    def sync_weights(self) -> None:
+        super().sync_weights()
         self.checkpoint_manager.resume_generation_replicas()
 
 
 class SeparateTrainer(AgentTrainer, PPOTrainerSeparateAsync):  # type: ignore[misc]
-    """vLLM servers on machines of their own play while the workers learn; they stop only to take new weights."""
+    """vLLM servers on machines of their own roll out while the workers learn; they stop only to take new weights."""
 
     def __init__(self, config: DictConfig) -> None:
-        super().__init__(config)
-        self.ahead = int(config.trainer.v1.separate_async.num_warmup_batches)
+        super().__init__(config, ahead=int(config.trainer.v1.separate_async.num_warmup_batches))
 
     @property
     def _servers(self) -> Any:
         return self.standalone_checkpoint_manager
 
-    def prepare_step(self) -> dict[str, Any]:
-        self.on_step_begin()
-        return super().prepare_step()
-
-    def _rest(self) -> None:
+    def sleep(self) -> None:
         """The servers have memory of their own."""
+        self._synced = False
 
 
 TRAINERS: dict[str, type[AgentTrainer]] = {

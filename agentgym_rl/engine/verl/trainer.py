@@ -1,12 +1,12 @@
-"""verl's trainer, opened up: single phases of a step that the stages of a run put together."""
+"""verl's trainer, opened up into the phases that a run puts together: rollouts, batches, updates, weights."""
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -14,65 +14,80 @@ import ray
 import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.core_algos import register_adv_est
 from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.trainer.ppo.v1.utils import MetricsAggregator
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.dataset.rl_dataset import collate_fn
 from verl.utils.debug import marked_timer
 from verl.utils.metric import reduce_metrics
-from verl.workers.utils.losses import ppo_loss, sft_loss
 
-from agentgym_rl.algorithms import dpo
-from agentgym_rl.algorithms.search import Played
+from agentgym_rl.algorithms.base import Metrics, Policy, Preference, Rollout, Supervised
 from agentgym_rl.data.episode import Episode
+from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.buffer import EpisodeBuffer
-from agentgym_rl.engine.verl.credit import CreditTrainer
-from agentgym_rl.engine.verl.keys import sample_of, session_of
-from agentgym_rl.engine.verl.preference import Pair, dpo_loss, episode_log_probs, pair_batch
-from agentgym_rl.engine.verl.supervised import order, to_batch
+from agentgym_rl.engine.verl.mapping import ESTIMATOR
+from agentgym_rl.engine.verl.schedule import Schedule
+from agentgym_rl.engine.verl.updates import LOSSES, Pair, episode_log_probs, order, pair_batch, to_batch
 from agentgym_rl.engine.verl.worker import AgentWorker
 from agentgym_rl.rollout.supervised import Example, from_rollout
 
-Progress = Callable[[int, int], None]
-"""Told of the tasks finished and of all tasks."""
-
 Rows = Callable[[int, int], list[dict[str, Any]]]
-"""The tasks of a step (from 0); its second argument asks for the n-th other draw of them."""
+"""The rows of a step (from 0); its second argument asks for the n-th redraw of them."""
+Progress = Callable[[int, int], None]
+"""Called with the number of finished rows and of all rows."""
 
 
-LOSSES = {"policy": ppo_loss, "supervised": sft_loss, "preference": dpo_loss}
-"""By the kind of step; the workers import them by name."""
+@register_adv_est(ESTIMATOR)  # type: ignore[untyped-decorator]
+def episode_reward(
+    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """[rows, tokens] twice: the reward of the episode on each token, until the algorithm's own advantages are there."""
+    spread = token_level_rewards.sum(-1, keepdim=True) * response_mask
+    return spread, spread
 
 
-def _shifted(progress: Progress, before: int, total: int, done: int, _: int) -> None:
-    progress(before + done, total)
+class AgentTrainer(PPOTrainer):  # type: ignore[misc]
+    """One set of Ray workers, weights and vLLM servers for every phase of a run.
 
-
-class AgentTrainer(CreditTrainer):
-    """One set of Ray workers, weights and vLLM servers for every phase: explore, evaluate, clone, reinforce.
-
-    :mod:`agentgym_rl.engine.verl.modes` says how playing and learning share time and machines.
+    :mod:`agentgym_rl.engine.verl.modes` says how rollouts and updates share time and machines.
     """
 
     replay_buffer: EpisodeBuffer
-    ahead = 0
-    """Steps whose episodes are played while an earlier one is learnt from."""
 
-    def __init__(self, config: DictConfig) -> None:
+    def __init__(self, config: DictConfig, ahead: int = 0) -> None:
+        """
+        Args:
+            ahead: steps whose episodes are under way while an earlier one is learnt from.
+        """
         super().__init__(config)
-        self.rows: Rows | None = None
-        """Rows of the algorithm's step whose number it is given; set by the run's stages."""
-        self.rollout_s = 0.0
-        """How long the last batch of episodes took, in seconds."""
+        self.schedule = Schedule(ahead)
         self.timing_raw: dict[str, float] = {}
         self.curr_step_profile = False
-        self._loss: str = "policy"
-        self._number, self._last, self._begins, self._refills = -1, -1, True, 0
+        self._read(config)
+        self._rows: Rows | None = None
+        self._number = self._redraws = 0
+        self._batch: KVBatchMeta | None = None
+        self._metrics: MetricsAggregator = MetricsAggregator()
+        self.step_metrics: Metrics = {}
+        self.step_episodes: list[Episode] = []
+        """All episodes of the present training step, also those that do not count."""
+        self._loss = "policy"
         self._pristine = True
-        self._awake = True
+        self._synced = True
+        """Whether the vLLM servers have the present weights."""
         self._critic_base: str | None = None
 
-    # what verl's set-up asks
+    def _read(self, config: DictConfig) -> None:
+        """What the trainer itself changes in its configuration, as it was given."""
+        self._mini_batch = int(config.actor_rollout_ref.actor.ppo_mini_batch_size)
+        self._warmup = int(config.trainer.critic_warmup)
+        self._fewest_samples = int(config.trainer.v1.agentgym.fewest_samples)
+
+    # set-up
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
@@ -81,65 +96,49 @@ class AgentTrainer(CreditTrainer):
                 self.role_worker_mapping[role] = ray.remote(AgentWorker)
 
     def _load_checkpoint(self) -> None:
-        """The last thing verl's set-up does. The run restores its own state; here the workers must be ready."""
+        """The last call of verl's set-up. The run restores its own state; here the workers must be ready."""
         self.actor_rollout_wg.ready()
-
-    def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        """Replace groups that the buffer gave up, in the step that asks."""
-        assert self.rows is not None, "a training step needs rows"
-        self._refills += 1
-        self._submit(self.rows(self._number, self._refills)[:num_prompts], self.global_steps)
-        return num_prompts
-
-    def prepare_step(self) -> dict[str, Any]:
-        """Send out the step's own batch and those that are to be under way while it is learnt from."""
-        assert self.rows is not None, "a training step needs rows"
-        first = self._number if self._begins else self._number + self.ahead  # the others are under way
-        for number in range(first, min(self._number + self.ahead, self._last) + 1):
-            self._submit(self.rows(number, 0), self.global_steps + number - self._number)
-        return {}
-
-    def _submit(self, rows: Sequence[dict[str, Any]], due: int, *, validate: bool = False) -> str:
-        """Have rows played; ``due`` is the global step that is to take them. Returns their partition of the queue."""
-        batch = self._batch(rows, validate=validate)
-        partition = "val" if validate else "train"
-        tags = [{"is_prompt": True, "status": "pending", "global_steps": due}] * len(batch)
-        tq.kv_batch_put(keys=list(batch["uid"]), partition_id=partition, tags=tags)
-        self.agent_loop_manager.generate_sequences(batch)
-        return partition
-
-    # phases
 
     def begin(self, agent_loop_manager: Any) -> None:
         """Take over the agent-loop workers; the weights are already in vLLM."""
         self.agent_loop_manager = agent_loop_manager
 
-    def play(
+    def configure(self, config: DictConfig) -> None:
+        """Go on with another run's settings on the same workers; :mod:`~agentgym_rl.engine.run.session` says which."""
+        self.config = config
+        self._read(config)
+        self._loss = ""
+        if self.use_critic:
+            assert self._critic_base is not None, "the critic as loaded was not remembered"
+            self.critic_wg.load_checkpoint(local_path=self._critic_base)
+
+    # rollouts
+
+    def rollouts(
         self,
         rows: Sequence[dict[str, Any]],
         *,
         validate: bool,
         progress: Progress | None = None,
-        take: Callable[[list[Played]], None] | None = None,
+        take: Callable[[list[Rollout]], None] | None = None,
         chunk: int | None = None,
-    ) -> list[Played]:
-        """Play the episodes of the rows with the current weights.
+    ) -> list[Rollout]:
+        """Roll out rows with the current weights.
 
         Args:
             rows: see :func:`agentgym_rl.engine.verl.dataset.row`.
             validate: keep them apart from training episodes.
-            progress: told while episodes are played; what it raises ends the play.
-            take: given every ``chunk`` finished rows while others are still played.
+            progress: called while episodes run; an exception from it ends the rollouts.
+            take: given every ``chunk`` finished rows while others still run.
             chunk: None waits for all.
 
         Returns:
             All episodes with their tokens, in the order in which they finished.
         """
-        if not self._awake:
-            self.publish()
-        begun = time.monotonic()
+        if not self._synced:
+            self.sync_weights()
         partition = self._submit(rows, self.global_steps, validate=validate)
-        played: list[Played] = []
+        found: list[Rollout] = []
         done = 0
         with self.replay_buffer.exploring():
             while done < len(rows):
@@ -148,130 +147,271 @@ class AgentTrainer(CreditTrainer):
                 size = min(chunk or len(rows), len(rows) - done)
                 finished = self._take_finished(partition, size)
                 done += size
-                played += finished
+                found += finished
                 if take is not None:
                     take(finished)
-        self.rollout_s = time.monotonic() - begun
-        return played
+        return found
 
-    def _take_finished(self, partition: str, size: int) -> list[Played]:
+    def _take_finished(self, partition: str, size: int) -> list[Rollout]:
         """Wait for ``size`` rows to finish and take their episodes and tokens."""
         sampled, _ = self.replay_buffer.sample(global_steps=self.global_steps, partition_id=partition, batch_size=size)
         episodes = self.replay_buffer.take_episodes()
-        samples: dict[str, list[Example]] = {session: [] for session in episodes}
-        if keys := sorted(sampled.keys, key=sample_of):
+        segments: dict[str, list[Example]] = {session: [] for session in episodes}
+        if keys := sorted(sampled.keys, key=queue.segment_of):
             data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["input_ids", "response_mask"])
             for key, ids, mask in zip(keys, data["input_ids"].unbind(), data["response_mask"].unbind(), strict=True):
-                samples[session_of(key)].append(from_rollout(ids.tolist(), mask.tolist()))
+                segments[queue.session_of(key)].append(from_rollout(ids.tolist(), mask.tolist()))
             tq.kv_clear(keys=keys, partition_id=partition)
-        return [(episode, samples[session]) for session, episode in episodes.items()]
+        return [
+            Rollout(episode=episode, segments=segments[session], group=queue.prompt_of(session), key=session)
+            for session, episode in episodes.items()
+        ]
 
-    def imitate(
-        self, examples: Sequence[Example], *, batch: int, lr: float, seed: str, updates: int | None = None
-    ) -> dict[str, float]:
-        """Supervised steps: one shuffled pass over the examples, or ``updates`` mini-batches of them."""
-        self._set_loss("supervised")
-        self._rest()
+    def _submit(self, rows: Sequence[dict[str, Any]], due: int, *, validate: bool = False) -> str:
+        """Start the episodes of rows; ``due`` is the global step that takes them. Returns their queue partition."""
+        columns = collate_fn(list(rows))
+        columns["uid"] = np.array([str(uuid.uuid4()) for _ in rows], dtype=object)
+        batch = tu.get_tensordict(columns)
+        tu.assign_non_tensor_data(batch, "global_steps", self.global_steps)
+        if validate:
+            tu.assign_non_tensor_data(batch, "validate", True)
+        partition = "val" if validate else "train"
+        tags = [{"is_prompt": True, "status": "pending", "global_steps": due}] * len(batch)
+        tq.kv_batch_put(keys=list(batch["uid"]), partition_id=partition, tags=tags)
+        self.agent_loop_manager.generate_sequences(batch)
+        return partition
+
+    # batches of a policy gradient
+
+    def batches(self, number: int, steps: int, rows: Rows) -> Iterator[list[Rollout]]:
+        """The rollouts of a training step that count; each batch takes one :meth:`policy_step` before the next.
+
+        After the last, the weights are synchronised and :attr:`step_metrics` is complete.
+
+        Args:
+            number: of the step, from 0; its rows are ``rows(number, 0)``.
+            steps: of the whole stage; no episodes start for later ones.
+        """
+        self._rows, self._number, self._metrics = rows, number, MetricsAggregator()
+        self.timing_raw, self.step_episodes = {}, []
+        self.config.trainer.critic_warmup = self.global_steps - number + self._warmup  # verl counts global steps
+        self._set_loss("policy")
+        if not self._synced:
+            self.sync_weights()
+        learnt: list[KVBatchMeta] = []
+        with marked_timer("step", self.timing_raw):
+            for due in self.schedule.start(number, steps):
+                self._submit(rows(due, 0), self.global_steps + due - number)
+            self.on_step_begin()
+            for trigger in range(self.parameter_sync_step):
+                self.local_trigger_step = trigger
+                self._batch, rollouts = self._sample()
+                yield rollouts
+                if self._batch is not None:
+                    learnt.append(self._batch)
+            self.sync_weights()
+        metrics = dict(self._metrics.get_aggregated_metrics())
+        if learnt:
+            keys, tags = [key for one in learnt for key in one.keys], [tag for one in learnt for tag in one.tags]
+            batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
+            self._compute_metrics(batch, metrics, self.timing_raw, global_steps=self.global_steps, epoch=0)
+            tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
+        self.step_metrics = {key: float(value) for key, value in metrics.items()}
+
+    def _sample(self) -> tuple[KVBatchMeta, list[Rollout]]:
+        """The next batch and its rollouts; with a critic also their values."""
+        metrics: dict[str, Any] = {}
+        with marked_timer("gen", self.timing_raw):
+            self.on_sample_begin()
+            batch, sampled = self.replay_buffer.sample(
+                global_steps=self.global_steps,
+                partition_id="train",
+                batch_size=self.config.data.train_batch_size // self.parameter_sync_step,
+            )
+            batch.extra_info["temperature"] = self.config.actor_rollout_ref.rollout.temperature
+            self.on_sample_end()
+            self._synced = False
+        episodes = self.replay_buffer.take_episodes()
+        self.step_episodes += episodes.values()
+        behind = [self.global_steps - 1 - int(tag["min_global_steps"]) for tag in batch.tags]
+        metrics |= {**sampled, "rollout/staleness": fmean(behind), "rollout/staleness_max": max(behind)}
+        sessions = {queue.session_of(key) for key in batch.keys}
+        if self._fewest_samples > 1:
+            batch = queue.without_singletons(batch)
+            kept = {queue.session_of(key) for key in batch.keys}
+            metrics["rollout/lone_episodes"] = len(sessions) - len(kept)
+            sessions = kept
+        metrics["rollout/samples_per_episode"] = len(batch) / len(sessions)
+        rollouts = [
+            Rollout(episode=episodes[session], group=queue.prompt_of(session), key=session)
+            for session in dict.fromkeys(map(queue.session_of, batch.keys))
+        ]
+        if self.use_critic:
+            batch = self._balance(batch, metrics)
+            with marked_timer("values", self.timing_raw):
+                batch = self._compute_values(batch, metrics)
+            queue.turn_values(batch, rollouts)
+        self._metrics.add_step_metrics(metrics, sample_count=len(batch))
+        return batch, rollouts
+
+    def policy_step(self, update: Policy, lr: float) -> int:
+        """The policy update of the present batch; returns how many optimizer steps the policy took.
+
+        Raises:
+            ValueError: with a critic, a rollout is left out.
+        """
+        assert self._batch is not None, "a batch takes one policy update"
+        batch, timing = self._batch, self.timing_raw
+        metrics: dict[str, Any] = {}
+        kept = {rollout.key for rollout in update.rollouts}
+        left_out = {queue.session_of(key) for key in batch.keys} - kept
+        if not kept:
+            tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
+            self._batch = None
+            return 0
+        if not self.use_critic:
+            batch = self._balance(queue.only(batch, kept), metrics)
+        elif any(not tag.get("is_padding", False) for tag in _tags_of(batch, left_out)):
+            raise ValueError("an algorithm with a critic learns from every rollout of a batch")
         self.actor_rollout_wg.set_learning_rate(lr)
-        chosen = order(len(examples), batch, seed, updates)
-        output = self.actor_rollout_wg.update_actor(to_batch([examples[index] for index in chosen], batch))
-        metrics = reduce_metrics(dict(output["metrics"]))
+        with marked_timer("old_log_prob", timing):
+            batch = self._compute_old_log_prob(batch, metrics)
+        if self.use_reference_policy:
+            with marked_timer("ref", timing):
+                batch = self._compute_ref_log_prob(batch, metrics)
+        with marked_timer("adv", timing):
+            batch = self._compute_advantage(batch, metrics)
+            queue.write(batch, update)
+        if self.use_critic:
+            with marked_timer("update_critic", timing):
+                batch = self._critic_step(batch, metrics, at_turns=update.returns is not None)
+        learns = self.config.trainer.critic_warmup <= self.global_steps
+        if learns:
+            with marked_timer("update_actor", timing):
+                batch = self._update_actor(batch, metrics)
+        real = sum(not tag.get("is_padding", False) for tag in batch.tags)
+        self._metrics.add_step_metrics(metrics, sample_count=real)
+        self._batch = batch
+        return len(batch) // self._update_rows * int(self.config.actor_rollout_ref.actor.ppo_epochs) if learns else 0
+
+    def _critic_step(self, batch: KVBatchMeta, metrics: dict[str, Any], *, at_turns: bool) -> KVBatchMeta:
+        if not at_turns:
+            return self._update_critic(batch, metrics)
+        with queue.critic_learns_at_turns(batch):
+            return self._update_critic(batch, metrics)
+
+    def _balance(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """Equal updates over the rows, as many as the recipe says; then rows shared out among the workers.
+
+        verl counts the rows of an update as prompts times episodes a prompt.
+        """
+        samples, workers = self.config.actor_rollout_ref.rollout.n, self.resource_pool_manager.get_n_gpus()
+        prompts = self.config.data.train_batch_size // self.parameter_sync_step
+        updates = -(-prompts // self._mini_batch)
+        size = max(self._mini_batch, -(-len(batch) // (updates * samples)))
+        while size * samples % workers:
+            size += 1
+        self.config.actor_rollout_ref.actor.ppo_mini_batch_size = size
+        self.config.critic.ppo_mini_batch_size = size
+        return self._balance_batch(batch, metrics)
+
+    @property
+    def _update_rows(self) -> int:
+        actor, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
+        return int(actor.ppo_mini_batch_size * rollout.n)
+
+    def _add_prompts_to_generate(self, num_prompts: int) -> int:
+        """Replace groups that the buffer gave up, in the step that asks."""
+        assert self._rows is not None, "a training step needs rows"
+        self._redraws += 1
+        self._submit(self._rows(self._number, self._redraws)[:num_prompts], self.global_steps)
+        return num_prompts
+
+    # updates on tokens
+
+    def sft_step(self, update: Supervised, lr: float, seed: str) -> tuple[Metrics, int]:
+        """Supervised updates; returns metrics and their number."""
+        self._set_loss("supervised")
+        self.sleep()
+        self.actor_rollout_wg.set_learning_rate(lr)
+        chosen = order(len(update.examples), update.mini_batch, seed, update.updates)
+        data = to_batch([update.examples[index] for index in chosen], update.mini_batch)
+        metrics = reduce_metrics(dict(self.actor_rollout_wg.update_actor(data)["metrics"]))
+        updates = len(chosen) // update.mini_batch
         return {
             "supervised/loss": float(metrics["loss"]),
             "supervised/grad_norm": float(metrics["grad_norm"]),
             "supervised/lr": lr,
-            "supervised/updates": len(chosen) // batch,
-        }
+            "supervised/updates": updates,
+        }, updates
 
-    def reinforce(self, lr: float, number: int, steps: int) -> tuple[dict[str, float], list[Episode]]:
-        """One step of the configured estimator.
-
-        Args:
-            number: of the step, from 0; its tasks are ``rows(number)``.
-            steps: of the whole stage; nothing is played for later ones.
-        """
-        self._begins = number == 0 or number != self._number + 1  # a stage, or what is left of it after a stop
-        self._number, self._last = number, steps - 1
-        self._set_loss("policy")
-        self.actor_rollout_wg.set_learning_rate(lr)
-        metrics: dict[str, Any] = {}
-        self.timing_raw = {}
-        with marked_timer("step", self.timing_raw):
-            batch = self.step(metrics, self.timing_raw)
-            self.publish()
-        self.rollout_s = self.timing_raw["gen"]
-        self._compute_metrics(batch, metrics, self.timing_raw, global_steps=self.global_steps, epoch=0)
-        tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
-        return {key: float(value) for key, value in metrics.items()}, list(self.replay_buffer.take_episodes().values())
-
-    def prefer(
-        self,
-        episodes: Sequence[Episode],
-        examples: Sequence[Example],
-        *,
-        beta: float,
-        pairs_per_task: int,
-        batch: int,
-        epochs: int,
-        lr: float,
-        seed: str,
-    ) -> dict[str, float]:
-        """DPO on episodes that count and their tokens; the reference is the policy as it comes in.
-
-        Args:
-            batch: most pairs an update.
-            epochs: passes over the pairs.
-
-        Returns:
-            Means over all updates; ``dpo/pairs`` is 0 and nothing is learnt when no task was both solved and failed.
-        """
-        chosen = dpo.pairs(episodes, pairs_per_task, seed)
-        if not chosen:
-            return {"dpo/pairs": 0.0, "dpo/updates": 0.0}
-        pairs = [(examples[won], examples[lost]) for won, lost in chosen]
+    def preference_step(self, update: Preference, lr: float, seed: str) -> tuple[Metrics, int]:
+        """Preference updates; returns means over all of them and their number."""
+        pairs = update.pairs
         workers = self.config.trainer.nnodes * self.config.trainer.n_gpus_per_node
-        size = -(-min(batch, len(pairs)) // workers) * workers  # every worker takes an equal share of an update
-        self._rest()
+        size = -(-min(update.mini_batch, len(pairs)) // workers) * workers  # every worker takes an equal share
+        self.sleep()
         reference = self._reference(pairs, size)
         self._set_loss("preference")
         self.actor_rollout_wg.set_learning_rate(lr)
         passes: list[dict[str, float]] = []
         updates = 0
-        for epoch in range(epochs):
+        for epoch in range(update.epochs):
             places = order(len(pairs), size, f"{seed}:{epoch}")
             data = pair_batch([pairs[place] for place in places], size)
             data["ref_log_prob"] = reference[places].flatten()
-            tu.assign_non_tensor(data, beta=beta)
+            tu.assign_non_tensor(data, beta=update.beta)
             passes.append(reduce_metrics(dict(self.actor_rollout_wg.update_actor(data)["metrics"])))
             updates += len(places) // size
-        mean = {
-            name: sum(float(one[name]) for one in passes) / epochs
-            for name in ("loss", "dpo/margin", "dpo/accuracy", "grad_norm")
-        }
-        return {
-            "dpo/pairs": float(len(pairs)),
-            "dpo/updates": float(updates),
+        mean = {name: fmean(float(one[name]) for one in passes) for name in ("loss", *PREFERENCE, "grad_norm")}
+        metrics = {name: mean[name] for name in PREFERENCE}
+        return metrics | {
             "dpo/loss": mean["loss"],
-            "dpo/margin": mean["dpo/margin"],
-            "dpo/accuracy": mean["dpo/accuracy"],
+            "dpo/updates": float(updates),
             "actor/grad_norm": mean["grad_norm"],
             "actor/lr": lr,
-        }
+        }, updates
+
+    def _reference(self, pairs: Sequence[Pair], size: int) -> torch.Tensor:
+        """[pairs, 2]: the present policy's log-probabilities of pairs; ``size`` is a multiple of the workers."""
+        filled = [pairs[place % len(pairs)] for place in range(-(-len(pairs) // size) * size)]
+        data = pair_batch(filled, size)
+        tu.assign_non_tensor(data, compute_loss=False)
+        output = self.actor_rollout_wg.compute_log_prob(data)
+        sums = episode_log_probs(output["log_probs"], data["loss_mask"])
+        return sums.view(-1, 2)[: len(pairs)]
+
+    def _set_loss(self, kind: str) -> None:
+        """The workers keep one loss; change it only when the kind of update changes."""
+        self._pristine = False
+        if kind == self._loss:
+            return
+        actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
+        self.actor_rollout_wg.set_loss_fn(partial(LOSSES[kind], config=actor))
+        self._loss = kind
+
+    # weights
 
     @property
     def _servers(self) -> Any:
-        """verl's manager of the vLLM servers that play."""
+        """verl's manager of the vLLM servers that roll out."""
         return self.checkpoint_manager
 
-    def publish(self) -> None:
+    def sync_weights(self) -> None:
         """Send the weights to the vLLM servers."""
         with marked_timer("update_weights", self.timing_raw):
             self._servers.update_weights(self.global_steps)
-        self._awake = True
+        self._synced = True
 
-    def forget_optimizer(self, lr: float) -> None:
-        """Start a stage with fresh optimiser state."""
-        self.actor_rollout_wg.set_learning_rate(lr, fresh_optimizer=True)
+    def sleep(self) -> None:
+        """The vLLM servers give their memory to the workers until :meth:`sync_weights`."""
+        if self._synced:
+            self.checkpoint_manager.sleep_replicas()
+            self._synced = False
+
+    def reset_optimizer(self) -> None:
+        """Forget the optimizer's moments."""
+        self.actor_rollout_wg.reset_optimizer()
 
     def save(self) -> str:
         """Write a checkpoint of the current step; returns its folder name."""
@@ -289,62 +429,29 @@ class AgentTrainer(CreditTrainer):
             self.critic_wg.save_checkpoint(self._critic_base)
 
     def restore(self, folder: Path | None) -> None:
-        """Bring back weights and optimiser of a checkpoint folder in place, or the weights as loaded; publish them.
+        """Bring back weights and optimizer of a checkpoint folder, or the weights as loaded, in place.
 
-        Weights as loaded come without optimiser state; they must be remembered, unless nothing has changed them yet.
+        Weights as loaded come without optimizer state; they must be remembered, unless nothing has changed them yet.
         """
         if folder is None and self._pristine:
             return
-        self._rest()
+        self.sleep()
         if folder is None:
             self.actor_rollout_wg.restore_base()
-        else:
-            self._pristine = False
-            self.actor_rollout_wg.load_checkpoint(local_path=str(folder / "actor"))
-            if self.use_critic and (folder / str(Role.Critic)).is_dir():
-                self.critic_wg.load_checkpoint(local_path=str(folder / str(Role.Critic)))
-        self.publish()
-
-    def configure(self, config: DictConfig) -> None:
-        """Go on with another run's settings on the same workers; :mod:`~agentgym_rl.engine.run.session` says which."""
-        self.config = config
-        self._minibatch = int(config.actor_rollout_ref.actor.ppo_mini_batch_size)
-        self._loss = ""
-        if self.use_critic:
-            assert self._critic_base is not None, "the critic as loaded was not remembered"
-            self.critic_wg.load_checkpoint(local_path=self._critic_base)
-
-    # helpers
-
-    def _rest(self) -> None:
-        """Let the vLLM servers give their memory to the workers; :meth:`publish` wakes them."""
-        if self._awake:
-            self.checkpoint_manager.sleep_replicas()
-            self._awake = False
-
-    def _reference(self, pairs: Sequence[Pair], size: int) -> torch.Tensor:
-        """[pairs, 2]: the present policy's log-probabilities of pairs; ``size`` is a multiple of the workers."""
-        filled = [pairs[place % len(pairs)] for place in range(-(-len(pairs) // size) * size)]
-        data = pair_batch(filled, size)
-        tu.assign_non_tensor(data, compute_loss=False)
-        output = self.actor_rollout_wg.compute_log_prob(data)
-        sums = episode_log_probs(output["log_probs"], data["loss_mask"])
-        return sums.view(-1, 2)[: len(pairs)]
-
-    def _batch(self, rows: Sequence[dict[str, Any]], *, validate: bool) -> Any:
-        columns = collate_fn(list(rows))
-        columns["uid"] = np.array([str(uuid.uuid4()) for _ in rows], dtype=object)
-        batch = tu.get_tensordict(columns)
-        tu.assign_non_tensor_data(batch, "global_steps", self.global_steps)
-        if validate:
-            tu.assign_non_tensor_data(batch, "validate", True)
-        return batch
-
-    def _set_loss(self, kind: str) -> None:
-        """The workers keep one loss; change it only when the kind of step changes."""
-        self._pristine = False
-        if kind == self._loss:
             return
-        actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-        self.actor_rollout_wg.set_loss_fn(partial(LOSSES[kind], config=actor))
-        self._loss = kind
+        self._pristine = False
+        self.actor_rollout_wg.load_checkpoint(local_path=str(folder / "actor"))
+        if self.use_critic and (folder / str(Role.Critic)).is_dir():
+            self.critic_wg.load_checkpoint(local_path=str(folder / str(Role.Critic)))
+
+
+PREFERENCE = ("dpo/margin", "dpo/accuracy")
+"""Metrics of the preference loss."""
+
+
+def _tags_of(batch: KVBatchMeta, sessions: set[str]) -> list[dict[str, Any]]:
+    return [tag for key, tag in zip(batch.keys, batch.tags, strict=True) if queue.session_of(key) in sessions]
+
+
+def _shifted(progress: Progress, before: int, total: int, done: int, _: int) -> None:
+    progress(before + done, total)

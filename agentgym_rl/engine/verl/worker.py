@@ -1,4 +1,4 @@
-"""verl's hybrid worker with a learning rate that can change between stages of a run."""
+"""verl's hybrid worker, with a learning rate and an optimizer that change between the stages of a run."""
 
 from __future__ import annotations
 
@@ -38,15 +38,18 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def set_threads(self, threads: int) -> None:
-        """Compute with this many threads; the environment gives every other process of a CPU run its own number."""
+        """Set the number of threads; the environment sets that of every other process of a CPU run."""
         torch.set_num_threads(threads)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def set_learning_rate(self, lr: float, fresh_optimizer: bool = False) -> None:
-        """Change the policy's learning rate in place; ``fresh_optimizer`` also forgets the optimiser's moments."""
+    def reset_optimizer(self) -> None:
+        """Forget the moments of the policy's optimizer."""
+        self.actor.engine.optimizer.state.clear()
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def set_learning_rate(self, lr: float) -> None:
+        """Change the policy's learning rate in place."""
         engine = self.actor.engine
-        if fresh_optimizer:
-            engine.optimizer.state.clear()
         for group in engine.optimizer.param_groups:
             group["lr"] = group["initial_lr"] = lr
         engine.lr_scheduler.base_lrs = [lr] * len(engine.optimizer.param_groups)
@@ -58,7 +61,7 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def restore_base(self) -> None:
-        """Put the remembered weights back in place and forget the optimiser's moments."""
+        """Put the remembered weights back in place and forget the optimizer's moments."""
         assert self._base is not None, "the weights as loaded were not remembered"
         with torch.no_grad():
             for name, weight in self._weights():

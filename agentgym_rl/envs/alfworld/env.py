@@ -9,11 +9,10 @@ from pathlib import Path
 from agentgym_rl.envs.actions import parse_rest
 from agentgym_rl.envs.alfworld import official, tasks, wording
 from agentgym_rl.envs.alfworld.draw import SIZES
-from agentgym_rl.envs.alfworld.functions import TOOLS
 from agentgym_rl.envs.alfworld.game import TYPES
 from agentgym_rl.envs.alfworld.plan import plan
 from agentgym_rl.envs.alfworld.session import BuiltIn, Session
-from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step, Style, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
 
 MAX_STEPS = 50
 """Actions in an episode, the limit of AgentGym's server; the last one truncates."""
@@ -52,14 +51,14 @@ class ALFWorld(TextEnv):
         self._data = None if data is None else official.check_folder(Path(data).expanduser())
         self._spec = EnvSpec(
             name=self.name,
-            instructions=wording.INSTRUCTIONS,
+            instructions=wording.TEXTS.instructions,
             splits=self._splits(size, _checked(types)),
             max_turns=30,
             success_above=0.99,
-            tools=TOOLS,
+            tools=wording.TEXTS.tools,
             read=parse_rest,
             extra="alfworld" if data is not None else None,
-            licence="Apache-2.0; rules, names and wordings are facts of ALFWorld, ALFRED and AgentGym (all MIT)",
+            licence=wording.TEXTS.licence,
         )
         self._session: Session | None = None
         self._steps = 0
@@ -82,8 +81,7 @@ class ALFWorld(TextEnv):
 
     async def _step(self, action: str) -> Step:
         session = self._session
-        if session is None:
-            raise ProtocolError("alfworld was stepped before a reset or after the end of the episode")
+        assert session is not None, "stepped before a reset"
         blocks = not isinstance(session, BuiltIn)
         turn = await asyncio.to_thread(session.act, action) if blocks else session.act(action)
         self._steps += 1
@@ -99,7 +97,7 @@ class ALFWorld(TextEnv):
             session.close()
 
     def goal(self, task: Task) -> str:
-        """The task's sentence, and which game it is; reads the file of one of ALFWorld's own."""
+        """The task's sentence, and which game it is. For one of ALFWorld's own games it reads the file."""
         folder = self._folder(task)
         if folder is not None:
             return official.goal(folder, task.index)
@@ -107,11 +105,11 @@ class ALFWorld(TextEnv):
         return f"{wording.sentence(game.goal)} in {game.room}-{game.fingerprint}"
 
     def difficulty(self, task: Task) -> str:
-        """Size of the room and type of the task, such as ``small look_at_obj_in_light``; of ALFWorld's own the type."""
+        """Size of the room and type of the task, such as ``small look_at_obj_in_light``; ALFWorld's own: the type."""
         return " ".join(tasks.kind(task.index)) if self._folder(task) is None else official.kind(task.index)
 
     def oracle(self, task: Task) -> list[str]:
-        """The shortest solution for one who knows where everything is; the recorded one for ALFWorld's own games."""
+        """The shortest solution when all places are known. ALFWorld's own games record one."""
         folder = self._folder(task)
         if folder is not None:
             return official.walkthrough(folder, task.index, MAX_STEPS)
@@ -128,17 +126,8 @@ class ALFWorld(TextEnv):
         }
 
     def _folder(self, task: Task) -> Path | None:
-        """Where ALFWorld's data is if the task is one of its own games; None if it is built in."""
-        if task.env != self.name:
-            raise TaskNotFound(f"{task} is not a task of {self.name}")
-        if not any(task.index in indices for indices in tasks.OFFICIAL.values()):
-            return None
-        if self._data is None:
-            raise TaskNotFound(
-                f"{task} is one of ALFWorld's own games; give the option data=<folder that alfworld-download fills>, "
-                f"or take a built-in game, from alfworld_{tasks.FIRST} on"
-            )
-        return self._data
+        """The folder of ALFWorld's data if the task is one of its own games, None if it is built in."""
+        return self._data if self._index(task) in tasks.SPLITS.official else None
 
 
 def _checked(types: str | Sequence[str] | None) -> tuple[str, ...]:

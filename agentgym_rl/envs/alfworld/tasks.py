@@ -1,7 +1,7 @@
-"""From task indices to games: numbering, splits, difficulty. Everything is a function of the index.
+"""From task indices to games.
 
-Indices below :data:`OFFICIAL` are ALFWorld's own games as AgentGym numbers them. From :data:`FIRST` on sizes of rooms
-take turns, then the types of tasks. The fingerprint of a game decides which split may use it, so no game is in two.
+Indices below 2620 are ALFWorld's own games as AgentGym numbers them. From 10,000 on the sizes of rooms take turns, then
+the types of tasks. No game occurs in two splits.
 """
 
 from __future__ import annotations
@@ -12,33 +12,26 @@ from random import Random
 
 from agentgym_rl.envs.alfworld.draw import SIZES, draw
 from agentgym_rl.envs.alfworld.game import TYPES, Game
-from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.splits import Splits
 
 OFFICIAL: Mapping[str, range] = {"train": range(2420), "test": range(2420, 2620)}
 """AgentGym's indices of ALFWorld's games."""
 
-FIRST = 10_000
-"""The first game drawn by this package."""
-
-SPLITS: Mapping[str, range] = {
-    "train": range(10_000, 10_540),
-    "test": range(10_540, 10_720),
-    "train_variants": range(10_720, 28_720),
-    "val_variants": range(28_720, 30_520),
-    "test_variants": range(30_520, 32_320),
-}
+SPLITS = Splits(
+    "alfworld",
+    {
+        "train": range(10_000, 10_540),
+        "test": range(10_540, 10_720),
+        "train_variants": range(10_720, 28_720),
+        "val_variants": range(28_720, 30_520),
+        "test_variants": range(30_520, 32_320),
+    },
+    official=range(2620),
+    missing="give the option data=<folder that alfworld-download fills>, or a built-in game, from alfworld_10000 on",
+)
 
 SEED = "alfworld 0"
 """Under this seed no game of ``train`` or ``test`` occurs twice."""
-
-SHARES: Mapping[str, range] = {
-    "train": range(0, 2),
-    "test": range(2, 3),
-    "train_variants": range(3, 8),
-    "val_variants": range(8, 9),
-    "test_variants": range(9, 10),
-}
-"""The last decimal digits of fingerprints (read as numbers) that belong to each split."""
 
 _KINDS = tuple((size, type) for type in TYPES for size in SIZES)
 
@@ -49,8 +42,7 @@ def kind(index: int) -> tuple[str, str]:
     Raises:
         TaskNotFound: there is no such game.
     """
-    _split(index)
-    return _KINDS[(index - FIRST) % len(_KINDS)]
+    return _KINDS[SPLITS.locate(index)[1] % len(_KINDS)]
 
 
 @lru_cache(maxsize=1024)
@@ -60,12 +52,12 @@ def game(index: int) -> Game:
     Raises:
         TaskNotFound: there is no such game.
     """
-    split = _split(index)
+    split, _ = SPLITS.locate(index)
     size, type = kind(index)
     rng = Random(f"{SEED}:{index}")
     while True:
         drawn = draw(type, size, rng)
-        if int(drawn.fingerprint, 16) % 10 in SHARES[split]:
+        if SPLITS.owns(split, drawn.fingerprint):
             return drawn
 
 
@@ -74,18 +66,8 @@ def splits(size: str | None, types: tuple[str, ...]) -> Mapping[str, Sequence[in
     """:data:`SPLITS` with the games of one size (of all where None) and of some types, in their order."""
     if size is None and types == TYPES:
         return SPLITS
-    places = [place for place, kind in enumerate(_KINDS) if (size is None or kind[0] == size) and kind[1] in types]
+    kept = [(size is None or kind[0] == size) and kind[1] in types for kind in _KINDS]
     return {
-        name: tuple(index for index in indices if (index - FIRST) % len(_KINDS) in places)
+        name: tuple(index for place, index in enumerate(indices) if kept[place % len(kept)])
         for name, indices in SPLITS.items()
     }
-
-
-def _split(index: int) -> str:
-    for name, indices in SPLITS.items():
-        if index in indices:
-            return name
-    raise TaskNotFound(
-        f"alfworld has no task {index}: 0 to {OFFICIAL['test'][-1]} are ALFWorld's games, "
-        f"{FIRST} to {SPLITS['test_variants'][-1]} those built in"
-    )

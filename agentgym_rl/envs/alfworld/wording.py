@@ -2,61 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from agentgym_rl.envs.alfworld.game import Goal, Name, openable
 from agentgym_rl.envs.alfworld.house import NOTHING, Event, House
 from agentgym_rl.envs.core import Style
+from agentgym_rl.envs.texts import EnvTexts, read_texts
 
-INSTRUCTIONS: Mapping[Style, str] = {
-    "agentgym": (
-        "You are in a room of a household and have a task to do there. The first message describes the room, names the "
-        "task and lists the actions that are possible at that moment. Choose one action a turn and read what comes of "
-        'it. "Nothing happens." means that the action was not possible: try another one.\n\n'
-        "The actions, with a thing or receptacle and its number in place of X and Y:\n"
-        "go to X\nopen X\nclose X\ntake X from Y\nput X in/on Y\nuse X\nclean X with Y\nheat X with Y\ncool X with Y\n"
-        "examine X\ninventory\nlook\n\n"
-        "You can carry one thing. Sinks clean, microwaves heat, fridges cool what you carry. Name only things and "
-        "receptacles you were told of.\n\n"
-        "Answer with your reasoning and an action, in exactly this format:\n"
-        "Thought:\nyour reasoning\n\nAction:\nyour next action\n"
-        "or, where nothing has to be weighed, with the action alone:\nAction:\nyour next action"
-    ),
-    "compact": (
-        "Do the task. Reply `Action: go to X`, or open X, take X from Y, put X in/on Y, clean X with Y, "
-        "heat X with Y, cool X with Y, use X."
-    ),
-}
 
-_SENTENCES: Mapping[str, tuple[str, str]] = {
-    "pick_and_place_simple": ("put a {object} in {receptacle}", "put some {object} on {receptacle}"),
-    "look_at_obj_in_light": ("look at {object} under the {receptacle}", "examine the {object} with the {receptacle}"),
-    "pick_clean_then_place_in_recep": (
-        "put a clean {object} in {receptacle}",
-        "clean some {object} and put it in {receptacle}",
-    ),
-    "pick_heat_then_place_in_recep": (
-        "put a hot {object} in {receptacle}",
-        "heat some {object} and put it in {receptacle}",
-    ),
-    "pick_cool_then_place_in_recep": (
-        "put a cool {object} in {receptacle}",
-        "cool some {object} and put it in {receptacle}",
-    ),
-    "pick_two_obj_and_place": (
-        "put two {object} in {receptacle}",
-        "find two {object} and put them in {receptacle}",
-    ),
-}
-"""ALFWorld's sentences for its types of tasks."""
+@dataclass(frozen=True, kw_only=True)
+class Texts(EnvTexts):
+    """With ALFWorld's sentences for its types of tasks."""
+
+    sentences: dict[str, tuple[str, ...]]
+
+
+TEXTS = read_texts(__file__, Texts)
 
 _MIDDLE = "You are in the middle of a room. Looking quickly around you, you see"
-"""Followed by all receptacles at the start, and by nothing ever after: so it is in ALFWorld."""
+"""Followed by all receptacles at the start, and by nothing later, as in ALFWorld."""
 
 
 def sentence(goal: Goal, style: Style = "agentgym") -> str:
-    """The goal in words; ``compact`` has one sentence a type."""
-    words = _SENTENCES[goal.type][goal.wording if style == "agentgym" else 0]
+    """The goal in words. The ``compact`` style has one sentence a type."""
+    words = TEXTS.sentences[goal.type][goal.wording if style == "agentgym" else 0]
     return words.format(object=goal.object, receptacle=goal.receptacle)
 
 

@@ -1,4 +1,4 @@
-"""BabyAI, the grid world with missions in words."""
+"""BabyAI, the grid of rooms with missions in words."""
 
 import minigrid  # noqa: F401 - a missing package must surface here, where the registry names the pip command
 

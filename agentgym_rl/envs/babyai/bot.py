@@ -1,4 +1,4 @@
-"""minigrid's own bot, for the few tasks on which the expert goes round in circles."""
+"""minigrid's own bot, for the few tasks on which the solvers go round in circles."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from minigrid.core.actions import Actions
 from minigrid.utils.baby_ai_bot import BabyAIBot, DisappearedBoxError
 
 from agentgym_rl.envs.babyai.commands import CHECK
+from agentgym_rl.envs.babyai.level import Level
 from agentgym_rl.envs.babyai.walker import Ended, Stuck, Walker
-from agentgym_rl.envs.babyai.world import World
 
 _MAX_SEARCHES = 1500
 _PRIMITIVES = {
@@ -23,7 +23,7 @@ _PRIMITIVES = {
 
 
 class _BoundedBot(BabyAIBot):  # type: ignore[misc]
-    """The bot, which else searches for ever when nothing is left to explore."""
+    """The bot with a bound, since it searches for ever when nothing is left to explore."""
 
     def _breadth_first_search(self, *args: Any, **options: Any) -> Any:
         if self.bfs_counter > _MAX_SEARCHES:
@@ -31,44 +31,44 @@ class _BoundedBot(BabyAIBot):  # type: ignore[misc]
         return super()._breadth_first_search(*args, **options)
 
 
-def play_bot(index: int) -> list[str]:
+def solve_with_bot(index: int) -> list[str]:
     """The bot's solution of a task in our commands.
 
     Raises:
         Stuck: it has none, or one that our commands cannot follow.
     """
-    player = Walker(World(index))
+    walker = Walker(Level(index))
     try:
-        _follow(player, _primitives(World(index)))
+        _follow(walker, _primitives(Level(index)))
     except Ended as end:
         if end.success:
-            return player.commands
+            return walker.commands
     raise Stuck("minigrid's bot ended without success")
 
 
-def _primitives(world: World) -> list[Actions]:
+def _primitives(level: Level) -> list[Actions]:
     try:
-        bot = _BoundedBot(world.level)
+        bot = _BoundedBot(level.minigrid)
         taken: list[Actions] = []
         while True:
             action = Actions(bot.replan())
             taken.append(action)
-            outcome = world.execute((action,))
+            outcome = level.execute((action,))
             if outcome.terminated or outcome.truncated or action == Actions.done:
                 return taken
     except (AssertionError, IndexError, DisappearedBoxError) as error:
         raise Stuck(f"minigrid's bot fails: {error!r}") from None
 
 
-def _follow(player: Walker, primitives: list[Actions]) -> None:
-    """Do, again and again, the longest command that stands for the next primitives."""
+def _follow(walker: Walker, primitives: list[Actions]) -> None:
+    """Do the longest command that stands for the next primitives, until all are done."""
     done = 0
     while done < len(primitives):
         fitting = {
             command: len(plan)
-            for command, plan in player.options.items()
+            for command, plan in walker.options.items()
             if command != CHECK and plan == tuple(primitives[done : done + len(plan)])
         }
         command = max(fitting, key=lambda name: fitting[name], default=_PRIMITIVES.get(primitives[done], ""))
         done += fitting.get(command, 1)
-        player.do(command)
+        walker.do(command)

@@ -1,4 +1,4 @@
-"""What a player plans with: the cells it knows, doors it can open and, at need, obstacles it can remove."""
+"""The map to plan with: known cells, doors that can be opened and, at need, obstacles that can be removed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from minigrid.core.world_object import WorldObj
 
 from agentgym_rl.envs.babyai.commands import PORTABLE, can_toggle
 from agentgym_rl.envs.babyai.geometry import Cell, Pose, facing_poses
+from agentgym_rl.envs.babyai.level import Level
 from agentgym_rl.envs.babyai.paths import PathTree
-from agentgym_rl.envs.babyai.world import World
 
 Passable = Callable[[Cell], bool]
 """A test whether a cell can be stepped on."""
@@ -19,28 +19,27 @@ _TRIED_PLACES = 10
 
 
 class KnownMap:
-    """A world as far as its player knows it.
+    """A level as far as it is known.
 
     Args:
-        world: the world.
-        everything: the player knows all cells instead of those it has seen.
+        everything: all cells are known, not only those that were seen.
     """
 
-    def __init__(self, world: World, *, everything: bool = False) -> None:
-        self.world = world
-        self.cells = world.all_cells() if everything else world.seen
+    def __init__(self, level: Level, *, everything: bool = False) -> None:
+        self.level = level
+        self.cells = level.all_cells() if everything else level.seen
         """The known cells; grows with what is seen."""
 
     def things(self) -> Iterator[tuple[Cell, WorldObj]]:
         """The objects on known cells, column by column."""
         for cell in sorted(self.cells):
-            thing = self.world.at(cell)
+            thing = self.level.at(cell)
             if thing is not None:
                 yield cell, thing
 
     def empty(self, cell: Cell) -> bool:
         """Whether nothing is known to lie there."""
-        return cell in self.cells and self.world.at(cell) is None
+        return cell in self.cells and self.level.at(cell) is None
 
     def passable(
         self, *, doors: bool = True, obstacles: bool = False, barred: Container[Cell] = frozenset()
@@ -56,11 +55,11 @@ class KnownMap:
         def test(cell: Cell) -> bool:
             if cell not in self.cells:
                 return False
-            thing = self.world.at(cell)
+            thing = self.level.at(cell)
             if thing is None or thing.can_overlap():
                 return True
             if thing.type == "door":
-                return (doors and can_toggle(self.world, thing)) or (obstacles and cell not in barred)
+                return (doors and can_toggle(self.level, thing)) or (obstacles and cell not in barred)
             return obstacles and thing.type in PORTABLE
 
         return test
@@ -81,16 +80,16 @@ class KnownMap:
         def toll(cell: Cell) -> int:
             return 0 if free(cell) and cell != filled else _OBSTACLE_TOLL
 
-        return PathTree(start or self.world.pose, anything, toll)
+        return PathTree(start or self.level.pose, anything, toll)
 
     def gain(self, pose: Pose) -> int:
         """How many unknown cells come into view from a pose; a closed door there is taken as open."""
-        thing = self.world.at(pose[:2])
+        thing = self.level.at(pose[:2])
         if thing is None or thing.type != "door" or thing.is_open:
-            return len(self.world.view_from(pose) - self.cells)
+            return len(self.level.view_from(pose) - self.cells)
         thing.is_open = True
         try:
-            return len(self.world.view_from(pose) - self.cells)
+            return len(self.level.view_from(pose) - self.cells)
         finally:
             thing.is_open = False
 
@@ -105,12 +104,12 @@ class KnownMap:
 
     def harmless_places(self) -> list[Cell]:
         """Empty cells within reach that are not beside a door, nearest first."""
-        reach = dict.fromkeys(pose[:2] for pose in PathTree(self.world.pose, self.passable(doors=False)))
+        reach = dict.fromkeys(pose[:2] for pose in PathTree(self.level.pose, self.passable(doors=False)))
         return [cell for cell in reach if self.empty(cell) and not self._beside_door(cell)]
 
     def drop_pose(self, goal: Pose, barred: Container[Cell]) -> Pose | None:
         """Where to drop what is carried so that the way on to ``goal`` meets few obstacles and is short."""
-        reach = PathTree(self.world.pose, self.passable(doors=False))
+        reach = PathTree(self.level.pose, self.passable(doors=False))
         best, least = None, 0
         for cell in self.harmless_places()[:_TRIED_PLACES]:
             for pose in facing_poses(cell):
@@ -123,7 +122,7 @@ class KnownMap:
         return best
 
     def _beside_door(self, cell: Cell) -> bool:
-        neighbours = [self.world.at(place) for place in _ring(cell)[1::2]]
+        neighbours = [self.level.at(place) for place in _ring(cell)[1::2]]
         return any(thing is not None and thing.type == "door" for thing in neighbours)
 
     def _narrow(self, cell: Cell) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym_rl.envs.babyai.geometry import Cell, offset
-from agentgym_rl.envs.babyai.world import World
+from agentgym_rl.envs.babyai.level import Level
 
 _VIEW_DEPTH = 7
 _NO_OBJECT = ("wall", "floor")
@@ -30,17 +30,17 @@ class Sight:
     open: bool = False
 
 
-def look(world: World) -> list[Sight]:
+def look(level: Level) -> list[Sight]:
     """The objects in view, nearest first; of equally near ones the farther ahead, then the farther left."""
-    pose = world.pose
+    pose = level.pose
     sights: list[Sight] = []
     counts: dict[str, int] = {}
     places = [(front, right) for front in range(_VIEW_DEPTH) for right in range(-_VIEW_DEPTH, _VIEW_DEPTH + 1)]
     for front, right in sorted(places, key=lambda place: (place[0] + abs(place[1]), -place[0], place[1])):
         cell = offset(pose, front, right)
-        if cell == pose[:2] or cell not in world.visible:
+        if cell == pose[:2] or cell not in level.visible:
             continue
-        thing = world.at(cell)
+        thing = level.at(cell)
         if thing is None or thing.type in _NO_OBJECT:
             continue
         is_door = thing.type == "door"
@@ -52,13 +52,13 @@ def look(world: World) -> list[Sight]:
     return sights
 
 
-def wall_ahead(world: World) -> int | None:
+def wall_ahead(level: Level) -> int | None:
     """Steps to the wall straight ahead, if it is in view."""
     for front in range(1, _VIEW_DEPTH):
-        cell = offset(world.pose, front, 0)
-        if cell not in world.visible:
+        cell = offset(level.pose, front, 0)
+        if cell not in level.visible:
             return None
-        thing = world.at(cell)
+        thing = level.at(cell)
         if thing is not None and thing.type == "wall":
             return front
     return None

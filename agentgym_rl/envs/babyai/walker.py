@@ -1,4 +1,4 @@
-"""A player that gets to places with as few commands as it can find, and looks around."""
+"""Ways to places in few commands, and looking around."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from minigrid.core.actions import Actions
 from agentgym_rl.envs.babyai.commands import options
 from agentgym_rl.envs.babyai.geometry import Plan, Pose, end_of
 from agentgym_rl.envs.babyai.known_map import KnownMap, Passable
+from agentgym_rl.envs.babyai.level import Level
 from agentgym_rl.envs.babyai.paths import PathTree, distances
-from agentgym_rl.envs.babyai.world import World
 
 MAX_COMMANDS = 400
-"""Commands after which a player gives up."""
+"""Commands after which a walker gives up."""
 
 _WALKING = {Actions.left, Actions.right, Actions.forward}
 _THROUGH_DOOR = (Actions.toggle, Actions.forward)
 
 
 class Ended(Exception):
-    """The world has ended."""
+    """The level has ended."""
 
     def __init__(self, success: bool) -> None:
         super().__init__(success)
@@ -28,51 +28,51 @@ class Ended(Exception):
 
 
 class Stuck(Exception):
-    """The player knows nothing to do."""
+    """The walker knows nothing to do."""
 
 
 class Exhausted(Stuck):
-    """The player has tried everything it knows of."""
+    """The walker has tried everything."""
 
 
 class Walker:
-    """Plays one world; ``commands`` is what it did so far and ``options`` what it can do now."""
+    """An agent in one level. ``commands`` are those it has carried out, ``options`` those that are possible now."""
 
-    def __init__(self, world: World, *, informed: bool = False) -> None:
-        self.world = world
-        self.known = KnownMap(world, everything=informed)
+    def __init__(self, level: Level, *, informed: bool = False) -> None:
+        self.level = level
+        self.known = KnownMap(level, everything=informed)
         self.commands: list[str] = []
-        self.options = options(world)
+        self.options = options(level)
 
     def do(self, command: str) -> None:
         """Carry out a command.
 
         Raises:
-            Ended: the world has ended with it.
+            Ended: the level has ended with it.
             Stuck: the command is not possible, or there were too many.
         """
         if command not in self.options:
             raise Stuck(f"{command!r} is not possible")
         if len(self.commands) >= MAX_COMMANDS:
             raise Stuck(f"{MAX_COMMANDS} commands were not enough")
-        outcome = self.world.execute(self.options[command])
+        outcome = self.level.execute(self.options[command])
         self.commands.append(command)
         if outcome.terminated or outcome.truncated:
             raise Ended(outcome.reward > 0)
-        self.options = options(self.world)
+        self.options = options(self.level)
 
     def walk(self, goals: Iterable[Pose], free: Passable, then: str = "") -> bool:
         """One command towards the nearest goal pose, or ``then`` once there; False if no goal can be reached.
 
-        Of the commands that shorten the way, the one that ends nearest is taken, be its own way longer.
+        Of the commands that shorten the way, the one that ends nearest is taken, even if its own way is longer.
         """
         wanted = set(goals)
-        if self.world.pose in wanted:
+        if self.level.pose in wanted:
             if then:
                 self.do(then)
             return bool(then)
         left = distances(wanted, free)
-        here = left.get(self.world.pose)
+        here = left.get(self.level.pose)
         if here is None:
             return False
         shortcut = self._shortcut(wanted, then)
@@ -86,7 +86,7 @@ class Walker:
 
     def _shortcut(self, goals: set[Pose], then: str) -> str | None:
         """A command that walks to a goal and acts there."""
-        pose = self.world.pose
+        pose = self.level.pose
         tails: dict[str, Plan] = {"pickup": (Actions.pickup,), "toggle": _THROUGH_DOOR}
         tail = tails.get(then)
         if tail is None:
@@ -97,7 +97,7 @@ class Walker:
 
     def ends(self, free: Passable) -> dict[str, Pose]:
         """Where each command that only walks or opens a door ends, if its last cell is passable."""
-        pose = self.world.pose
+        pose = self.level.pose
         found = {}
         for command, plan in self.options.items():
             steps = plan[:-2] if plan[-2:] == _THROUGH_DOOR else plan
@@ -112,5 +112,5 @@ class Walker:
         if gains[best] > 0:
             self.do(best)
             return True
-        pose = self.known.viewpoint(PathTree(self.world.pose, free))
+        pose = self.known.viewpoint(PathTree(self.level.pose, free))
         return pose is not None and self.walk([pose], free)

@@ -1,4 +1,7 @@
-"""The process behind :mod:`agentgym_rl.envs.hosts.process`: calls come in over a socket, answers go out."""
+"""The sessions inside a worker, and the process behind :mod:`agentgym_rl.envs.hosts.process`.
+
+Arguments and results are JSON values, as :mod:`agentgym_rl.envs.rpc` sends them.
+"""
 
 from __future__ import annotations
 
@@ -6,51 +9,83 @@ import asyncio
 import os
 import socket
 import sys
-import traceback
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from agentgym_rl.envs.core import EnvError
-from agentgym_rl.envs.hosts.frames import pack, unpack
-from agentgym_rl.envs.hosts.sessions import Sessions
+from agentgym_rl.envs import rpc
+from agentgym_rl.envs.core import EnvUnavailable, Observation, Step, Task, TextEnv
+from agentgym_rl.envs.hosts.host import cached_class
 
-FAREWELL_S = 5.0
+CLOSE_S = 5.0
 """Most seconds for closing the sessions at the end."""
 
 
-async def serve(connection: socket.socket) -> None:
+class Sessions:
+    """Sessions by number. Calls of one session must follow one another; those of several may overlap."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, TextEnv] = {}
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """A method by its name; ``ready`` only answers."""
+        methods: dict[str, Callable[..., Awaitable[Any]]]
+        methods = {"ready": self._ready, "reset": self._reset, "step": self._step, "close": self._close}
+        return await methods[method](*arguments)
+
+    async def _ready(self) -> None:
+        return None
+
+    async def _reset(self, number: int, name: str, options: Mapping[str, Any], env: str, index: int) -> list[Any]:
+        """Reset a session, which is opened if it is not yet open."""
+        if number not in self._open:
+            self._open[number] = cached_class(name)(**options)
+        return _write_observation(await self._open[number].reset(Task(env, index)))
+
+    async def _step(self, number: int, action: str) -> list[Any]:
+        if number not in self._open:
+            raise EnvUnavailable(f"session {number} is gone")
+        return _write_step(await self._open[number].step(action))
+
+    async def _close(self, number: int) -> None:
+        session = self._open.pop(number, None)
+        if session is not None:
+            await session.close()
+
+    async def close_all(self) -> None:
+        while self._open:
+            await self._open.popitem()[1].close()
+
+
+def _write_observation(observation: Observation) -> list[Any]:
+    return [observation.text, observation.actions]
+
+
+def read_observation(found: list[Any]) -> Observation:
+    """An observation from the result of ``reset``."""
+    text, actions = found
+    return Observation(text, None if actions is None else tuple(actions))
+
+
+def _write_step(step: Step) -> list[Any]:
+    observation = _write_observation(step.observation)
+    return [observation, float(step.reward), bool(step.terminated), bool(step.truncated), dict(step.info)]
+
+
+def read_step(found: list[Any]) -> Step:
+    """A step from the result of ``step``."""
+    return Step(read_observation(found[0]), *found[1:])
+
+
+async def main(connection: socket.socket) -> None:
     """Answer calls until the other end closes the connection."""
-    reader, writer = await asyncio.open_connection(sock=connection)
     sessions = Sessions()
-    running: set[asyncio.Task[None]] = set()
-    with suppress(asyncio.IncompleteReadError, ConnectionError):
-        while True:
-            number, method, arguments = await unpack(reader)
-            task = asyncio.create_task(_answer(writer, number, sessions.call(method, *arguments)))
-            running.add(task)
-            task.add_done_callback(running.discard)
+    await rpc.serve(*await asyncio.open_connection(sock=connection), sessions.call)
     with suppress(TimeoutError):
-        async with asyncio.timeout(FAREWELL_S):
+        async with asyncio.timeout(CLOSE_S):
             await sessions.close_all()
 
 
-async def _answer(writer: asyncio.StreamWriter, number: int, call: Awaitable[Any]) -> None:
-    answer: tuple[int, Any, Exception | None]
-    try:
-        answer = (number, await call, None)
-    except EnvError as error:
-        answer = (number, None, error)
-    except Exception as error:  # a fault of the world, raised where it was called
-        fault = RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
-        answer = (number, None, fault)
-    writer.write(pack(answer))
-
-
-def main() -> None:
-    asyncio.run(serve(socket.socket(fileno=int(sys.argv[1]))))
-
-
 if __name__ == "__main__":
-    main()
-    os._exit(0)  # a thread that hangs in a world must not keep the process
+    asyncio.run(main(socket.socket(fileno=int(sys.argv[1]))))
+    os._exit(0)  # a thread that hangs in an environment must not keep the process

@@ -1,4 +1,4 @@
-"""Worlds in Ray actors, spread over a cluster; and the opener of any host."""
+"""Environments in Ray actors, spread over a cluster."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
-from agentgym_rl.envs import hosts
 from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable
-from agentgym_rl.envs.hosts import Host, Opener
-from agentgym_rl.envs.hosts.crew import START_S, CrewOpener, Worker
-from agentgym_rl.envs.hosts.sessions import Sessions
+from agentgym_rl.envs.hosts.child import Sessions
+from agentgym_rl.envs.hosts.workers import START_S, Worker, WorkerHost
 
 CALLS = 1000
 """Calls an actor works on at once."""
 
 
-class Actors(CrewOpener):
-    """Opens sessions in ``host.workers`` actors, which Ray places on the least used nodes.
+class RayHost(WorkerHost):
+    """Opens sessions in ``settings.workers`` actors, which Ray places on the least used nodes.
 
-    Without a running Ray, one is joined at ``host.address`` or started here.
+    Without a running Ray, one is joined at ``settings.address`` or started here.
     """
 
     async def start(self, name: str) -> Worker:
         """Start an actor."""
         if not ray.is_initialized():
-            await asyncio.to_thread(ray.init, address=self.host.address, include_dashboard=False, log_to_driver=False)
+            address = self.settings.address
+            await asyncio.to_thread(ray.init, address=address, include_dashboard=False, log_to_driver=False)
         actor = _SESSIONS.options(scheduling_strategy="SPREAD", num_cpus=0, max_concurrency=CALLS).remote()
         return ActorWorker(name, actor)
 
@@ -48,7 +47,7 @@ class ActorWorker:
         if not self.alive:
             raise EnvUnavailable(f"{self.name} is dead")
         asked = asyncio.create_task(self._ask(method, *arguments))
-        asked.add_done_callback(_looked_at)  # a caller that is cancelled leaves it to itself
+        asked.add_done_callback(_retrieve)  # the call goes on when its caller is cancelled
         return await asyncio.shield(asked)
 
     async def stop(self) -> None:
@@ -69,11 +68,7 @@ class ActorWorker:
             raise error.cause if isinstance(error.cause, EnvError) else error from None
 
 
-def _looked_at(asked: asyncio.Future[Any]) -> None:
+def _retrieve(asked: asyncio.Future[Any]) -> None:
+    """Retrieve the exception, if any, so that asyncio does not report it as lost."""
     if not asked.cancelled():
         asked.exception()
-
-
-def opener(host: Host) -> Opener:
-    """What opens sessions at a host of any kind."""
-    return Actors(host) if host.kind == "ray" else hosts.opener(host)

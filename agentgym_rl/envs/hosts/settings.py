@@ -1,4 +1,4 @@
-"""Where a world runs, as a recipe or a command says it."""
+"""Settings of a host, as a recipe or a command gives them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
-    """Settings of a host. Raises ValueError when made with a value out of range; the message names the key."""
+class HostSettings:
+    """Settings of a host.
+
+    Raises:
+        ValueError: a value is out of range; the message names the key.
+    """
 
     kind: Kind = "local"
     """local (in this process) | process (processes on this machine) | ray (actors in a cluster) | remote (servers)."""
@@ -48,7 +52,7 @@ class Host:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The addresses one by one."""
+        """The addresses, one by one."""
         if self.address is None:
             return ()
         given = self.address.split(",") if isinstance(self.address, str) else self.address
@@ -56,7 +60,7 @@ class Host:
 
     @property
     def token(self) -> str | None:
-        """What is sent as ``Authorization: Bearer``, if anything.
+        """The token that is sent as ``Authorization: Bearer``; None sends none.
 
         Raises:
             ValueError: the variable is not set.
@@ -68,7 +72,7 @@ class Host:
         return os.environ[self.token_env].strip()
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> Host:
+    def of(cls, settings: Mapping[str, Any]) -> HostSettings:
         """Read a mapping. An address alone means ``remote``.
 
         Raises:

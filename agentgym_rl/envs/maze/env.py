@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step, Style, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
 from agentgym_rl.envs.maze import tasks, wording
 from agentgym_rl.envs.maze.layout import MOVES, Cell
-from agentgym_rl.envs.tools import Tool
+from agentgym_rl.envs.texts import EnvTexts, read_texts
 
-MOVE = Tool(
-    "move",
-    "Walk one cell.",
-    {"direction": {"type": "string", "enum": ["up", "down", "left", "right"], "description": "where to"}},
-    commands=("move {direction}",),
-)
+TEXTS = read_texts(__file__, EnvTexts)
 MAX_STEPS = 50
-"""Actions the world carries out in an episode, AgentGym's limit; one more is answered with failure."""
+"""Actions that are carried out in an episode, AgentGym's limit; one more is answered with failure."""
 
 
 class Maze(TextEnv):
-    """The maze of LMRL-Gym (Abdulhai et al. 2023, arXiv:2311.18232) as AgentGym plays it, and mazes of our own.
+    """The maze of LMRL-Gym (Abdulhai et al. 2023, arXiv:2311.18232) with AgentGym's rules, and mazes of our own.
 
     The goal earns 1 and ends the episode. A move into a wall is a legal action that changes nothing (``blocked`` in
-    ``info``); what is no move is ``invalid`` and counts as a step, too. After :data:`MAX_STEPS` actions without
+    ``info``); any other action is ``invalid`` and counts as a step, too. After :data:`MAX_STEPS` actions without
     success the next one truncates. ``info`` holds ``invalid``, ``blocked`` and ``raw_reward``, which is AgentGym's:
     1 for the goal, -1 at the step limit, else 0.
 
@@ -39,16 +34,16 @@ class Maze(TextEnv):
         super().__init__(style)
         self._spec = EnvSpec(
             name=self.name,
-            instructions=wording.INSTRUCTIONS,
+            instructions=TEXTS.instructions,
             splits=tasks.SPLITS if family is None else tasks.of_family(family),
             max_turns=15,
             success_above=0.99,
-            tools=(MOVE,),
+            tools=TEXTS.tools,
             raw_reward_range=(-1.0, 1.0),
-            licence="Apache-2.0; rules and first maze are facts of LMRL-Gym and AgentGym (both MIT)",
+            licence=TEXTS.licence,
         )
-        self._puzzle: tasks.Puzzle | None = None
-        self._cell: Cell = (0, 0)
+        self._puzzle: tasks.Puzzle
+        self._cell: Cell
         self._steps = 0
 
     @property
@@ -59,33 +54,25 @@ class Maze(TextEnv):
         self._puzzle = self._find(task)
         self._cell = self._puzzle.start
         self._steps = 0
-        return self._observation(self._puzzle)
+        return self._observation()
 
     async def _step(self, action: str) -> Step:
-        puzzle = self._puzzle
-        if puzzle is None:
-            raise ProtocolError("maze was stepped before a reset or after the end of the episode")
         if self._steps == MAX_STEPS:
-            self._puzzle = None
             info = {"invalid": False, "blocked": False, "raw_reward": -1.0}
             return Step(Observation(wording.FAILURE[self.style], ()), 0.0, terminated=False, truncated=True, info=info)
         self._steps += 1
         move = " ".join(action.lower().split())
         valid = move in MOVES
-        cell = puzzle.layout.after(self._cell, move) if valid else self._cell
+        cell = self._puzzle.layout.after(self._cell, move) if valid else self._cell
         blocked = valid and cell == self._cell
         self._cell = cell
-        solved = cell == puzzle.goal
+        solved = cell == self._puzzle.goal
         if solved:
-            self._puzzle = None
             observation = Observation(wording.SUCCESS[self.style], ())
         else:
-            observation = self._observation(puzzle, "invalid" if not valid else "wall" if blocked else "")
+            observation = self._observation("invalid" if not valid else "wall" if blocked else "")
         info = {"invalid": not valid, "blocked": blocked, "raw_reward": float(solved)}
         return Step(observation, float(solved), terminated=solved, info=info)
-
-    async def _close(self) -> None:
-        self._puzzle = None
 
     def goal(self, task: Task) -> str:
         """Start, goal and layout; draws the layout (under a millisecond, as a rule)."""
@@ -101,10 +88,6 @@ class Maze(TextEnv):
     def _find(self, task: Task) -> tasks.Puzzle:
         return tasks.puzzle(self._index(task))
 
-    def _index(self, task: Task) -> int:
-        if task.env != self.name:
-            raise TaskNotFound(f"{task} is not a task of {self.name}")
-        return task.index
-
-    def _observation(self, puzzle: tasks.Puzzle, note: str = "") -> Observation:
-        return Observation(wording.observe(puzzle.layout, self._cell, puzzle.goal, self.style, note), tuple(MOVES))
+    def _observation(self, note: str = "") -> Observation:
+        text = wording.observe(self._puzzle.layout, self._cell, self._puzzle.goal, self.style, note)
+        return Observation(text, tuple(MOVES))

@@ -1,6 +1,6 @@
-"""Families of layouts.
+"""AgentGym's maze and families of random ones.
 
-None is wider or higher than 10 cells inside, so no two cells are more than 9 apart along an axis.
+No random one is wider or higher than 10 cells inside, so a cell and its goal are at most 9 apart along an axis.
 """
 
 from __future__ import annotations
@@ -9,6 +9,35 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from agentgym_rl.envs.maze.layout import Cell, Layout
+
+DOUBLE_T = Layout(
+    "double_t",
+    (
+        "#############",
+        "#.....#.....#",
+        "###.#####.###",
+        "###.#####.###",
+        "###.#####.###",
+        "###.......###",
+        "######.######",
+        "######.######",
+        "######.######",
+        "#############",
+    ),
+)
+"""AgentGym's maze: two T-shaped passages that meet above a third, with one goal and a fixed order of starts."""
+
+GOAL: Cell = (8, 6)
+
+STARTS: tuple[Cell, ...] = (
+    *((1, column) for column in (1, 2, 3, 4, 5, 7, 8, 9, 10, 11)),
+    *((row, 3) for row in (2, 3, 4, 5)),
+    *((5, column) for column in (4, 5, 6)),
+    *((row, 6) for row in (6, 7)),
+    *((5, column) for column in (7, 8, 9)),
+    *((row, 9) for row in (4, 3, 2)),
+)
+"""Starts by AgentGym's game number. Its list has a 26th, the goal itself, which its environment refuses."""
 
 
 def corridor(rng: Random) -> set[Cell]:

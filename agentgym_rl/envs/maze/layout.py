@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+
+from agentgym_rl.envs.splits import fingerprint
 
 Cell = tuple[int, int]
 """Row and column; (0, 0) is the top left corner, which is always a wall."""
@@ -38,7 +39,7 @@ class Layout:
     @property
     def fingerprint(self) -> str:
         """First 8 hex digits of the SHA-256 of the rows."""
-        return hashlib.sha256("\n".join(self.rows).encode()).hexdigest()[:8]
+        return fingerprint("\n".join(self.rows), 8)
 
     def cells(self) -> list[Cell]:
         """The open cells, row by row."""

@@ -1,47 +1,37 @@
-"""From task indices to mazes: numbering, splits, difficulty. Everything is a function of the index.
+"""From task indices to mazes.
 
-Indices 0 to 24 are AgentGym's. From 26 on the families of layouts take turns, then the ranges of path lengths. The
-fingerprint of a layout decides which split may use it, so no layout occurs in two splits.
+Indices 0 to 24 are AgentGym's. From 26 on the families of layouts take turns, then the ranges of path lengths. No
+layout occurs in two splits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
-from agentgym_rl.envs.core import TaskNotFound
-from agentgym_rl.envs.maze.double_t import DOUBLE_T, GOAL, STARTS
-from agentgym_rl.envs.maze.families import FAMILIES, draw
+from agentgym_rl.envs.maze.families import DOUBLE_T, FAMILIES, GOAL, STARTS, draw
 from agentgym_rl.envs.maze.layout import Cell, Layout
+from agentgym_rl.envs.splits import Splits
 
 BANDS = (range(1, 5), range(5, 9), range(9, 13))
 """Lengths of the shortest path, by difficulty."""
 
-SPLITS: Mapping[str, range] = {
-    "train": range(26, 506),
-    "test": range(506, 626),
-    "agentgym": range(len(STARTS)),
-    "train_variants": range(626, 24_626),
-    "val_variants": range(24_626, 27_026),
-    "test_variants": range(27_026, 29_426),
-}
-"""Task indices of each split. Index 25 is no task: AgentGym's 26th start is the goal."""
-
-FIRST = SPLITS["train"].start
+SPLITS = Splits(
+    "maze",
+    {
+        "train": range(26, 506),
+        "test": range(506, 626),
+        "agentgym": range(len(STARTS)),
+        "train_variants": range(626, 24_626),
+        "val_variants": range(24_626, 27_026),
+        "test_variants": range(27_026, 29_426),
+    },
+)
+"""Index 25 is no task: AgentGym's 26th start is the goal."""
 
 SEED = "maze 0"
 """Under this seed no task of ``train`` or ``test`` occurs twice."""
-
-SHARES: Mapping[str, range] = {
-    "train": range(0, 2),
-    "test": range(2, 3),
-    "train_variants": range(3, 8),
-    "val_variants": range(8, 9),
-    "test_variants": range(9, 10),
-}
-"""The last decimal digits of fingerprints (read as numbers) that belong to each split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +59,8 @@ def of_family(family: str) -> dict[str, range]:
     """
     if family not in FAMILIES:
         raise ValueError(f"family {family!r} is unknown; choose one of {', '.join(FAMILIES)}")
-    place = list(FAMILIES).index(family)
-    return {name: SPLITS[name][place :: len(FAMILIES)] if name in SHARES else SPLITS[name] for name in SPLITS}
+    place, count = list(FAMILIES).index(family), len(FAMILIES)
+    return {name: indices if name == "agentgym" else indices[place::count] for name, indices in SPLITS.items()}
 
 
 def difficulty(index: int) -> str:
@@ -79,11 +69,12 @@ def difficulty(index: int) -> str:
     Raises:
         TaskNotFound: there is no such task.
     """
-    if _split(index) == "agentgym":
+    split, place = SPLITS.locate(index)
+    if split == "agentgym":
         steps = len(puzzle(index).path())
         band = next(band for band in BANDS if steps in band)
     else:
-        band = _kind(index)[1]
+        band = _kind(place)[1]
     return f"steps {band[0]}-{band[-1]}"
 
 
@@ -94,15 +85,15 @@ def puzzle(index: int) -> Puzzle:
     Raises:
         TaskNotFound: there is no such task.
     """
-    split = _split(index)
+    split, place = SPLITS.locate(index)
     if split == "agentgym":
         return Puzzle(DOUBLE_T, STARTS[index], GOAL)
-    family, band = _kind(index)
+    family, band = _kind(place)
     rng = Random(f"{SEED}:{index}")
     length = rng.choice(band)
     while True:
         layout = draw(family, rng)
-        if int(layout.fingerprint, 16) % 10 not in SHARES[split]:
+        if not SPLITS.owns(split, layout.fingerprint):
             continue
         start = rng.choice(layout.cells())
         goals = [cell for cell, steps in layout.distances(start).items() if steps == length]
@@ -110,15 +101,7 @@ def puzzle(index: int) -> Puzzle:
             return Puzzle(layout, start, rng.choice(goals))
 
 
-def _kind(index: int) -> tuple[str, range]:
-    """Family and path lengths of a task from :data:`FIRST` on."""
-    turn, family = divmod(index - FIRST, len(FAMILIES))
+def _kind(place: int) -> tuple[str, range]:
+    """Family and path lengths of a task of ours by its place in a split."""
+    turn, family = divmod(place, len(FAMILIES))
     return list(FAMILIES)[family], BANDS[turn % len(BANDS)]
-
-
-def _split(index: int) -> str:
-    for name, indices in SPLITS.items():
-        if index in indices:
-            return name
-    last = SPLITS["test_variants"][-1]
-    raise TaskNotFound(f"maze has no task {index}: valid are 0 to {len(STARTS) - 1} and {FIRST} to {last}")

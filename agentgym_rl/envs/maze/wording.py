@@ -7,26 +7,6 @@ from collections.abc import Mapping
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.maze.layout import MOVES, Cell, Layout
 
-INSTRUCTIONS: Mapping[Style, str] = {
-    "agentgym": (
-        "You walk through a maze to a goal in as few moves as you can. A position is a row and a column: moving down "
-        "adds 1 to the row, moving right adds 1 to the column. Each round you read where the goal is, where you are "
-        "and which of the four cells next to you are walls; you cannot see further. A move into a wall leaves you "
-        "where you are.\n\n"
-        'The actions are "move up", "move down", "move left" and "move right".\n\n'
-        "For example, with the goal at position 2, 3:\n"
-        "The goal is at position 2, 3. Your current position is at position 1, 2. There are walls to your left, above "
-        "you, below you.\n"
-        "Action: move right\n"
-        "The goal is at position 2, 3. Your current position is at position 1, 3. There are walls to your right, above "
-        "you.\n"
-        "Action: move down\n"
-        "Success\n\n"
-        "Answer in exactly this format:\nThought:\nyour reasoning\n\nAction:\nyour next move"
-    ),
-    "compact": "Walk to the goal. Reply `Action: move up`, or down, left or right.",
-}
-
 _SIDES = {
     "to your right": "move right",
     "to your left": "move left",

@@ -1,21 +1,22 @@
-"""How each AgentGym world talks over HTTP, for whoever asks and whoever answers.
+"""AgentGym's HTTP protocol, for the server and the client.
 
 AgentGym's servers share their routes (``/create``, ``/reset``, ``/step``, ``/observation``, ``/close``) and little
-else: the key of a session, the field that names the task and the shape of each reply are the world's own. A
-:class:`Dialect` says what they are. Its ``write_*`` methods give what a server replies, its ``read_*`` methods what a
-client makes of a reply; both are pure. Facts as of AgentGym 3ef9235.
+else: the key of a session, the field that names the task and the shape of each response differ between environments. A
+:class:`Dialect` describes them. Its ``write_*`` methods make what a server sends, its ``read_*`` methods read it as a
+client does; both are pure. Facts as of AgentGym 3ef9235.
 
-Replies that are objects carry more keys than AgentGym's: after a step ``earned`` (the reward in [0, 1]), ``truncated``
-and ``info``; after a reset ``text``, where what the agent reads is not what AgentGym's client makes of the other keys.
-AgentGym's clients take the keys they know and ignore these; replies without them are read as well.
+Responses that are objects have more keys than AgentGym's: after a step ``earned`` (the reward in [0, 1]),
+``truncated`` and ``info``; after a reset ``text``, where the text for the agent is not what AgentGym's client makes of
+the other keys. AgentGym's clients ignore these keys; responses without them can be read as well.
 """
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from agentgym_rl.envs.actions import Action, InvalidAction
@@ -27,7 +28,7 @@ MAX_SESSION = 2**53
 
 @dataclass(slots=True)
 class State:
-    """What a session can tell of its episode."""
+    """The state of a session's episode."""
 
     index: int
     """Index of the task."""
@@ -47,89 +48,83 @@ class State:
         return self.terminated or self.truncated
 
     def after(self, step: Step) -> State:
-        """The state that a step led to."""
+        """The state after a step."""
+        total = self.total + step.reward
         return State(
-            self.index,
-            self.label,
-            step.observation,
-            step.reward,
-            self.total + step.reward,
-            step.terminated,
-            step.truncated,
-            step.info,
+            self.index, self.label, step.observation, step.reward, total, step.terminated, step.truncated, step.info
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One world's way of talking. The defaults are those of a world AgentGym does not know."""
+    """The protocol of one environment. The defaults are for an environment that AgentGym does not have."""
 
-    world: str
+    env: str
     key: Literal["id", "env_idx"] = "id"
-    """Name of the session id, which also tells AgentGym's two families apart: with ``id`` a world's errors are
+    """Name of the session id. It distinguishes AgentGym's two families: with ``id`` an environment's errors are
     ``{"error": text}`` under status 200, with ``env_idx`` they have a status of their own."""
     path: str = ""
-    """Where the world lies on AgentGym's server; two worlds share one."""
+    """Path of the environment on AgentGym's server; Maze and Wordle share one server."""
 
     create_body: Mapping[str, Any] | None = None
-    """What ``/create`` must be sent; None where AgentGym sends nothing."""
+    """Body of ``/create``; None where AgentGym sends none."""
     create_bare: bool = False
-    """``/create`` replies with the bare session id."""
+    """The response to ``/create`` is the bare session id."""
     create_starts: bool = False
-    """``/create`` starts a task and replies with what is seen, too."""
+    """``/create`` starts a task, and its response has the first observation, too."""
 
     index: str = "data_idx"
     """The field of ``/reset`` that names the task."""
     index_missing: int | Literal["error", "same"] = "error"
-    """What ``/reset`` without that field means: an index, or the task the session has."""
+    """The meaning of ``/reset`` without that field: an index, or the task of the session."""
     reset_fields: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of ``/reset``, with the values AgentGym's client sends."""
     reset_keys: tuple[str, ...] = ("id", "observation", "done", "reward")
-    """Keys of the reply to ``/reset``. None: it is the text alone (``reset_pair``: in a list, before a null)."""
+    """Keys of the response to ``/reset``. Without any: the bare text (``reset_pair``: in a list, before a null)."""
     reset_pair: bool = False
     first_from: Literal["reset", "observation"] = "reset"
-    """Where the text lies that the agent reads first: in the reply to ``/reset``, or behind ``/observation``."""
+    """The route whose response has the first text for the agent."""
 
     text: Literal["observation", "state"] = "observation"
-    """Key of the text in the reply to ``/step``."""
+    """Key of the text in the response to ``/step``."""
     done: Literal["done", "terminated"] = "done"
     reward: Literal["step", "raw", "progress"] = "step"
-    """What ``reward`` is after a step: that in [0, 1]; AgentGym's of this step; or AgentGym's of the episode so far
+    """Meaning of ``reward`` after a step: ours, in [0, 1]; AgentGym's of this step; or AgentGym's of the episode so far
     (``raw_reward`` in ``info``, both)."""
     score: Literal["", "total", "raw"] = ""
-    """There is a ``score``, too, the episode's so far, which AgentGym's client takes for the reward: the sum of
+    """There is a ``score`` of the episode so far, too, which AgentGym's client takes for the reward: the sum of
     rewards, or AgentGym's own (``raw_reward`` in ``info``), which a mistake makes negative."""
     full: float = 1.0
     """``reward`` and ``score`` of a solved task."""
     reward_ends: bool = False
-    """Any reward means the end. BabyAI's server takes back an end that is worth 0.5 or less and pays it again with
-    every later step."""
+    """Any reward ends the episode. BabyAI's server revokes an end with a reward of 0.5 or less, and repeats the reward
+    after every later step."""
     pays_at_end: bool = False
-    """Before the end the reward says something else: that an action was carried out (WebArena), or how far the task is
-    (TODO), which a wrong final state does not take back."""
+    """Before the end the reward has another meaning: that an action was carried out (WebArena), or the progress of the
+    task (TODO), which a wrong final state does not reduce."""
     lists_actions: bool = False
-    """Replies hold ``available_actions``; AgentGym's client adds them to the text after ``/reset``."""
-    reply: bool = False
-    """``action`` is the model's whole reply; elsewhere AgentGym's client reads it and sends the command."""
+    """Responses have ``available_actions``; AgentGym's client adds them to the text after ``/reset``."""
+    whole_response: bool = False
+    """``action`` is the model's whole response; elsewhere AgentGym's client reads it and sends the command."""
 
     observation_object: bool = False
-    """``/observation`` replies with what ``/reset`` does instead of the bare text."""
+    """The response to ``/observation`` is that of ``/reset`` instead of the bare text."""
     vocabulary: bool = False
-    """``/filtered_vocab`` replies with the words that may be guessed."""
+    """There is ``/filtered_vocab``: the words that may be guessed."""
     closes: bool = True
     """AgentGym's server has ``/close``; ours always does."""
 
-    # What a client does.
+    # The client's side.
 
     def new_session(self, body: object) -> int:
-        """The session id in the reply to ``/create``.
+        """The session id in the response to ``/create``.
 
         Raises:
             ProtocolError: there is none.
         """
         session = body if self.create_bare else _object(body).get(self.key)
         if not isinstance(session, int) or isinstance(session, bool):
-            raise ProtocolError(f"{self.world}: the reply to /create holds no session id: {_cut(body)}")
+            raise ProtocolError(f"{self.env}: the response to /create has no session id: {_cut(body)}")
         return session
 
     def reset_body(self, session: int, index: int) -> dict[str, Any]:
@@ -139,15 +134,15 @@ class Dialect:
         return {self.key: session, "action": action}
 
     def write_action(self, spec: EnvSpec, command: str) -> str:
-        """``action`` for a command of the world."""
-        return spec.write(command, "") if self.reply else command
+        """``action`` for a command of the environment."""
+        return spec.write(command, "") if self.whole_response else command
 
     def read_reset(self, body: object) -> Observation:
-        """The first observation from the reply to ``/reset``; see ``first_from``.
+        """The first observation from the response to ``/reset``; see ``first_from``.
 
         Raises:
-            ProtocolError: the reply has another shape.
-            EnvTimeout: the server says that the world did not come up.
+            ProtocolError: the response has another shape.
+            EnvTimeout: the server reports that the environment did not start.
         """
         if not self.reset_keys:
             return Observation(self._text(body[0] if self.reset_pair and isinstance(body, list) and body else body))
@@ -157,11 +152,11 @@ class Dialect:
             return Observation(self._text(found["text"]), actions)
         text = self._together(found)
         if self.first_from == "observation" and text == "TimeoutError":
-            raise EnvTimeout(f"{self.world}: the server could not reset the session in time")
+            raise EnvTimeout(f"{self.env}: the server could not reset the session in time")
         return Observation(text, actions)
 
     def read_observation(self, body: object) -> Observation:
-        """The reply to ``/observation``.
+        """The observation from the response to ``/observation``.
 
         Raises:
             ProtocolError: it has another shape.
@@ -169,16 +164,19 @@ class Dialect:
         return Observation(self._text(_object(body).get("observation") if self.observation_object else body))
 
     def read_step(self, body: object, total: float) -> Step:
-        """The reply to ``/step``, when the episode has earned ``total`` before it. Rewards become ours: in [0, 1], and
-        so is their sum; AgentGym's stays in ``info["raw_reward"]``.
+        """The step from the response to ``/step``. Its reward is in [0, 1], and so is the sum over the episode;
+        AgentGym's reward is in ``info["raw_reward"]``.
+
+        Args:
+            total: the sum of rewards before this step.
 
         Raises:
-            ProtocolError: the reply has another shape.
+            ProtocolError: the response has another shape.
         """
         found = _object(body)
         raw, done = found.get("score" if self.score else "reward"), found.get(self.done)
         if not isinstance(raw, int | float) or not math.isfinite(raw) or not isinstance(done, bool):
-            raise ProtocolError(f"{self.world}: the reply to /step lacks a reward or an end: {_cut(body)}")
+            raise ProtocolError(f"{self.env}: the response to /step lacks a reward or an end: {_cut(body)}")
         share = min(max(raw / self.full, 0.0), 1.0) if done or not self.pays_at_end else 0.0
         earned = found.get("earned")
         if not isinstance(earned, int | float):
@@ -196,7 +194,7 @@ class Dialect:
         )
 
     def _together(self, found: Mapping[str, Any]) -> str:
-        """What AgentGym's client makes of the reply to ``/reset``."""
+        """The text that AgentGym's client makes of the response to ``/reset``."""
         text = self._text(found.get("observation"))
         if "task_description" in self.reset_keys:
             text = f"{self._text(found.get('task_description'))}\n{text}"
@@ -208,17 +206,17 @@ class Dialect:
 
     def _text(self, text: object) -> str:
         if not isinstance(text, str):
-            raise ProtocolError(f"{self.world}: the reply holds no text: {_cut(text)}")
+            raise ProtocolError(f"{self.env}: the response has no text: {_cut(text)}")
         return text
 
-    # What a server does.
+    # The server's side.
 
     def read_action(self, spec: EnvSpec, action: str) -> Action | InvalidAction:
-        """What an ``action`` that a client sent tells the world to do."""
-        return spec.read(action) if self.reply else Action(action)
+        """The action of a client's ``action``."""
+        return spec.read(action) if self.whole_response else Action(action)
 
     def write_create(self, session: int, state: State | None) -> Any:
-        """The reply to ``/create``; ``state`` where a task was started."""
+        """The response to ``/create``; ``state`` where a task was started."""
         if self.create_bare:
             return session
         return {self.key: session} if state is None else {self.key: session, **self._start(session, state)}
@@ -275,7 +273,7 @@ class Dialect:
         return told
 
     def _shown(self, observation: Observation) -> str:
-        """The text without the actions that the client adds again."""
+        """The text without the actions, which the client adds again."""
         return (
             observation.text.removesuffix(_listed(observation.actions or ()))
             if self.lists_actions
@@ -299,7 +297,7 @@ def _listed(actions: tuple[str, ...]) -> str:
 
 def _object(body: object) -> dict[str, Any]:
     if not isinstance(body, dict):
-        raise ProtocolError(f"the reply should be an object: {_cut(body)}")
+        raise ProtocolError(f"the response should be an object: {_cut(body)}")
     return body
 
 
@@ -307,97 +305,21 @@ def _cut(body: object) -> str:
     return repr(body)[:200]
 
 
-_tool = partial(
-    Dialect,
-    key="env_idx",
-    create_body={"id": 0},
-    create_bare=True,
-    index="id",
-    index_missing="same",
-    reset_keys=(),
-    reward="progress",
-    reply=True,
-    closes=False,
-)
-
-DIALECTS: Mapping[str, Dialect] = {
-    dialect.world: dialect
-    for dialect in (
-        Dialect(world="textcraft", create_body={}, create_starts=True, index_missing=0),
-        Dialect(
-            world="babyai",
-            reset_keys=("observation", "reward", "score", "deleted", "done"),
-            score="total",
-            reward_ends=True,
-            observation_object=True,
-        ),
-        Dialect(
-            world="sciworld",
-            reset_keys=(
-                *("task_name", "var_num", "task_description"),
-                *("observation", "reward", "score", "deleted", "done"),
-            ),
-            score="raw",
-            full=100.0,
-        ),
-        Dialect(
-            world="alfworld",
-            index="game",
-            reset_fields={"world_type": "Text"},
-            reset_keys=("id", "observation", "available_actions", "task_type"),
-            lists_actions=True,
-            closes=False,
-        ),
-        Dialect(world="maze", path="/maze", index="game", reset_keys=("observation",), reward="raw", closes=False),
-        Dialect(
-            world="wordle",
-            path="/wordle",
-            index="seed",
-            reset_keys=("id", "observation"),
-            vocabulary=True,
-            closes=False,
-        ),
-        Dialect(
-            world="webshop",
-            key="env_idx",
-            create_bare=True,
-            index="session_id",
-            index_missing="same",
-            reset_keys=(),
-            reset_pair=True,
-            first_from="observation",
-            text="state",
-            closes=False,
-        ),
-        Dialect(
-            world="sqlgym",
-            key="env_idx",
-            create_bare=True,
-            index="item_id",
-            reset_keys=(),
-            reset_pair=True,
-            text="state",
-            closes=False,
-        ),
-        _tool(world="searchqa", reward="step", closes=True),
-        *(_tool(world=world) for world in ("weather", "movie", "academia", "sheet")),
-        _tool(world="todo", pays_at_end=True),
-        Dialect(
-            world="webarena",
-            key="env_idx",
-            index="idx",
-            reset_fields={"seed": 0},
-            reset_keys=("observation", "sites", "object"),
-            first_from="observation",
-            done="terminated",
-            pays_at_end=True,
-            reply=True,
-        ),
-    )
-}
-"""The dialects of AgentGym's worlds."""
+def _read_dialects() -> dict[str, Dialect]:
+    """The dialects of AgentGym's environments. ``like`` in a table takes its other fields from that environment's."""
+    tables = tomllib.loads((Path(__file__).parent / "dialects.toml").read_text(encoding="utf-8"))
+    found = {}
+    for env, table in tables.items():
+        fields = {**tables.get(table.pop("like", ""), {}), **table}
+        if "reset_keys" in fields:
+            fields["reset_keys"] = tuple(fields["reset_keys"])
+        found[env] = Dialect(env=env, **fields)
+    return found
 
 
-def dialect(world: str) -> Dialect:
-    """How a world talks; one that AgentGym does not know talks as TextCraft does."""
-    return DIALECTS.get(world) or Dialect(world=world)
+DIALECTS: Mapping[str, Dialect] = _read_dialects()
+
+
+def dialect(env: str) -> Dialect:
+    """The dialect of an environment; the defaults for one that AgentGym does not have."""
+    return DIALECTS.get(env) or Dialect(env=env)

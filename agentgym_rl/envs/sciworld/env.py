@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import threading
+from functools import lru_cache
 
 from agentgym_rl.envs.actions import parse_rest
-from agentgym_rl.envs.core import BlockingEnv, EnvSpec, Observation, ProtocolError, Step, Style, Task, TaskNotFound
-from agentgym_rl.envs.sciworld import expert, games
+from agentgym_rl.envs.core import (
+    BlockingEnv,
+    EnvSpec,
+    Observation,
+    OracleUnavailable,
+    ProtocolError,
+    Step,
+    Style,
+    Task,
+    TaskNotFound,
+)
+from agentgym_rl.envs.sciworld import games
 from agentgym_rl.envs.sciworld.engine import Simulation
-from agentgym_rl.envs.sciworld.functions import TELEPORT, TOOLS
 from agentgym_rl.envs.sciworld.pool import POOL
-from agentgym_rl.envs.sciworld.wording import instructions, observe
+from agentgym_rl.envs.sciworld.wording import TEXTS, instructions, observe
 
 SIMPLIFICATIONS = (
     "easy",
@@ -32,14 +42,14 @@ LONGEST_ACTION = 1_000
 class SciWorld(BlockingEnv):
     """ScienceWorld (Wang et al. 2022, arXiv:2203.07540) with AgentGym's games, numbering and commands.
 
-    A step earns what the score, over 100, exceeds the best score before it, so an episode earns its best score; what a
-    game scores from the start (for being where it begins) comes with the first step, as at AgentGym's. A score
-    of 100 ends the game, and so does a mistake that loses it, such as a focus on the wrong object: the score is then
-    negative and earns nothing. The game's own limit of moves truncates. ``info`` holds ``invalid``, ``moves`` and
-    ``raw_reward``, which is AgentGym's: the score as it is, -100 to 100.
+    The reward of a step is the amount by which the score, over 100, exceeds the best score before it, so an episode
+    earns its best score. What a game scores at its start comes with the first step, as in AgentGym. A score of 100 ends
+    the game, and so does a mistake that loses it, such as a focus on the wrong object: the score is then negative and
+    earns nothing. The game's own limit of moves truncates. ``info`` holds ``invalid``, ``moves`` and ``raw_reward``,
+    which is AgentGym's: the score as it is, -100 to 100.
 
-    A session has a game of the process's :data:`.pool.POOL` from its first reset until it is closed. Java starts with
-    the first reset or oracle; goals, labels and splits need none.
+    A session leases a game of the process's :data:`.pool.POOL` from its first reset until it is closed. Java starts
+    with the first reset or oracle; goals, labels and splits need none.
 
     Args:
         style: wording of instruction and observations.
@@ -71,16 +81,15 @@ class SciWorld(BlockingEnv):
             splits=games.splits(self._electrical),
             max_turns=30,
             success_above=0.99,
-            tools=(*TOOLS, TELEPORT) if teleport else TOOLS,
+            tools=tuple(tool for tool in TEXTS.tools if teleport or tool.name != "teleport"),
             read=parse_rest,
             raw_reward_range=(-100.0, 100.0),
             extra="sciworld",
-            licence="Games and texts of the package scienceworld (Apache-2.0, AI2); task numbering of AgentGym (MIT)",
+            licence=TEXTS.licence,
         )
         self._busy = threading.RLock()
         """Held by each call, so that a game is not given back while a call that was given up still moves in it."""
         self._simulation: Simulation | None = None
-        self._playing = False
         self._best = 0
         """Highest score so far, in percent."""
 
@@ -96,30 +105,28 @@ class SciWorld(BlockingEnv):
             JavaMissing: there is no ``java``.
             EnvUnavailable: Java does not start or has died, or too many games are open.
         """
-        played = self._find(task)
+        game = self._find(task)
         with self._busy:
-            self._playing = False
             if self._simulation is None or self._simulation.engine.dead:
                 self._close_blocking()
                 self._simulation = POOL.lease()
-            goal, seen = self._simulation.load(played.family.name, played.variation, self._simplifications)
-            self._playing, self._best = True, 0
+            goal, seen = self._simulation.load(game.family.name, game.variation, self._simplifications)
+            self._best = 0
         return Observation(observe(seen, self.style, goal))
 
     def _step_blocking(self, action: str) -> Step:
         """Carry out one action.
 
         Raises:
-            ProtocolError: no task was reset, or the episode is over.
+            ProtocolError: the session was closed while the call waited.
             EnvUnavailable: the simulator failed or has died.
         """
         with self._busy:
-            if not self._playing or self._simulation is None:
-                raise ProtocolError("sciworld: step before reset or after the end of the episode; reset first")
-            self._playing = False  # until the simulator has answered
+            if self._simulation is None:
+                raise ProtocolError("sciworld was closed before the step")
+            self._in_episode = False  # until the simulator has answered: a step is never repeated
             turn = self._simulation.step(action[:LONGEST_ACTION])
             truncated = turn.moves > self._step_limit and not turn.over
-            self._playing = not (turn.over or truncated)
             earned = max(turn.score - self._best, 0) / 100
             self._best = max(turn.score, self._best)
         info = {"invalid": turn.invalid, "moves": turn.moves, "raw_reward": float(turn.score)}
@@ -128,7 +135,6 @@ class SciWorld(BlockingEnv):
     def _close_blocking(self) -> None:
         """Give the game back."""
         with self._busy:
-            self._playing = False
             if self._simulation is not None:
                 POOL.give_back(self._simulation)
                 self._simulation = None
@@ -142,18 +148,42 @@ class SciWorld(BlockingEnv):
         return self._find(task).family.name
 
     def oracle(self, task: Task) -> list[str]:
-        """The library's solution; takes up to seconds and may be longer than the turn limit.
+        """The library's solution. It takes up to seconds and may be longer than the turn limit.
 
         Raises:
             OracleUnavailable: it takes more moves than ``step_limit``.
         """
         self._find(task)
-        return list(expert.solve(task.index, self._simplifications, self._step_limit))
+        return list(solve(task.index, self._simplifications, self._step_limit))
 
     def _find(self, task: Task) -> games.Game:
-        if task.env != self.name:
-            raise TaskNotFound(f"{task} is not a task of {self.name}")
-        played = games.game(task.index)
-        if played.family.electrical and not self._electrical:
-            raise TaskNotFound(f"{task} ({played}) cannot be played with simplifications={self._simplifications}")
-        return played
+        game = games.game(self._index(task))
+        if game.family.electrical and not self._electrical:
+            raise TaskNotFound(f"{task} ({game}) cannot be played with simplifications={self._simplifications}")
+        return game
+
+
+@lru_cache(maxsize=4096)
+def solve(index: int, simplifications: str, step_limit: int) -> tuple[str, ...]:
+    """Actions that solve a task: those of the library's gold path, up to the end of the game, that are valid.
+
+    Raises:
+        TaskNotFound: there is no such task.
+        OracleUnavailable: the path does not lead to a score of 100 within the moves allowed.
+    """
+    game = games.game(index)
+    simulation = POOL.lease()
+    try:
+        simulation.load(game.family.name, game.variation, simplifications, gold=True)
+        actions: list[str] = []
+        for action in simulation.gold():
+            turn = simulation.step(action)
+            if not turn.invalid:
+                actions.append(action)
+            if turn.over or turn.moves > step_limit:
+                break
+    finally:
+        POOL.give_back(simulation)
+    if not actions or turn.score < 100:
+        raise OracleUnavailable(f"sciworld_{index} ({game}): the gold path does not solve it in {step_limit} moves")
+    return tuple(actions)

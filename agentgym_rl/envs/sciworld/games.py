@@ -1,7 +1,7 @@
 """AgentGym's 4,339 games of ScienceWorld: numbering and splits.
 
-A game is a variation of a task. Facts of scienceworld 1.2.3, kept here because asking for them starts Java; a test
-compares them with the library.
+A game is a variation of a task. The tasks are in ``games.toml``, because asking the library for them starts Java; a
+test compares the two.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 
-from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.splits import no_task
+from agentgym_rl.envs.tables import load
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,34 +30,10 @@ class Family:
         return self.name.startswith(("power-component", "test-conductivity"))
 
 
-FAMILIES = (
-    Family("boil", 14, 21, 30),
-    Family("melt", 14, 21, 30),
-    Family("freeze", 14, 21, 30),
-    Family("change-the-state-of-matter-of", 14, 21, 30),
-    Family("use-thermometer", 270, 405, 540),
-    Family("measure-melting-point-known-substance", 218, 327, 436),
-    Family("power-component", 10, 15, 20),
-    Family("power-component-renewable-vs-nonrenewable-energy", 10, 15, 20),
-    Family("test-conductivity", 450, 675, 900),
-    Family("test-conductivity-of-unknown-substances", 300, 450, 600),
-    Family("find-living-thing", 150, 225, 300),
-    Family("find-non-living-thing", 150, 225, 300),
-    Family("find-plant", 150, 225, 300),
-    Family("find-animal", 150, 225, 300),
-    Family("chemistry-mix", 16, 24, 32),
-    Family("chemistry-mix-paint-secondary-color", 18, 27, 36),
-    Family("chemistry-mix-paint-tertiary-color", 18, 27, 36),
-    Family("lifespan-longest-lived", 62, 93, 125),
-    Family("lifespan-shortest-lived", 62, 93, 125),
-    Family("lifespan-longest-lived-then-shortest-lived", 62, 93, 125),
-    Family("identify-life-stages-1", 6, 9, 14),
-    Family("identify-life-stages-2", 4, 6, 10),
+FAMILIES = tuple(
+    Family(name, *bounds)
+    for name, bounds in load(Path(__file__).with_name("games.toml"), dict[str, tuple[int, ...]]).items()
 )
-"""In the library's order, without those AgentGym leaves out: 2-3, 5-1, 5-2, 9-1 to 9-3, 10-1 and 10-2.
-
-AgentGym's server does number 2-3, its data files do not (WooooDyy/AgentGym issue 49); ids here are the files'.
-"""
 
 STARTS = (0, *accumulate(family.variations for family in FAMILIES))
 """Index of each family's first game, and after the last the number of games."""
@@ -79,7 +57,7 @@ def game(index: int) -> Game:
         TaskNotFound: there is none.
     """
     if not 0 <= index < STARTS[-1]:
-        raise TaskNotFound(f"sciworld has no task {index}: valid are 0 to {STARTS[-1] - 1}")
+        raise no_task("sciworld", index, [range(STARTS[-1])])
     place = bisect_right(STARTS, index) - 1
     return Game(FAMILIES[place], index - STARTS[place])
 

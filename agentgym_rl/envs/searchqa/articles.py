@@ -1,4 +1,4 @@
-"""The invented world as a corpus: one article a thing."""
+"""The invented articles: one for each thing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentgym_rl.envs.searchqa.knowledge import SEED, Thing, regions
 
 
 def article(thing: Thing) -> str:
-    """Title in quotes, then two to five sentences: the first relation, the others in an order of chance."""
+    """Title in quotes, then two to five sentences: the first relation, then the others in random order."""
     rng = Random(f"{SEED}:{thing.title}")
     first, *others = (relation for relation in thing.kind.relations if relation.name in thing.facts)
     rng.shuffle(others)
@@ -30,14 +30,14 @@ def _sentence(thing: Thing, relation: Relation, rng: Random) -> str:
 
 
 def articles() -> Iterator[str]:
-    """All articles, in an order of chance."""
+    """All articles in random order."""
     things = [thing for region in regions().values() for kind in region.values() for thing in kind]
     Random(f"{SEED}:order").shuffle(things)
     return map(article, things)
 
 
 def write(path: str | Path) -> int:
-    """Write the corpus in Search-R1's form, for an engine of your own; returns the number of passages."""
+    """Write the articles in Search-R1's form, for another search engine; returns their number."""
     lines = [json.dumps({"id": str(number), "contents": each}) + "\n" for number, each in enumerate(articles())]
     Path(path).write_text("".join(lines), encoding="utf-8")
     return len(lines)
@@ -45,7 +45,7 @@ def write(path: str | Path) -> int:
 
 @cache
 def builtin() -> BM25:
-    """Search the articles; sessions of a process share the index."""
+    """A search engine over the articles; the sessions of a process share it."""
     return BM25(_load)
 
 

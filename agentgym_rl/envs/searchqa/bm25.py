@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
@@ -11,17 +12,32 @@ from typing import Any
 
 from agentgym_rl.envs.core import MissingExtra
 from agentgym_rl.envs.searchqa.retriever import Passage
-from agentgym_rl.envs.searchqa.tokens import tokens
 
 MAX_WORDS = 64
-"""Different words of a query that are searched for; the rest is passed over."""
+"""Number of different words of a query that are searched for; the others are ignored."""
+
+SCHEME = "words 1"
+"""Name of the way that texts are split into words, kept with a saved index: queries are split as passages are."""
+
+_WORD = re.compile(r"\w+")
+_COMMON_WORDS = (
+    "a an and are as at be but by did do does for from had has have he her his how if in into is it its no not of on "
+    "or s she such that the their then there these they this to was were what when where which who whom whose why "
+    "will with"
+)
+_COMMON = frozenset(_COMMON_WORDS.split())
+
+
+def tokens(text: str) -> list[str]:
+    """The words of a text in lower case, in order, without the most common English words."""
+    return [word for word in _WORD.findall(text.casefold()) if word not in _COMMON]
 
 
 class Index:
-    """Which passages fit a query best. Ties go to the passage that comes first, on every machine.
+    """Finds the passages that fit a query best. Of equal passages the first one wins, on every machine.
 
     Args:
-        engine: a ``bm25s.BM25`` that holds an index.
+        engine: a ``bm25s.BM25`` with an index.
     """
 
     def __init__(self, engine: Any) -> None:
@@ -38,7 +54,7 @@ class Index:
 
     @classmethod
     def build(cls, documents: list[array[int]], numbers: dict[str, int], show_progress: bool = False) -> Index:
-        """Index what :func:`numbered` gave."""
+        """Index the result of :func:`numbered`."""
         import bm25s
 
         engine = bm25s.BM25()
@@ -61,7 +77,7 @@ class Index:
 
 
 def numbered(texts: Iterable[str]) -> tuple[list[array[int]], dict[str, int]]:
-    """The words of each text as numbers of 4 bytes, and the number of each word. The texts are read once.
+    """The words of each text as numbers of 4 bytes, and the number of each word. Reads the texts once.
 
     Raises:
         ValueError: there is no text with a word in it.
@@ -77,8 +93,8 @@ class BM25:
     """A search engine over passages.
 
     Args:
-        load: gives the index and the ``contents`` of its passages; called once, in a thread, at the first search.
-        threaded: search in threads, for an index so large that a search would hold up other episodes.
+        load: returns the index and the ``contents`` of its passages; called once, in a thread, at the first search.
+        threaded: search in threads, for an index so large that a search would delay other episodes.
 
     Raises:
         MissingExtra: bm25s is not installed.

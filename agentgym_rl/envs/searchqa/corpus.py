@@ -15,8 +15,7 @@ from typing import overload
 
 from rich.progress import Progress
 
-from agentgym_rl.envs.searchqa.bm25 import BM25, Index, numbered
-from agentgym_rl.envs.searchqa.tokens import SCHEME
+from agentgym_rl.envs.searchqa.bm25 import BM25, SCHEME, Index, numbered
 
 OFFSETS, ABOUT = "offsets.bin", "corpus.json"
 """Files we add to bm25s's: where each line starts (64 bits each), and what the index belongs to."""

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from agentgym_rl.envs.core import (
-    EnvSpec,
-    Observation,
-    OracleUnavailable,
-    ProtocolError,
-    Step,
-    Style,
-    Task,
-    TaskNotFound,
-    TextEnv,
-)
-from agentgym_rl.envs.searchqa import replies, tasks, wording
+from agentgym_rl.envs.core import EnvSpec, Observation, OracleUnavailable, Step, Style, Task, TextEnv
+from agentgym_rl.envs.searchqa import tags, wording
 from agentgym_rl.envs.searchqa.articles import builtin
 from agentgym_rl.envs.searchqa.corpus import open_corpus
-from agentgym_rl.envs.searchqa.questions import Questions, open_questions
+from agentgym_rl.envs.searchqa.official import open_questions
+from agentgym_rl.envs.searchqa.question import Collection
 from agentgym_rl.envs.searchqa.remote import open_remote
 from agentgym_rl.envs.searchqa.retriever import Retriever
-from agentgym_rl.envs.searchqa.scoring import exact_match, f1
+from agentgym_rl.envs.searchqa.tasks import BuiltIn
+from agentgym_rl.envs.searchqa.wording import TEXTS
 
 MAX_TOPK = 10
 LONGEST_QUERY = 1_000
@@ -30,26 +26,26 @@ LONGEST_QUERY = 1_000
 
 
 class SearchQA(TextEnv):
-    """Question answering with a search tool as Search-R1 (Jin et al. 2025, arXiv:2503.09516) and AgentGym play it.
+    """Question answering with a search tool, as in Search-R1 (Jin et al. 2025, arXiv:2503.09516) and AgentGym.
 
-    The question is about an invented world of some 2,000 articles, unless ``questions`` are given. An answer earns
-    what it scores beyond the best answer before, so an episode earns what its best answer scores; a score of 1 ends it.
+    The question is about some 2,000 invented articles unless ``questions`` are given. The reward of an answer is its
+    score minus the best score before, so the sum over an episode is the best score. A score of 1 ends the episode.
     ``info`` holds ``invalid``, after an answer also ``em``, ``f1`` and ``raw_reward``, which is AgentGym's: 1 for an
     exact match, else 0.
 
     Args:
         style: wording of instruction and observations.
         reward: score an answer by exact match (``em``) or by ``f1``.
-        final: let a wrong answer end the episode; in AgentGym one may try again.
-        topk: passages a search gives, at most :data:`MAX_TOPK`.
-        questions: a folder with AgentGym's questions, see :func:`.questions.open_questions`.
+        final: whether a wrong answer ends the episode; in AgentGym it does not.
+        topk: number of passages that a search returns, at most :data:`MAX_TOPK`.
+        questions: a folder with AgentGym's questions, see :func:`.official.open_questions`.
         corpus: a corpus in Search-R1's form to search, with its ``index``, see :mod:`.corpus`.
-        url: the address of a search engine with Search-R1's API to use instead.
-        timeout: seconds the engine has for a search.
+        url: address of a search engine with Search-R1's API, instead of a corpus.
+        timeout: seconds until a search at ``url`` fails.
 
     Raises:
-        ValueError: an option is unknown or lacks the other it needs, or a file is missing or malformed.
-        MissingExtra: a package the options need is not installed.
+        ValueError: an option is invalid or needs another one, or a file is missing or malformed.
+        MissingExtra: a package that the options need is not installed.
     """
 
     name = "searchqa"
@@ -75,97 +71,72 @@ class SearchQA(TextEnv):
             raise ValueError("questions need something to search: give corpus and index, or url")
         self._reward, self._final, self._topk = reward, final, topk
         self._retriever = _retriever(corpus, index, url, timeout)
-        self._questions: Questions | None = None if questions is None else open_questions(str(questions))
+        self._questions: Collection = BuiltIn() if questions is None else open_questions(str(questions))
         self._spec = EnvSpec(
             name=self.name,
-            instructions=wording.INSTRUCTIONS,
-            splits=tasks.SPLITS if self._questions is None else self._questions.splits,
+            instructions=TEXTS.instructions,
+            splits=self._questions.splits,
             max_turns=5,
             success_above=0.99,
-            tools=replies.TOOLS,
-            read=replies.read,
-            write=replies.write,
+            tools=TEXTS.tools,
+            read=tags.read,
+            write=tags.write,
             deterministic=url is None,
             extra=None if url is not None else "searchqa",
-            licence=(
-                "Apache-2.0; articles and questions are generated, all names are invented"
-                if self._questions is None
-                else "questions and corpus from files of the user's"
-            ),
+            licence=TEXTS.licence if questions is None else TEXTS.licence_of_files,
         )
-        self._golden: tuple[str, ...] | None = None
-        self._earned = 0.0
+        self._golden: tuple[str, ...] = ()
+        self._best = 0.0
 
     @property
     def spec(self) -> EnvSpec:
         return self._spec
 
     async def _reset(self, task: Task) -> Observation:
-        question, self._golden = self._find(task)
-        self._earned = 0.0
-        return Observation(wording.question(question, self.style))
+        question = self._questions.question(self._index(task))
+        self._golden, self._best = question.answers, 0.0
+        return Observation(wording.question(question.text, self.style))
 
     async def _step(self, action: str) -> Step:
-        if self._golden is None:
-            raise ProtocolError("searchqa was stepped before a reset or after the end of the episode")
-        request = replies.find(action)
+        request = tags.find(action)
         if request is None or not request.text:
-            return Step(Observation(wording.invalid(self.style)), 0.0, terminated=False, info={"invalid": True})
+            text = TEXTS.wordings[self.style].invalid
+            return Step(Observation(text), 0.0, terminated=False, info={"invalid": True})
         if request.kind == "answer":
-            return self._judge(request.text, self._golden)
+            return self._judge(request.text)
         passages = await self._retriever.search(request.text[:LONGEST_QUERY], self._topk)
-        told = wording.information(passages, request.text, self.style)
-        return Step(Observation(told), 0.0, terminated=False, info={"invalid": False})
+        text = wording.information(passages, request.text, self.style)
+        return Step(Observation(text), 0.0, terminated=False, info={"invalid": False})
 
-    def _judge(self, answer: str, golden: tuple[str, ...]) -> Step:
-        exact, overlap = float(exact_match(answer, golden)), f1(answer, golden)
+    def _judge(self, answer: str) -> Step:
+        exact, overlap = float(exact_match(answer, self._golden)), f1(answer, self._golden)
         score = exact if self._reward == "em" else overlap
-        gained = max(0.0, score - self._earned)
-        self._earned += gained
+        gained = max(0.0, score - self._best)
+        self._best += gained
         correct = score == 1.0
-        ended = correct or self._final
-        if ended:
-            self._golden = None
+        text = wording.verdict(correct, self._final, self.style)
         info = {"invalid": False, "em": exact, "f1": overlap, "raw_reward": exact}
-        return Step(Observation(wording.verdict(correct, self._final, self.style)), gained, terminated=ended, info=info)
-
-    async def _close(self) -> None:
-        self._golden = None
+        return Step(Observation(text), gained, terminated=correct or self._final, info=info)
 
     def goal(self, task: Task) -> str:
         """The question."""
-        return self._find(task)[0]
+        return self._questions.question(self._index(task)).text
 
     def difficulty(self, task: Task) -> str:
-        """One of :data:`.chains.LEVELS`, or the data set of an official question."""
-        if self._questions is None:
-            return tasks.difficulty(self._index(task))
-        return self._questions.find(self._index(task)).source
+        """One of :data:`.tasks.LEVELS`, or the data set of an official question."""
+        return self._questions.difficulty(self._index(task))
 
     def oracle(self, task: Task) -> list[str]:
-        """A search for each article needed, then the answer.
+        """A search for each article that is needed, then the answer.
 
         Raises:
             OracleUnavailable: the question is an official one.
         """
-        if self._questions is not None:
+        question = self._questions.question(self._index(task))
+        if not question.queries:
             raise OracleUnavailable("searchqa knows the searches that lead to an answer for its built-in tasks only")
-        puzzle = tasks.puzzle(self._index(task))
-        searches = [str(replies.Request("search", query)) for query in puzzle.queries]
-        return [*searches, str(replies.Request("answer", puzzle.answers[0]))]
-
-    def _find(self, task: Task) -> tuple[str, tuple[str, ...]]:
-        """Question and golden answers."""
-        if self._questions is None:
-            puzzle = tasks.puzzle(self._index(task))
-            return puzzle.question, puzzle.answers
-        question = self._questions.find(self._index(task))
-        return question.text, question.answers
-
-    def _index(self, task: Task) -> int:
-        if task.env != self.name:
-            raise TaskNotFound(f"{task} is not a task of {self.name}")
-        return task.index
+        searches = [str(tags.Request("search", query)) for query in question.queries]
+        return [*searches, str(tags.Request("answer", question.answers[0]))]
 
 
 def _retriever(corpus: str | Path | None, index: str | Path | None, url: str | None, timeout: float) -> Retriever:
@@ -178,3 +149,29 @@ def _retriever(corpus: str | Path | None, index: str | Path | None, url: str | N
     if corpus is None:
         return builtin()
     return open_corpus(str(corpus), str(index))
+
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+
+
+def normalise(text: str) -> str:
+    """Lower case, without punctuation, without articles, single spaces."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(answer: str, golden: Sequence[str]) -> bool:
+    """Whether the answer is one of the golden answers after normalisation, as in SQuAD (arXiv:1606.05250)."""
+    given = normalise(answer)
+    return any(given == normalise(each) for each in golden)
+
+
+def f1(answer: str, golden: Sequence[str]) -> float:
+    """Harmonic mean of precision and recall over words, in [0, 1]: the highest over the golden answers."""
+    given = Counter(normalise(answer).split())
+    return max((_f1(given, Counter(normalise(each).split())) for each in golden), default=0.0)
+
+
+def _f1(given: Counter[str], golden: Counter[str]) -> float:
+    shared = (given & golden).total()
+    return 2 * shared / (given.total() + golden.total()) if shared else 0.0

@@ -1,4 +1,4 @@
-"""The invented world: regions of things that relate to each other, and to nothing outside their region."""
+"""The invented knowledge: regions of things that relate to each other, and to nothing outside their region."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from functools import cache
 from itertools import islice
 from random import Random
 
-from agentgym_rl.envs.searchqa.kinds import KINDS, LITERALS, Kind, Relation
-from agentgym_rl.envs.searchqa.names import people, words
+from agentgym_rl.envs.searchqa.kinds import KINDS, LITERALS, NAMES, Kind, Relation
 
 SEED = "searchqa 0"
 COUNTRIES: Mapping[str, int] = {
@@ -19,20 +18,20 @@ COUNTRIES: Mapping[str, int] = {
     "val_variants": 3,
     "test_variants": 3,
 }
-"""Countries in the region of each split: nothing that is asked about in one split occurs in another."""
+"""Countries in the region of each split. Nothing that is asked about in one split occurs in another."""
 
-SURNAMES = 320
+FIRST_NAMES, SURNAMES = 120, 320
 
 
 @dataclass(eq=False, slots=True)
 class Thing:
-    """A thing of the world, with an article of its own."""
+    """A thing with an article of its own."""
 
     kind: Kind
     name: str
     title: str
     facts: dict[str, Thing | str] = field(default_factory=dict)
-    """Value of each relation; a person may lack a teacher and a novel a publisher."""
+    """Value of each relation. A person may have no teacher, and a novel no publisher."""
 
     @property
     def mention(self) -> str:
@@ -40,7 +39,7 @@ class Thing:
         return self.kind.mention.format(x=self.title)
 
     def number(self, relation: str) -> int:
-        """The value of a relation to a number."""
+        """The value of a relation whose values are numbers."""
         return int(str(self.facts[relation]))
 
 
@@ -49,7 +48,7 @@ Region = dict[str, list[Thing]]
 
 
 def answers(relation: Relation, value: Thing | str) -> tuple[str, ...]:
-    """How the value may be given as an answer, the plainest first."""
+    """The ways to write the value as an answer, the plainest first."""
     if isinstance(value, str):
         return tuple(template.format(y=value) for template in LITERALS[relation.target])
     plain = len(value.kind.titles) == 1 and value.name != value.title
@@ -58,11 +57,37 @@ def answers(relation: Relation, value: Thing | str) -> tuple[str, ...]:
 
 @cache
 def regions() -> Mapping[str, Region]:
-    """The regions by split; made once."""
+    """The regions by split."""
     rng = Random(SEED)
-    names = words(rng)
-    persons = people(rng, list(islice(names, SURNAMES)))
+    names = _words(rng)
+    persons = _people(rng, list(islice(names, SURNAMES)))
     return {split: _region(countries, rng, names, persons) for split, countries in COUNTRIES.items()}
+
+
+def _words(rng: Random) -> Iterator[str]:
+    """Names of two closed syllables such as Keldask, each once."""
+    given = set()
+    while True:
+        word = _open_word(rng) + rng.choice(NAMES.endings)
+        if word not in given:
+            given.add(word)
+            yield word
+
+
+def _people(rng: Random, surnames: list[str]) -> Iterator[str]:
+    """First names such as Keldo with one of the surnames, each pair once."""
+    first = sorted({_open_word(rng) for _ in range(FIRST_NAMES)})
+    given = set()
+    while True:
+        name = f"{rng.choice(first)} {rng.choice(surnames)}"
+        if name not in given:
+            given.add(name)
+            yield name
+
+
+def _open_word(rng: Random) -> str:
+    parts = (NAMES.onsets, NAMES.vowels, NAMES.codas, NAMES.second_onsets, NAMES.vowels)
+    return "".join(rng.choice(part) for part in parts).capitalize()
 
 
 def _region(countries: int, rng: Random, names: Iterator[str], persons: Iterator[str]) -> Region:
@@ -79,7 +104,7 @@ def _region(countries: int, rng: Random, names: Iterator[str], persons: Iterator
 
 
 def _land(region: Region, rng: Random, names: Iterator[str]) -> None:
-    """Countries and what lies in them."""
+    """Facts of countries, cities, rivers and mountains."""
     own = {name: _shares(region, name) for name in ("city", "river", "mountain")}
     for place, country in enumerate(region["country"]):
         cities, rivers, mountains = (own[name][place] for name in ("city", "river", "mountain"))
@@ -107,13 +132,13 @@ def _land(region: Region, rng: Random, names: Iterator[str]) -> None:
 
 
 def _shares(region: Region, kind: str) -> list[list[Thing]]:
-    """The things of a kind, shared out among the countries."""
+    """The things of a kind, by country."""
     count = KINDS[kind].count
     return [region[kind][start : start + count] for start in range(0, len(region[kind]), count)]
 
 
 def _lives(region: Region, rng: Random) -> None:
-    """Universities, and the people who studied there."""
+    """Facts of universities and people."""
     for university in region["university"]:
         university.facts |= {
             "city": rng.choice(region["city"]),
@@ -134,7 +159,7 @@ def _lives(region: Region, rng: Random) -> None:
 
 
 def _works(region: Region, rng: Random) -> None:
-    """What people founded, wrote, built and won."""
+    """Facts of what people founded, wrote, won and built."""
 
     def grown(person: Thing) -> int:
         """A year of the person's working life."""

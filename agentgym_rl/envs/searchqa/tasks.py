@@ -1,51 +1,144 @@
-"""From task indices to the built-in questions: numbering, splits, difficulty. Everything is a function of the index.
+"""The built-in questions about the invented articles, each with the searches that lead to its answer.
 
-Indices below :data:`FIRST` are AgentGym's. In every split the levels take turns.
+Everything is a function of the task's index; indices below :data:`FIRST` are AgentGym's. In every split the levels take
+turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain, islice
+from random import Random
 
-from agentgym_rl.envs.core import TaskNotFound
-from agentgym_rl.envs.searchqa.chains import LEVELS, Puzzle
-from agentgym_rl.envs.searchqa.chains import puzzle as make_puzzle
+from agentgym_rl.envs.searchqa.kinds import Comparison, Relation
+from agentgym_rl.envs.searchqa.knowledge import SEED, Region, Thing, answers, regions
+from agentgym_rl.envs.searchqa.official import STOPS
+from agentgym_rl.envs.searchqa.question import Question
+from agentgym_rl.envs.splits import Splits
 
 FIRST = 300_000
-SPLITS: Mapping[str, range] = {
-    "train": range(300_000, 300_480),
-    "test": range(300_480, 300_600),
-    "train_variants": range(300_600, 312_600),
-    "val_variants": range(312_600, 313_800),
-    "test_variants": range(313_800, 315_000),
-}
-"""Task indices of each split."""
+LEVELS = ("hops 1", "hops 2", "hops 3", "compare")
+SPLITS = Splits(
+    "searchqa",
+    {
+        "train": range(300_000, 300_480),
+        "test": range(300_480, 300_600),
+        "train_variants": range(300_600, 312_600),
+        "val_variants": range(312_600, 313_800),
+        "test_variants": range(313_800, 315_000),
+    },
+    official=range(STOPS["train"]),
+    missing="give the options questions=<folder with test.parquet and train.parquet> and url=<search engine>",
+)
+PARTNERS = 6
+"""Number of other things of its kind that a thing is compared with."""
 
 
-def difficulty(index: int) -> str:
-    """One of :data:`LEVELS`.
+class BuiltIn:
+    """The built-in questions."""
 
-    Raises:
-        TaskNotFound: there is no such task.
+    splits = SPLITS
+
+    def question(self, index: int) -> Question:
+        split, place = SPLITS.locate(index)
+        plan = _plans(split, self.difficulty(index))[place // len(LEVELS)]
+        return _ask_winner(plan) if isinstance(plan, Contest) else _ask(plan)
+
+    def difficulty(self, index: int) -> str:
+        """One of :data:`LEVELS`."""
+        return LEVELS[SPLITS.locate(index)[1] % len(LEVELS)]
+
+
+Path = tuple[tuple[Thing, Relation], ...]
+"""Things in the order they are found, each with the relation that is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """A question which of two things is the greater, and for another fact about it.
+
+    The answer is not one of the two things, so the question does not contain it.
     """
-    return LEVELS[(index - _split(index)[1].start) % len(LEVELS)]
+
+    one: Thing
+    other: Thing
+    comparison: Comparison
+    more: bool
+    relation: Relation
 
 
-def puzzle(index: int) -> Puzzle:
-    """The question of a task.
+@cache
+def _plans(split: str, level: str) -> tuple[Path | Contest, ...]:
+    """All questions of a level about the region of a split, each once, in random order."""
+    region = regions()[split]
+    rng = Random(f"{SEED}:{split}:{level}")
+    plans: list[Path | Contest] = []
+    if level == "compare":
+        plans += _contests(region, rng)
+    else:
+        for start in chain.from_iterable(region.values()):
+            plans += _paths((start,), int(level.removeprefix("hops ")))
+    rng.shuffle(plans)
+    return tuple(plans)
 
-    Raises:
-        TaskNotFound: there is no such task.
-    """
-    split, indices = _split(index)
-    return make_puzzle(split, difficulty(index), (index - indices.start) // len(LEVELS))
+
+def _paths(visited: tuple[Thing, ...], hops: int) -> Iterator[Path]:
+    """Paths from the last visited thing over ``hops`` relations that never return to a thing."""
+    thing = visited[-1]
+    for relation in thing.kind.relations:
+        value = thing.facts.get(relation.name)
+        if value is None or value in visited:
+            continue
+        if hops == 1:
+            yield ((thing, relation),)
+        elif isinstance(value, Thing):
+            for rest in _paths((*visited, value), hops - 1):
+                yield ((thing, relation), *rest)
 
 
-def _split(index: int) -> tuple[str, range]:
-    for name, indices in SPLITS.items():
-        if index in indices:
-            return name, indices
-    hint = ""
-    if 0 <= index < FIRST:
-        hint = "; AgentGym's 0 to 221327 need its questions: questions=<folder with test.parquet and train.parquet>"
-    raise TaskNotFound(f"searchqa has no task {index}: built in are {FIRST} to {SPLITS['test_variants'][-1]}{hint}")
+def _ask(path: Path) -> Question:
+    asked = path[0][0].mention
+    for _, relation in path[:-1]:
+        asked = relation.phrase.format(x=asked)
+    return _finish(asked, path)
+
+
+def _contests(region: Region, rng: Random) -> Iterator[Contest]:
+    for things in region.values():
+        kind = things[0].kind
+        order = rng.sample(things, len(things))
+        for comparison in kind.comparisons:
+            for step in range(1, min(PARTNERS, len(things) - 1) + 1):
+                for one, other in zip(order, islice(chain(order, order), step, None), strict=False):
+                    yield from _about(one, other, comparison, rng.random() < 0.5)
+
+
+def _about(one: Thing, other: Thing, comparison: Comparison, more: bool) -> Iterator[Contest]:
+    if one.facts[comparison.relation] == other.facts[comparison.relation]:
+        return
+    for relation in one.kind.relations:
+        values = one.facts.get(relation.name), other.facts.get(relation.name)
+        revealing = relation.name == comparison.relation or one in values or other in values
+        if not revealing and None not in values and values[0] != values[1]:
+            yield Contest(one, other, comparison, more, relation)
+
+
+def _ask_winner(contest: Contest) -> Question:
+    one, other, comparison = contest.one, contest.other, contest.comparison
+    compared = one.kind.relation(comparison.relation)
+    winner = (max if contest.more else min)(one, other, key=lambda thing: thing.number(compared.name))
+    pair = one.kind.pair.format(a=one.title, b=other.title)
+    asked = f"the {comparison.more if contest.more else comparison.less} of {pair}"
+    return _finish(asked, ((one, compared), (other, compared), (winner, contest.relation)))
+
+
+def _finish(asked: str, path: Path) -> Question:
+    thing, relation = path[-1]
+    return Question(
+        relation.question.format(x=asked),
+        answers(relation, thing.facts[relation.name]),
+        queries=tuple(f"{each.title} {step.word}" for each, step in path),
+        needed=tuple(each.title for each, _ in path),
+    )

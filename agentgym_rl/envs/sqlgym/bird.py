@@ -1,4 +1,4 @@
-"""BIRD (Li et al. 2023, arXiv:2305.03111) from a folder, in the layout of its archives and with AgentGym's numbers.
+"""BIRD (Li et al. 2023, arXiv:2305.03111) from a folder with the layout of its archives, numbered as in AgentGym.
 
 ``train/train.json`` and ``train/train_databases/<db_id>/<db_id>.sqlite``, and the same with ``dev``.
 """
@@ -6,28 +6,29 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.envs.core import EnvUnavailable, TaskNotFound
+from agentgym_rl.envs.splits import no_task
 from agentgym_rl.envs.sqlgym.question import Question
-from agentgym_rl.envs.sqlgym.sandbox import Limits, Sandbox
+from agentgym_rl.envs.sqlgym.sandbox import Limits
 
 RANGES: Mapping[str, range] = {"train": range(0, 9_428), "dev": range(9_428, 10_962)}
 """AgentGym's task indices of each part, in the order of its file."""
 
-LIMITS = Limits(instructions=2_000_000_000, text=1_000_000, rows=100_000)
+LIMITS = Limits(instructions=2_000_000_000, text=1_000_000, rows=100_000, seconds=60)
 
 
 class Bird:
-    """The parts of BIRD that a folder holds.
+    """The questions of the parts of BIRD that a folder holds.
 
     Raises:
         FileNotFoundError: the folder has neither part, or lacks a database.
         ValueError: a file of questions cannot be read; names file, entry (from 0, as BIRD counts) and fault.
     """
+
+    limits = LIMITS
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
@@ -41,7 +42,7 @@ class Bird:
 
     @property
     def splits(self) -> Mapping[str, range]:
-        """``train`` and ``test``, which is BIRD's dev part; a part that is not there has no tasks."""
+        """``train``, and ``test``, which is BIRD's dev part; a missing part has no tasks."""
         sizes = {part: len(self._entries.get(part, ())) for part in RANGES}
         return {name: RANGES[part][: sizes[part]] for name, part in (("train", "train"), ("test", "dev"))}
 
@@ -53,20 +54,15 @@ class Bird:
         """BIRD's own label; its train part has none."""
         return self._find(index)[1].get("difficulty") or "unrated"
 
-    def open(self, index: int) -> Sandbox:
+    def source(self, index: int) -> Path:
         part, entry = self._find(index)
-        path = self._database(part, entry["db_id"])
-        try:
-            return Sandbox.of_file(path, LIMITS)
-        except sqlite3.Error as error:
-            raise EnvUnavailable(f"{path} cannot be opened: {error}") from error
+        return self._database(part, entry["db_id"])
 
     def _find(self, index: int) -> tuple[str, dict[str, Any]]:
         for part, entries in self._entries.items():
             if index in RANGES[part][: len(entries)]:
                 return part, entries[index - RANGES[part].start]
-        valid = " and ".join(f"{part[0]} to {part[-1]}" for part in self.splits.values() if part)
-        raise TaskNotFound(f"sqlgym with the data of {self._folder} has no task {index}: valid are {valid}")
+        raise no_task(f"sqlgym with the data of {self._folder}", index, self.splits.values())
 
     def _file(self, part: str) -> Path:
         return self._folder / part / f"{part}.json"

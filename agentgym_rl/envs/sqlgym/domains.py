@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from agentgym_rl.envs import tables
+from agentgym_rl.envs.tables import load
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ class _Names:
 
 
 _FOLDER = Path(__file__).parent
-_NAMES = tables.load(_FOLDER / "names.toml", _Names)
+_NAMES = load(_FOLDER / "names.toml", _Names)
 _WORDS = {**_NAMES.words, "number": tuple(str(number) for number in range(100, 1000))}
-DOMAINS = tables.load(_FOLDER / "domains.toml", _Domains).domains
+DOMAINS = load(_FOLDER / "domains.toml", _Domains).domains
 
 
 def invent_name(kind: str, rng: Random) -> str:

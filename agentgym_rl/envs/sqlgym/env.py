@@ -2,49 +2,50 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from agentgym_rl.envs.core import (
     BlockingEnv,
     EnvSpec,
+    EnvTimeout,
     EnvUnavailable,
     Observation,
     ProtocolError,
     Step,
     Style,
     Task,
-    TaskNotFound,
 )
 from agentgym_rl.envs.sqlgym import wording
 from agentgym_rl.envs.sqlgym.bird import Bird
 from agentgym_rl.envs.sqlgym.question import Collection, Question
-from agentgym_rl.envs.sqlgym.sandbox import Refused, Row, Sandbox
+from agentgym_rl.envs.sqlgym.sandbox import Refused, Row, Sandbox, Source
 from agentgym_rl.envs.sqlgym.tasks import BuiltIn
-from agentgym_rl.envs.tools import Tool
-
-_QUERY = {"query": {"type": "string", "description": "one SQLite SELECT statement"}}
-EXECUTE = Tool("execute_sql", "Run a query on the database.", _QUERY, commands=("{query}",))
-SUBMIT = Tool("submit_sql", "Give a query as the answer.", _QUERY, commands=("submit {query}",))
+from agentgym_rl.envs.sqlgym.wording import TEXTS
+from agentgym_rl.envs.sqlgym.workers import POOL, Killed
 
 
 class SQLGym(BlockingEnv):
-    """Text to SQL as AgentGym's SQLGym plays BIRD, and questions about databases of our own.
+    """Text to SQL: BIRD's questions as in AgentGym's SQLGym, and questions about generated databases.
 
-    The query that counts ends the episode. It earns 1 when it gives the rows of the gold query, in any order and
-    however often (BIRD's execution match), else 0. A query the database refuses is ``invalid``. ``info`` holds
-    ``invalid`` and, after the query that counts, AgentGym's ``ground_truth``: the gold query.
+    The query that counts ends the episode. Its reward is 1 when it returns the rows of the gold query, in any order and
+    with any number of repetitions (BIRD's execution match), else 0. A query that the database refuses is ``invalid``.
+    ``info`` holds ``invalid`` and, after the query that counts, AgentGym's ``ground_truth``: the gold query.
 
     Args:
         style: wording of instruction and observations.
-        data: BIRD's folder; see :mod:`agentgym_rl.envs.sqlgym.bird`. Then tasks are AgentGym's.
-        explore: queries that may be tried, with their results shown, before one counts; ``submit`` in front of a query
-            makes it count earlier.
+        data: BIRD's folder, see :mod:`agentgym_rl.envs.sqlgym.bird`; the tasks are then AgentGym's.
+        explore: number of queries whose results are shown before one counts; ``submit`` in front of a query makes it
+            count earlier.
 
     Raises:
         FileNotFoundError, ValueError: the folder is not BIRD's, or ``explore`` is negative.
     """
 
     name = "sqlgym"
+    _question: Question
+    _source: Source
 
     def __init__(self, style: Style = "agentgym", data: str | Path | None = None, explore: int = 0) -> None:
         super().__init__(style)
@@ -52,26 +53,17 @@ class SQLGym(BlockingEnv):
             raise ValueError(f"explore is {explore}; give the number of queries that do not count, 0 or more")
         self._explore = explore
         self._questions: Collection = BuiltIn() if data is None else Bird(data)
-        instructions = dict(wording.INSTRUCTIONS)
-        if explore:
-            instructions = {
-                style: text + wording.EXPLORE[style].format(n=explore) for style, text in instructions.items()
-            }
         self._spec = EnvSpec(
             name=self.name,
-            instructions=instructions,
+            instructions=wording.instructions(explore),
             splits=self._questions.splits,
             max_turns=1 + explore,
             success_above=0.99,
-            tools=(SUBMIT, EXECUTE) if explore else (EXECUTE,),
+            tools=TEXTS.tools if explore else TEXTS.tools[1:],
             read=wording.read,
             write=wording.write,
-            licence="Apache-2.0; databases and questions written for this package"
-            if data is None
-            else "BIRD: CC BY-SA 4.0; not part of this package",
+            licence=TEXTS.licence if data is None else TEXTS.licence_of_bird,
         )
-        self._question: Question | None = None
-        self._sandbox: Sandbox | None = None
         self._tries = 0
 
     @property
@@ -80,43 +72,45 @@ class SQLGym(BlockingEnv):
 
     def _reset_blocking(self, task: Task) -> Observation:
         index = self._index(task)
-        question = self._questions.question(index)
-        self._close_blocking()
-        self._sandbox = self._questions.open(index)
-        self._question = question
+        self._question, self._source = self._questions.question(index), self._questions.source(index)
         self._tries = self._explore
         try:
-            tables = self._sandbox.schema()
-        except Refused as error:
-            raise EnvUnavailable(f"the database {question.database} cannot be read: {error}") from error
-        return Observation(wording.observe(question, tables, self.style))
+            with closing(Sandbox(self._source, self._questions.limits)) as sandbox:
+                tables = sandbox.schema()
+        except (Refused, sqlite3.Error) as error:
+            raise EnvUnavailable(f"the database {self._question.database} cannot be read: {error}") from error
+        return Observation(wording.observe(self._question, tables, self.style))
 
     def _step_blocking(self, action: str) -> Step:
-        if self._question is None or self._sandbox is None:
-            raise ProtocolError("sqlgym was stepped before a reset or after the end of the episode")
         word, _, rest = action.strip().partition(" ")
         submitted = self._explore > 0 and word.lower() == "submit"
         counts = submitted or self._tries == 0
         self._tries -= 1
         rows: list[Row] | None = None
         try:
-            rows = self._sandbox.run(rest if submitted else action)
+            rows = self._run(rest if submitted else action)
             text = wording.result(rows, self.style)
         except Refused as error:
             text = wording.cut(f"Error: {error}", self.style)
         if not counts:
             return Step(Observation(text), 0.0, terminated=False, info={"invalid": rows is None})
-        right = rows is not None and set(rows) == self._answer(self._question, self._sandbox)
+        right = rows is not None and set(rows) == self._answer()
         if rows is not None and self.style == "compact":
             text = wording.verdict(right)
         info = {"invalid": rows is None, "ground_truth": self._question.gold}
-        self._close_blocking()
         return Step(Observation(text), float(right), terminated=True, info=info)
 
-    def _close_blocking(self) -> None:
-        if self._sandbox is not None:
-            self._sandbox.close()
-        self._question = self._sandbox = None
+    def _run(self, query: str, trusted: bool = False) -> list[Row]:
+        return POOL.run(self._source, self._questions.limits, query, trusted)
+
+    def _answer(self) -> set[Row]:
+        gold, database = self._question.gold, self._question.database
+        try:
+            return set(self._run(gold, trusted=True))
+        except Killed as error:
+            raise EnvTimeout(f"the gold query of {database} was stopped: {error}: {gold}") from error
+        except Refused as error:
+            raise ProtocolError(f"the gold query of {database} fails: {error}: {gold}") from error
 
     def goal(self, task: Task) -> str:
         """Database, question and evidence."""
@@ -129,15 +123,3 @@ class SQLGym(BlockingEnv):
     def oracle(self, task: Task) -> list[str]:
         gold = self._questions.question(self._index(task)).gold
         return [f"submit {gold}" if self._explore else gold]
-
-    @staticmethod
-    def _answer(question: Question, sandbox: Sandbox) -> set[Row]:
-        try:
-            return set(sandbox.run(question.gold, trusted=True))
-        except Refused as error:
-            raise ProtocolError(f"the gold query of {question.database} fails: {error}: {question.gold}") from error
-
-    def _index(self, task: Task) -> int:
-        if task.env != self.name:
-            raise TaskNotFound(f"{task} is not a task of {self.name}")
-        return task.index

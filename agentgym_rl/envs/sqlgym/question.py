@@ -1,4 +1,4 @@
-"""What a task asks, whoever wrote it."""
+"""A question, and where questions come from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from agentgym_rl.envs.sqlgym.sandbox import Sandbox
+from agentgym_rl.envs.sqlgym.sandbox import Limits, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class Question:
     gold: str
     """A query that answers it."""
     evidence: str = ""
-    """A hint on what words and values of the question mean (BIRD's term)."""
+    """A hint on the meaning of the question's words and values (BIRD's term)."""
     version: str = ""
-    """Tells databases of one name apart."""
+    """Distinguishes databases of one name."""
 
     def __str__(self) -> str:
         place = " ".join(filter(None, [self.database, self.version]))
@@ -30,12 +30,15 @@ class Question:
 class Collection(Protocol):
     """Questions by task index, and their databases."""
 
+    limits: Limits
+    """What a query may use."""
+
     @property
     def splits(self) -> Mapping[str, range]:
         """Task indices of each split."""
 
     def question(self, index: int) -> Question:
-        """What a task asks.
+        """The question of a task.
 
         Raises:
             TaskNotFound: there is no such task.
@@ -48,7 +51,7 @@ class Collection(Protocol):
             TaskNotFound: there is no such task.
         """
 
-    def open(self, index: int) -> Sandbox:
+    def source(self, index: int) -> Source:
         """The task's database.
 
         Raises:

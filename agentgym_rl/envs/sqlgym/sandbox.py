@@ -1,24 +1,35 @@
-"""A SQLite database that can only be read, by queries that end."""
+"""A SQLite database that can only be read, by queries that end.
+
+Run as a program, it answers queries in a process of its own, see :mod:`.workers`. It imports the standard library only,
+so that the process starts quickly.
+"""
 
 from __future__ import annotations
 
+import marshal
+import os
+import resource
 import sqlite3
-import time
-from dataclasses import dataclass
+import sys
+from contextlib import closing
+from dataclasses import astuple, dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from urllib.parse import quote
 
-from agentgym_rl.envs.core import EnvTimeout
-
 Row = tuple[object, ...]
+Source = bytes | Path
+"""A serialized database, or the file of one."""
 
 TICK = 1000
-"""Instructions of SQLite's virtual machine between two looks at the limits."""
-SECONDS = 60.0
-"""A query that takes more processor time is given up with an error that is not the agent's; instructions should run out
-before."""
-CHARACTERS = 10_000_000
-"""Characters of text a result may have."""
+"""Instructions of SQLite's virtual machine between two checks of the limit."""
+SIZE = 10_000_000
+"""Size of a result: its characters of text, and :data:`NUMBER` for each other value."""
+NUMBER = 8
+MEMORY = 1 << 30
+"""Bytes of memory, and of a temporary file, that a process of queries may use."""
+OUT_OF_MEMORY = 3
+"""Exit status of a process whose query needs more."""
 
 _ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
 _PRAGMAS = {"table_info", "foreign_key_list"}
@@ -39,6 +50,8 @@ class Limits:
     """Characters of one value."""
     rows: int
     """Rows of the result."""
+    seconds: int
+    """Seconds of processor time, for queries with long instructions. The instructions should run out before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +68,17 @@ class Table:
 
 
 class Sandbox:
-    """A connection on which nothing but reading works.
+    """A connection that can only read.
 
-    The file is opened read-only, ``query_only`` is set, and SQLite's authorizer denies whatever is not a SELECT: no
-    writing, no ATTACH, no extensions, of the pragmas only those that show the schema, and no random functions.
+    The file is opened read-only, ``query_only`` is set, and SQLite's authorizer denies everything but SELECT: writing,
+    ATTACH, extensions, all pragmas but those that show the schema, and random functions.
     """
 
-    def __init__(self, connection: sqlite3.Connection, limits: Limits) -> None:
-        self._connection = connection
+    def __init__(self, source: Source, limits: Limits) -> None:
         self._limits = limits
         self._ticks = 0
         self._allowed: int | None = None
-        self._deadline = 0.0
+        self._connection = connection = _connect(source)
         connection.text_factory = lambda raw: raw.decode(errors="replace")
         connection.execute("PRAGMA query_only = 1")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.text)
@@ -74,38 +86,19 @@ class Sandbox:
         connection.set_authorizer(_authorize)
         connection.set_progress_handler(self._tick, TICK)
 
-    @classmethod
-    def of_file(cls, path: Path, limits: Limits) -> Sandbox:
-        """A database on disk."""
-        address = f"file:{quote(str(path.resolve()))}?mode=ro"
-        return cls(sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None), limits)
-
-    @classmethod
-    def of_image(cls, image: bytes, limits: Limits) -> Sandbox:
-        """A copy, in memory, of a serialized database."""
-        connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-        connection.deserialize(image)
-        return cls(connection, limits)
-
     def run(self, query: str, trusted: bool = False) -> list[Row]:
-        """The rows of a query; a trusted one may take as many instructions as it likes.
+        """The rows of a query; the instructions of a trusted one are not limited.
 
         Raises:
-            Refused: it is no single reading query, or it goes beyond the limits.
-            EnvTimeout: it took more than :data:`SECONDS`.
+            Refused: it is not a single reading query, or it exceeds the limits.
         """
         self._ticks = 0
         self._allowed = None if trusted else self._limits.instructions // TICK
-        self._deadline = time.thread_time() + SECONDS
         try:
             return self._fetch(self._connection.execute(query))
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:  # ValueError: text that is not Unicode
             if self._allowed is not None and self._ticks > self._allowed:
                 raise Refused("the query takes too long") from error
-            if time.thread_time() > self._deadline:
-                raise EnvTimeout(
-                    f"a query took more than {SECONDS:g} seconds of processor time: {query[:200]!r}"
-                ) from error
             raise Refused(str(error)) from error
 
     def schema(self) -> list[Table]:
@@ -131,23 +124,32 @@ class Sandbox:
         if cursor.description is None:
             raise Refused("there is no query")
         rows: list[Row] = []
-        characters = 0
+        size = 0
         for row in cursor:
             rows.append(row)
-            characters += sum(len(value) for value in row if isinstance(value, (str, bytes)))
-            if len(rows) > self._limits.rows or characters > CHARACTERS:
+            size += sum(len(value) if isinstance(value, (str, bytes)) else NUMBER for value in row)
+            if len(rows) > self._limits.rows or size > SIZE:
                 raise Refused("the result is too large")
         return rows
 
     def _tick(self) -> bool:
         """Called every :data:`TICK` instructions; true stops the query."""
         self._ticks += 1
-        return (self._allowed is not None and self._ticks > self._allowed) or time.thread_time() > self._deadline
+        return self._allowed is not None and self._ticks > self._allowed
 
 
 def quoted(name: str) -> str:
     """A name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def _connect(source: Source) -> sqlite3.Connection:
+    if isinstance(source, Path):
+        address = f"file:{quote(str(source.resolve()))}?mode=ro"
+        return sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
+    connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+    connection.deserialize(source)
+    return connection
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
@@ -157,3 +159,54 @@ def _authorize(action: int, first: str | None, second: str | None, database: str
     elif action == sqlite3.SQLITE_PRAGMA:
         allowed = first is not None and first.lower() in _PRAGMAS
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+
+Answer = tuple[list[Row] | None, str]
+"""The rows of a query, or None and why it was refused."""
+
+
+def request(source: Source, limits: Limits, query: str, trusted: bool) -> bytes:
+    """A query as the message that :func:`serve` reads."""
+    return marshal.dumps((str(source) if isinstance(source, Path) else source, astuple(limits), query, trusted))
+
+
+def answer(message: bytes) -> Answer:
+    """Read the message that :func:`serve` writes. Unlike pickle, marshal can only build plain values."""
+    rows, fault = marshal.loads(message)
+    return rows, fault
+
+
+def serve(connection: Connection) -> None:
+    """Answer queries until the other end closes. A query that exceeds processor time or memory ends the process."""
+    while True:
+        try:
+            source, limits, query, trusted = marshal.loads(connection.recv_bytes())
+        except EOFError:
+            return
+        _limit(Limits(*limits))
+        try:
+            found = _run(Path(source) if isinstance(source, str) else source, Limits(*limits), query, trusted)
+            connection.send_bytes(marshal.dumps(found))
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)
+
+
+def _run(source: Source, limits: Limits, query: str, trusted: bool) -> Answer:
+    try:
+        with closing(Sandbox(source, limits)) as sandbox:
+            return sandbox.run(query, trusted), ""
+    except (Refused, sqlite3.Error) as error:
+        return None, str(error)
+
+
+def _limit(limits: Limits) -> None:
+    """Limit what this process may use from now on."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + limits.seconds, -1))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, -1))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MEMORY, -1))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    serve(Connection(int(sys.argv[1])))

@@ -1,4 +1,4 @@
-"""From task indices to questions about built-in databases. Everything is a function of the index.
+"""The built-in questions about generated databases. Everything is a function of the task's index.
 
 Indices below :data:`FIRST` are AgentGym's, which need BIRD. From there on the difficulties take turns, then the
 domains. Each split has databases of its own, and the fingerprint of a query decides which split may ask for it.
@@ -6,12 +6,12 @@ domains. Each split has databases of its own, and the fingerprint of a query dec
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
+from contextlib import closing
 from functools import lru_cache
 from random import Random
 
-from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.splits import Splits, fingerprint
 from agentgym_rl.envs.sqlgym.bird import RANGES
 from agentgym_rl.envs.sqlgym.database import Database, database
 from agentgym_rl.envs.sqlgym.domains import DOMAINS
@@ -20,18 +20,21 @@ from agentgym_rl.envs.sqlgym.sandbox import Limits, Row, Sandbox
 from agentgym_rl.envs.sqlgym.templates import TEMPLATES, Draft, Draw
 
 FIRST = 20_000
-
-SPLITS: Mapping[str, range] = {
-    "train": range(FIRST, 20_400),
-    "test": range(20_400, 20_520),
-    "train_variants": range(20_520, 32_520),
-    "val_variants": range(32_520, 33_720),
-    "test_variants": range(33_720, 34_920),
-}
-"""Task indices of each split."""
+SPLITS = Splits(
+    "sqlgym",
+    {
+        "train": range(FIRST, 20_400),
+        "test": range(20_400, 20_520),
+        "train_variants": range(20_520, 32_520),
+        "val_variants": range(32_520, 33_720),
+        "test_variants": range(33_720, 34_920),
+    },
+    official=range(RANGES["dev"].stop),
+    missing="give the option data=<path of BIRD's folder, which holds train/ and dev/>",
+)
 
 SEED = "sqlgym 7"
-"""Under this seed no question occurs twice in ``train`` or ``test``."""
+"""With this seed no question occurs twice in ``train`` or ``test``."""
 
 VERSIONS: Mapping[str, range] = {
     "train": range(0, 100),
@@ -42,22 +45,14 @@ VERSIONS: Mapping[str, range] = {
 }
 """The versions of each domain's database that a split asks about."""
 
-SHARES: Mapping[str, range] = {
-    "train": range(0, 2),
-    "test": range(2, 3),
-    "train_variants": range(3, 8),
-    "val_variants": range(8, 9),
-    "test_variants": range(9, 10),
-}
-"""The last decimal digits of queries' fingerprints that belong to each split."""
-
-LIMITS = Limits(instructions=5_000_000, text=10_000, rows=10_000)
+LIMITS = Limits(instructions=5_000_000, text=10_000, rows=10_000, seconds=2)
 
 
 class BuiltIn:
     """The built-in questions."""
 
     splits = SPLITS
+    limits = LIMITS
 
     def question(self, index: int) -> Question:
         return _question(index)
@@ -65,28 +60,25 @@ class BuiltIn:
     def difficulty(self, index: int) -> str:
         return _kind(index)[0]
 
-    def open(self, index: int) -> Sandbox:
-        return Sandbox.of_image(_database(index).image, LIMITS)
+    def source(self, index: int) -> bytes:
+        return _database(index).image
 
 
 @lru_cache(maxsize=8192)
 def _question(index: int) -> Question:
+    split, _ = SPLITS.locate(index)
     difficulty, domain = _kind(index)
-    shares = SHARES[_split(index)]
     data = _database(index)
     draw = Draw(DOMAINS[domain], data, Random(f"{SEED}:{index}"))
-    sandbox = Sandbox.of_image(data.image, LIMITS)
-    try:
+    with closing(Sandbox(data.image, LIMITS)) as sandbox:
         while True:
             draft = draw.rng.choice(TEMPLATES[difficulty]).draft(draw)
-            if _digit(draft.sql) in shares and _has_one_answer(draft, sandbox):
+            if SPLITS.owns(split, fingerprint(draft.sql, 12)) and _has_one_answer(draft, sandbox):
                 return Question(DOMAINS[domain].name, draw.rng.choice(draft.texts), draft.sql, version=data.version)
-    finally:
-        sandbox.close()
 
 
 def _has_one_answer(draft: Draft, sandbox: Sandbox) -> bool:
-    """Whether the answer is neither nothing nor zero, as all who agree say, and not that of a wrong query."""
+    """Whether the answer is neither empty nor zero, and all other queries of the draft agree or differ as they must."""
 
     def answer(query: str) -> set[Row]:
         return set(sandbox.run(query))
@@ -99,27 +91,12 @@ def _has_one_answer(draft: Draft, sandbox: Sandbox) -> bool:
     )
 
 
-def _digit(query: str) -> int:
-    return int(hashlib.sha256(query.encode()).hexdigest()[:12], 16) % 10
-
-
 def _database(index: int) -> Database:
-    return database(_kind(index)[1], Random(f"{SEED}:{index}:database").choice(VERSIONS[_split(index)]))
+    split, _ = SPLITS.locate(index)
+    return database(_kind(index)[1], Random(f"{SEED}:{index}:database").choice(VERSIONS[split]))
 
 
 def _kind(index: int) -> tuple[str, int]:
     """Difficulty of a task and position of its domain."""
-    turn, place = divmod(index - SPLITS[_split(index)].start, len(TEMPLATES))
+    turn, place = divmod(SPLITS.locate(index)[1], len(TEMPLATES))
     return list(TEMPLATES)[place], turn % len(DOMAINS)
-
-
-def _split(index: int) -> str:
-    for name, indices in SPLITS.items():
-        if index in indices:
-            return name
-    if any(index in part for part in RANGES.values()):
-        raise TaskNotFound(
-            f"sqlgym_{index} is a question of BIRD: give the option data=<path of BIRD's folder, which holds train/ "
-            f"and dev/>. Built-in tasks begin at {FIRST}"
-        )
-    raise TaskNotFound(f"sqlgym has no task {index}: valid are {FIRST} to {SPLITS['test_variants'][-1]}")

@@ -5,9 +5,9 @@ A template's ``draws`` name what is drawn, in order, and so what its texts and q
 * ``entity``: a table, ``{child}``; ``pair``: also the table of its parents, ``{parent}``; ``chain``: all three tables,
   ``{child}``, ``{parent}`` and ``{top}``. ``{joined}`` is child and parent joined.
 * ``category``: a category of the child, ``{category}``, and one of its values, ``{value}``.
-* ``number``, ``total``, ``column``: a number column, one that can be added up, any column; ``{number}`` or ``{column}``.
+* ``number``: a number column; ``total``: one that can be added up; both ``{number}``. ``column``: any, ``{column}``.
 * ``bound``: a value to compare ``{number}`` with, not near the ends of its range.
-* ``name``: one of the child's names. ``least``: a small number.
+* ``name``: one of the child's names, ``{name}``. ``least``: a small number, ``{least}``.
 * The name of a list of ``choices``: one of them, ``{choice}``.
 
 ``category of parent`` and the like draw from another table than the child.
@@ -21,9 +21,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agentgym_rl.envs import tables
 from agentgym_rl.envs.sqlgym.database import Database
 from agentgym_rl.envs.sqlgym.domains import Domain, Entity, Number
+from agentgym_rl.envs.tables import load
 
 Values = dict[str, Any]
 """What the placeholders of a template stand for."""
@@ -158,7 +158,7 @@ class _File:
                         raise ValueError(f"{difficulty} > {place}: draw {draw!r} is none of {', '.join(known)}")
 
 
-_FILE = tables.load(Path(__file__).with_suffix(".toml"), _File)
+_FILE = load(Path(__file__).with_suffix(".toml"), _File)
 CHOICES = _FILE.choices
 TEMPLATES: Mapping[str, tuple[Template, ...]] = _FILE.templates
 """Templates by difficulty."""

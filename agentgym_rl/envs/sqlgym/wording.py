@@ -1,54 +1,54 @@
-"""Everything the agent reads and writes, in each style."""
+"""Everything that the agent reads (``env.toml``) and writes, in each style."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.sqlgym.question import Question
 from agentgym_rl.envs.sqlgym.sandbox import Row, Table
-
-INSTRUCTIONS: Mapping[Style, str] = {
-    "agentgym": (
-        "You are given the schema of a SQLite database and a question about its data. Think it through, explain your "
-        "solution, then answer with one SQL query whose result is the answer.\n\n"
-        "Reply in exactly this form:\n"
-        "Thought: your reasoning\n\n"
-        "Action: ```sql\nSELECT column FROM table WHERE condition;\n```\n\n"
-        "The block must hold a single SQL statement on one line and nothing else."
-    ),
-    "compact": "Answer with one SQL query. Reply `Action: ```sql SELECT ...```.",
-}
-
-EXPLORE: Mapping[Style, str] = {
-    "agentgym": (
-        "\n\nYou have {n} queries to look around with first: their results are shown and not graded. The query after "
-        "those is your answer, or an earlier one with `submit` in front of SELECT."
-    ),
-    "compact": " {n} tries, then the answer; `submit SELECT ...` answers at once.",
-}
-
-SHOWN: Mapping[Style, int] = {"agentgym": 1000, "compact": 200}
-"""Characters of a result or an error that are shown."""
+from agentgym_rl.envs.texts import EnvTexts, read_texts
 
 
-def read(reply: str) -> Action:
-    """Read a reply as AgentGym's client does: the query is what the last ``sql`` block holds.
+@dataclass(frozen=True, kw_only=True)
+class Texts(EnvTexts):
+    """The texts of ``env.toml``."""
 
-    Without a block it is what follows the last ``Action:``, and without that the whole reply.
+    licence_of_bird: str
+    explore: dict[Style, str]
+    """Added to the instruction where ``{n}`` queries may be tried first."""
+    shown: dict[Style, int]
+    """Characters of a result or an error that are shown."""
+
+
+TEXTS = read_texts(__file__, Texts)
+
+
+def instructions(explore: int) -> dict[Style, str]:
+    """The instruction in each style."""
+    if not explore:
+        return TEXTS.instructions
+    return {style: text + TEXTS.explore[style].format(n=explore) for style, text in TEXTS.instructions.items()}
+
+
+def read(response: str) -> Action:
+    """Read a response as AgentGym's client does: the query is the content of the last ``sql`` block.
+
+    Without a block it is the text after the last ``Action:``, and without that the whole response.
     """
-    before, fence, block = reply.rpartition("```sql")
+    before, fence, block = response.rpartition("```sql")
     if fence:
         thought = before.rpartition("Action:")[0] if "Action:" in before else before
         query = block.split("```")[0]
     else:
-        thought, _, query = reply.rpartition("Action:")
+        thought, _, query = response.rpartition("Action:")
     return Action(query.strip(), thought.replace("Thought:", "", 1).strip())
 
 
 def write(command: str, thought: str = "") -> str:
-    """Write a query as the reply :func:`read` reads."""
+    """The response that :func:`read` reads as this query."""
     action = f"Action: ```sql\n{command}\n```"
     return f"Thought: {thought}\n\n{action}" if thought else action
 
@@ -75,17 +75,18 @@ def _columns(table: Table) -> list[str]:
 
 def result(rows: Sequence[Row], style: Style) -> str:
     """The rows of a query."""
-    few = rows[: SHOWN[style]]  # a row takes a character at least
+    few = rows[: TEXTS.shown[style]]  # a row takes at least one character
     if style == "compact":
         return cut("; ".join(", ".join(map(str, row)) for row in few) or "nothing", style)
     return cut(str(few), style)
 
 
 def cut(text: str, style: Style) -> str:
-    """At most :data:`SHOWN` characters of a text, and a note where more were there."""
-    return text if len(text) <= SHOWN[style] else f"{text[: SHOWN[style]]}..."
+    """The characters of a text that are shown, with a mark where the rest is missing."""
+    shown = TEXTS.shown[style]
+    return text if len(text) <= shown else f"{text[:shown]}..."
 
 
 def verdict(right: bool) -> str:
-    """What the ``compact`` style says of an answer."""
+    """The observation after an answer in the ``compact`` style."""
     return "right" if right else "wrong"

@@ -2,25 +2,63 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import ceil
 from pathlib import Path
 from random import Random
+from typing import Any, overload
 
 from agentgym_rl.envs.core import TaskNotFound
 from agentgym_rl.envs.textcraft.book import RecipeBook
-from agentgym_rl.envs.textcraft.indices import VariantIndices
 from agentgym_rl.envs.textcraft.official import official_book
 from agentgym_rl.envs.textcraft.plan import make_plan
-from agentgym_rl.envs.textcraft.shipped import shipped_book, shipped_goals
+from agentgym_rl.envs.textcraft.recipe import parse_recipe
 
 MAX_TURNS = 20
 """Turn limit of an episode; no variant asks for an amount whose plan is longer."""
 LAST_VERSION = 999
 TRAIN, TEST = 374, 100
 """Split sizes, AgentGym's."""
+
+
+class VariantIndices(Sequence[int]):
+    """The task indices ``goal + stride * version``, version by version, without a list of them.
+
+    Args:
+        goals: goal indices, each below ``stride``.
+        versions: a range of version numbers.
+        stride: what one version adds to an index.
+    """
+
+    def __init__(self, goals: Sequence[int], versions: range, stride: int) -> None:
+        self._goals = goals
+        self._members = goals if isinstance(goals, range) else frozenset(goals)
+        self._versions = versions
+        self._stride = stride
+
+    def __len__(self) -> int:
+        return len(self._goals) * len(self._versions)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[int]: ...
+    def __getitem__(self, place: int | slice) -> int | list[int]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"place {place} is outside {len(self)} variants")
+        version, goal = divmod(place % len(self), len(self._goals))
+        return self._goals[goal] + self._stride * self._versions[version]
+
+    def __contains__(self, index: object) -> bool:
+        if not isinstance(index, int):
+            return False
+        version, goal = divmod(index, self._stride)
+        return version in self._versions and goal in self._members
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +103,7 @@ def catalogue(recipes: str | Path | None) -> Catalogue:
         ValueError: the folder cannot be read; see :func:`official_book`.
     """
     if recipes is None:
-        book, frozen = shipped_book(), shipped_goals()
+        book, frozen = shipped_book(), _read("goals.json")["goals"]
         goals = (*frozen["train"], *frozen["test"])
         train: Sequence[int] = range(len(frozen["train"]))
         test: Sequence[int] = range(len(train), len(goals))
@@ -106,3 +144,20 @@ def _split(count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     test = min(TEST, count * TEST // (TRAIN + TEST))
     train = min(TRAIN, count - test)
     return tuple(sorted(order[:train])), tuple(sorted(order[train : train + test]))
+
+
+def shipped_book() -> RecipeBook:
+    """The book in ``recipes.json``.
+
+    Raises:
+        ValueError: the items no recipe makes are not the base items the file lists.
+    """
+    data = _read("recipes.json")
+    book = RecipeBook([parse_recipe(line) for line in data["recipes"]], data["tags"])
+    if book.base != frozenset(data["base"]):
+        raise ValueError(f"base items differ from those listed: {sorted(book.base ^ frozenset(data['base']))}")
+    return book
+
+
+def _read(name: str) -> Any:
+    return json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))

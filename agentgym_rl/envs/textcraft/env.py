@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step, Style, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.textcraft import wording
 from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, variants
-from agentgym_rl.envs.textcraft.command import Craft, Get, ShowInventory, Unreadable, parse_command
-from agentgym_rl.envs.textcraft.functions import TOOLS
+from agentgym_rl.envs.textcraft.commands import Craft, Get, ShowInventory, Unreadable, Workshop, parse_command
+from agentgym_rl.envs.textcraft.drawing import draw
 from agentgym_rl.envs.textcraft.plan import make_plan
 from agentgym_rl.envs.textcraft.puzzle import find_goal, make_puzzle
-from agentgym_rl.envs.textcraft.workshop import Workshop
+from agentgym_rl.envs.texts import EnvTexts, read_texts
+
+TEXTS = read_texts(__file__, EnvTexts)
 
 
 class TextCraft(TextEnv):
@@ -43,18 +46,14 @@ class TextCraft(TextEnv):
             splits |= variants(few(self._tasks, goals, max_depth), self._tasks.stride)
         self._spec = EnvSpec(
             name=self.name,
-            instructions=wording.INSTRUCTIONS,
+            instructions=TEXTS.instructions,
             splits=splits,
             max_turns=MAX_TURNS,
             success_above=0.99,
-            tools=TOOLS,
-            licence=(
-                "Apache-2.0; recipes are facts of the game Minecraft, written for this package"
-                if recipes is None
-                else "recipes from a folder of the user's"
-            ),
+            tools=TEXTS.tools,
+            licence=TEXTS.licence if recipes is None else "recipes from a folder of the user's",
         )
-        self._workshop: Workshop | None = None
+        self._workshop: Workshop
         self._item = ""
         self._missing = 0
 
@@ -69,16 +68,9 @@ class TextCraft(TextEnv):
         return Observation(wording.first_observation(puzzle, self.style))
 
     async def _step(self, action: str) -> Step:
-        if self._workshop is None:
-            raise ProtocolError("textcraft was stepped before a reset or after the end of the episode")
-        text, valid = self._carry_out(self._workshop, " ".join(action.split()))
+        text, valid = self._carry_out(" ".join(action.split()))
         solved = self._missing <= 0
-        if solved:
-            self._workshop = None
         return Step(Observation(text), float(solved), terminated=solved, info={"invalid": not valid})
-
-    async def _close(self) -> None:
-        self._workshop = None
 
     def goal(self, task: Task) -> str:
         return str(find_goal(self._tasks, self._index(task))[0])
@@ -90,27 +82,27 @@ class TextCraft(TextEnv):
         goal, rng = find_goal(self._tasks, self._index(task))
         return list(make_plan(self._tasks.book, goal.item, goal.amount or 1, rng).commands)
 
-    def _index(self, task: Task) -> int:
-        if task.env != self.name:
-            raise TaskNotFound(f"{task} is not a task of {self.name}")
-        return task.index
+    @classmethod
+    def pictures(cls, transcript: Transcript) -> list[Picture]:
+        return draw(transcript)
 
-    def _carry_out(self, workshop: Workshop, action: str) -> tuple[str, bool]:
+    def _carry_out(self, action: str) -> tuple[str, bool]:
         """The observation, and whether the action could be carried out."""
+        workshop = self._workshop
         match parse_command(action):
             case ShowInventory():
                 return wording.inventory(workshop.inventory, self.style), True
             case Get(stack):
                 return (wording.got(stack), True) if workshop.get(stack) else (wording.not_found(stack.name), False)
             case Craft() as command:
-                return self._craft(workshop, command)
+                return self._craft(command)
             case Unreadable(ingredient):
                 return wording.unreadable(action, ingredient), False
 
-    def _craft(self, workshop: Workshop, command: Craft) -> tuple[str, bool]:
-        if not workshop.holds(command.inputs):
+    def _craft(self, command: Craft) -> tuple[str, bool]:
+        if not self._workshop.holds(command.inputs):
             return wording.too_few(command.output, self.style), False
-        recipe = workshop.craft(command)
+        recipe = self._workshop.craft(command)
         if recipe is None:
             return wording.no_recipe(command.output, self.style), False
         if recipe.output.name == self._item:

@@ -1,4 +1,4 @@
-"""Recipes and the text they are written in."""
+"""Recipes and their text."""
 
 from __future__ import annotations
 
@@ -49,3 +49,17 @@ def parse_stack(text: str) -> Stack | None:
     if match is None or int(match[1]) < 1:
         return None
     return Stack(match[2].strip(), int(match[1]))
+
+
+def parse_recipe(line: str) -> Recipe:
+    """Read ``4 stick using 2 planks``.
+
+    Raises:
+        ValueError: the line is not of that form.
+    """
+    output, _, inputs = line.partition(" using ")
+    stacks = [parse_stack(text) for text in (output, *inputs.split(","))]
+    if any(stack is None for stack in stacks):
+        raise ValueError(f"not a recipe: {line!r}")
+    made, *taken = [stack for stack in stacks if stack is not None]
+    return Recipe(made, tuple(taken))

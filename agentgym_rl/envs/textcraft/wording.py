@@ -8,28 +8,6 @@ from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.textcraft.puzzle import Puzzle
 from agentgym_rl.envs.textcraft.recipe import Stack
 
-INSTRUCTIONS: Mapping[Style, str] = {
-    "agentgym": (
-        "You craft items in Minecraft. At the start you are shown a list of crafting commands, each written as "
-        '"craft [item] using [ingredients]", and the item that is your goal; not every command on the list is of '
-        "use. In each round you read an observation and answer with one action:\n"
-        '- "get" fetches an ingredient that cannot be crafted, for example: get 2 oak log\n'
-        '- "craft" carries out one of the commands on the list, for example: craft 4 oak planks using 1 oak log\n'
-        '- "inventory" shows what you carry.\n'
-        "Rules:\n"
-        '1. "get" and "craft" always need a quantity before every item, and ingredients need the quantities of the '
-        "list. Repeat a command to craft more.\n"
-        '2. "get" takes a quantity and an item and nothing else; do not say where the item comes from.\n'
-        "3. Craft only by the commands on the list. Where one names a general ingredient such as "
-        '"planks", name a particular kind in its place, such as "dark oak planks".\n\n'
-        "Answer in exactly this format:\nThought:\nyour reasoning\n\nAction:\nyour next action"
-    ),
-    "compact": (
-        "Craft the goal: `get 2 oak log` fetches a base item, `craft 4 oak planks using 1 oak log` follows a recipe, "
-        "`inventory` lists what you have. Reply with `Action: <command>`."
-    ),
-}
-
 _LONGEST_ECHO = 200
 
 

@@ -1,36 +1,48 @@
-"""From task indices to games: numbering, splits, difficulty. Everything is a function of the index.
+"""From task indices to games.
 
-Indices below :data:`FIRST` are AgentGym's seeds, which need its vocabulary. From there on the sizes of the list take
-turns; in ``train`` and ``test`` no task occurs twice.
+Indices below 10,000 are AgentGym's seeds, which need its vocabulary. From there on the sizes of the list take turns.
+No word is hidden in two splits; in ``train`` and ``test`` no task occurs twice.
 """
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from random import Random
 
-from agentgym_rl.envs.core import TaskNotFound
-from agentgym_rl.envs.wordle import vocabulary
+from agentgym_rl.envs.splits import Splits, fingerprint, no_task
 from agentgym_rl.envs.wordle.game import Game
+
+LENGTH = 5
+"""Letters of a word."""
 
 SIZES = (10, 40, 160, None)
 """How many words the hidden one is among; they are listed. None: the whole vocabulary, which is not."""
 
-FIRST = 10_000
+SPLITS = Splits(
+    "wordle",
+    {
+        "train": range(10_000, 10_400),
+        "test": range(10_400, 10_500),
+        "train_variants": range(10_500, 18_500),
+        "val_variants": range(18_500, 19_300),
+        "test_variants": range(19_300, 20_100),
+    },
+    shares={
+        "train": (0, 1),
+        "test": (9,),
+        "train_variants": (2, 3, 4, 5),
+        "val_variants": (6, 7),
+        "test_variants": (8,),
+    },
+    official=range(10_000),
+    missing="give its words by the option vocabulary=<path of LMRL-Gym's tweet_words.txt>",
+)
 
-SPLITS: Mapping[str, range] = {
-    "train": range(FIRST, 10_400),
-    "test": range(10_400, 10_500),
-    "train_variants": range(10_500, 18_500),
-    "val_variants": range(18_500, 19_300),
-    "test_variants": range(19_300, 20_100),
-}
-"""Task indices of each split."""
-
-SEEDS: Mapping[str, range] = {"train": range(9_000), "test": range(9_000, FIRST)}
+SEEDS: Mapping[str, range] = {"train": range(9_000), "test": range(9_000, 10_000)}
 """The splits with AgentGym's vocabulary. It names none; lists of item ids do."""
 
 
@@ -47,8 +59,8 @@ class Puzzle:
     """Whether the agent is shown the words."""
 
     def __str__(self) -> str:
-        name = hashlib.sha256(" ".join(self.words).encode()).hexdigest()[:8]
-        return f"find {self.hidden or f'the word of seed {self.seed}'} among {len(self.words)} words, list {name}"
+        hidden = self.hidden or f"the word of seed {self.seed}"
+        return f"find {hidden} among {len(self.words)} words, list {fingerprint(' '.join(self.words), 8)}"
 
     def game(self) -> Game:
         """A new game."""
@@ -61,7 +73,7 @@ def difficulty(index: int) -> str:
     Raises:
         TaskNotFound: there is no such task.
     """
-    return f"words {_size(index, _split(index)) or 'all'}"
+    return f"words {SIZES[SPLITS.locate(index)[1] % len(SIZES)] or 'all'}"
 
 
 @lru_cache(maxsize=8192)
@@ -71,15 +83,15 @@ def puzzle(index: int) -> Puzzle:
     Raises:
         TaskNotFound: there is no such task.
     """
-    split = _split(index)
-    size = _size(index, split)
-    pool = vocabulary.pool(split)
-    turn, place = divmod(index - SPLITS[split].start, len(SIZES))
-    hidden = pool[(turn + place * len(pool) // len(SIZES)) % len(pool)]
+    split, place = SPLITS.locate(index)
+    own = pool(split)
+    turn, kind = divmod(place, len(SIZES))
+    hidden = own[(turn + kind * len(own) // len(SIZES)) % len(own)]
+    size = SIZES[kind]
     if size is None:
-        return Puzzle(vocabulary.words(), hidden, index, listed=False)
+        return Puzzle(words(), hidden, index, listed=False)
     rng = Random(f"wordle 0:{index}")
-    others = rng.sample([word for word in pool if word != hidden], size - 1)
+    others = rng.sample([word for word in own if word != hidden], size - 1)
     return Puzzle(tuple(sorted([hidden, *others])), hidden, index, listed=True)
 
 
@@ -89,22 +101,42 @@ def seeded(index: int, words: tuple[str, ...]) -> Puzzle:
     Raises:
         TaskNotFound: the index is none of :data:`SEEDS`.
     """
-    if index not in range(FIRST):
-        raise TaskNotFound(f"wordle with a vocabulary of AgentGym has no task {index}: valid are 0 to {FIRST - 1}")
+    if index not in SPLITS.official:
+        raise no_task("wordle with a vocabulary of AgentGym", index, SEEDS.values())
     return Puzzle(words, None, index, listed=True)
 
 
-def _size(index: int, split: str) -> int | None:
-    return SIZES[(index - SPLITS[split].start) % len(SIZES)]
+@cache
+def words() -> tuple[str, ...]:
+    """Common English words of five letters, in alphabetical order, collected for this package."""
+    return tuple((Path(__file__).parent / "words.txt").read_text(encoding="ascii").split())
 
 
-def _split(index: int) -> str:
-    for name, indices in SPLITS.items():
-        if index in indices:
-            return name
-    if index in range(FIRST):
-        raise TaskNotFound(
-            f"wordle_{index} is a game of AgentGym and needs its words: give the option vocabulary=<path of LMRL-Gym's "
-            f"tweet_words.txt>. Built-in tasks begin at {FIRST}"
-        )
-    raise TaskNotFound(f"wordle has no task {index}: valid are {FIRST} to {SPLITS['test_variants'][-1]}")
+@cache
+def pool(split: str) -> tuple[str, ...]:
+    """The words that may be hidden in a split, shuffled; no word is in two pools."""
+    fingerprints = {word: fingerprint(word, 12) for word in words()}
+    own = [word for word in words() if SPLITS.owns(split, fingerprints[word])]
+    return tuple(sorted(own, key=fingerprints.__getitem__))
+
+
+def read_words(path: str | Path) -> tuple[str, ...]:
+    """The words of a vocabulary file of LMRL-Gym: one a line, in its order; lines of another length are skipped.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it holds no word of five letters, or something else of that length; the message names file and line.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"vocabulary {path} does not exist; give LMRL-Gym's tweet_words.txt")
+    found = []
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+        word = line.strip()
+        if len(word) != LENGTH:
+            continue
+        if not re.fullmatch("[a-z]+", word):
+            raise ValueError(f"{path}, line {number}: {word!r} is no word in small letters a to z")
+        found.append(word)
+    if not found:
+        raise ValueError(f"{path} holds no word of {LENGTH} letters")
+    return tuple(found)

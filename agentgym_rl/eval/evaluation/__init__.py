@@ -1,1 +1,1 @@
-"""Playing panels: which tasks, by which rules, what came of them, and how two results differ."""
+"""Evaluation: panels of tasks, rules, results, and how two results differ."""

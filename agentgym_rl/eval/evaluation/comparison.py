@@ -1,4 +1,4 @@
-"""Two results on the same panel: is the difference more than chance, and which tasks changed sides?"""
+"""Two results on the same panel: is the difference significant, and which tasks changed sides?"""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 from agentgym_rl.eval.evaluation.result import Result
 from agentgym_rl.eval.evaluation.scores import Measure, Outcome
-from agentgym_rl.eval.resampling import bootstrap, mcnemar, sign_flip
+from agentgym_rl.eval.intervals import bootstrap, mcnemar_p, sign_flip_p
 
 Pair = tuple[Outcome, Outcome]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Success of the second result minus that of the first, over the tasks both have played."""
+    """Success of the second result minus that of the first, over the tasks that ran in both."""
 
-    world: str
-    """``all`` for the tasks of all worlds together."""
+    env: str
+    """``all`` for the tasks of all environments together."""
     first: float
     second: float
     difference: Measure
@@ -34,11 +34,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What two results say about each other."""
+    """How two results differ."""
 
     test: str
     differences: tuple[Difference, ...]
-    """Of each world, and of all together where there are several."""
+    """Of each environment, and of all together where there are several."""
     left_out: tuple[str, ...]
     """Tasks of which one result has no episode that counts."""
     departures: tuple[str, ...]
@@ -49,7 +49,7 @@ def compare(first: Result, second: Result) -> Comparison:
     """Compare two results task by task.
 
     Raises:
-        ValueError: they are on different panels, or have no task in common that both have played.
+        ValueError: they are on different panels, or have no task with an episode that counts in both.
     """
     if first.digest != second.digest:
         names = [f"{one.digest} ({_panel(one)})" for one in (first, second)]
@@ -59,32 +59,32 @@ def compare(first: Result, second: Result) -> Comparison:
         )
     others = {one.item_id: one for one in second.outcomes}
     pairs = [(one, others[one.item_id]) for one in first.outcomes]
-    played = [pair for pair in pairs if pair[0].counted and pair[1].counted]
-    if not played:
-        raise ValueError("no task has an episode that counts in both results; evaluate again to play what failed")
+    counted = [pair for pair in pairs if pair[0].counted and pair[1].counted]
+    if not counted:
+        raise ValueError("no task has an episode that counts in both results; evaluate again to run what failed")
     single = all(len(one.success) == 1 for pair in pairs for one in pair)
-    worlds = list(dict.fromkeys(pair[0].env for pair in played))
-    parts = [(env, [pair for pair in played if pair[0].env == env]) for env in worlds]
-    parts += [("all", played)] if len(worlds) > 1 else []
+    envs = list(dict.fromkeys(pair[0].env for pair in counted))
+    parts = [(env, [pair for pair in counted if pair[0].env == env]) for env in envs]
+    parts += [("all", counted)] if len(envs) > 1 else []
     return Comparison(
         test="McNemar's exact test" if single else "random signs of the tasks' differences",
         differences=tuple(_difference(env, own, single, first.digest) for env, own in parts),
-        left_out=tuple(pair[0].item_id for pair in pairs if pair not in played),
+        left_out=tuple(pair[0].item_id for pair in pairs if pair not in counted),
         departures=tuple(_departures(first.plan, second.plan)),
     )
 
 
-def _difference(world: str, pairs: Sequence[Pair], single: bool, seed: str) -> Difference:
+def _difference(env: str, pairs: Sequence[Pair], single: bool, seed: str) -> Difference:
     means = [(_mean(one), _mean(other)) for one, other in pairs]
     changes = [after - before for before, after in means]
     gained = tuple(pair[0].item_id for pair, (before, after) in zip(pairs, means, strict=True) if before <= 0.5 < after)
     lost = tuple(pair[0].item_id for pair, (before, after) in zip(pairs, means, strict=True) if after <= 0.5 < before)
     return Difference(
-        world=world,
+        env=env,
         first=fmean(before for before, _ in means),
         second=fmean(after for _, after in means),
-        difference=Measure(fmean(changes), bootstrap(changes, f"{seed} {world}"), len(changes)),
-        p=mcnemar(len(gained), len(lost)) if single else sign_flip(changes, f"{seed} {world}"),
+        difference=Measure(fmean(changes), bootstrap(changes, f"{seed} {env}"), len(changes)),
+        p=mcnemar_p(len(gained), len(lost)) if single else sign_flip_p(changes, f"{seed} {env}"),
         gained=gained,
         lost=lost,
     )

@@ -1,31 +1,21 @@
-"""Playing a plan: any number of episodes at once, kept as they finish, gone on with after an interruption."""
+"""Running a plan: any number of episodes at once, kept as they finish, resumed after an interruption."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.data import episode_store, item_ids
-from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.envs import Task, TextEnv
-from agentgym_rl.envs.core import EnvUnavailable
-from agentgym_rl.envs.hosts import Local, Opener
+from agentgym_rl.data import episode_store, panels
+from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.eval.evaluation import result
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.result import Result
-from agentgym_rl.rollout.partial import Partial
-from agentgym_rl.rollout.players import Player, Usage
-from agentgym_rl.rollout.settings import RolloutSettings
-
-MakePlayer = Callable[[RolloutSettings], Player]
-"""Who plays, by the rules of a world."""
-Progress = Callable[[int, int], None]
-"""Called with the number of episodes played and of all episodes."""
-Price = tuple[float, float]
-"""Of a million prompt tokens and of a million completion tokens."""
+from agentgym_rl.rollout.journal import Entry, Journal
+from agentgym_rl.rollout.policies import Policy, Price
+from agentgym_rl.rollout.runner import Progress, episodes_of, run_jobs
 
 EPISODES = Path("episodes") / "evaluation.parquet"
 """Where the episodes are in an evaluation's folder, which is one for the episode store."""
@@ -35,68 +25,58 @@ PATIENCE = 20
 
 async def evaluate(
     plan: Plan,
-    make_player: MakePlayer,
+    policy: Policy,
     folder: Path,
     *,
     concurrency: int = 1,
-    place: Opener | None = None,
+    host: EnvHost | None = None,
     progress: Progress | None = None,
-    usage: Usage | None = None,
     price: Price = (0, 0),
 ) -> Result:
-    """Play every episode of a plan, in any order, and write ``result.json``, ``panel.json`` and the episodes.
+    """Run every episode of a plan, in any order, and write ``result.json``, ``panel.json`` and the episodes.
 
     Finished episodes are kept beside ``result.json`` until it is there, so that the same call goes on after a kill.
     Where the folder holds the result of the same plan, its episodes are taken over, and those that failed outside the
-    agent are played again.
+    agent run again.
 
     Args:
-        concurrency: episodes played at the same time, each in a session of its own.
-        place: where the worlds run; None is this process.
-        usage: what the model was asked for, counted up by its players; that of earlier calls is added.
+        policy: what its model used in earlier calls is added to its usage.
+        concurrency: episodes that run at the same time, each in a session of its own.
+        host: where the environments run; None is this process.
 
     Raises:
-        ValueError: an argument is out of range, the folder holds another evaluation, or the policy refused to play.
-        EnvUnavailable: ``PATIENCE`` episodes in a row failed; what was played is kept.
-        MissingExtra: a world, or pyarrow, is not installed.
+        ValueError: an argument is out of range, the folder holds another evaluation, or the policy refused.
+        EnvUnavailable: ``PATIENCE`` episodes in a row failed; what has finished is kept.
+        MissingExtra: an environment, or pyarrow, is not installed.
     """
     if concurrency < 1:
         raise ValueError(f"concurrency is {concurrency}; give at least 1")
     episode_store.packages()
-    place = place or Local()
+    host = host or LocalHost()
     begun = time.monotonic()
     earlier = _earlier(plan, folder)
-    for env in plan.suite.worlds:
-        await place.check(env)
-    players = {env: make_player(plan.rules.of_world(env)) for env in plan.suite.worlds}
-    with Partial(folder / result.NAME, plan.to_dict()) as journal:
-        game = _Game(plan, players, place, journal, usage)
-        seconds = game.take_over(folder, earlier)
+    for env in plan.suite.envs:
+        await host.check(env)
+    with Journal.beside(folder / result.NAME, plan.to_dict()) as journal:
+        begun -= _take_over(journal, policy, folder, earlier)
+        so_far = partial(_so_far, policy, begun)
         try:
-            await game.play(concurrency, progress or (lambda done, total: None), begun - seconds)
+            entries = await run_jobs(
+                plan.jobs,
+                episodes_of(policy, plan.rules.of_env, so_far=so_far),
+                host,
+                plan.rules.session_options,
+                journal=journal,
+                concurrency=concurrency,
+                patience=PATIENCE,
+                progress=progress,
+            )
         finally:
-            await place.close()
-        episodes = [Episode.from_dict(journal.rows[_key(*job)]["episode"]) for job in plan.jobs]
-        episode_store.write(folder / EPISODES, episodes)
-        item_ids.write(folder / "panel.json", plan.suite.tasks)
-        cost = {"seconds": round(time.monotonic() - begun + seconds, 1), **spent(usage, price)}
-        found = Result.of(plan, episodes, cost)
-        found.write(folder)
-        journal.finish()
+            journal.add("so far", Entry(facts={"so_far": so_far()}))  # with what unfinished episodes used
+            await host.close()
+        found = _write(plan, entries, folder, {"seconds": so_far()[0], **_spent(policy, price)})
+        journal.delete()
     return found
-
-
-def spent(usage: Usage | None, price: Price) -> dict[str, Any]:
-    """Calls, tokens and their price; nothing for a policy without a model."""
-    if usage is None:
-        return {}
-    cost = (usage.prompt_tokens * price[0] + usage.completion_tokens * price[1]) / 1e6
-    return {
-        "calls": usage.calls,
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        **({"price": round(cost, 6)} if any(price) else {}),
-    }
 
 
 def _earlier(plan: Plan, folder: Path) -> Result | None:
@@ -117,102 +97,41 @@ def _earlier(plan: Plan, folder: Path) -> Result | None:
     return found
 
 
-class _Game:
-    """The episodes of a plan, as they are played."""
-
-    def __init__(
-        self, plan: Plan, players: Mapping[str, Player], place: Opener, journal: Partial, usage: Usage | None
-    ) -> None:
-        self.plan, self.players, self.place, self.journal, self.usage = plan, players, place, journal, usage
-        self.failed_in_a_row = 0
-
-    def take_over(self, folder: Path, earlier: Result | None) -> float:
-        """Count what was played and spent before; returns the seconds it took."""
-        rows, usage = self.journal.rows, self.usage
-        cost: Mapping[str, Any] = {} if earlier is None else earlier.cost
-        if earlier is not None:
-            for episode in episode_store.read(folder / EPISODES):
-                key = _key(episode.item_id, int(episode.tags["sample"]))
-                if key not in rows:
-                    rows[key] = {"episode": episode.to_dict()}
-        last = max((row["so_far"] for row in rows.values() if "so_far" in row), default=None)
-        if usage is not None and last is not None:
-            usage.calls, usage.prompt_tokens, usage.completion_tokens = map(int, last[1:])
-        elif usage is not None and cost:
-            usage.calls, usage.prompt_tokens, usage.completion_tokens = (
-                cost["calls"], cost["prompt_tokens"], cost["completion_tokens"],
-            )  # fmt: skip
-        return float(last[0] if last is not None else cost.get("seconds", 0.0))
-
-    async def play(self, concurrency: int, progress: Progress, begun: float) -> None:
-        """Play what is missing; the first fault ends all."""
-        rows, jobs = self.journal.rows, self.plan.jobs
-        missing = [job for job in jobs if not _counts(rows.get(_key(*job)))]
-        waiting = iter(missing)
-        done = len(jobs) - len(missing)
-        progress(done, len(jobs))
-
-        def finished(item_id: str, number: int, episode: Episode) -> None:
-            nonlocal done
-            done += 1
-            self.journal.add(_key(item_id, number), {"episode": episode.to_dict(), "so_far": self._so_far(begun)})
-            progress(done, len(jobs))
-            self._watch(episode)
-
-        seats = [asyncio.create_task(self._seat(waiting, finished)) for _ in range(min(concurrency, len(missing)))]
-        try:
-            await asyncio.gather(*seats)
-        finally:
-            for seat in seats:
-                seat.cancel()
-            await asyncio.gather(*seats, return_exceptions=True)
-            self.journal.add("so far", {"so_far": self._so_far(begun)})  # with what was spent on unfinished episodes
-
-    async def _seat(self, waiting: Iterator[tuple[str, int]], finished: Callable[[str, int, Episode], None]) -> None:
-        """Play one episode after the other, in sessions that are opened when first needed."""
-        sessions: dict[str, TextEnv] = {}
-        try:
-            for item_id, number in waiting:
-                task = Task.parse(item_id)
-                if task.env not in sessions:
-                    options = {**self.plan.rules.options_of(task.env), "style": self.plan.rules.settings.style}
-                    sessions[task.env] = self.place.open(task.env, options)
-                finished(item_id, number, await self._episode(sessions[task.env], task, number))
-        finally:
-            for session in sessions.values():
-                await session.close()
-
-    async def _episode(self, world: TextEnv, task: Task, number: int) -> Episode:
-        episode = await self.players[task.env].play(world, task, number)
-        if episode is None:  # the oracle knows no way
-            limit = self.plan.rules.of_world(task.env).max_turns or world.spec.max_turns
-            episode = Episode(
-                env=task.env, item_id=str(task), ending=Ending.TURN_LIMIT, reward=0.0, success=False, horizon=limit
-            )
-        panel = next(one.name for one in self.plan.suite.panels if one.env == task.env)
-        decoding = "sampled" if self.plan.temperature else "greedy"
-        episode.seed = self.plan.seed
-        episode.tags |= {"panel": panel, "decoding": decoding, "sample": number}
-        return episode
-
-    def _so_far(self, begun: float) -> list[float]:
-        """Seconds, calls, prompt and completion tokens."""
-        spent = [] if (one := self.usage) is None else [one.calls, one.prompt_tokens, one.completion_tokens]
-        return [round(time.monotonic() - begun, 1), *spent]
-
-    def _watch(self, episode: Episode) -> None:
-        """Raises EnvUnavailable: nothing has worked for a while, and playing on would only take time."""
-        self.failed_in_a_row = 0 if episode.ending.counts else self.failed_in_a_row + 1
-        if self.failed_in_a_row >= PATIENCE:
-            raise EnvUnavailable(
-                f"{PATIENCE} episodes in a row failed outside the agent, the last with {episode.error}; "
-                f"what was played is kept in {self.journal.path}, and the same command goes on"
-            )
+def _take_over(journal: Journal, policy: Policy, folder: Path, earlier: Result | None) -> float:
+    """Take over the episodes and the usage of earlier calls; returns the seconds they took."""
+    cost: Mapping[str, Any] = {} if earlier is None else earlier.cost
+    if earlier is not None:
+        for episode in episode_store.read(folder / EPISODES):
+            journal.entries.setdefault(f"{episode.item_id} {episode.tags['sample']}", Entry(episode))
+    known = [entry.facts["so_far"] for entry in journal.entries.values() if "so_far" in entry.facts]
+    names = ("seconds", "calls", "prompt_tokens", "completion_tokens")
+    seconds, *used = max(known, default=[cost[name] for name in names if name in cost] or [0.0])
+    if policy.usage is not None and used:
+        policy.usage.calls, policy.usage.prompt_tokens, policy.usage.completion_tokens = map(int, used)
+    return float(seconds)
 
 
-def _key(item_id: str, number: int) -> str:
-    return f"{item_id} {number}"
+def _so_far(policy: Policy, begun: float) -> list[float]:
+    """Seconds and, of a model, calls, prompt and completion tokens."""
+    used = [] if policy.usage is None else policy.usage.to_dict().values()
+    return [round(time.monotonic() - begun, 1), *used]
 
 
-def _counts(row: Mapping[str, Any] | None) -> bool:
-    return row is not None and Ending(row["episode"]["ending"]).counts
+def _spent(policy: Policy, price: Price) -> dict[str, Any]:
+    return {} if policy.usage is None else policy.usage.to_dict(price)
+
+
+def _write(plan: Plan, entries: list[Entry], folder: Path, cost: Mapping[str, Any]) -> Result:
+    names = {panel.env: panel.name for panel in plan.suite.panels}
+    decoding = "sampled" if plan.temperature else "greedy"
+    episodes = []
+    for job, entry in zip(plan.jobs, entries, strict=True):
+        assert entry.episode is not None
+        entry.episode.seed = plan.seed
+        entry.episode.tags |= {"panel": names[job.task.env], "decoding": decoding, "sample": job.sample}
+        episodes.append(entry.episode)
+    episode_store.write(folder / EPISODES, episodes)
+    panels.write_item_ids(folder / "panel.json", plan.suite.tasks)
+    found = Result.of(plan, episodes, cost)
+    found.write(folder)
+    return found

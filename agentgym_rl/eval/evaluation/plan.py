@@ -1,4 +1,4 @@
-"""What is to be evaluated, and how: one line of settings that a result carries."""
+"""The settings of an evaluation, which its result carries."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any
 
 from agentgym_rl.eval.evaluation.rules import Rules
 from agentgym_rl.eval.evaluation.suite import Suite
+from agentgym_rl.rollout.runner import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """An evaluation before it is played. Equal plans give equal results, as far as the policy can promise it."""
+    """An evaluation before it runs. Equal plans give equal results, as far as the policy is deterministic."""
 
     suite: Suite
     policy: str
-    """Names who plays: a model with its address or folder."""
+    """Name of the policy: a model with its address or folder."""
     rules: Rules = field(default_factory=Rules)
     samples: int = 1
     """Episodes of each task."""
@@ -24,7 +25,7 @@ class Plan:
     seed: int = 0
     """Of sampling and of resampled intervals."""
     backend: str | None = None
-    """What generates a local model's replies: vllm or transformers."""
+    """What generates a local model's tokens: vllm or transformers."""
 
     def __post_init__(self) -> None:
         if self.samples < 1:
@@ -33,9 +34,9 @@ class Plan:
             raise ValueError(f"temperature is {self.temperature:g}; give 0 (greedy) or more")
 
     @property
-    def jobs(self) -> list[tuple[str, int]]:
-        """Item id and number of each episode, in the order of a result."""
-        return [(str(task), number) for task in self.suite.tasks for number in range(self.samples)]
+    def jobs(self) -> list[Job]:
+        """The episodes, in the order of a result."""
+        return [Job(task, number) for task in self.suite.tasks for number in range(self.samples)]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; two evaluations with equal ones may share their episodes."""

@@ -19,14 +19,14 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a plan. Everything but ``cost`` is the same whenever the same episodes are played."""
+    """The outcome of a plan. Everything but ``cost`` depends on the episodes alone."""
 
     plan: Mapping[str, Any]
     """As :meth:`Plan.to_dict` gives it."""
     outcomes: tuple[Outcome, ...]
     """One a task, in the plan's order."""
     failures: tuple[Mapping[str, Any], ...]
-    """Episodes that failed outside the agent, with what was said; they are in no figure but ``error_rate``."""
+    """Episodes that failed outside the agent, with the error; they are in no figure but ``error_rate``."""
     cost: Mapping[str, Any]
     """Seconds it took, the model's calls and tokens, and their price."""
 
@@ -61,35 +61,35 @@ class Result:
         return int(self.plan["samples"])
 
     @property
-    def by_world(self) -> dict[str, list[Outcome]]:
-        worlds: dict[str, list[Outcome]] = {}
+    def by_env(self) -> dict[str, list[Outcome]]:
+        envs: dict[str, list[Outcome]] = {}
         for one in self.outcomes:
-            worlds.setdefault(one.env, []).append(one)
-        return worlds
+            envs.setdefault(one.env, []).append(one)
+        return envs
 
     def score(self, outcomes: Sequence[Outcome]) -> Score:
         """The figures of some of the outcomes."""
         return score(outcomes, self._seed)
 
-    def worlds(self) -> dict[str, Score]:
-        return {env: self.score(own) for env, own in self.by_world.items()}
+    def envs(self) -> dict[str, Score]:
+        return {env: self.score(own) for env, own in self.by_env.items()}
 
     def difficulties(self) -> dict[str, dict[str, Score]]:
-        """Figures by world and difficulty, sorted by difficulty."""
+        """Figures by environment and difficulty, sorted by difficulty."""
         found: dict[str, dict[str, Score]] = {}
-        for env, own in self.by_world.items():
+        for env, own in self.by_env.items():
             for level in sorted({one.difficulty for one in own}):
                 found.setdefault(env, {})[level] = self.score([one for one in own if one.difficulty == level])
         return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: plan, every figure, the outcome of each task."""
-        worlds = self.worlds()
+        envs = self.envs()
         return {
             "version": VERSION,
             "plan": self.plan,
-            "macro": macro(list(worlds.values())).to_dict(),
-            "worlds": {env: one.to_dict() for env, one in worlds.items()},
+            "macro": macro(list(envs.values())).to_dict(),
+            "worlds": {env: one.to_dict() for env, one in envs.items()},
             "difficulties": {
                 env: {level: one.to_dict() for level, one in levels.items()}
                 for env, levels in self.difficulties().items()
@@ -99,7 +99,7 @@ class Result:
                     name: {str(k): asdict(one) for k, one in by_k.items()}
                     for name, by_k in passes(own, self.samples, self._seed).items()
                 }
-                for env, own in self.by_world.items()
+                for env, own in self.by_env.items()
             },
             "failures": list(self.failures),
             "cost": self.cost,

@@ -1,4 +1,4 @@
-"""By which rules panels are played: limits, wording and options, a run's or the worlds' own."""
+"""The rules of an evaluation: limits, wording and options, a run's or the environments' own."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ class Rules:
     settings: RolloutSettings = field(default_factory=RolloutSettings)
     """Rules of an episode; ``settings.max_turns`` goes before ``max_turns``."""
     max_turns: Mapping[str, int] = field(default_factory=dict)
-    """Turn limits by world; a world left out has its own."""
+    """Turn limits by environment; one left out has its own."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Options of worlds' classes, by world."""
+    """Options of environment classes, by environment."""
     prompt_tokens: int | None = None
-    """Most tokens before the first reply of a local model; None is half its context."""
+    """Most tokens before the first response of a local model; None is half its context."""
     response_tokens: int | None = None
-    """Most tokens from the first reply on; None is what the context leaves."""
+    """Most tokens from the first response on; None is what the context leaves."""
 
     @classmethod
     def of_run(cls, config: Mapping[str, Any]) -> Rules:
         """The rules of a run, from its whole configuration (``config.yaml``)."""
-        worlds, rollout, model = config["worlds"], config["rollout"], config["model"]
+        envs, rollout, model = config["worlds"], config["rollout"], config["model"]
         known = {one.name for one in fields(RolloutSettings)}
         return cls(
             settings=RolloutSettings.from_mapping({key: rollout[key] for key in known if key in rollout}),
-            max_turns={name: world["max_turns"] for name, world in worlds.items() if world["max_turns"] is not None},
-            options={name: world["options"] for name, world in worlds.items() if world["options"]},
+            max_turns={name: env["max_turns"] for name, env in envs.items() if env["max_turns"] is not None},
+            options={name: env["options"] for name, env in envs.items() if env["options"]},
             prompt_tokens=model["prompt_tokens"],
             response_tokens=model["response_tokens"],
         )
@@ -70,13 +70,17 @@ class Rules:
             self, settings=replace(self.settings, **{key: one for key, one in given.items() if one is not None})
         )
 
-    def of_world(self, env: str) -> RolloutSettings:
-        """Rules of an episode in a world."""
+    def of_env(self, env: str) -> RolloutSettings:
+        """Rules of an episode in an environment."""
         limit = self.settings.max_turns
         return replace(self.settings, max_turns=self.max_turns.get(env) if limit is None else limit)
 
     def options_of(self, env: str) -> dict[str, Any]:
         return dict(self.options.get(env, {}))
+
+    def session_options(self, env: str) -> dict[str, Any]:
+        """Options of an environment's class, with the style of the episodes."""
+        return {**self.options_of(env), "style": self.settings.style.value}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""

@@ -1,4 +1,4 @@
-"""What a set of outcomes says: every figure with the number of tasks behind it and a 95% interval."""
+"""Figures of a set of outcomes, each with its number of tasks and a 95% interval."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from statistics import fmean
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.eval.resampling import bootstrap, share
+from agentgym_rl.eval.intervals import bootstrap, share_interval
 
 METRICS = ("success", "reward", "turns", "error_rate")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one task."""
+    """The outcome of one task."""
 
     item_id: str
     difficulty: str
@@ -83,14 +83,17 @@ class Score:
 def score(outcomes: Sequence[Outcome], seed: str) -> Score:
     """The figures of some tasks.
 
-    Intervals of success, reward and error rate: :func:`agentgym_rl.eval.resampling.share`. Of turns: the bootstrap.
+    Intervals of success, reward and error rate: :func:`agentgym_rl.eval.intervals.share_interval`; of turns: the
+    bootstrap.
     """
 
     def mean_of(pick: Callable[[Outcome], Iterable[float | None]], as_share: bool = False) -> Measure | None:
         values = [fmean(found) for one in outcomes if (found := [value for value in pick(one) if value is not None])]
         if not values:
             return None
-        return Measure(fmean(values), share(values, seed) if as_share else bootstrap(values, seed), len(values))
+        return Measure(
+            fmean(values), share_interval(values, seed) if as_share else bootstrap(values, seed), len(values)
+        )
 
     errors = mean_of(lambda one: [success is None for success in one.success], as_share=True)
     assert errors is not None, "a score needs outcomes"
@@ -105,10 +108,10 @@ def score(outcomes: Sequence[Outcome], seed: str) -> Score:
 
 
 def macro(scores: Sequence[Score]) -> Score:
-    """The mean over worlds, each weighing the same, as AgentGym reports it.
+    """The mean over environments, each weighing the same, as AgentGym reports it.
 
-    Its interval is put together from the worlds' own (MOVER, Zou and Donner 2008): distances of the bounds from the
-    means add up as squares. A world in which no episode counts is left out; ``n`` counts worlds.
+    Its interval is put together from the environments' own (MOVER, Zou and Donner 2008): distances of the bounds from
+    the means add up as squares. An environment in which no episode counts is left out; ``n`` counts environments.
     """
 
     def mean_of(measures: Sequence[Measure | None]) -> Measure | None:
@@ -120,7 +123,7 @@ def macro(scores: Sequence[Score]) -> Score:
         return Measure(value, (value - low, value + high), len(found))
 
     errors = mean_of([one.error_rate for one in scores])
-    assert errors is not None, "a mean needs worlds"
+    assert errors is not None, "a mean needs environments"
     return Score(
         success=mean_of([one.success for one in scores]),
         reward=mean_of([one.reward for one in scores]),
@@ -132,12 +135,12 @@ def macro(scores: Sequence[Score]) -> Score:
 
 
 def pass_at_k(n: int, successes: int, k: int) -> float:
-    """Chance that at least one of ``k`` episodes succeeds, unbiased from ``n >= k`` (Chen et al. 2021, eq. 1)."""
+    """Probability that at least one of ``k`` episodes succeeds, unbiased from ``n >= k`` (Chen et al. 2021, eq. 1)."""
     return 1.0 - comb(n - successes, k) / comb(n, k)
 
 
 def pass_hat_k(n: int, successes: int, k: int) -> float:
-    """Chance that all of ``k`` episodes succeed, unbiased from ``n >= k`` (tau-bench, Yao et al. 2024)."""
+    """Probability that all of ``k`` episodes succeed, unbiased from ``n >= k`` (tau-bench, Yao et al. 2024)."""
     return comb(successes, k) / comb(n, k)
 
 
@@ -154,5 +157,5 @@ def passes(outcomes: Sequence[Outcome], samples: int, seed: str) -> dict[str, di
         for name, estimate in (("pass@k", pass_at_k), ("pass^k", pass_hat_k)):
             values = [estimate(n, successes, k) for n, successes in counts]
             if values:
-                found[name][k] = Measure(fmean(values), share(values, seed), len(values))
+                found[name][k] = Measure(fmean(values), share_interval(values, seed), len(values))
     return found

@@ -1,4 +1,4 @@
-"""The panels of an evaluation: tasks of one or several worlds, with one digest over all of them."""
+"""The panels of an evaluation: tasks of one or several environments, with one digest over all of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.data import item_ids
-from agentgym_rl.data.panels import Panel, digest, select
-from agentgym_rl.data.source import is_source
+from agentgym_rl.data.files import is_source
+from agentgym_rl.data.panels import Panel, digest, read_item_ids, select
 from agentgym_rl.envs import Task, make
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
 
@@ -23,20 +22,20 @@ class Suite:
     """Tasks to evaluate on. Equal digests mean the same tasks, wherever they were named."""
 
     panels: tuple[Panel, ...]
-    """One a world, in the order of their names."""
+    """One per environment, in the order of their names."""
     difficulties: Mapping[str, str]
     """Difficulty of each task, by item id."""
 
     @property
     def digest(self) -> str:
-        """The panel's own; of several the first 12 hex digits of the sha256 over lines ``world digest``."""
+        """The panel's own; of several the first 12 hex digits of the sha256 over lines ``env digest``."""
         if len(self.panels) == 1:
             return self.panels[0].digest
         lines = "".join(f"{panel.env} {panel.digest}\n" for panel in self.panels)
         return hashlib.sha256(lines.encode()).hexdigest()[:12]
 
     @property
-    def worlds(self) -> list[str]:
+    def envs(self) -> list[str]:
         return [panel.env for panel in self.panels]
 
     @property
@@ -44,25 +43,25 @@ class Suite:
         return [Task.parse(item_id) for panel in self.panels for item_id in panel.item_ids]
 
     def to_dict(self) -> dict[str, Any]:
-        """Digest and size, of the whole and of each world's."""
-        worlds = {one.env: {"name": one.name, "digest": one.digest, "n": len(one.item_ids)} for one in self.panels}
-        return {"digest": self.digest, "n": len(self.tasks), "worlds": worlds}
+        """Digest and size, of the whole and of each environment's."""
+        envs = {one.env: {"name": one.name, "digest": one.digest, "n": len(one.item_ids)} for one in self.panels}
+        return {"digest": self.digest, "n": len(self.tasks), "worlds": envs}
 
 
 def read(names: str, rules: Rules) -> Suite:
     """The tasks that a list of names, separated by commas, stands for; each task counts once.
 
-    A name is ``<world>:<split>``, ``<world>:<split>:<n>`` or ``<world>:<split>:<n>:<seed>`` (``n`` tasks drawn by the
-    seed, 0 where left out); a file of item ids, here or on the hub, of which every world takes its tasks; or the folder
+    A name is ``<env>:<split>``, ``<env>:<split>:<n>`` or ``<env>:<split>:<n>:<seed>`` (``n`` tasks drawn by the seed, 0
+    where left out); a file of item ids, here or on the hub, of which every environment takes its tasks; or the folder
     of a run, with ``:<label>`` where it has panels of several labels.
 
     Args:
-        rules: say the options of the worlds.
+        rules: give the options of the environments.
 
     Raises:
         FileNotFoundError: a file or run does not exist.
         ValueError: a name cannot be read; see also :func:`agentgym_rl.data.panels.select`.
-        UnknownEnv, MissingExtra: a world is not installed.
+        UnknownEnv, MissingExtra: an environment is not installed.
     """
     found: dict[str, list[Panel]] = {}
     for name in filter(None, (part.strip() for part in names.split(","))):
@@ -73,11 +72,11 @@ def read(names: str, rules: Rules) -> Suite:
     panels: list[Panel] = []
     difficulties: dict[str, str] = {}
     for env, parts in sorted(found.items()):
-        world = make(env, **rules.options_of(env))
+        session = make(env, **rules.options_of(env))
         tasks = sorted({Task.parse(one) for part in parts for one in part.item_ids}, key=lambda task: task.index)
-        difficulties |= {str(task): world.difficulty(task) for task in tasks}
+        difficulties |= {str(task): session.difficulty(task) for task in tasks}
         label = "+".join(dict.fromkeys(part.name for part in parts))
-        panels.append(Panel(label, env, tuple(map(str, tasks)), digest(world, tasks)))
+        panels.append(Panel(label, env, tuple(map(str, tasks)), digest(session, tasks)))
     return Suite(tuple(panels), difficulties)
 
 
@@ -91,12 +90,12 @@ def _named(name: str, rules: Rules) -> list[Panel]:
     if run is not None:
         return _of_run(run, label, rules)
     if is_source(name):
-        worlds = dict.fromkeys(task.env for task in item_ids.read(name))
-        return [select(env, name, options=rules.options_of(env)) for env in worlds]
+        envs = dict.fromkeys(task.env for task in read_item_ids(name))
+        return [select(env, name, options=rules.options_of(env)) for env in envs]
     match = _DRAWN.fullmatch(name)
     if match is None:
         raise ValueError(
-            f"panel {name!r} is none of <world>:<split>[:<n>[:<seed>]], a file of item ids (.json), and the folder "
+            f"panel {name!r} is none of <env>:<split>[:<n>[:<seed>]], a file of item ids (.json), and the folder "
             "of a run"
         )
     n, seed = (None if match[key] is None else int(match[key]) for key in ("n", "seed"))
@@ -112,8 +111,8 @@ def _run(name: str) -> tuple[Path | None, str | None]:
 
 
 def _of_run(run: Path, label: str | None, rules: Rules) -> list[Panel]:
-    worlds = read_config(run)["worlds"]
-    labels = list(dict.fromkeys(one for world in worlds.values() for one in world["panels"]))
+    envs = read_config(run)["worlds"]
+    labels = list(dict.fromkeys(one for env in envs.values() for one in env["panels"]))
     if not labels:
         raise ValueError(f"{run} has no panels; name one like textcraft:test")
     if label is None and len(labels) > 1:
@@ -122,9 +121,9 @@ def _of_run(run: Path, label: str | None, rules: Rules) -> list[Panel]:
     if label not in labels:
         raise ValueError(f"{run} has no panel {label!r}; it has {', '.join(labels)}")
     found = []
-    for env, world in worlds.items():
-        if label in world["panels"]:
-            own = world["panels"][label]
+    for env, config in envs.items():
+        if label in config["panels"]:
+            own = config["panels"][label]
             how = {key: own[key] for key in ("split", "difficulty", "n", "seed")}
             found.append(select(env, **how, options=rules.options_of(env)))
     return found

@@ -10,21 +10,21 @@ from agentgym_rl.eval.evaluation.scores import METRICS, Measure, Score, macro, p
 
 
 def tables(result: Result) -> list[Table]:
-    """Figures by world and difficulty with their mean over worlds, and pass@k where there are several samples."""
+    """Figures by environment and difficulty, their mean, and pass@k where there are several samples."""
     return [_figures(result), *([_passes(result)] if result.samples > 1 else [])]
 
 
 def comparison_tables(comparison: Comparison, first: str, second: str) -> list[Table]:
     """Differences with their test, and the tasks that changed sides."""
     table = Table(title=f"Success in %: {second} against {first}; {comparison.test}", title_justify="left")
-    for name in ("world", "n", first, second, "difference", "fail to pass", "pass to fail", "p"):
-        table.add_column(name, justify="left" if name == "world" else "right", overflow="fold")
+    for name in ("environment", "n", first, second, "difference", "fail to pass", "pass to fail", "p"):
+        table.add_column(name, justify="left" if name == "environment" else "right", overflow="fold")
     for one in comparison.differences:
         table.add_row(
-            one.world, str(one.difference.n), f"{100 * one.first:.1f}", f"{100 * one.second:.1f}",
+            one.env, str(one.difference.n), f"{100 * one.first:.1f}", f"{100 * one.second:.1f}",
             percent(one.difference, sign=True), str(len(one.gained)), str(len(one.lost)), _p(one.p),
         )  # fmt: skip
-    return [table, *_flips([one for one in comparison.differences if one.world != "all"])]
+    return [table, *_flips([one for one in comparison.differences if one.env != "all"])]
 
 
 def percent(measure: Measure | None, sign: bool = False) -> str:
@@ -41,17 +41,17 @@ def _figures(result: Result) -> Table:
     how = f"{result.samples} episode{'s' if result.samples > 1 else ''} a task"
     title = f"{plan['policy']} on panel {result.digest}: {how}, temperature {plan['temperature']:g}, 95% intervals"
     table = Table(title=title, title_justify="left")
-    for name in ("world", "tasks", "episodes", "success %", "reward", "turns", "errors %"):
-        table.add_column(name, justify="left" if name == "world" else "right", overflow="fold")
-    worlds, levels = result.worlds(), result.difficulties()
-    for env, own in worlds.items():
+    for name in ("environment", "tasks", "episodes", "success %", "reward", "turns", "errors %"):
+        table.add_column(name, justify="left" if name == "environment" else "right", overflow="fold")
+    envs, levels = result.envs(), result.difficulties()
+    for env, own in envs.items():
         table.add_row(*_cells(env, own), style="bold")
         if len(levels[env]) > 1:
             for level, part in levels[env].items():
                 table.add_row(*_cells(f"  {level}", part))
         table.add_section()
-    if len(worlds) > 1:
-        table.add_row(*_cells(f"mean of {len(worlds)} worlds", macro(list(worlds.values()))), style="bold")
+    if len(envs) > 1:
+        table.add_row(*_cells(f"mean of {len(envs)} environments", macro(list(envs.values()))), style="bold")
     return table
 
 
@@ -79,10 +79,9 @@ def _passes(result: Result) -> Table:
     table = Table(
         title="pass@k: at least one of k episodes succeeds; pass^k: all of them do (in %)", title_justify="left"
     )
-    table.add_column("world")
+    table.add_column("environment")
     found = {
-        env: passes(own, result.samples, f"{result.plan['seed']} {result.digest}")
-        for env, own in result.by_world.items()
+        env: passes(own, result.samples, f"{result.plan['seed']} {result.digest}") for env, own in result.by_env.items()
     }
     columns = list(dict.fromkeys((name, k) for own in found.values() for name, by_k in own.items() for k in by_k))
     for name, k in columns:
@@ -98,9 +97,9 @@ def _p(value: float) -> str:
 
 def _flips(differences: list[Difference]) -> list[Table]:
     table = Table(title="Tasks that changed sides", title_justify="left")
-    table.add_column("world")
+    table.add_column("environment")
     table.add_column("fail to pass")
     table.add_column("pass to fail")
     for one in differences:
-        table.add_row(one.world, " ".join(one.gained), " ".join(one.lost))
+        table.add_row(one.env, " ".join(one.gained), " ".join(one.lost))
     return [table] if any(one.gained or one.lost for one in differences) else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from agentgym_rl.eval.palette import ARMS, DARK, GRID, INK, MUTED, SURFACE, WORLDS
+from agentgym_rl.eval.html.palette import ARMS, DARK, GRID, INK, MUTED, SURFACE, WORLDS
 
 CHUNK = 50
 """Episodes of one script of an exported folder."""

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.eval.viewer.drawings import draw
-from agentgym_rl.eval.viewer.drawings.picture import Picture
+from agentgym_rl.envs.core import EnvError
+from agentgym_rl.envs.picture import Picture, Transcript
+from agentgym_rl.envs.registry import env_class
 from agentgym_rl.eval.viewer.parts import parts
 
 
@@ -21,8 +22,7 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
     each distinct picture once; ``picture``, of the episode's start and of each turn, is a place in it or None.
     """
     start = episode.start if episode.messages else 0
-    drawn = draw(episode) if pictures else None
-    distinct, places = _distinct(drawn or [None] * (len(episode.turns) + 1))
+    distinct, places = _distinct((draw(episode) if pictures else ()) or [None] * (len(episode.turns) + 1))
     turns = []
     for number, turn in enumerate(episode.turns):
         following = episode.turns[number + 1] if number + 1 < len(episode.turns) else turn
@@ -76,6 +76,18 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
 def encode(value: Any) -> str:
     """JSON of ASCII characters only, which is JavaScript, too."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def draw(episode: Episode) -> Sequence[Picture | None]:
+    """The pictures that the episode's environment makes; none where it draws nothing or is not installed."""
+    if not episode.messages:
+        return ()
+    try:
+        env = env_class(episode.env)
+    except EnvError:
+        return ()
+    turns = tuple((turn.action, turn.observation) for turn in episode.turns)
+    return env.pictures(Transcript(episode.item_id, episode.messages[episode.start - 1]["content"], turns))
 
 
 def _distinct(drawn: Sequence[Picture | None]) -> tuple[list[Picture], list[int | None]]:

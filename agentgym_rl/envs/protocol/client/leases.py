@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agentgym_rl.envs.core import EnvError
-from agentgym_rl.envs.hosts.settings import Host
 from agentgym_rl.envs.pool import Member
-from agentgym_rl.envs.protocol.client.transport import Away, Missing, Refused, Servers
-from agentgym_rl.envs.protocol.wire import Dialect, dialect
+from agentgym_rl.envs.protocol.client.servers import Absent, Missing, Refused, Servers
+from agentgym_rl.envs.protocol.wire import Dialect
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +34,7 @@ class Lease:
     """URL that the routes follow."""
     session: int
     lost: bool = False
-    """Nobody is at the address any more, so that nothing is left to close."""
+    """There is no server at the address any more, so that nothing is left to close."""
 
     @classmethod
     async def open(cls, servers: Servers, dialect: Dialect, patience: float, avoid: Member | None = None) -> Lease:
@@ -64,23 +63,23 @@ class Lease:
             raise
 
     async def ask(self, method: str, path: str, **request: Any) -> Any:
-        """What the server replies.
+        """The JSON of the server's response.
 
         Raises:
             EnvUnavailable, EnvTimeout, ProtocolError, TaskNotFound: see :meth:`Servers.ask`.
         """
         try:
             return await self.servers.ask(self.base, method, path, **request)
-        except Away as error:
+        except Absent as error:
             self.servers.pool.failed(self.member, error)
             self.lost = True
             raise
         except Refused:
-            self.servers.spare.pop(self.member.name, None)  # a server that restarted knows none of them
+            self.servers.spare.pop(self.member.name, None)  # a server that restarted has none of them
             raise
 
     async def close(self, reusable: bool) -> None:
-        """Close the session; also when the caller is cancelled. A server that fails at it is no error.
+        """Close the session, also when the caller is cancelled. It is no error if the server fails at it.
 
         Args:
             reusable: where the server cannot close sessions, the next lease may have this one.
@@ -95,7 +94,7 @@ class Lease:
         except Missing:
             if reusable:
                 self.servers.spare.setdefault(self.member.name, []).append(self.session)
-        except Refused:  # the server does not know the session any more
+        except Refused:  # the server has lost the session
             return
         except EnvError as error:
             log.warning("a session was left open: %s", error)
@@ -103,28 +102,27 @@ class Lease:
             await self.servers.release(self.member)
 
 
-async def reach(world: str, host: Host) -> None:
-    """Open a session on each server of a host, and close it.
+async def reach(dialect: Dialect, servers: Servers) -> None:
+    """Open a session on each server, and close it.
 
     Raises:
         EnvUnavailable, EnvTimeout, ProtocolError: a server cannot; the message names it.
     """
-    of_host, speech = Servers(host), dialect(world)
-    for member in of_host.pool.members:
+    for member in servers.pool.members:
         try:
-            base, session = await _create(of_host, speech, member.name)
+            base, session = await _create(servers, dialect, member.name)
         except EnvError:
-            await of_host.tidy()
+            await servers.tidy()
             raise
         member.leases += 1
-        await Lease(of_host, speech, member, base, session).close(reusable=False)
+        await Lease(servers, dialect, member, base, session).close(reusable=False)
 
 
 async def _create(servers: Servers, dialect: Dialect, address: str) -> tuple[str, int]:
-    """URL and id of a session at an address. A world that is not at the address itself is looked for at its name."""
+    """URL and id of a session at an address; of an environment that is not there, at ``<address>/<name>``."""
     if servers.spare.get(address):
         return servers.bases[address], servers.spare[address].pop()
-    bases = [servers.bases[address]] if address in servers.bases else [address, f"{address}/{dialect.world}"]
+    bases = [servers.bases[address]] if address in servers.bases else [address, f"{address}/{dialect.env}"]
     for base in bases:
         try:
             body = await servers.ask(base, "POST", "/create", body=dialect.create_body)
@@ -145,7 +143,7 @@ def _close_opened(task: asyncio.Task[Lease]) -> None:
 
 
 def _keep(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Work that goes on without the caller."""
+    """Run work that goes on without the caller."""
     task = asyncio.create_task(work)
     _background.add(task)
     task.add_done_callback(_background.discard)

@@ -1,4 +1,4 @@
-"""Worlds behind HTTP, in AgentGym's protocol. Needs the extra ``serve``."""
+"""The server of AgentGym's HTTP protocol. Needs the extra ``serve``."""
 
 from agentgym_rl.envs.protocol.server.app import create_app
 from agentgym_rl.envs.protocol.server.run import serve

@@ -1,4 +1,4 @@
-"""The OpenAPI description of the worlds' routes, made of their dialects."""
+"""The OpenAPI description of the environments' routes, made from their dialects."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from agentgym_rl.envs.protocol.server.answers import Route
-from agentgym_rl.envs.protocol.server.world import MAX_INDEX
+from agentgym_rl.envs.protocol.server.operations import MAX_INDEX
+from agentgym_rl.envs.protocol.server.routes import Route
 from agentgym_rl.envs.protocol.wire import Dialect
 
 SUMMARIES = {
@@ -24,7 +24,7 @@ INTEGER = {"type": "integer", "minimum": 0, "maximum": MAX_INDEX - 1}
 
 
 def openapi(app: FastAPI, table: dict[str, Route]) -> dict[str, Any]:
-    """The framework's description of its pages, with the worlds' routes added."""
+    """The framework's description of its pages, with the environments' routes added."""
     described = app.openapi()
     for path, route in table.items():
         described["paths"].setdefault(path, {})[route.method.lower()] = _operation(path, route)
@@ -32,7 +32,7 @@ def openapi(app: FastAPI, table: dict[str, Route]) -> dict[str, Any]:
 
 
 def _operation(path: str, route: Route) -> dict[str, Any]:
-    dialect = route.world.dialect
+    dialect = route.dialect
     errors = {"422": "malformed"}
     if route.method == "POST":
         errors |= {"413": "body too large", "415": "body is not JSON by its type"}
@@ -41,11 +41,11 @@ def _operation(path: str, route: Route) -> dict[str, Any]:
     if dialect.key == "env_idx":
         errors |= {"404": "no such session or task", "409": "out of order: not reset, or over"}
     operation: dict[str, Any] = {
-        "tags": [route.world.name],
+        "tags": [route.env],
         "summary": SUMMARIES[route.name],
         "operationId": f"{route.method.lower()}{path.replace('/', '_')}",
         "responses": {
-            "200": {"description": "done", "content": {"application/json": {"schema": _reply(route)}}},
+            "200": {"description": "done", "content": {"application/json": {"schema": _response(route)}}},
             **{
                 status: {"description": text, "content": {"application/json": {"schema": {"type": "object"}}}}
                 for status, text in errors.items()
@@ -63,13 +63,13 @@ def _operation(path: str, route: Route) -> dict[str, Any]:
 
 
 def _request(route: Route) -> dict[str, Any]:
-    dialect = route.world.dialect
+    dialect = route.dialect
     fields: dict[str, Any] = {} if route.name == "/create" else {dialect.key: INTEGER}
     optional: set[str] = set()
     if route.name == "/step":
         fields["action"] = {
             "type": "string",
-            "description": "the whole reply of the model" if dialect.reply else "a command of the world",
+            "description": "the whole reply of the model" if dialect.whole_response else "a command of the world",
         }
     if route.name == "/reset":
         fields[dialect.index] = {**INTEGER, "description": "index of the task"}
@@ -78,10 +78,10 @@ def _request(route: Route) -> dict[str, Any]:
     return {"type": "object", "properties": fields, "required": required}
 
 
-def _reply(route: Route) -> dict[str, Any]:
-    """The shape of a reply that is no error; with ``id`` an error may stand in its place."""
-    shape = _shape(route.name, route.world.dialect)
-    if route.world.dialect.key == "env_idx" or route.name == "/close":
+def _response(route: Route) -> dict[str, Any]:
+    """The schema of the response; with ``id`` an error may be in its place."""
+    shape = _shape(route.name, route.dialect)
+    if route.dialect.key == "env_idx" or route.name == "/close":
         return shape
     error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
     return {"anyOf": [shape, error]}

@@ -1,4 +1,4 @@
-"""Running the application: one process, or several behind one port."""
+"""Runs the application: one process, or several behind one port."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ import uvicorn
 from fastapi import FastAPI
 
 from agentgym_rl.envs.core import EnvError
-from agentgym_rl.envs.protocol.server.app import Place, create_app
+from agentgym_rl.envs.protocol.server.app import create_app
 from agentgym_rl.envs.protocol.server.metrics import FOLDER
 from agentgym_rl.envs.protocol.server.settings import Settings
 
 GRACE = 5
-"""Seconds that open requests have when the server stops."""
+"""Seconds for open requests to finish when the server stops."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 takes a free one.
+    """A listening socket; port 0 takes a free one.
 
     Raises:
-        ValueError: the address cannot be had.
+        ValueError: the address cannot be used.
     """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -43,34 +43,34 @@ def serve(settings: Settings, listening: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM, then close all sessions.
 
     Raises:
-        EnvError: a world cannot be loaded, or a worker ended by itself.
-        ValueError: an option of a world is wrong.
+        EnvError: an environment cannot be loaded, or a worker ended by itself.
+        ValueError: an option of an environment is wrong.
     """
     if settings.workers == 1:
         with suppress(KeyboardInterrupt):
             _server(create_app(settings)).run([listening])
         return
-    create_app(settings)  # a fault in the settings shows here rather than in every worker
+    create_app(settings)  # raises here, rather than in every worker, where the settings are wrong
     folder = Path(tempfile.mkdtemp(prefix="agentgym-rl-"))
     spawn = multiprocessing.get_context("spawn")
     os.environ[FOLDER] = str(folder)
-    crew: list[BaseProcess] = []
+    processes: list[BaseProcess] = []
     try:
         for worker in range(settings.workers):
-            crew.append(spawn.Process(target=_work, args=(settings, Place(worker, folder), listening)))
-            crew[-1].start()
-        _watch(crew)
+            processes.append(spawn.Process(target=_work, args=(settings, worker, folder, listening)))
+            processes[-1].start()
+        _watch(processes)
     finally:
-        for process in crew:
+        for process in processes:
             process.terminate()
-        for process in crew:
+        for process in processes:
             process.join(2 * GRACE)
             process.kill()
         del os.environ[FOLDER]
         shutil.rmtree(folder)
 
 
-def _watch(crew: list[BaseProcess]) -> None:
+def _watch(processes: list[BaseProcess]) -> None:
     """Wait for a signal.
 
     Raises:
@@ -78,10 +78,10 @@ def _watch(crew: list[BaseProcess]) -> None:
     """
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        ready = wait([process.sentinel for process in crew])
-        worker = next(number for number, process in enumerate(crew) if process.sentinel in ready)
-        crew[worker].join()
-        raise EnvError(f"worker {worker} ended with status {crew[worker].exitcode}; its sessions are lost")
+        ready = wait([process.sentinel for process in processes])
+        worker = next(number for number, process in enumerate(processes) if process.sentinel in ready)
+        processes[worker].join()
+        raise EnvError(f"worker {worker} ended with status {processes[worker].exitcode}; its sessions are lost")
     except KeyboardInterrupt:
         return
     finally:
@@ -92,16 +92,16 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _work(settings: Settings, place: Place, listening: socket.socket) -> None:
-    """The life of a worker, which ends with its parent's at the latest."""
-    server = _server(create_app(settings, place))
+def _work(settings: Settings, worker: int, folder: Path, listening: socket.socket) -> None:
+    """Run a worker, which ends with its parent at the latest."""
+    server = _server(create_app(settings, worker, folder))
 
     def follow() -> None:
         parent = multiprocessing.parent_process()
         assert parent is not None, "a worker is started by serve()"
         parent.join()
         server.should_exit = True
-        shutil.rmtree(place.folder, ignore_errors=True)  # which its owner could not
+        shutil.rmtree(folder, ignore_errors=True)  # the parent could not remove it
 
     threading.Thread(target=follow, daemon=True).start()
     with suppress(KeyboardInterrupt):

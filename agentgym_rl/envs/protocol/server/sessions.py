@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import gc
 import logging
 import secrets
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,33 +19,34 @@ log = logging.getLogger(__name__)
 
 
 class Full(Exception):
-    """As many sessions are open as may be."""
+    """The limit of open sessions is reached."""
 
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One client's world."""
+    """One client's session."""
 
     id: int
-    world: str
+    name: str
+    """Name of its environment."""
     env: TextEnv
     used: float
     """Time of the last use."""
     state: State | None = None
     """None before the first reset."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the world works."""
+    """Held while the environment works."""
     closed: bool = False
 
 
 class Sessions:
     """The sessions of one worker.
 
-    Ids are drawn from a cryptographic source, so that a stranger cannot guess one and an id from before a restart
-    means nothing; id modulo ``workers`` is the worker's number.
+    Ids come from a cryptographic source, so that they cannot be guessed and an id from before a restart is not reused.
+    The id modulo ``workers`` is the worker's number.
 
     Args:
-        limit: sessions that may be open.
+        limit: most open sessions.
         ttl: seconds after which an unused one expires.
         clock: time in seconds.
     """
@@ -56,11 +60,8 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def count(self, world: str) -> int:
-        return sum(session.world == world for session in self._open.values())
-
-    def open(self, world: str, make: Callable[[], TextEnv]) -> Session:
-        """Open a session of the world that ``make`` gives.
+    def open(self, name: str, make: Callable[[], TextEnv]) -> Session:
+        """Open a session of the environment that ``make`` constructs.
 
         Raises:
             Full: there are too many.
@@ -73,20 +74,20 @@ class Sessions:
         number = self._draw()
         while number in self._open:
             number = self._draw()
-        session = self._open[number] = Session(number, world, make(), self._clock())
+        session = self._open[number] = Session(number, name, make(), self._clock())
         return session
 
-    def find(self, number: int, world: str) -> Session | None:
-        """An open session of a world."""
+    def find(self, number: int, name: str) -> Session | None:
+        """An open session of an environment."""
         session = self._open.get(number)
-        return session if session is not None and session.world == world else None
+        return session if session is not None and session.name == name else None
 
     def use(self, session: Session) -> None:
-        """Note that a session is used now."""
+        """Record that a session is used now."""
         session.used = self._clock()
 
     async def close(self, session: Session) -> bool:
-        """Close a session once its world has finished what it is doing; False when it was closed before."""
+        """Close a session once its environment has finished its work; False when it was closed before."""
         async with session.lock:
             if session.closed:
                 return False
@@ -94,18 +95,28 @@ class Sessions:
             del self._open[session.id]
             try:
                 await session.env.close()
-            except Exception:  # a world that cannot close itself keeps neither the others nor the server open
-                log.exception("a session of %s did not close properly", session.world)
+            except Exception:  # an environment that fails to close must not keep other sessions or the server open
+                log.exception("a session of %s did not close properly", session.name)
         return True
 
     async def expire(self) -> list[Session]:
-        """Close what has not been used for longer than the time to live."""
+        """Close the sessions that were not used for longer than ``ttl``, and give their memory back to the system."""
         last = self._clock() - self._ttl
         old = [session for session in self._open.values() if session.used < last and not session.lock.locked()]
-        return [session for session in old if await self.close(session)]
+        expired = [session for session in old if await self.close(session)]
+        if expired:
+            _give_back_memory()
+        return expired
 
     async def close_all(self) -> None:
         await asyncio.gather(*(self.close(session) for session in list(self._open.values())))
 
     def _draw(self) -> int:
         return secrets.randbelow(MAX_SESSION // self._workers) * self._workers + self._worker
+
+
+def _give_back_memory() -> None:
+    """Collect garbage, and let the C library return unused pages to the system (Linux)."""
+    gc.collect()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""What a server serves, and its limits."""
+"""Settings of a server."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import Any
 class Settings:
     """Settings of a server; the same for all of its workers."""
 
-    worlds: Mapping[str, Mapping[str, Any]]
-    """Names of the worlds and the options of their classes. A world alone lies at ``/`` and ``/<name>``, several at
-    ``/<name>``."""
+    envs: Mapping[str, Mapping[str, Any]]
+    """Names of the environments and the options of their classes. A single environment is at ``/`` and ``/<name>``,
+    several are at ``/<name>``."""
     session_ttl: float = 1800.0
-    """Seconds after which a session nobody has used is closed."""
+    """Seconds after which an unused session is closed."""
     max_sessions: int = 4096
     """Open sessions, over all workers."""
     body_limit: int = 1 << 20
-    """Bytes a request's body may have."""
+    """Most bytes in the body of a request."""
     token: str | None = None
-    """What ``Authorization: Bearer`` must carry; None lets everybody in."""
+    """The token that ``Authorization: Bearer`` must carry; None serves every request."""
     workers: int = 1
     """Processes; each session stays in one."""
 
     def __post_init__(self) -> None:
-        if not self.worlds:
-            raise ValueError("no world to serve; name at least one")
+        if not self.envs:
+            raise ValueError("no environment to serve; name at least one")
         for name in ("session_ttl", "max_sessions", "body_limit", "workers"):
             if (value := getattr(self, name)) <= 0:
                 raise ValueError(f"{name} is {value}; give more than 0")
         if self.max_sessions < self.workers:
             raise ValueError(f"max_sessions is {self.max_sessions}; give each of the {self.workers} workers one")
         if self.token is not None and (not self.token.isascii() or not self.token.isprintable() or " " in self.token):
-            raise ValueError("the token may hold printable ASCII characters without spaces only")
+            raise ValueError("the token may contain only printable ASCII characters without spaces")
         if self.token == "":
-            raise ValueError("the token is empty; a server without one is started without the option")
+            raise ValueError("the token is empty; leave out the option to serve without a token")

@@ -1,0 +1,382 @@
+"""What an algorithm is, and what the engine offers it.
+
+An algorithm is a class with a typed configuration, a statement of what it needs, and its units of work. A unit is the
+step after which a run can stop and resume: a training step, or one phase of a round. The engine calls :meth:`unit` with
+a :class:`Run` and executes the updates that the algorithm asks for: :class:`Policy`, :class:`Supervised` or
+:class:`Preference`. It knows no algorithm by name.
+
+Algorithms are found by the entry-point group ``agentgym_rl.algorithms``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.envs import Task
+from agentgym_rl.rollout.supervised import Example
+
+Metrics = dict[str, float]
+
+
+# configuration
+
+
+T = TypeVar("T")
+
+
+def operational(default: T) -> T:
+    """A field that does not change what is learned: a run resumes with another value of it."""
+    kept: T = field(default=default, metadata={"operational": True})
+    return kept
+
+
+@dataclass(kw_only=True)
+class AlgorithmConfig:
+    """Keys of an algorithm under ``algorithm``. A subclass raises ValueError for a value that cannot work."""
+
+    name: str = ""
+    """Its word in a recipe: the name of its entry point."""
+
+    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+        """Keys that have no effect beside the others, and why; to set one is an error.
+
+        Args:
+            asynchronous: whether the weights that learn are not those that sampled.
+        """
+        return {}
+
+
+@dataclass(kw_only=True)
+class OnlineConfig(AlgorithmConfig):
+    """Keys of every algorithm that learns from its own episodes."""
+
+    steps: int = operational(10)
+    """Training steps; for an algorithm in rounds, rounds."""
+    tasks_per_step: int = 32
+    """Tasks of a step."""
+    samples_per_task: int = 8
+    """Episodes of a task; their mean where the mixture shares them out unequally."""
+    lr: float = 1e-6
+    """Learning rate."""
+    epochs: int = 1
+    """Passes over what a step learns from."""
+
+    def __post_init__(self) -> None:
+        if self.steps < 0:
+            raise ValueError(f"algorithm.steps must not be negative, got {self.steps}")
+        at_least(self, 1, "tasks_per_step", "samples_per_task", "epochs")
+        above(self, 0, "lr")
+
+
+def at_least(config: AlgorithmConfig, least: float, *keys: str) -> None:
+    """Check values of a configuration.
+
+    Raises:
+        ValueError: a value is less than ``least``; names the key.
+    """
+    for key in keys:
+        if getattr(config, key) < least:
+            raise ValueError(f"algorithm.{key} must be at least {least}, got {getattr(config, key)}")
+
+
+def above(config: AlgorithmConfig, bound: float, *keys: str) -> None:
+    """Check values of a configuration.
+
+    Raises:
+        ValueError: a value is not greater than ``bound``; names the key.
+    """
+    for key in keys:
+        if not getattr(config, key) > bound:
+            raise ValueError(f"algorithm.{key} must be greater than {bound}, got {getattr(config, key)}")
+
+
+def share(config: AlgorithmConfig, *keys: str) -> None:
+    """Check values that are a share.
+
+    Raises:
+        ValueError: a value is outside [0, 1]; names the key.
+    """
+    for key in keys:
+        if not 0 <= getattr(config, key) <= 1:
+            raise ValueError(f"algorithm.{key} must be in [0, 1], got {getattr(config, key)}")
+
+
+# needs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimator:
+    """One of verl's own advantage estimators."""
+
+    name: str
+    gamma: float = 1.0
+    lam: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Critic:
+    """A value model of its own beside the policy."""
+
+    lr: float
+    warmup: int = 0
+    """Steps of the stage that train the critic alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What an algorithm needs of the engine and of a recipe; checked before anything starts."""
+
+    estimator: Estimator | None = None
+    """verl computes the advantages; without it the algorithm does."""
+    critic: Critic | None = None
+    reference: bool = False
+    """Whether a reference policy is loaded."""
+    samples_per_task: int = 1
+    """Fewest episodes of a task; at 2 or more, singleton groups leave the batch."""
+    demonstrations: bool = False
+    """Whether it learns from demonstrations."""
+    cloning: bool = False
+    """Whether the run must clone demonstrations first."""
+    validation: str | None = None
+    """The key that needs a panel with ``role: validation``."""
+    full_context: str | None = None
+    """The key or algorithm that needs whole conversations (``rollout.context=full``)."""
+    loaded_weights: bool = False
+    """Whether it goes back to the weights as loaded."""
+    equal_updates: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of updates by key; each must divide by the number of workers."""
+    environments: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Names of environments by the key that has them; each must be one of the run."""
+    rows_together: int = 1
+    """Rows of the full context length that must fit into one micro-batch."""
+
+
+# what a run hands out and takes in
+
+
+@dataclass(slots=True, kw_only=True)
+class Rollout:
+    """One episode with its segments."""
+
+    episode: Episode
+    segments: Sequence[Example] = ()
+    """The token sequences that were fed to the model, with loss weight 1 on its own tokens. Empty where the episode
+    does not count, and in :meth:`Run.batches`, whose tokens stay with the engine."""
+    group: str = ""
+    """Rollouts of one request have the same group."""
+    values: Sequence[float] = ()
+    """The critic's value before each response; only in :meth:`Run.batches` of an algorithm that needs a critic."""
+    key: str = ""
+    """Where the engine keeps its tokens."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """A task to be rolled out."""
+
+    task: Task
+    samples: int = 1
+    max_turns: int | None = None
+    """Turn limit of its episodes; None takes the environment's."""
+    tags: Mapping[str, Any] = field(default_factory=dict)
+    """Copied into its episodes."""
+    branch: Mapping[str, Any] | None = None
+    """Responses to replay first, see :class:`agentgym_rl.algorithms.search.Branch`."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Policy:
+    """A policy-gradient update on rollouts of :meth:`Run.batches`; rollouts left out leave the batch."""
+
+    rollouts: Sequence[Rollout]
+    advantages: Sequence[float | Sequence[float]] | None = None
+    """One number an episode, or one a turn; None leaves them to verl's estimator."""
+    returns: Sequence[Sequence[float]] | None = None
+    """Targets of the critic, one a turn; None leaves them to verl's estimator."""
+    whiten: bool = False
+    """Whether advantages are whitened over the tokens of the batch."""
+    observation_weights: Sequence[float] | None = None
+    """Weights, one an episode, of a supervised loss on its observation tokens, added to the policy loss."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Supervised:
+    """Supervised updates: one shuffled pass over examples, or ``updates`` mini-batches of them."""
+
+    examples: Sequence[Example]
+    mini_batch: int
+    """Examples of an update."""
+    updates: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Preference:
+    """Preference updates (DPO's loss) on pairs; the reference is the policy as the update begins."""
+
+    pairs: Sequence[tuple[Example, Example]]
+    """Preferred and rejected."""
+    mini_batch: int
+    """Most pairs of an update."""
+    epochs: int
+    beta: float
+
+
+Update = Policy | Supervised | Preference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """Weights that a run can go back to."""
+
+    checkpoint: str | None
+    """Name of the checkpoint; None for the weights as loaded."""
+    origin: str | None
+    """Name of the checkpoint that ``updates`` started from; None for the weights as loaded."""
+    updates: tuple[tuple[int, float, int], ...] = ()
+    """Number, learning rate and mini-batch of the updates that led from ``origin`` to these weights."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"checkpoint": self.checkpoint, "origin": self.origin, "updates": [list(one) for one in self.updates]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Weights:
+        return cls(
+            checkpoint=data["checkpoint"],
+            origin=data["origin"],
+            updates=tuple((int(count), float(lr), int(size)) for count, lr, size in data["updates"]),
+        )
+
+
+LOADED = Weights(checkpoint=None, origin=None)
+"""The weights as loaded, before cloning."""
+
+
+class Run(Protocol):
+    """All that the engine offers an algorithm."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def step(self) -> int:
+        """The global step: units of all stages so far, this one included."""
+
+    @property
+    def demonstrations(self) -> Sequence[Example]:
+        """Expert trajectories as tokens."""
+
+    @property
+    def observation_weight(self) -> float:
+        """Weight of the supervised loss on tokens the model did not write (``bc.observation_weight``)."""
+
+    @property
+    def replayable(self) -> Sequence[str]:
+        """Environments in which a prefix of responses can be replayed."""
+
+    def requests(self, number: int) -> list[Request]:
+        """The tasks of step ``number`` (from 0): drawn from the mixture, with the curriculum's turn limits."""
+
+    def request(self, number: int, task: Task, **fields: Any) -> Request:
+        """A request for a task of one's own in step ``number``, with the curriculum's turn limit."""
+
+    def batches(self, number: int) -> Iterator[list[Rollout]]:
+        """The rollouts of step ``number`` that count, as ``engine.mode`` delivers them: one batch, or mini-batches.
+
+        Each batch takes one :class:`Policy` update before the next is asked for. After the last, the new weights go to
+        the rollout servers, and mixture and curriculum observe the episodes.
+        """
+
+    def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:
+        """All rollouts of the requests, in their order, with the present weights.
+
+        Args:
+            label: names the work on the progress bar.
+            resumable: keep finished rollouts in the unit's journal; after a stop, the same call goes on from there.
+        """
+
+    def journal(self) -> Sequence[Rollout]:
+        """The resumable rollouts of the present unit so far."""
+
+    def discard(self, rollout: Rollout) -> None:
+        """Keep a rollout of the journal for counting, without its tokens."""
+
+    def observe(self, rollouts: Sequence[Rollout]) -> None:
+        """Let mixture and curriculum take in the episodes of a step."""
+
+    def update(self, update: Update, *, lr: float, seed: str = "") -> Metrics:
+        """Execute an update; returns its losses and norms."""
+
+    def weights(self) -> Weights:
+        """The weights saved last: as the stage began, or after a unit for which :meth:`Algorithm.ends_phase` holds."""
+
+    def restore(self, weights: Weights) -> None:
+        """Bring back weights, with the optimizer state that was saved with them; the weights as loaded have none."""
+
+    def validate(self, label: str) -> float | None:
+        """Roll out the validation panels; returns the mean sampled success, None without such panels."""
+
+    @property
+    def validation_success(self) -> float | None:
+        """What the last evaluation of a finished stage found on the validation panels."""
+
+    def save_demonstrations(self, name: str, rollouts: Sequence[Rollout]) -> None:
+        """Write episodes as AgentTraj JSON, ``successes/<env>_<name>.json``, which any run can clone."""
+
+    def progress(self, label: str, done: int, total: int) -> None:
+        """Show progress."""
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+
+
+# algorithms
+
+C = TypeVar("C", bound=AlgorithmConfig)
+
+
+class Algorithm(ABC, Generic[C]):
+    """One algorithm of a run."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
+
+    def __init__(self, config: C) -> None:
+        self.config = config
+
+    @classmethod
+    def needs(cls, config: C) -> Needs:
+        """What a configuration of it needs."""
+        return Needs()
+
+    @property
+    @abstractmethod
+    def units(self) -> int:
+        """How many units the stage has."""
+
+    @property
+    def steps(self) -> int:
+        """Training steps of the stage; units where they are the same."""
+        return self.units
+
+    def begin(self, run: Run) -> None:
+        """Called when the stage begins, not when it resumes."""
+
+    @abstractmethod
+    def unit(self, run: Run, number: int) -> Metrics:
+        """Do unit ``number`` (from 0); returns the algorithm's own metrics."""
+
+    def ends_phase(self, number: int) -> bool:
+        """Whether the run is saved after a unit, whatever ``run.save_every`` says."""
+        return False
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs beside the weights; JSON types."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of :meth:`state_dict`."""
+        if state:
+            raise ValueError(f"{type(self).__name__} keeps no state, got {', '.join(sorted(state))}")

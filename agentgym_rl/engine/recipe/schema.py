@@ -1,0 +1,182 @@
+"""Typed dataclasses as OmegaConf composes them, and back.
+
+OmegaConf knows choices by the names of their enumerations, makes no field of a frozen class, and runs no checks while a
+recipe is half composed. It therefore gets a copy of each dataclass, in which a choice is text. What it composed becomes
+the dataclass itself, whose ``__post_init__`` checks the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING as ABSENT
+from dataclasses import Field, field, fields, is_dataclass, make_dataclass
+from difflib import get_close_matches
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+
+CHOSEN = {"algorithm": "name", "curriculum": "type", "mixture": "type"}
+"""The key of a group that holds its choice."""
+
+
+class RecipeError(ValueError):
+    """A recipe or an override is wrong; the message names the key."""
+
+
+def schema(kind: Any) -> type:
+    """The copy of a dataclass that OmegaConf composes."""
+    copied: type = _copy(kind)
+    return copied
+
+
+@cache
+def _copy(kind: Any) -> type:
+    hints = get_type_hints(kind)
+    bases = tuple(schema(base) for base in kind.__bases__ if is_dataclass(base))
+    copied = [(one.name, _plain(hints[one.name]), _default(one, hints[one.name])) for one in fields(kind)]
+    return make_dataclass(kind.__name__, copied, bases=bases, kw_only=True, namespace={"copy_of": kind})
+
+
+def _plain(hint: Any) -> Any:
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return str
+    if is_dataclass(hint):
+        return schema(hint)
+    if (origin := get_origin(hint)) is None:
+        return hint
+    if origin is Literal:
+        return str
+    inner = tuple(map(_plain, get_args(hint)))
+    return Union[inner] if origin in (Union, UnionType) else origin[inner]  # noqa: UP007
+
+
+def _default(one: Field[Any], hint: Any) -> Any:
+    if is_dataclass(hint):
+        return field(default_factory=schema(hint))
+    if one.default_factory is not ABSENT:
+        return field(default_factory=one.default_factory)
+    default = MISSING if one.default is ABSENT else one.default
+    return field(default=default.value if isinstance(default, Enum) else default)
+
+
+def typed(node: DictConfig, path: str = "") -> Any:
+    """The dataclass of a composed node.
+
+    Args:
+        path: where the node is in the tree, for messages.
+
+    Raises:
+        RecipeError: a key is unknown, a value is no choice, or the dataclass refuses it.
+    """
+    kind = _copied(node)
+    hints = get_type_hints(kind)
+    known = {one.name for one in fields(kind)}
+    if unknown := [str(key) for key in node if key not in known]:
+        raise RecipeError(_unknown(f"{path}.{unknown[0]}".lstrip("."), kind))
+    values = {
+        one.name: _value(hints[one.name], node[one.name], f"{path}.{one.name}".lstrip("."))
+        for one in fields(kind)
+        if one.init
+    }
+    try:
+        return kind(**values)
+    except RecipeError:
+        raise
+    except ValueError as error:
+        raise RecipeError(_located(path, str(error))) from error
+
+
+def read(kind: type, values: Mapping[str, Any], path: str) -> Any:
+    """A dataclass from a mapping, checked as a recipe is.
+
+    Raises:
+        RecipeError: a key is unknown, a type is wrong, or a value is refused.
+    """
+    try:
+        composed = OmegaConf.merge(OmegaConf.structured(schema(kind)), dict(values))
+    except OmegaConfBaseException as error:
+        raise RecipeError(_located(path, explain(error))) from error
+    assert isinstance(composed, DictConfig)
+    return typed(composed, path)
+
+
+def _copied(node: DictConfig) -> Any:
+    copied: Any = OmegaConf.get_type(node)
+    return copied.copy_of
+
+
+def _value(hint: Any, value: Any, path: str) -> Any:
+    if isinstance(value, DictConfig):
+        if is_dataclass(OmegaConf.get_type(value)):
+            return typed(value, path)
+        return {str(key): _value(None, value[key], f"{path}.{key!s}") for key in value}
+    if isinstance(value, ListConfig):
+        return OmegaConf.to_container(value, resolve=True)
+    known = _choices(hint)
+    if not known or value is None:
+        return value
+    if value not in known:
+        raise RecipeError(f"{path}={value!r} is unknown{nearest(value, list(known))}; choose {', '.join(known)}")
+    return known[value]
+
+
+def _choices(hint: Any) -> dict[str, Any]:
+    """What an enumeration or a ``Literal`` allows, by the text that a recipe has for it."""
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return {str(member.value): member for member in hint.__members__.values()}
+    if get_origin(hint) is Literal:
+        return {one: one for one in get_args(hint)}
+    return {text: one for inner in get_args(hint) for text, one in _choices(inner).items()}
+
+
+def _located(path: str, message: str) -> str:
+    """A message of a dataclass with the whole key: it may name its field, or its block and field."""
+    block = path.rpartition(".")[2]
+    if not path or message.startswith(f"{path}."):
+        return message
+    if message.startswith(f"{block}."):
+        return f"{path}{message.removeprefix(block)}"
+    return f"{path}.{message}"
+
+
+def explain(error: OmegaConfBaseException) -> str:
+    """What is wrong with a recipe; of an unknown key also the keys there are."""
+    if isinstance(error, ConfigKeyError | ConfigAttributeError) and is_dataclass(error.object_type):
+        return _unknown(str(error.full_key), error.object_type)
+    return str(error)
+
+
+def _unknown(path: str, kind: Any) -> str:
+    block, _, key = path.rpartition(".")
+    keys = [one.name for one in fields(kind) if one.name != CHOSEN.get(block)]
+    return f"{path} is unknown{nearest(key, keys)}; {kind.__name__} has {', '.join(keys) or 'no keys'}"
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    near = get_close_matches(word, known, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def to_dict(value: Any, *, operational: bool = True) -> Any:
+    """A configuration in plain types, choices as text.
+
+    Args:
+        operational: with the keys that do not change what is learned.
+    """
+    if is_dataclass(value):
+        return {
+            one.name: to_dict(getattr(value, one.name), operational=operational)
+            for one in fields(value)
+            if operational or not one.metadata.get("operational")
+        }
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: to_dict(one, operational=operational) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_dict(one, operational=operational) for one in value]
+    return value

@@ -1,0 +1,172 @@
+"""Keys that are accepted by type and still have no effect in a run: to set one is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from agentgym_rl.algorithms.base import OnlineConfig
+from agentgym_rl.algorithms.mixture import mixtures
+from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
+from agentgym_rl.engine.recipe.config import Config, Device, Mode, Stragglers, WandB
+from agentgym_rl.engine.recipe.schema import RecipeError
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A key without an effect."""
+
+    key: str
+    """Also stands for all keys below it."""
+    why: str
+    in_recipes: bool = True
+    """Whether it is an error in a recipe, too. A recipe may prepare what the command line switches off."""
+
+
+def check_unused(config: Config, given: Collection[str] = ()) -> None:
+    """No key is set that has no effect beside the others.
+
+    Args:
+        given: keys of the command line. A key of a recipe is set where its value is not the default.
+
+    Raises:
+        RecipeError: names the key and says why.
+    """
+    for one in _unused(config):
+        named = any(key == one.key or key.startswith(f"{one.key}.") for key in given)
+        if named or (one.in_recipes and _departs(config, one.key)):
+            raise RecipeError(f"{one.key} has no effect: {one.why}")
+
+
+def _departs(config: Config, key: str) -> bool:
+    """Whether a key has another value than its default."""
+    *path, name = key.split(".")
+    block: Any = config
+    for part in path:
+        block = block[part] if isinstance(block, Mapping) else getattr(block, part)
+    field = next(one for one in fields(block) if one.name == name)
+    return bool(getattr(block, name) != field.default)
+
+
+def _unused(config: Config) -> Iterator[Unused]:
+    yield from _of_rollouts(config)
+    yield from _of_engine(config)
+    yield from _of_run(config)
+    for name in config.worlds:
+        yield from _of_world(config, name)
+    asynchronous = config.engine.mode is not Mode.SYNC
+    for key, why in config.algorithm.unused(asynchronous=asynchronous).items():
+        yield Unused(f"algorithm.{key}", why)
+    for key, why in config.mixture.unused().items():
+        yield Unused(f"mixture.{key}", why)
+
+
+def _of_rollouts(config: Config) -> Iterator[Unused]:
+    rollout = config.rollout
+    if rollout.context == "full":
+        yield Unused("rollout.keep_turns", "rollout.context=full shows all turns")
+    if rollout.context != "summary":
+        yield Unused("rollout.notes_tokens", f"rollout.context={rollout.context} asks for no notes")
+    if not isinstance(config.algorithm, OnlineConfig):
+        for key in ("rollout.temperature", "curriculum", "mixture"):
+            yield Unused(key, f"algorithm={config.algorithm.name} has no training episodes", in_recipes=False)
+
+
+def _of_engine(config: Config) -> Iterator[Unused]:
+    engine = config.engine
+    if engine.mode is Mode.SYNC:
+        for key in ("ahead", "stragglers", "max_staleness"):
+            yield Unused(f"engine.{key}", "engine.mode=sync rolls out each step before it learns from it")
+    elif not isinstance(config.algorithm, PolicyGradientConfig):
+        for key in ("ahead", "stragglers", "max_staleness"):
+            yield Unused(f"engine.{key}", f"algorithm={config.algorithm.name} rolls out nothing ahead of its step")
+    elif engine.stragglers is Stragglers.WAIT:
+        yield Unused("engine.max_staleness", "engine.stragglers=wait takes every step's own tasks")
+    if engine.mode is not Mode.SEPARATE_ASYNC:
+        yield Unused("engine.rollout_workers", "only engine.mode=separate_async has workers for rollouts alone")
+    if engine.device is Device.CPU:
+        yield Unused("engine.memory_fraction", "engine.device=cpu has engine.kv_cache_gib")
+        yield Unused("engine.offload", "engine.device=cpu keeps everything in host memory")
+    else:
+        yield Unused("engine.kv_cache_gib", f"engine.device={engine.device} has engine.memory_fraction")
+        yield Unused("engine.threads", f"engine.device={engine.device} does not compute with threads")
+
+
+def _of_run(config: Config) -> Iterator[Unused]:
+    if not config.cloning.epochs:
+        for key in ("lr", *(() if config.run.control else ("mini_batch_trajectories",))):
+            yield Unused(f"cloning.{key}", "cloning.epochs=0 skips cloning", in_recipes=False)
+    if not isinstance(config.algorithm, OnlineConfig):
+        why = f"algorithm={config.algorithm.name} has no updates that a control could repeat"
+        yield Unused("run.control", why, in_recipes=False)
+    if config.model.path is not None and not config.cloning.epochs:
+        yield Unused("run.cache", "the run builds no tiny model and clones nothing", in_recipes=False)
+    if config.logger.wandb is WandB.DISABLED:
+        for key in ("project", "group"):
+            yield Unused(f"logger.{key}", "logger.wandb=disabled", in_recipes=False)
+
+
+def _of_world(config: Config, name: str) -> Iterator[Unused]:
+    world, place = config.worlds[name], f"worlds.{name}"
+    if world.pool is None:
+        yield Unused(f"{place}.pool_seed", f"{place}.pool=null takes all tasks")
+    if world.expert_file is not None:
+        yield Unused(f"{place}.experts", f"{place}.expert_file is cloned", in_recipes=False)
+    if not isinstance(config.algorithm, OnlineConfig):
+        for key in ("share", "curriculum"):
+            why = f"algorithm={config.algorithm.name} has no training episodes"
+            yield Unused(f"{place}.{key}", why, in_recipes=False)
+    if world.share and not mixtures()[config.mixture.type].uses_given_shares:
+        yield Unused(f"{place}.share", f"mixture={config.mixture.type} sets the shares", in_recipes=False)
+    for label, panel in world.panels.items():
+        if panel.n is None:
+            yield Unused(f"{place}.panels.{label}.seed", f"{place}.panels.{label}.n=null takes all tasks")
+
+
+# keys of verl
+
+_REPLACED = {
+    "algorithm.filter_groups": "groups are filtered by this package's replay buffer",
+    "actor_rollout_ref.actor.optim.lr_scheduler_type": "the algorithm sets the learning rate of every update",
+    "actor_rollout_ref.actor.optim.lr_warmup_steps": "the algorithm sets the learning rate of every update",
+    "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio": "the algorithm sets the learning rate of every update",
+    "actor_rollout_ref.actor.optim.min_lr_ratio": "the algorithm sets the learning rate of every update",
+    "actor_rollout_ref.actor.optim.num_cycles": "the algorithm sets the learning rate of every update",
+    "actor_rollout_ref.actor.clip_ratio": "verl reads clip_ratio_low and clip_ratio_high; set algorithm.clip",
+    "trainer.logger": "metrics go to the run folder and W&B; set logger.wandb",
+    "trainer.save_freq": "set run.save_every",
+    "trainer.test_freq": "set run.eval_every",
+    "trainer.total_epochs": "set algorithm.steps",
+    "trainer.total_training_steps": "set algorithm.steps",
+    "trainer.resume_mode": "a run resumes as a whole; set run.resume",
+    "trainer.val_before_train": "set run.evaluate_untrained",
+}
+"""verl's keys that have no effect here, and why."""
+
+
+def check_verl_keys(given: Mapping[str, Any], ours: Collection[str]) -> None:
+    """No key of verl is given that this package sets itself, or that has no effect here.
+
+    Args:
+        given: dotted keys under ``verl`` with their values.
+        ours: dotted keys that ``verl_config`` sets.
+
+    Raises:
+        RecipeError: names the key and says why, or what to set instead.
+    """
+    for key in given:
+        for known, why in _REPLACED.items():
+            if _overlap(key, known):
+                raise RecipeError(f"verl.{key} has no effect: {why}")
+        for one in ours:
+            if _overlap(key, one):
+                raise RecipeError(f"verl.{key} is set from the run's own keys; {_own(one)}")
+
+
+def _overlap(key: str, other: str) -> bool:
+    return key == other or key.startswith(f"{other}.") or other.startswith(f"{key}.")
+
+
+def _own(key: str) -> str:
+    return key

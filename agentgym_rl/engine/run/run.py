@@ -1,0 +1,280 @@
+"""What the engine offers an algorithm: one run in progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from agentgym_rl.algorithms.base import (
+    Metrics,
+    OnlineConfig,
+    Policy,
+    Preference,
+    Request,
+    Rollout,
+    Supervised,
+    Update,
+    Weights,
+)
+from agentgym_rl.algorithms.mixture import Mixture
+from agentgym_rl.algorithms.scaling_inter import Curriculum
+from agentgym_rl.data import agenttraj
+from agentgym_rl.data.agenttraj import Trajectory
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.panels import Panel
+from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
+from agentgym_rl.engine.run.journal import Journal
+from agentgym_rl.engine.run.metrics_log import MetricsLog
+from agentgym_rl.engine.verl.dataset import row
+from agentgym_rl.engine.verl.trainer import AgentTrainer
+from agentgym_rl.envs import Task
+from agentgym_rl.rollout.supervised import Example
+
+REDRAW = 1_000_000
+"""Seed offset, in steps, between redraws of one step."""
+CHUNK = 32
+"""Episodes written to the journal at once."""
+
+
+@dataclass(kw_only=True)
+class EngineRun:
+    """Implements :class:`agentgym_rl.algorithms.base.Run`; the state is what a resumed run goes on from."""
+
+    config: Config
+    trainer: AgentTrainer
+    folder: RunFolder
+    state: State
+    log: MetricsLog
+    mixture: Mixture[Any]
+    curriculum: Curriculum
+    panels: Mapping[str, Mapping[str, Panel]]
+    """By environment and label."""
+    demonstrations: Sequence[Example]
+    replayable: Sequence[str]
+    bar: Callable[[str, int, int], None]
+    """Shows progress: what, how many done, of how many."""
+    say: Callable[[str], None]
+    stop: Callable[[], bool]
+    """Whether the user asked to stop."""
+    steps: int = 0
+    """Units of the present stage."""
+    episodes: list[Episode] = field(default_factory=list)
+    """Training episodes of the present unit."""
+    metrics: Metrics = field(default_factory=dict)
+    """Metrics of the present unit beside those that the algorithm returns."""
+    rollout_s: float = 0.0
+    """Seconds that the rollouts of the present unit took."""
+    _journal: Journal | None = None
+    _asked: int = 0
+
+    # units
+
+    def begin_unit(self, stage: str, steps: int) -> None:
+        self.stage, self.steps = stage, steps
+        self.trainer.global_steps = self.state.global_step = self.state.global_step + 1
+        self.episodes, self.metrics, self.rollout_s, self._asked = [], {}, 0.0, 0
+
+    def end_unit(self) -> None:
+        """Close the unit's journal; its episodes are those of the unit."""
+        if self._journal is not None:
+            self.episodes += [rollout.episode for rollout in self.journal()]
+            self._journal.close()
+            self._journal = None
+
+    # the protocol
+
+    @property
+    def seed(self) -> int:
+        return self.config.seed
+
+    @property
+    def step(self) -> int:
+        return self.state.global_step
+
+    @property
+    def observation_weight(self) -> float:
+        return self.config.cloning.observation_weight
+
+    @property
+    def validation_success(self) -> float | None:
+        return self.state.best
+
+    def requests(self, number: int) -> list[Request]:
+        return self._drawn(number, self.step)
+
+    def request(self, number: int, task: Task, **fields: Any) -> Request:
+        limit = self.curriculum.max_turns(task.env, number + 1) or self.config.worlds[task.env].max_turns
+        return Request(**{"task": task, "max_turns": limit, **fields})
+
+    def batches(self, number: int) -> Iterator[list[Rollout]]:
+        def rows(due: int, redraw: int) -> list[dict[str, Any]]:
+            return self._rows(self._drawn(due, self.step + due - number + REDRAW * redraw))
+
+        yield from self.trainer.batches(number, self.steps, rows)
+        self.metrics |= self.trainer.step_metrics
+        self.rollout_s += self.trainer.timing_raw["gen"]
+        self.episodes += self.trainer.step_episodes
+        self._observe(self.trainer.step_episodes)
+
+    def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:
+        begun = time.monotonic()
+        progress = partial(self.progress, label)
+        try:
+            if resumable:
+                return self._resumable(requests, label)
+            found = self.trainer.rollouts(self._rows(requests), validate=False, progress=progress)
+            found.sort(key=lambda rollout: (rollout.episode.tags["index"], rollout.key))
+            self.episodes += [rollout.episode for rollout in found]
+            return found
+        finally:
+            self.rollout_s += time.monotonic() - begun
+
+    def journal(self) -> list[Rollout]:
+        kept = {} if self._journal is None else self._journal.rollouts
+        return [kept[index] for index in sorted(kept)]
+
+    def discard(self, rollout: Rollout) -> None:
+        assert self._journal is not None, "only rollouts of the journal can be discarded"
+        self._journal.add(Rollout(episode=rollout.episode, group=rollout.group, key=rollout.key))
+
+    def observe(self, rollouts: Sequence[Rollout]) -> None:
+        self._observe([rollout.episode for rollout in rollouts])
+
+    def update(self, update: Update, *, lr: float, seed: str = "") -> Metrics:
+        """An update without a mini-batch of trajectories counts for the control as one of the cloning stage's size."""
+        metrics: Metrics = {}
+        size = self.config.cloning.mini_batch_trajectories
+        match update:
+            case Policy():
+                count = self.trainer.policy_step(update, lr)
+            case Supervised():
+                metrics, count = self.trainer.sft_step(update, lr, seed)
+                size = update.mini_batch
+            case Preference():
+                metrics, count = self.trainer.preference_step(update, lr, seed)
+        if count:
+            self.state.updates.append((count, lr, size))
+            self.state.saved = self.state.fresh_optimizer = False
+        return metrics
+
+    def weights(self) -> Weights:
+        assert self.state.saved, "the weights have changed since they were saved"
+        return self._present()
+
+    def restore(self, weights: Weights) -> None:
+        state = self.state
+        self.trainer.restore(self.folder.checkpoint(weights.checkpoint))
+        state.checkpoint, state.origin, state.updates = weights.checkpoint, weights.origin, list(weights.updates)
+        state.saved = True
+
+    def validate(self, label: str) -> float | None:
+        from agentgym_rl.engine.run.evaluation import VALIDATION, evaluate, labels, validation_success
+
+        if not labels(self, VALIDATION):
+            return None
+        return validation_success(self, evaluate(self, label, VALIDATION))
+
+    def save_demonstrations(self, name: str, rollouts: Sequence[Rollout]) -> None:
+        for env in self.config.worlds:
+            trajectories = [
+                Trajectory.of(episode.item_id, episode.messages, episode.start)
+                for episode in (rollout.episode for rollout in rollouts)
+                if episode.env == env
+            ]
+            if trajectories:
+                agenttraj.write(self.folder.path / "successes" / f"{env}_{name}.json", trajectories)
+
+    def progress(self, label: str, done: int, total: int) -> None:
+        self.bar(f"{self.stage} {label}", done, total)
+
+    # the stages' side
+
+    def begin_stage(self) -> None:
+        """A stage starts with a fresh optimizer and counts its updates from the present weights."""
+        self.trainer.reset_optimizer()
+        self.state.fresh_optimizer = True
+        self.state.origin, self.state.updates = self.state.checkpoint, []
+
+    def resume(self) -> None:
+        """Bring back what the state says."""
+        state = self.state
+        if state.mixture is not None:
+            self.mixture.load_state_dict(state.mixture)
+        if state.curriculum is not None:
+            self.curriculum.load_state_dict(state.curriculum)
+        self.trainer.global_steps = state.global_step
+        self.trainer.restore(self.folder.checkpoint(state.checkpoint))
+        if state.fresh_optimizer:
+            self.trainer.reset_optimizer()
+
+    def save(self, algorithm_state: Mapping[str, Any]) -> None:
+        """Weights where they changed, then the state that names them; last, files that no state needs any more go."""
+        state = self.state
+        if not state.saved:
+            state.checkpoint, state.saved = self.trainer.save(), True
+        state.mixture, state.curriculum = self.mixture.state_dict(), self.curriculum.state_dict()
+        state.algorithm = self.folder.save_algorithm(state.global_step, algorithm_state)
+        self.folder.save_state(state)
+        self.folder.drop_leftovers(state)
+
+    # helpers
+
+    def _present(self) -> Weights:
+        state = self.state
+        return Weights(checkpoint=state.checkpoint, origin=state.origin, updates=tuple(state.updates))
+
+    def _drawn(self, number: int, draw: int) -> list[Request]:
+        """The tasks of a step of the stage; ``draw`` seeds which."""
+        online = self.config.algorithm
+        assert isinstance(online, OnlineConfig), f"algorithm={online.name} has no training episodes"
+        draws = self.mixture.draw(draw, online.tasks_per_step, online.samples_per_task)
+        return [self.request(number, one.task, samples=one.samples) for one in draws]
+
+    def _rows(self, requests: Sequence[Request], first: int = 0) -> list[dict[str, Any]]:
+        """Dataset rows of requests; the tag ``index`` says which row an episode is of."""
+        return [
+            row(
+                index,
+                one.task,
+                horizon=one.max_turns,
+                seed=self.seed,
+                tags={"split": "train", **one.tags, "index": index},
+                __rollout_n__=one.samples,
+                **({} if one.branch is None else {"branch": dict(one.branch)}),
+            )
+            for index, one in enumerate(requests, start=first)
+        ]
+
+    def _resumable(self, requests: Sequence[Request], label: str) -> list[Rollout]:
+        """Roll out what the journal does not have yet."""
+        journal = self._journal = self._journal or Journal(self.folder.journal(self.step))
+        kept = len(journal.rollouts)
+        if kept and not self._asked:
+            self.say(f"{label}: {kept} episodes are kept from before the stop")
+        first = max(self._asked, kept) if self._asked else 0
+        single = [one for one in requests for _ in range(one.samples)]
+        rows = [{**one, "__rollout_n__": 1} for one in self._rows(single, first)]
+        self._asked = first + len(rows)
+        left = [one for one in rows if one["index"] not in journal.rollouts]
+
+        def progress(done: int, total: int) -> None:
+            self.progress(label, len(rows) - total + done, len(rows))
+            if self.stop():
+                raise Interrupted
+
+        def take(found: list[Rollout]) -> None:
+            for rollout in found:
+                journal.add(rollout)
+
+        if left:
+            self.trainer.rollouts(left, validate=False, progress=progress, take=take, chunk=CHUNK)
+        return [journal.rollouts[one["index"]] for one in rows]
+
+    def _observe(self, episodes: Sequence[Episode]) -> None:
+        own = [episode for episode in episodes if not episode.prefix_turns]
+        self.mixture.observe(own)
+        self.curriculum.observe(own)

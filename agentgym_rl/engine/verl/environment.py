@@ -1,0 +1,44 @@
+"""Environment variables of every process of a run, set before verl, vLLM or TransferQueue are imported."""
+
+from __future__ import annotations
+
+import os
+
+from agentgym_rl.engine.recipe.config import EngineConfig
+
+
+def cores() -> int:
+    """Cores that this process may use (``taskset``)."""
+    return len(os.sched_getaffinity(0))
+
+
+def environment(engine: EngineConfig) -> dict[str, str]:
+    """Environment variables of driver and workers; values set by the user stay."""
+    variables = {
+        "RAY_DEDUP_LOGS": "1",
+        "HYDRA_FULL_ERROR": "1",
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "VERL_LOGGING_LEVEL": "WARN",
+        "TQ_LOGGING_LEVEL": "ERROR",
+    }
+    if engine.device == "cpu":
+        # vLLM's and the worlds' processes work side by side; training workers get their threads when they are up
+        threads = str(max(1, cores() // (2 * engine.workers)))
+        variables |= {
+            "VERL_PLATFORM": "cpu",
+            "VLLM_TARGET_DEVICE": "cpu",
+            "VLLM_CPU_KVCACHE_SPACE": f"{engine.kv_cache_gib:g}",
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            # lets vLLM's engine run the model in its own process; otherwise it spins on a core while another computes
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            "RAY_worker_niceness": "0",
+            # keep memory between updates: otherwise every large tensor costs page faults
+            "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+            "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
+            "OMP_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+            "TOKENIZERS_PARALLELISM": "false",
+            # vLLM would compile its sampler during the first turn, which takes seconds and a C++ compiler
+            "TORCHDYNAMO_DISABLE": "1",
+        }
+    return {key: os.environ.get(key, value) for key, value in variables.items()}

@@ -1,0 +1,188 @@
+"""Rows of verl's TransferQueue: which segment of which episode each holds, and what an update writes into them.
+
+The key of a row is ``<uid of the prompt>_<session>_<segment>``; a session is one episode.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.utils.torch_functional import masked_whiten
+from verl.workers.utils.padding import response_to_nested
+
+from agentgym_rl.algorithms.base import Policy, Rollout
+from agentgym_rl.data.episode import Episode, Turn
+
+VALUE_MASK = "value_mask"
+"""Field of the rows: 1 where the critic learns."""
+OBSERVATION_WEIGHT = "observation_weight"
+"""Field of the rows: weight of the supervised loss, 0 on the tokens of responses."""
+
+
+class NothingToLearn(RuntimeError):
+    """No episode of a batch can be learnt from."""
+
+
+def session_of(key: str) -> str:
+    """What the segments of an episode have in common."""
+    return key.rsplit("_", 1)[0]
+
+
+def prompt_of(session: str) -> str:
+    """The uid of the prompt of a session."""
+    return session.rsplit("_", 1)[0]
+
+
+def segment_of(key: str) -> int:
+    """The number of a row's segment in its episode."""
+    return int(key.rsplit("_", 1)[1])
+
+
+def episodes_of(batch: KVBatchMeta) -> dict[str, Episode]:
+    """Episodes by session; the last segment of each carries it."""
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
+    fields = [getattr(value, "data", value) for value in data["extra_fields"]]
+    return {
+        session_of(key): Episode.from_dict(one["episode"])
+        for key, one in zip(batch.keys, fields, strict=True)
+        if one["episode"] is not None
+    }
+
+
+def only(batch: KVBatchMeta, sessions: Collection[str]) -> KVBatchMeta:
+    """The batch with the rows of these sessions; the others are cleared."""
+    left_out = [key for key in batch.keys if session_of(key) not in sessions]
+    if not left_out:
+        return batch
+    tq.kv_clear(keys=left_out, partition_id=batch.partition_id)
+    return batch.select_keys([key for key in batch.keys if session_of(key) in sessions])
+
+
+def without_singletons(batch: KVBatchMeta) -> KVBatchMeta:
+    """The batch without the episodes that are the only one of their prompt.
+
+    Raises:
+        NothingToLearn: none is left.
+    """
+    sessions = list(dict.fromkeys(session_of(key) for key in batch.keys))
+    size = Counter(prompt_of(session) for session in sessions)
+    kept = {session for session in sessions if size[prompt_of(session)] > 1}
+    if not kept:
+        raise NothingToLearn(
+            f"each of the {len(sessions)} episodes of this step is the only one of its task that counts; "
+            "set algorithm.samples_per_task to 2 or more"
+        )
+    return only(batch, kept)
+
+
+def turn_values(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> None:
+    """Give rollouts the critic's value before each response, from the field ``values``."""
+    values = _padded(_get(batch, "values", "response_mask"), "values")
+    row_of = _row_of(batch)
+    for rollout in rollouts:
+        starts = [(row_of[rollout.key, turn.sample], turn.tokens[0]) for turn in rollout.episode.turns]
+        rollout.values = [float(values[start]) for start in starts]
+
+
+def write(batch: KVBatchMeta, update: Policy) -> None:
+    """Write what a policy update says into the rows: advantages, critic targets, observation weights."""
+    data = _get(batch, "response_mask", "advantages", "returns", *(["values"] if update.returns is not None else []))
+    mask = _padded(data, "response_mask")
+    fields: dict[str, torch.Tensor] = {}
+    if update.advantages is not None:
+        advantages = over_tokens(batch, update.rollouts, update.advantages, mask)
+        fields["advantages"] = masked_whiten(advantages, mask) * mask if update.whiten else advantages
+        fields["returns"] = fields["advantages"]
+    if update.returns is not None:
+        fields["returns"] = over_tokens(batch, update.rollouts, update.returns, mask)
+        fields["values"] = over_tokens(batch, update.rollouts, [one.values for one in update.rollouts], mask)
+        fields[VALUE_MASK] = _turn_starts(batch, update.rollouts, mask)
+    if update.observation_weights is not None:
+        every = over_tokens(batch, update.rollouts, update.observation_weights, torch.ones_like(mask))
+        fields[OBSERVATION_WEIGHT] = every * (1 - mask)
+    if fields:
+        # the queue drops a field of another dtype with no more than a line in its log
+        typed = {name: value.to(data[name].dtype) if name in data else value for name, value in fields.items()}
+        nested = {name: response_to_nested(value, data["response_mask"]) for name, value in typed.items()}
+        rows = TensorDict(nested, batch_size=len(batch))
+        tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=rows)
+
+
+@contextmanager
+def critic_learns_at_turns(batch: KVBatchMeta) -> Iterator[None]:
+    """Inside, the masks of the rows are 1 only where the critic learns, for verl's value loss and its mean."""
+    names = ["response_mask", "loss_mask"]
+    data = _get(batch, *names, VALUE_MASK)
+
+    def put(fields: dict[str, torch.Tensor]) -> None:
+        rows = TensorDict(fields, batch_size=len(batch))
+        tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=rows)
+
+    put({name: data[VALUE_MASK].to(data[name].dtype) for name in names})
+    yield
+    put({name: data[name] for name in names})
+
+
+def over_tokens(
+    batch: KVBatchMeta, rollouts: Sequence[Rollout], numbers: Sequence[float | Sequence[float]], mask: torch.Tensor
+) -> torch.Tensor:
+    """[rows, tokens]: the number of each turn, or of its episode, on the tokens of its response; 0 where ``mask`` is 0.
+
+    Notes that the model writes when its context is folded belong to the turn that follows.
+
+    Args:
+        numbers: one an episode, or one a turn.
+        mask: [rows, tokens], 1 on the model's own tokens.
+    """
+    spread = torch.zeros(mask.shape, dtype=torch.float32)
+    rows: dict[str, list[tuple[int, int]]] = {}
+    for row, key in enumerate(batch.keys):
+        rows.setdefault(session_of(key), []).append((segment_of(key), row))
+    for rollout, own in zip(rollouts, numbers, strict=True):
+        turns = rollout.episode.turns
+        of_turns: Sequence[float] = [own] * len(turns) if isinstance(own, int | float) else own
+        for segment, row in rows[rollout.key]:
+            spread[row] = _of_segment(turns, of_turns, segment, mask.shape[1])
+    return spread * mask
+
+
+def _of_segment(turns: Sequence[Turn], numbers: Sequence[float], segment: int, width: int) -> torch.Tensor:
+    """[tokens]: up to the end of each turn of a segment its number; behind the last one that of the next turn."""
+    spread, begin = torch.zeros(width), 0
+    behind = [number for turn, number in zip(turns, numbers, strict=True) if turn.sample > segment] or [*numbers[-1:]]
+    for turn, number in zip(turns, numbers, strict=True):
+        if turn.sample == segment:
+            spread[begin : turn.tokens[1]] = number
+            begin = turn.tokens[1]
+    spread[begin:] = behind[0] if behind else 0.0
+    return spread
+
+
+def _turn_starts(batch: KVBatchMeta, rollouts: Sequence[Rollout], mask: torch.Tensor) -> torch.Tensor:
+    """[rows, tokens]: 1 on the first token of each response."""
+    starts, row_of = torch.zeros_like(mask), _row_of(batch)
+    for rollout in rollouts:
+        for turn in rollout.episode.turns:
+            starts[row_of[rollout.key, turn.sample], turn.tokens[0]] = 1
+    return starts * mask
+
+
+def _row_of(batch: KVBatchMeta) -> Mapping[tuple[str, int], int]:
+    """The row of each session and segment."""
+    return {(session_of(key), segment_of(key)): row for row, key in enumerate(batch.keys)}
+
+
+def _get(batch: KVBatchMeta, *fields: str) -> Any:
+    return tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(fields))
+
+
+def _padded(data: TensorDict, field: str) -> torch.Tensor:
+    padded: torch.Tensor = data[field].to_padded_tensor(0)
+    return padded

@@ -1,0 +1,132 @@
+"""The three kinds of update on the training workers: their batches and their losses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from torch.nn.functional import logsigmoid
+from verl.utils import tensordict_utils as tu
+from verl.utils.metric import AggregationType, Metric
+from verl.workers.config import ActorConfig
+from verl.workers.utils.losses import ppo_loss, sft_loss
+from verl.workers.utils.padding import no_padding_2_padding
+
+from agentgym_rl.engine.verl.rows import OBSERVATION_WEIGHT
+from agentgym_rl.rollout.supervised import Example
+
+Pair = tuple[Example, Example]
+"""Preferred and rejected."""
+
+
+def order(count: int, batch: int, seed: str, updates: int | None = None) -> list[int]:
+    """Indices of the examples of one call: one shuffled pass, or as many passes as ``updates`` mini-batches need.
+
+    The length is a multiple of ``batch``; a pass that does not fill its last mini-batch is continued by the next.
+    """
+    rng = Random(seed)
+    wanted = (updates if updates is not None else -(-count // batch)) * batch
+    indices: list[int] = []
+    while len(indices) < wanted:
+        one_pass = list(range(count))
+        rng.shuffle(one_pass)
+        indices += one_pass
+    return indices[:wanted]
+
+
+def to_batch(examples: Sequence[Example], batch: int) -> TensorDict:
+    """A batch for ``update_actor``: jagged ``input_ids``, ``position_ids`` and ``loss_mask`` of shape [N, L_i].
+
+    verl's loss shifts the mask by one over the packed tokens, so the first token of an example must not carry loss.
+    """
+    ids = [torch.tensor(example.input_ids, dtype=torch.int64) for example in examples]
+    weights = [torch.tensor(example.loss_weight, dtype=torch.float32) for example in examples]
+    assert all(weight[0] == 0 for weight in weights), "the first token of an example cannot be learnt"
+
+    def jagged(rows: list[torch.Tensor]) -> torch.Tensor:
+        return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+    data = TensorDict(
+        {
+            "input_ids": jagged(ids),
+            "position_ids": jagged([torch.arange(len(row)) for row in ids]),
+            "loss_mask": jagged(weights),
+        },
+        batch_size=len(examples),
+    )
+    settings: dict[str, Any] = {
+        "temperature": 1.0,
+        "calculate_entropy": False,
+        "global_batch_size": batch,
+        "mini_batch_size": batch,
+        "epochs": 1,
+        "dataloader_kwargs": {"shuffle": False},
+    }
+    tu.assign_non_tensor(data, **settings)
+    return data
+
+
+def pair_batch(pairs: Sequence[Pair], batch: int) -> TensorDict:
+    """Rows for ``update_actor``, ``batch`` pairs an update.
+
+    Rows 2i and 2i + 1 are a pair, and verl keeps each two consecutive rows in one micro-batch; equal shares of an even
+    number of rows keep them on one worker.
+    """
+    data = to_batch([example for pair in pairs for example in pair], 2 * batch)
+    tu.assign_non_tensor(data, force_group_size=2)
+    return data
+
+
+def episode_log_probs(log_probs: torch.Tensor, loss_mask: torch.Tensor) -> torch.Tensor:
+    """[rows]: sum of the log-probabilities of the tokens with loss.
+
+    Args:
+        log_probs: jagged [rows, tokens]; at each place that of the token after it, as verl's workers give it.
+        loss_mask: jagged [rows, tokens]; 0 on the first token of a row.
+    """
+    rows = zip(log_probs.unbind(), loss_mask.unbind(), strict=True)
+    return torch.stack([(values[:-1] * mask[1:]).sum() for values, mask in rows])
+
+
+def dpo_loss(
+    config: ActorConfig, model_output: dict[str, torch.Tensor], data: TensorDict, dp_group: Any = None
+) -> tuple[torch.Tensor, dict[str, Metric]]:
+    """DPO's loss (arXiv 2305.18290, equation 7), a mean over the pairs of a mini-batch on all workers.
+
+    ``data`` holds rows of :func:`pair_batch` with ``ref_log_prob`` [rows], and ``beta``.
+    """
+    ratio = episode_log_probs(model_output["log_probs"], data["loss_mask"]) - data["ref_log_prob"]
+    preferred, rejected = ratio.view(-1, 2).unbind(1)
+    margin = data["beta"] * (preferred - rejected)
+    share = 2 * data["dp_size"] / data["global_batch_size"]  # verl averages over workers and sums micro-batches
+
+    def mean(values: torch.Tensor) -> Metric:
+        return Metric(value=values.detach().sum() * share, aggregation=AggregationType.SUM)
+
+    losses = -logsigmoid(margin)
+    metrics = {"dpo/margin": mean(margin), "dpo/accuracy": mean((margin > 0).float())}
+    return losses.sum() * share, metrics
+
+
+def policy_loss(
+    config: ActorConfig, model_output: dict[str, torch.Tensor], data: TensorDict, dp_group: Any = None
+) -> tuple[torch.Tensor, dict[str, Metric]]:
+    """verl's policy loss, plus the supervised loss on observation tokens where rows have weights for them.
+
+    The supervised loss is normalised like the policy loss of ``token-mean``: by the response tokens of the mini-batch.
+    """
+    loss, metrics = ppo_loss(config, model_output, data, dp_group)
+    if OBSERVATION_WEIGHT not in data:
+        return loss, metrics
+    weight = data[OBSERVATION_WEIGHT].to_padded_tensor(0)
+    log_probs = no_padding_2_padding(model_output["log_probs"], data)
+    observation = -(log_probs * weight).sum() / data["batch_num_tokens"] * data["dp_size"]
+    metrics["observation_loss"] = Metric(value=observation.detach(), aggregation=AggregationType.SUM)
+    return loss + observation, metrics
+
+
+LOSSES = {"policy": policy_loss, "supervised": sft_loss, "preference": dpo_loss}
+"""By the kind of update."""

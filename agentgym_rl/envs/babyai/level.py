@@ -1,0 +1,154 @@
+"""One minigrid level: what is in it, what the agent has seen of it, and how it moves."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import minigrid  # noqa: F401 - registers the levels with gymnasium
+from minigrid.core.actions import Actions
+from minigrid.core.world_object import WorldObj
+from minigrid.envs.babyai.core import roomgrid_level
+from minigrid.envs.babyai.core.verifier import AfterInstr, BeforeInstr, OpenInstr
+
+from agentgym_rl.envs.babyai.geometry import Cell, Plan, Pose, ahead, offset
+from agentgym_rl.envs.babyai.levels import LEVEL_IDS, level_and_seed
+
+_log = logging.getLogger(__name__)
+
+
+def _to_log(*words: object) -> None:
+    _log.debug(" ".join(map(str, words)))
+
+
+# minigrid prints to standard output whenever it rejects a candidate level; standard output belongs to the caller.
+roomgrid_level.print = _to_log
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a plan went."""
+
+    reward: float
+    """minigrid's: 1 - 0.9 * steps / max_steps on success, else 0."""
+    terminated: bool
+    """The mission is fulfilled, or failed for good."""
+    truncated: bool
+    """minigrid's own limit of primitive steps is reached."""
+
+
+class Level:
+    """The level of one task. All randomness comes from minigrid's generator, seeded with the task's seed."""
+
+    def __init__(self, index: int) -> None:
+        level, seed = level_and_seed(index)
+        self.minigrid: Any = gymnasium.make(LEVEL_IDS[level], disable_env_checker=True).unwrapped
+        """minigrid's environment."""
+        self.minigrid.reset(seed=seed)
+        self._order = StrictOrder(self.instruction)
+        self.seen: set[Cell] = set()
+        """Every cell that was in view so far."""
+        self._observe()
+
+    def _observe(self) -> None:
+        self.visible = self.view_from(self.pose)
+        self.seen.update(self.visible)
+
+    @property
+    def mission(self) -> str:
+        return str(self.minigrid.mission)
+
+    @property
+    def instruction(self) -> Any:
+        """The mission as minigrid's verifier holds it."""
+        return self.minigrid.instrs
+
+    @property
+    def steps(self) -> int:
+        """Primitive steps taken."""
+        return int(self.minigrid.step_count)
+
+    @property
+    def max_steps(self) -> int:
+        """Primitive steps after which minigrid stops."""
+        return int(self.minigrid.max_steps)
+
+    @property
+    def pose(self) -> Pose:
+        x, y = self.minigrid.agent_pos
+        return int(x), int(y), int(self.minigrid.agent_dir)
+
+    @property
+    def carrying(self) -> WorldObj | None:
+        return self.minigrid.carrying
+
+    @property
+    def front(self) -> WorldObj | None:
+        """What the agent faces; None if the cell is empty."""
+        return self.at(ahead(self.pose))
+
+    def at(self, cell: Cell) -> WorldObj | None:
+        """What lies on a cell; None if it is empty."""
+        return self.minigrid.grid.get(*cell)
+
+    def free(self, cell: Cell) -> bool:
+        """Whether the agent knows the cell and may step on it."""
+        if cell not in self.seen:
+            return False
+        thing = self.at(cell)
+        return thing is None or bool(thing.can_overlap())
+
+    def all_cells(self) -> set[Cell]:
+        """Every cell of the grid."""
+        return {(x, y) for x in range(self.minigrid.width) for y in range(self.minigrid.height)}
+
+    def view_from(self, pose: Pose) -> set[Cell]:
+        """The cells in view from a pose."""
+        env = self.minigrid
+        kept = env.agent_pos, env.agent_dir
+        env.agent_pos, env.agent_dir = pose[:2], pose[2]
+        _, mask = env.gen_obs_grid()
+        env.agent_pos, env.agent_dir = kept
+        size = int(env.agent_view_size)
+        cells = {
+            offset(pose, size - 1 - row, column - size // 2)
+            for column in range(size)
+            for row in range(size)
+            if mask[column, row]
+        }
+        return {(x, y) for x, y in cells if 0 <= x < env.width and 0 <= y < env.height}
+
+    def execute(self, plan: Plan) -> Outcome:
+        """Carry out primitives until the plan or the level ends."""
+        reward, terminated, truncated = 0.0, False, False
+        for action in plan:
+            self._order.update()
+            _, raw, terminated, truncated, _ = self.minigrid.step(Actions(action))
+            reward = float(raw)
+            self._observe()
+            if terminated or truncated:
+                break
+        return Outcome(reward, bool(terminated), bool(truncated and not terminated))
+
+
+class StrictOrder:
+    """Keeps the action that fulfils the first clause of a sequence from failing the second.
+
+    minigrid's verifier judges the second clause by the very action that fulfilled the first. A strict "open" then
+    fails, since the door that was just opened is the wrong one: no behaviour could solve "open the grey door, then
+    open the blue door" of OpenDoorsOrderN4Debug. Here the second clause becomes strict one action later.
+    """
+
+    def __init__(self, mission: Any) -> None:
+        self._mission = mission
+        clause = mission.instr_b if isinstance(mission, BeforeInstr) else None
+        clause = mission.instr_a if isinstance(mission, AfterInstr) else clause
+        self._second = clause if isinstance(clause, OpenInstr) and clause.strict else None
+
+    def update(self) -> None:
+        """To be called before every primitive action."""
+        if self._second is not None:
+            after = isinstance(self._mission, AfterInstr)
+            self._second.strict = (self._mission.b_done if after else self._mission.a_done) == "success"

@@ -1,0 +1,89 @@
+"""The interface of all hosts."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+from agentgym_rl.envs.core import EnvSpec, Task, TextEnv
+from agentgym_rl.envs.registry import env_class
+
+T = TypeVar("T")
+
+cached_class = cache(env_class)
+"""Looked up once a process; entry points are read from disk."""
+
+
+class EnvHost(ABC):
+    """A place where environments run. It opens sessions, which are used and closed like any others."""
+
+    @abstractmethod
+    def open(self, name: str, options: Mapping[str, Any]) -> TextEnv:
+        """A session of an environment; ``options`` are those of its class. Nothing runs before its first reset.
+
+        Raises:
+            UnknownEnv, MissingExtra: see :func:`agentgym_rl.envs.env_class`.
+        """
+
+    async def check(self, name: str) -> None:
+        """Whether an environment can run here.
+
+        Raises:
+            EnvError: it cannot; the message names the host.
+        """
+        return None
+
+    async def close(self) -> None:
+        """Free what the sessions of the running event loop share. Sessions that are still open are lost."""
+        return None
+
+
+class LocalHost(EnvHost):
+    """This process: asynchronous environments run in the event loop, blocking ones in threads."""
+
+    def open(self, name: str, options: Mapping[str, Any]) -> TextEnv:
+        return cached_class(name)(**options)
+
+
+class EnvProxy(TextEnv):
+    """A session that runs elsewhere. Its fixed facts come from the environment as it is installed here."""
+
+    def __init__(self, facts: TextEnv) -> None:
+        super().__init__(facts.style)
+        self.facts = facts
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self.facts.spec
+
+    def goal(self, task: Task) -> str:
+        return self.facts.goal(task)
+
+    def difficulty(self, task: Task) -> str:
+        return self.facts.difficulty(task)
+
+    def oracle(self, task: Task) -> list[str]:
+        return self.facts.oracle(task)
+
+
+class PerLoop(Generic[T]):
+    """One object for each event loop that asks for it; those of closed loops are dropped."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: dict[asyncio.AbstractEventLoop, T] = {}
+
+    def get(self) -> T:
+        """The object of the running loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._made:
+            self._made = {other: made for other, made in self._made.items() if not other.is_closed()}
+            self._made[loop] = self._make()
+        return self._made[loop]
+
+    def pop(self) -> T | None:
+        """The object of the running loop, which is then forgotten; None where there is none."""
+        return self._made.pop(asyncio.get_running_loop(), None)

@@ -1,0 +1,165 @@
+"""Environments on servers that speak AgentGym's protocol. Needs the extra ``remote``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentgym_rl.envs.core import EnvUnavailable, Observation, Step, Style, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.hosts.host import EnvHost, EnvProxy, PerLoop
+from agentgym_rl.envs.hosts.settings import HostSettings
+from agentgym_rl.envs.pool import Member
+from agentgym_rl.envs.protocol.client import Lease, Refused, Servers, reach
+from agentgym_rl.envs.protocol.wire import dialect
+from agentgym_rl.envs.registry import make
+
+
+class RemoteHost(EnvHost):
+    """Opens sessions on servers."""
+
+    def __init__(self, settings: HostSettings) -> None:
+        self.settings = settings
+
+    def open(self, name: str, options: Mapping[str, Any]) -> TextEnv:
+        return RemoteEnv(name, self.settings, **options)
+
+    async def check(self, name: str) -> None:
+        """Open a session on each server, and close it."""
+        await reach(dialect(name), _servers(self.settings))
+
+
+class RemoteEnv(EnvProxy):
+    """A session on a server: AgentGym's own or that of ``agentgym-rl serve``.
+
+    Instruction, splits, tools, success rule, goals and oracles are those of the environment as it is installed here;
+    observations, rewards and endings come from the server. Rewards are brought into [0, 1], and so is their sum: a
+    score on another scale is divided, a running score gives its increases, and what exceeds the range is cut off. The
+    server's own value is in ``info["raw_reward"]``.
+
+    The first reset opens a session on the least loaded of the servers, and :meth:`close` closes it. Opening and
+    resetting are repeated on another server where one fails. A step never is: after EnvUnavailable or EnvTimeout
+    the episode has to be run again from a reset.
+
+    Args:
+        name: the environment.
+        host: settings of kind ``remote``, or one or several URLs such as ``http://127.0.0.1:8000``; where a server
+            has several environments they are found at ``/<name>``.
+        style: wording of the instruction; that of the observations is the server's.
+        options: further options of the environment's class.
+
+    Raises:
+        UnknownEnv, MissingExtra: the environment is not installed here.
+        ValueError: an argument is out of range.
+    """
+
+    def __init__(
+        self, name: str, host: HostSettings | str | Sequence[str], style: Style = "agentgym", **options: Any
+    ) -> None:
+        super().__init__(make(name, **{**options, "style": style}))
+        self._host = host if isinstance(host, HostSettings) else HostSettings.of({"kind": "remote", "address": host})
+        self._name = name
+        self._dialect = dialect(name)
+        self._lease: Lease | None = None
+        self._sound = True
+        """Whether no request of the leased session has failed or was given up."""
+        self._earned = 0.0
+
+    async def open(self) -> None:
+        """Open the session, which the first reset would do otherwise.
+
+        Raises:
+            EnvUnavailable: no server works.
+            ProtocolError: the server does not speak the protocol.
+        """
+        await self._open(None)
+
+    async def _reset(self, task: Task) -> Observation:
+        """Start a task; where the server fails at it, once more in a new session.
+
+        Raises:
+            TaskNotFound: neither the server nor the environment as it is installed here has such a task.
+            EnvUnavailable: no server works, or none can start the task.
+            EnvTimeout: no answer in time.
+            ProtocolError: the server does not speak the protocol.
+        """
+        try:
+            first = await self._start(task.index)
+        except EnvUnavailable:
+            try:
+                first = await self._start(task.index)
+            except Refused:
+                self.facts.difficulty(task)  # raises where the task is unknown here, too
+                raise
+        self._earned = 0.0
+        return first
+
+    async def _step(self, action: str) -> Step:
+        return await self._post_step(self._dialect.write_action(self.spec, action))
+
+    async def send(self, text: str) -> Step:
+        """A step whose action the server gets as it is: the command, or for some environments the whole response.
+
+        Raises:
+            ProtocolError, EnvUnavailable, EnvTimeout: see :meth:`step`.
+        """
+        return await self._guarded(self._post_step, text)
+
+    async def _post_step(self, text: str) -> Step:
+        assert self._lease is not None
+        self._in_episode = False  # until the server has answered: a step is never repeated
+        body = await self._ask("POST", "/step", body=self._dialect.step_body(self._lease.session, text))
+        step = self._dialect.read_step(body, self._earned)
+        self._earned += step.reward
+        return step
+
+    def goal(self, task: Task) -> str:
+        """The goal, or the item id of a task that only the server has."""
+        try:
+            return super().goal(task)
+        except TaskNotFound:
+            return str(task)
+
+    def difficulty(self, task: Task) -> str:
+        """The difficulty, or ``unknown`` for a task that only the server has."""
+        try:
+            return super().difficulty(task)
+        except TaskNotFound:
+            return "unknown"
+
+    async def _close(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            await lease.close(reusable=self._sound)
+
+    async def _start(self, index: int) -> Observation:
+        avoid = None
+        if self._lease is not None and not self._sound:
+            avoid = self._lease.member
+            await self._close()
+        dialect, session = self._dialect, (await self._open(avoid)).session
+        first = dialect.read_reset(await self._ask("POST", "/reset", body=dialect.reset_body(session, index)))
+        if dialect.first_from == "observation":
+            first = dialect.read_observation(await self._ask("GET", "/observation", query={dialect.key: session}))
+        return first
+
+    async def _open(self, avoid: Member | None) -> Lease:
+        if self._lease is None:
+            shared = _SERVERS.setdefault((self._name, self._host), PerLoop(lambda: _servers(self._host)))
+            self._lease = await Lease.open(shared.get(), self._dialect, self._host.patience, avoid)
+            self._sound = True
+        return self._lease
+
+    async def _ask(self, method: str, path: str, **request: Any) -> Any:
+        assert self._lease is not None
+        self._sound = False
+        body = await self._lease.ask(method, path, **request)
+        self._sound = True
+        return body
+
+
+def _servers(settings: HostSettings) -> Servers:
+    return Servers(settings.addresses, settings.timeout, settings.sessions, settings.token)
+
+
+_SERVERS: dict[tuple[str, HostSettings], PerLoop[Servers]] = {}
+"""Servers by environment and settings, shared by all sessions with the same."""

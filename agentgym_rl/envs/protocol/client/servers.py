@@ -1,0 +1,154 @@
+"""Requests to a set of servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, InvalidURL, TCPConnector
+
+from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
+from agentgym_rl.envs.pool import Member, Pool
+from agentgym_rl.envs.protocol.wire import error_in
+
+PROBE_S = 5.0
+"""Most seconds for the answer to a probe."""
+CONNECT_S = 10.0
+"""Most seconds to connect."""
+IDLE_S = 4.0
+"""Seconds that an unused connection is kept: fewer than on servers (uvicorn 5), so that a server does not close one at
+the moment a step is sent."""
+ABSENT = (502, 503, 504)
+"""Statuses of a server that is absent or full."""
+
+
+class Absent(EnvUnavailable):
+    """There is no server at the address, or it is full."""
+
+
+class Refused(EnvUnavailable):
+    """The server reports an error: it has lost the session, does not know the task, or has failed."""
+
+
+class Missing(ProtocolError):
+    """The server has no such route."""
+
+
+class Servers:
+    """The servers of one environment, for one event loop. The HTTP session lasts as long as there are leases.
+
+    Errors name the address and the request.
+
+    Args:
+        addresses: URLs.
+        timeout: most seconds for a request.
+        sessions: most sessions that a server has at once.
+        token: sent as ``Authorization: Bearer``.
+    """
+
+    def __init__(
+        self, addresses: Sequence[str], timeout: float, sessions: int | None = None, token: str | None = None
+    ) -> None:
+        self.timeout, self._token = timeout, token
+        self._http: ClientSession | None = None
+        self.spare: dict[str, list[int]] = {}
+        """Sessions, by address, that are not in use but cannot be closed."""
+        self.bases: dict[str, str] = {}
+        """The URL under which each address has the environment."""
+        self.pool = Pool([address.rstrip("/") for address in addresses], sessions, self.probe)
+
+    async def probe(self, address: str) -> None:
+        """Whether a server answers at all.
+
+        Raises:
+            EnvUnavailable, EnvTimeout: it does not.
+        """
+        try:
+            await self.ask(address, "GET", "/", seconds=PROBE_S)
+        except ProtocolError:  # AgentGym's server of maze and wordle has no page at their paths
+            return
+
+    async def ask(
+        self,
+        address: str,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, int] | None = None,
+        seconds: float | None = None,
+    ) -> Any:
+        """The JSON of a server's response.
+
+        Raises:
+            Absent: no connection, or no server behind it.
+            Refused: the server reports an error, under status 200 or with a status of its own.
+            TaskNotFound: it has no such task; AgentGym's servers do not distinguish this from other errors.
+            EnvTimeout: no answer within ``seconds`` (``timeout`` where left out).
+            Missing: there is no such route.
+            ProtocolError: the request is refused as wrong, or the answer is no JSON.
+        """
+        limit = self.timeout if seconds is None else seconds
+        what = f"{method} {address}{path}"
+        try:
+            async with self._session().request(
+                method,
+                address + path,
+                json=body,
+                params=query,
+                timeout=ClientTimeout(total=limit, sock_connect=min(limit, CONNECT_S)),
+            ) as response:
+                status, text = response.status, await response.text()
+        except TimeoutError as error:
+            raise EnvTimeout(f"{what}: no answer within {limit:g} s") from error
+        except InvalidURL as error:
+            raise ProtocolError(f"{what}: {address!r} is no URL") from error
+        except (ClientError, OSError) as error:
+            raise Absent(f"{what}: {str(error) or type(error).__name__}") from error
+        except UnicodeDecodeError as error:
+            raise ProtocolError(f"{what}: the answer is no text ({error})") from error
+        try:
+            reply = json.loads(text)
+        except json.JSONDecodeError as error:
+            if status == 200:
+                raise ProtocolError(f"{what}: the answer is no JSON: {_brief(text)}") from error
+            reply = None
+        if status != 200 or error_in(reply) is not None:
+            kind = reply.get("type") if isinstance(reply, dict) else None
+            raise _error(status, kind)(f"{what} with {json.dumps(body)}: status {status}, {_brief(text)}")
+        return reply
+
+    async def release(self, member: Member) -> None:
+        """End a lease."""
+        self.pool.release(member)
+        await self.tidy()
+
+    async def tidy(self) -> None:
+        """Close the connections where no lease is held or waited for."""
+        if self.pool.idle and self._http is not None:
+            http, self._http = self._http, None
+            await http.close()
+
+    def _session(self) -> ClientSession:
+        if self._http is None:
+            headers = {"Authorization": f"Bearer {self._token}"} if self._token else None
+            connector = TCPConnector(limit=0, keepalive_timeout=IDLE_S)
+            self._http = ClientSession(connector=connector, headers=headers)
+        return self._http
+
+
+def _error(status: int, kind: object) -> type[EnvError]:
+    """The error that a response reports; ``kind`` is its type, which our own servers name."""
+    if kind == TaskNotFound.__name__:
+        return TaskNotFound
+    if kind == "UnknownSession" or status == 200:
+        return Refused
+    if status in (404, 405):
+        return Missing
+    if status in ABSENT:
+        return Absent
+    return Refused if status >= 500 else ProtocolError
+
+
+def _brief(text: str) -> str:
+    return repr(" ".join(text.split())[:200])

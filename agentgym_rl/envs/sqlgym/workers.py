@@ -1,0 +1,126 @@
+"""Processes that run queries: a query that does not end, or needs too much, is ended with its process.
+
+A worker keeps nothing between two queries, so the sessions of a process share a few workers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from multiprocessing import Pipe
+from queue import LifoQueue
+
+from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.envs.sqlgym import sandbox
+from agentgym_rl.envs.sqlgym.sandbox import OUT_OF_MEMORY, Limits, Refused, Row, Source
+
+WORKERS = 4
+"""Workers of a process; they start when they are needed."""
+PATIENCE = 5
+"""Seconds until a worker is killed, for each second of processor time that a query may take."""
+LONGEST_MESSAGE = 1 << 27
+"""Bytes of a result."""
+
+_TOO_LONG = "the query takes too long"
+_FAULTS = {-signal.SIGXCPU: _TOO_LONG, OUT_OF_MEMORY: "the query needs too much memory"}
+"""What ended a worker, by the exit status of its process."""
+
+
+class Killed(Refused):
+    """The query ended its process."""
+
+
+class Worker:
+    """One process. It ends when its connection closes, at the latest with the process that started it."""
+
+    def __init__(self) -> None:
+        self._connection, theirs = Pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", sandbox.__file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def ask(self, request: bytes, seconds: float) -> sandbox.Answer:
+        """Run a query.
+
+        Raises:
+            Killed: it ended the process, or took more than ``seconds``; this worker cannot be used any more.
+        """
+        try:
+            self._connection.send_bytes(request)
+            if not self._connection.poll(seconds):
+                raise Killed(_TOO_LONG)
+            return sandbox.answer(self._connection.recv_bytes(LONGEST_MESSAGE))
+        except (EOFError, OSError) as error:
+            self._connection.close()
+            fault = _FAULTS.get(self._process.wait(), "the query ended the process of the database")
+            raise Killed(fault) from error
+
+    def kill(self) -> None:
+        """End the process, whatever it is doing."""
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
+
+
+class Workers:
+    """A few workers that callers take in turn.
+
+    Args:
+        size: number of queries that run at the same time.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self.forget()
+
+    def run(self, source: Source, limits: Limits, query: str, trusted: bool = False) -> list[Row]:
+        """The rows of a query, see :meth:`.Sandbox.run`. Waits while all workers are busy.
+
+        Raises:
+            Refused: the query could not be carried out.
+            Killed: it took too much time or memory.
+            EnvUnavailable: no worker can be started.
+        """
+        worker = self._free.get()
+        try:
+            if worker is None or worker.ended:
+                worker = _start()
+            rows, fault = worker.ask(sandbox.request(source, limits, query, trusted), PATIENCE * limits.seconds)
+        except BaseException:
+            if worker is not None:
+                worker.kill()
+            worker = None
+            raise
+        finally:
+            self._free.put(worker)
+        if rows is None:
+            raise Refused(fault)
+        return rows
+
+    def forget(self) -> None:
+        """Start with new workers: after a fork those there are belong to the parent."""
+        self._free: LifoQueue[Worker | None] = LifoQueue()
+        for _ in range(self._size):
+            self._free.put(None)
+
+
+def _start() -> Worker:
+    try:
+        return Worker()
+    except OSError as error:
+        raise EnvUnavailable(f"a process for queries cannot be started: {error}") from error
+
+
+POOL = Workers(WORKERS)
+os.register_at_fork(after_in_child=POOL.forget)

@@ -1,0 +1,96 @@
+"""The commands of an agent, and the inventory that they change."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from agentgym_rl.envs.textcraft.book import RecipeBook
+from agentgym_rl.envs.textcraft.recipe import Recipe, Stack, parse_stack
+
+_CRAFT = re.compile(r"craft (.*) using (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Craft:
+    output: str
+    inputs: tuple[Stack, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    stack: Stack
+
+
+@dataclass(frozen=True, slots=True)
+class ShowInventory:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Not a command. ``ingredient`` is the part at fault where a craft command came that far."""
+
+    ingredient: str | None = None
+
+
+Command = Craft | Get | ShowInventory | Unreadable
+
+
+def parse_command(text: str) -> Command:
+    """Read a command; never raises. The amount of what is crafted may be left out and need not be the recipe's."""
+    if text.split(" ", 1)[0] == "inventory":
+        return ShowInventory()
+    if text.startswith("get "):
+        stack = parse_stack(text[4:])
+        return Unreadable() if stack is None else Get(stack)
+    match = _CRAFT.fullmatch(text)
+    if match is None:
+        return Unreadable()
+    output = match[1]
+    if output[:1].isdigit():
+        made = parse_stack(output)
+        if made is None:
+            return Unreadable()
+        output = made.name
+    inputs = []
+    for part in match[2].split(","):
+        stack = parse_stack(part)
+        if stack is None:
+            return Unreadable(part.strip())
+        inputs.append(stack)
+    return Craft(output, tuple(inputs))
+
+
+@dataclass(slots=True)
+class Workshop:
+    """Amounts held by item name, in the order first held."""
+
+    book: RecipeBook
+    inventory: Counter[str] = field(default_factory=Counter)
+
+    def get(self, stack: Stack) -> bool:
+        """Fetch a base item. False for any other item."""
+        if stack.name not in self.book.base:
+            return False
+        self.inventory[stack.name] += stack.amount
+        return True
+
+    def holds(self, inputs: tuple[Stack, ...]) -> bool:
+        wanted: Counter[str] = Counter()
+        for stack in inputs:
+            wanted[stack.name] += stack.amount
+        return wanted <= self.inventory
+
+    def craft(self, command: Craft) -> Recipe | None:
+        """Carry out the matching recipe with ingredients that are held. None where no recipe matches."""
+        recipe = self.book.match(command.output, command.inputs)
+        if recipe is None:
+            return None
+        for stack in command.inputs:
+            self.inventory[stack.name] -= stack.amount
+            if not self.inventory[stack.name]:
+                del self.inventory[stack.name]
+        self.inventory[recipe.output.name] += recipe.output.amount
+        return recipe

@@ -1,0 +1,5 @@
+"""WebShop: buy what is asked for on a website. It runs on AgentGym's server."""
+
+from agentgym_rl.envs.webshop.env import WebShop
+
+__all__ = ["WebShop"]

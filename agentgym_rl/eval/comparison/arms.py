@@ -1,0 +1,156 @@
+"""Arms of a comparison: runs that differ in nothing but their seed, at one of their stages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from agentgym_rl.eval.comparison.runs import Run
+
+BOOKKEEPING = (
+    "name", "seed", "run.*", "logger.*", "engine.ray_address", "engine.start_seconds", "worlds.*.panels.*",
+)  # fmt: skip
+"""Keys that say where and how a run is kept and evaluated, not what it learns; panels are compared by digest."""
+
+ONLINE = ("algorithm.*", "curriculum.*", "mixture.*", "worlds.*.share", "worlds.*.curriculum*")
+NOT_YET = {"untrained": (*ONLINE, "bc.*"), "bc": ONLINE}
+"""Keys that have done nothing yet when a stage ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """Runs at a stage that differ in their seed only."""
+
+    label: str
+    stage: str
+    """untrained, bc, control, or the algorithm."""
+    config: Mapping[str, Any]
+    """What the arm is: dotted keys, without seed and bookkeeping."""
+    runs: tuple[Run, ...]
+    """By seed; several of a seed where algorithms share a stage before they part."""
+
+    @property
+    def seeds(self) -> list[int]:
+        return sorted({run.seed for run in self.runs})
+
+
+def arms(runs: Sequence[Run]) -> list[Arm]:
+    """The arms of some runs: untrained, bc, each algorithm, control.
+
+    Raises:
+        ValueError: two runs are the same but for their name, or a panel of theirs has different tasks.
+    """
+    _check(runs)
+    grouped: dict[tuple[str, str], list[Run]] = {}
+    facts: dict[tuple[str, str], dict[str, Any]] = {}
+    for run in runs:
+        for stage in run.stages:
+            own = identity(run, NOT_YET.get(stage, ()))
+            key = (stage, json.dumps(own, sort_keys=True))
+            facts[key] = own
+            grouped.setdefault(key, []).append(run)
+    named: dict[tuple[str, str], str] = {}
+    for stage in sorted({stage for stage, _ in grouped}, key=_rank):
+        keys = [key for key in grouped if key[0] == stage]
+        of = {config: label for (_, config), label in named.items()}
+        if stage == "control" and len(keys) > 1 and all(config in of for _, config in keys):
+            endings = [f"of {of[config]}" for _, config in keys]
+        else:
+            endings = labels([facts[key] for key in keys])
+        named |= {key: f"{stage} {ending}".strip() for key, ending in zip(keys, endings, strict=True)}
+    return [
+        Arm(label, key[0], facts[key], tuple(sorted(grouped[key], key=lambda run: (run.seed, run.name))))
+        for key, label in named.items()
+    ]
+
+
+def identity(run: Run, unused: Sequence[str] = ()) -> dict[str, Any]:
+    """What a run is: its configuration without bookkeeping and without keys like ``unused``.
+
+    A seed inside a text (``model.path=runs/first-seed3``) is masked, so that it parts no seeds of an arm.
+    """
+    seed = re.compile(rf"(?<=seed){run.seed}(?!\d)")
+    return {
+        key: seed.sub("*", value) if isinstance(value, str) else value
+        for key, value in run.config.items()
+        if not any(fnmatchcase(key, pattern) for pattern in (*BOOKKEEPING, *unused))
+    }
+
+
+def labels(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Short texts that tell configurations apart by keys in which they differ, as few as do; empty for a single one."""
+    if len(configs) == 1:
+        return [""]
+    rows = [{"worlds": "+".join(trained(config)), **config} for config in configs]
+    chosen: list[str] = []
+    told = 1
+    candidates = sorted(differing(rows), key=lambda key: (key != "worlds", not _names(key), key.count("."), key))
+    alone = [key for key in candidates if _distinct(rows, [key]) == len(rows)]
+    for key in alone[:1] or candidates:
+        if _distinct(rows, [*chosen, key]) > told:
+            chosen.append(key)
+            told = _distinct(rows, chosen)
+    return [
+        " ".join(f"{re.sub(r'[.](type|name)$', '', key)}={_text(row[key])}" for key in chosen if key in row)
+        for row in rows
+    ]
+
+
+def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Keys that not all configurations have with the same value."""
+    keys = {key: None for config in configs for key in config}
+    return [key for key in keys if _distinct(configs, [key]) > 1]
+
+
+def worlds(config: Mapping[str, Any]) -> list[str]:
+    """Worlds of a configuration."""
+    return sorted({key.split(".")[1] for key in config if key.startswith("worlds.")})
+
+
+def trained(config: Mapping[str, Any]) -> list[str]:
+    """Worlds of a configuration that have a share of the training episodes."""
+    return [env for env in worlds(config) if config.get(f"worlds.{env}.share") != 0]
+
+
+def _check(runs: Sequence[Run]) -> None:
+    if not runs:
+        raise ValueError("no runs to compare")
+    seen: dict[tuple[str, int], Run] = {}
+    digests: dict[tuple[str, str], tuple[str, Run]] = {}
+    for run in runs:
+        key = (json.dumps(identity(run), sort_keys=True), run.seed)
+        if key in seen:
+            raise ValueError(
+                f"{seen[key].folder} and {run.folder} are the same arm and seed ({run.algorithm}, seed {run.seed}); "
+                "leave one out"
+            )
+        seen[key] = run
+        for (env, label), digest in run.digests.items():
+            first, other = digests.setdefault((env, label), (digest, run))
+            if first != digest:
+                raise ValueError(
+                    f"{other.folder} and {run.folder} differ in the tasks of panel {label} of {env} "
+                    f"(digests {first} and {digest}); runs beside each other need the same panels"
+                )
+
+
+def _rank(stage: str) -> tuple[int, str]:
+    known = {"untrained": 0, "bc": 1, "control": 3}
+    return known.get(stage, 2), stage
+
+
+def _names(key: str) -> bool:
+    """Whether a key is what a recipe group is chosen by."""
+    return key.endswith((".type", ".name"))
+
+
+def _distinct(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> int:
+    return len({tuple(json.dumps(row[key]) if key in row else None for key in keys) for row in rows})
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,225 @@
+"""Arms beside each other: success over seeds, paired differences, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from agentgym_rl.eval.comparison.arms import Arm, arms
+from agentgym_rl.eval.comparison.runs import Run
+from agentgym_rl.eval.intervals import sign_flip_p, student, wilson
+from agentgym_rl.eval.score import DECODINGS
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A panel of a world, or the average over all worlds."""
+
+    env: str
+    panel: str
+    parts: tuple[tuple[str, str, float], ...]
+    """World, panel and weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over seeds with its 95% interval; success as a share."""
+
+    mean: float
+    interval: tuple[float, float] | None
+    over: str
+    """What the interval is over: seeds (Student), episodes (Wilson, a single seed), or nothing."""
+    by_seed: Mapping[int, float]
+    p: float | None = None
+    """Sign-flip p value, of a difference over several seeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An arm minus another on the same seeds."""
+
+    arm: str
+    baseline: str
+    cells: tuple[Estimate | None, ...]
+    """By column; None where the two share no seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a stage spent, and what it gained for that over the stage before."""
+
+    episodes: float
+    """Training episodes, mean over runs."""
+    minutes: float
+    """Mean over runs; evaluations on the way count, the one at the end does not."""
+    per_1000_episodes: tuple[float | None, ...]
+    """Success gained, a column each; None without episodes or without a stage before."""
+    per_minute: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything a table, a file or a page shows."""
+
+    runs: tuple[Run, ...]
+    decoding: str
+    arms: tuple[Arm, ...]
+    columns: tuple[Column, ...]
+    success: tuple[tuple[Estimate | None, ...], ...]
+    """By arm and column; None where an arm has no such panel."""
+    differences: tuple[Difference, ...]
+    costs: tuple[Cost, ...]
+    """By arm."""
+
+
+def compare(runs: Sequence[Run], decoding: str = "sampled", baseline: str | None = None) -> Comparison:
+    """Compare runs of any algorithms and seeds.
+
+    Args:
+        baseline: label of the arm that the others are compared with on the same seeds; left out, each is compared
+            with the stage before (bc, else untrained) of the same run. An algorithm is compared with the control stage
+            of the same run always.
+
+    Raises:
+        ValueError: the runs cannot be compared (see :func:`arms`), or there is no such decoding or arm.
+    """
+    if decoding not in DECODINGS:
+        raise ValueError(f"decoding {decoding!r} is unknown; choose {' or '.join(DECODINGS)}")
+    found = arms(runs)
+    columns = _columns(runs)
+    labels = [arm.label for arm in found]
+    if baseline is not None and baseline not in labels:
+        raise ValueError(f"there is no arm {baseline!r}; the arms are: {'; '.join(labels)}")
+    differences = []
+    for arm in found:
+        if baseline is None:
+            start = stage_before(arm.runs[0], arm.stage)
+            pairs = [(start, [_within(arm, start, column, decoding) for column in columns])] if start else []
+        else:
+            other = found[labels.index(baseline)]
+            pairs = [(baseline, [_between(arm, other, column, decoding) for column in columns])]
+        if arm.stage not in ("untrained", "bc", "control") and all("control" in run.stages for run in arm.runs):
+            pairs.append(("control", [_within(arm, "control", column, decoding) for column in columns]))
+        differences += [
+            Difference(arm.label, against, tuple(_paired(values) for values in cells))
+            for against, cells in pairs
+            if against != arm.label
+        ]
+    return Comparison(
+        runs=tuple(runs),
+        decoding=decoding,
+        arms=tuple(found),
+        columns=columns,
+        success=tuple(tuple(success(arm, column, decoding) for column in columns) for arm in found),
+        differences=tuple(differences),
+        costs=tuple(_cost(arm, columns, decoding) for arm in found),
+    )
+
+
+def stage_before(run: Run, stage: str) -> str | None:
+    """The stage a stage of a run is compared with: cloning, or the untrained model; None for the first."""
+    before = {"untrained": (), "bc": ("untrained",)}.get(stage, ("bc", "untrained"))
+    return next((name for name in before if name in run.stages), None)
+
+
+def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
+    """Panels without those that runs choose weights by, and their average where there are several worlds."""
+    panels = list({panel: None for run in runs for panel in run.digests})
+    chosen_by = {(env, label) for run in runs for env, label in run.digests if run.is_validation(env, label)}
+    panels = [panel for panel in panels if panel not in chosen_by] or panels
+    columns = [Column(env, label, ((env, label, 1.0),)) for env, label in panels]
+    by_world: dict[str, list[str]] = {}
+    for env, label in panels:
+        by_world.setdefault(env, []).append(label)
+    if len(by_world) > 1:
+        parts = tuple((env, label, 1 / len(by_world) / len(by_world[env])) for env, label in panels)
+        columns.append(Column("all worlds", "average", parts))
+    return tuple(columns)
+
+
+def _value(run: Run, stage: str, column: Column, decoding: str) -> float | None:
+    """Success of a run; None where it has not played every part of a column."""
+    panels = run.stages[stage]["panels"]
+    total = 0.0
+    for env, label, weight in column.parts:
+        result = panels.get(label, {}).get(env, {}).get(decoding)
+        if result is None or result["n"] == 0:
+            return None
+        total += weight * result["success"]
+    return total
+
+
+def _by_seed(values: Sequence[tuple[int, float | None]]) -> dict[int, float]:
+    """Mean of each seed's values; a seed without any is left out."""
+    seeds = sorted({seed for seed, value in values if value is not None})
+    return {seed: mean(value for own, value in values if own == seed and value is not None) for seed in seeds}
+
+
+def _successes(arm: Arm, column: Column, decoding: str) -> dict[int, float]:
+    return _by_seed([(run.seed, _value(run, arm.stage, column, decoding)) for run in arm.runs])
+
+
+def success(arm: Arm, column: Column, decoding: str) -> Estimate | None:
+    """Success of an arm, averaged over seeds; None where no run of it has played all of the column."""
+    values = _successes(arm, column, decoding)
+    if not values:
+        return None
+    centre = mean(values.values())
+    if len(values) > 1:
+        low, high = student(list(values.values()))
+        return Estimate(centre, (max(0.0, low), min(1.0, high)), "seeds", values)
+    if len(column.parts) > 1:
+        return Estimate(centre, None, "nothing", values)
+    (env, label, _), seed = column.parts[0], next(iter(values))
+    n = min(run.stages[arm.stage]["panels"][label][env][decoding]["n"] for run in arm.runs if run.seed == seed)
+    return Estimate(centre, wilson(round(centre * n), n), "episodes", values)
+
+
+def _within(arm: Arm, other: str, column: Column, decoding: str) -> dict[int, float]:
+    """A stage minus another of the same run."""
+    values: list[tuple[int, float | None]] = []
+    for run in arm.runs:
+        if other in run.stages:
+            mine, theirs = (_value(run, stage, column, decoding) for stage in (arm.stage, other))
+            values.append((run.seed, None if mine is None or theirs is None else mine - theirs))
+    return _by_seed(values)
+
+
+def _between(arm: Arm, other: Arm, column: Column, decoding: str) -> dict[int, float]:
+    """An arm minus another on the seeds both have."""
+    mine, theirs = (_successes(one, column, decoding) for one in (arm, other))
+    return {seed: mine[seed] - theirs[seed] for seed in mine if seed in theirs}
+
+
+def _paired(values: Mapping[int, float]) -> Estimate | None:
+    if not values:
+        return None
+    differences = list(values.values())
+    if len(differences) < 2:
+        return Estimate(differences[0], None, "nothing", values)
+    return Estimate(mean(differences), student(differences), "seeds", values, sign_flip_p(differences))
+
+
+def _cost(arm: Arm, columns: Sequence[Column], decoding: str) -> Cost:
+    """Gains per cost are ratios of sums over runs, of those that have both."""
+    episodes = [run.stages[arm.stage]["episodes"] for run in arm.runs]
+    minutes = [run.stages[arm.stage]["wall_s"] / 60 for run in arm.runs]
+
+    def rate(column: Column, spent: Sequence[float]) -> float | None:
+        gained = cost = 0.0
+        for run, own in zip(arm.runs, spent, strict=True):
+            start = stage_before(run, arm.stage)
+            if start is None:
+                continue
+            mine, theirs = (_value(run, stage, column, decoding) for stage in (arm.stage, start))
+            if mine is not None and theirs is not None:
+                gained, cost = gained + mine - theirs, cost + own
+        return gained / cost if cost else None
+
+    return Cost(
+        episodes=mean(episodes),
+        minutes=mean(minutes),
+        per_1000_episodes=tuple(rate(column, [one / 1000 for one in episodes]) for column in columns),
+        per_minute=tuple(rate(column, minutes) for column in columns),
+    )

@@ -1,0 +1,151 @@
+"""A comparison in the terminal and as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from agentgym_rl.data.files import write_text
+from agentgym_rl.eval.comparison.compare import Column, Comparison, Estimate
+
+FIELDS = (
+    "kind", "arm", "baseline", "stage", "seeds", "world", "panel", "decoding", "mean", "low", "high", "interval_over",
+    "p", "by_seed", "episodes", "minutes", "per_1000_episodes", "per_minute",
+)  # fmt: skip
+
+
+def tables(comparison: Comparison) -> list[Group]:
+    """Success, differences and what they cost, in percent and percentage points."""
+    found = [_success(comparison)]
+    if comparison.differences:
+        found.append(_differences(comparison))
+    if any(any_rate(cost.per_minute) for cost in comparison.costs):
+        found.append(_rates(comparison))
+    return found
+
+
+def _success(comparison: Comparison) -> Group:
+    table = _table(("arm", "seeds"), comparison.columns)
+    best = [_best(comparison, number) for number in range(len(comparison.columns))]
+    for arm, row in zip(comparison.arms, comparison.success, strict=True):
+        cells = [Text(cell_text(cell), "bold" if cell and cell is best[n] else "") for n, cell in enumerate(row)]
+        table.add_row(Text(arm.label), Text(seeds_text(arm.seeds)), *cells)
+    single = any(cell is not None and cell.over == "episodes" for row in comparison.success for cell in row)
+    title = f"Success in %, {comparison.decoding}: mean over seeds with 95% interval (Student)"
+    return Group(title, table, *(["† one seed: Wilson's interval over its episodes"] if single else []), "")
+
+
+def _differences(comparison: Comparison) -> Group:
+    table = _table(("arm", "minus"), comparison.columns)
+    for difference in comparison.differences:
+        cells = [Text(difference_text(cell)) for cell in difference.cells]
+        table.add_row(Text(difference.arm), Text(difference.baseline), *cells)
+    title = "Difference in points on the same seeds, with paired 95% interval (Student) and exact sign-flip p"
+    return Group(title, table, "")
+
+
+def _rates(comparison: Comparison) -> Group:
+    table = _table(("arm", "episodes", "minutes"), comparison.columns)
+    for arm, cost in zip(comparison.arms, comparison.costs, strict=True):
+        if any_rate(cost.per_minute):
+            rates = zip(cost.per_1000_episodes, cost.per_minute, strict=True)
+            cells = [Text(f"{rate_text(episodes)} | {rate_text(minutes)}") for episodes, minutes in rates]
+            table.add_row(Text(arm.label), f"{cost.episodes:,.0f}", f"{cost.minutes:.1f}", *cells)
+    return Group("What a stage spends, and the points it gains for it: per 1,000 episodes | per minute", table, "")
+
+
+def write_csv(comparison: Comparison, path: Path) -> Path:
+    """Write one row an arm (or difference) and column; success and differences as shares."""
+    out = StringIO()
+    writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
+    writer.writeheader()
+    for arm, row, cost in zip(comparison.arms, comparison.success, comparison.costs, strict=True):
+        for number, (column, cell) in enumerate(zip(comparison.columns, row, strict=True)):
+            rates = {"per_1000_episodes": cost.per_1000_episodes[number], "per_minute": cost.per_minute[number]}
+            spent = {"episodes": cost.episodes, "minutes": cost.minutes}
+            writer.writerow(
+                {"kind": "success", "arm": arm.label, "stage": arm.stage, "decoding": comparison.decoding}
+                | _cells(column, cell) | spent | rates
+            )  # fmt: skip
+    stages = {arm.label: arm.stage for arm in comparison.arms}
+    for difference in comparison.differences:
+        for column, cell in zip(comparison.columns, difference.cells, strict=True):
+            writer.writerow(
+                {"kind": "difference", "arm": difference.arm, "baseline": difference.baseline,
+                 "stage": stages[difference.arm], "decoding": comparison.decoding} | _cells(column, cell)
+            )  # fmt: skip
+    write_text(path, out.getvalue())
+    return path
+
+
+def cell_text(cell: Estimate | None) -> str:
+    """``41.1 [38, 44]``; a dagger marks an interval over episodes."""
+    if cell is None:
+        return "-"
+    shown = f"{100 * cell.mean:.1f}"
+    if cell.interval is not None:
+        low, high = cell.interval
+        shown += f" [{100 * low:.0f}, {100 * high:.0f}]"
+    return shown + ("†" if cell.over == "episodes" else "")
+
+
+def difference_text(cell: Estimate | None) -> str:
+    """``+12.3 [+4, +20] p 0.25``."""
+    if cell is None:
+        return "-"
+    shown = points(cell.mean, 1)
+    if cell.interval is not None:
+        low, high = cell.interval
+        shown += f" [{points(low, 0)}, {points(high, 0)}]"
+    return shown + (f" p {cell.p:.2g}" if cell.p is not None else "")
+
+
+def rate_text(rate: float | None) -> str:
+    """Points gained."""
+    return "-" if rate is None else points(rate, 2)
+
+
+def points(share: float, digits: int) -> str:
+    """Percentage points with their sign; what rounds to zero is ``+0``."""
+    return f"{round(100 * share, digits) + 0.0:+.{digits}f}"
+
+
+def seeds_text(seeds: Iterable[int]) -> str:
+    """``0, 1, 2``, in short where there are many."""
+    all_of = list(seeds)
+    return ", ".join(map(str, all_of)) if len(all_of) <= 5 else f"{all_of[0]}..{all_of[-1]} ({len(all_of)})"
+
+
+def any_rate(rates: Iterable[float | None]) -> bool:
+    return any(rate is not None for rate in rates)
+
+
+def _best(comparison: Comparison, column: int) -> Estimate | None:
+    cells = [row[column] for row in comparison.success]
+    return max((cell for cell in cells if cell is not None), key=lambda cell: cell.mean, default=None)
+
+
+def _table(heads: tuple[str, ...], columns: Iterable[Column]) -> Table:
+    table = Table()
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="left" if number == 0 or head in ("minus", "seeds") else "right")
+    for column in columns:
+        table.add_column(f"{column.env}\n{column.panel.replace('_', ' ')}", justify="right", no_wrap=True)
+    return table
+
+
+def _cells(column: Column, cell: Estimate | None) -> dict[str, object]:
+    place: dict[str, object] = {"world": column.env, "panel": column.panel}
+    if cell is None:
+        return place
+    low, high = cell.interval or (None, None)
+    return place | {
+        "seeds": " ".join(map(str, cell.by_seed)), "mean": cell.mean, "low": low, "high": high, "p": cell.p,
+        "interval_over": cell.over, "by_seed": " ".join(f"{value:.6g}" for value in cell.by_seed.values()),
+    }  # fmt: skip

@@ -1,0 +1,125 @@
+"""Episodes that have finished, kept on disk so that interrupted work goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from agentgym_rl.data.episode import Episode, shallow
+from agentgym_rl.data.files import append_jsonl, read_jsonl
+from agentgym_rl.rollout.supervised import Example
+
+FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is kept of a finished piece of work."""
+
+    episode: Episode | None = None
+    examples: Sequence[Example] = ()
+    """Tokens of the episode, one example a segment, where they are trained on."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Anything else, in plain JSON types."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the work is done: its episode, where it has one, says something about the agent."""
+        return self.episode is None or self.episode.ending.counts
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "episode": None if self.episode is None else self.episode.to_dict(),
+            **({"examples": [shallow(one) for one in self.examples]} if self.examples else {}),
+            **({"facts": dict(self.facts)} if self.facts else {}),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Entry:
+        """The inverse of :meth:`to_dict`; ``samples`` is what earlier versions called ``examples``."""
+        return cls(
+            None if data["episode"] is None else Episode.from_dict(data["episode"]),
+            tuple(Example(**one) for one in data.get("examples") or data.get("samples") or ()),
+            data.get("facts", {}),
+        )
+
+
+class Journal:
+    """A JSON-lines file of entries by key, appended as they finish. A kill loses at most the last line.
+
+    As a context manager it closes the file, and keeps it; :meth:`delete` ends it.
+
+    Args:
+        path: of the file, which is made where there is none.
+        settings: what the work is, the first line of the file; None for a journal whose name says it.
+
+    Raises:
+        ValueError: the file belongs to other settings.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any] | None = None) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.entries: dict[str, Entry] = {}
+        head = None if settings is None else json.loads(json.dumps({**settings, "journal": FORMAT}))
+        rows = _whole_rows(path) if path.exists() else []
+        if rows and head is not None:
+            self._check(head, rows.pop(0))
+        for row in rows:
+            self.entries[_key(row)] = Entry.from_dict(row)
+        self._file = path.open("a", encoding="utf-8", newline="\n")
+        if head is not None and not self._file.tell():
+            append_jsonl(self._file, head)
+
+    @classmethod
+    def beside(cls, out: Path, settings: Mapping[str, Any]) -> Journal:
+        """The journal of a file that appears when all work is done: ``<out>.partial.jsonl``.
+
+        Raises:
+            ValueError: ``out`` is a folder; see also :class:`Journal`.
+        """
+        if out.is_dir():
+            raise ValueError(f"{out} is a folder; give the name of a file")
+        return cls(out.with_name(f"{out.name}.partial.jsonl"), settings)
+
+    def add(self, key: str, entry: Entry) -> None:
+        """Keep one more."""
+        self.entries[key] = entry
+        append_jsonl(self._file, {"key": key, **entry.to_dict()})
+
+    def delete(self) -> None:
+        """Delete the file: the work is written elsewhere."""
+        self._file.close()
+        self.path.unlink()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def _check(self, own: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+        if found != own:
+            other = [key for key in own if found.get(key) != own[key]]
+            raise ValueError(
+                f"{self.path} holds an interrupted command with another {' and '.join(other)}; "
+                "repeat its command to finish it, delete it, or choose another file"
+            )
+
+
+def _key(row: Mapping[str, Any]) -> str:
+    """The key of a row; journals of earlier versions have it in the episode's tags."""
+    return str(row["key"] if "key" in row else row["episode"]["tags"]["index"])
+
+
+def _whole_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file, from which a torn last line is cut off."""
+    with path.open("r+b") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
+    return [*read_jsonl(path)]

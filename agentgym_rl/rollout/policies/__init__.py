@@ -1,0 +1,101 @@
+"""Policies by name: one parser for every command that runs episodes.
+
+=========================================  ===========================================================================
+name                                       policy
+=========================================  ===========================================================================
+``oracle``, ``random``                     the environment's own solution; a uniform choice among the listed actions
+``human``                                  a person at the terminal; where a command offers it
+``openai:<model>@<url>``                   a model behind an OpenAI-compatible API
+``<folder>``, ``<owner>/<model>``          a Hugging Face model, from disk or the hub
+``<run>``, ``<run>:<stage>``, and          weights of a run of this package
+``<run>/checkpoints/global_step_<n>``
+=========================================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentgym_rl.rollout.policies.base import Policy, Price, Usage
+from agentgym_rl.rollout.policies.scripted import Human, Oracle, Random
+
+__all__ = ["Human", "ModelOptions", "Oracle", "Policy", "Price", "Random", "Usage", "is_place", "open_policy"]
+
+KNOWN = (
+    "oracle, random, a run (runs/NAME, runs/NAME:STAGE), a model's folder or hub id (OWNER/NAME), or "
+    "openai:<model>@<url>"
+)
+_ON_HUB = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """How a language model generates; other policies read the seed only."""
+
+    temperature: float = 1.0
+    """0 is greedy."""
+    seed: int = 0
+    prompt_tokens: int | None = None
+    """Most tokens before the first response of a local model; None is half its context."""
+    response_tokens: int | None = None
+    """Most tokens from the first response on; None is what the context leaves."""
+    price: Price = (0, 0)
+    max_cost: float | None = None
+    """Of an API, in the currency of the price."""
+    per_minute: float | None = None
+    """Most requests a minute of an API."""
+
+
+def is_place(name: str) -> bool:
+    """Whether a policy is named by a place of weights rather than by a word or an address.
+
+    Raises:
+        FileNotFoundError: the place looks like one on this machine and does not exist.
+        ValueError: no policy has such a name.
+    """
+    if name in ("oracle", "random", "human") or name.startswith("openai:"):
+        return False
+    if Path(name).exists():
+        return True
+    run = name.rpartition(":")[0]
+    if run and Path(run).is_dir():
+        return True
+    if "/" not in name:
+        raise ValueError(f"policy {name!r} is unknown; choose {KNOWN}")
+    if _ON_HUB.fullmatch(name) is None or name[0] == "." or Path(name).parent.is_dir():
+        raise FileNotFoundError(f"policy {name!r} does not exist; choose {KNOWN}")
+    return True
+
+
+def open_policy(name: str, options: ModelOptions, open_model: Callable[[str, ModelOptions], Policy]) -> Policy:
+    """The policy with a name.
+
+    Args:
+        open_model: opens a place of weights; the caller knows the backends and what a run's checkpoint is.
+
+    Raises:
+        FileNotFoundError, ValueError: there is no such policy.
+        MissingExtra: the policy needs a package that is not installed.
+    """
+    if is_place(name):
+        return open_model(name, options)
+    match name:
+        case "oracle":
+            return Oracle()
+        case "random":
+            return Random(options.seed)
+        case "human":
+            raise ValueError("policy 'human' is for `agentgym-rl play`")
+    from agentgym_rl.rollout.policies.api import ChatModel
+
+    return ChatModel(
+        name,
+        temperature=options.temperature,
+        seed=options.seed,
+        price=options.price,
+        max_cost=options.max_cost,
+        per_minute=options.per_minute,
+    )

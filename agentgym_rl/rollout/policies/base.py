@@ -1,0 +1,63 @@
+"""What every policy is: something that runs an episode of a task."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.envs.core import Task, TextEnv
+from agentgym_rl.rollout.loop import Watch
+from agentgym_rl.rollout.settings import RolloutSettings
+
+Price = tuple[float, float]
+"""Of a million prompt tokens and of a million completion tokens."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """Calls and tokens of a language model."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def add(self, prompt_tokens: int, completion_tokens: int) -> None:
+        """Count one call."""
+        self.calls += 1
+        self.prompt_tokens += prompt_tokens
+        self.completion_tokens += completion_tokens
+
+    def cost(self, price: Price) -> float:
+        """In the currency of the price."""
+        return (self.prompt_tokens * price[0] + self.completion_tokens * price[1]) / 1e6
+
+    def to_dict(self, price: Price = (0, 0)) -> dict[str, Any]:
+        """Calls, tokens and, where there is a price, what they cost."""
+        found = {"calls": self.calls, "prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        return found | ({"price": round(self.cost(price), 6)} if any(price) else {})
+
+
+class Policy(ABC):
+    """Runs episodes, any number at once, in sessions that it is given."""
+
+    name: str
+    """Identifies it in journals and results: of a model with its folder or address."""
+    usage: Usage | None = None
+    """Counted up while a language model generates; None for a policy without one."""
+    backend: str | None = None
+    """What generates a local model's tokens: vllm or transformers."""
+
+    @abstractmethod
+    async def run(
+        self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
+    ) -> Episode:
+        """Run an episode of a task in a session, see :func:`agentgym_rl.rollout.loop.run_episode`.
+
+        Args:
+            sample: number of the episode among those of its task; each draws from a seed of its own.
+        """
+
+    async def close(self) -> None:  # noqa: B027 (most policies hold nothing)
+        """Stop what the policy started; it starts again with the next episode."""

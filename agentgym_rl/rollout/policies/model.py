@@ -1,0 +1,158 @@
+"""Hugging Face models in this process, with the tokens that training uses."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.envs.core import Task, TextEnv
+from agentgym_rl.rollout.loop import Watch, run_episode
+from agentgym_rl.rollout.policies.base import Policy, Usage
+from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.tokens import TokenConversation
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What verl's ``LLMServerClient`` returns for a request, as far as a conversation reads it."""
+
+    token_ids: list[int]
+    log_probs: list[float]
+    stop_reason: str = "completed"
+    extra_fields: dict[str, Any] = field(default_factory=dict)
+
+
+class ModelPolicy(Policy):
+    """A model whose episodes have exact tokens. Each episode has a seed of its own, from the model's, task and sample.
+
+    Args:
+        path: a Hugging Face folder or hub id.
+        temperature: 0 is greedy.
+        seed: of the sampling.
+        prompt_tokens: most tokens before the first response; None is half the model's context.
+        response_tokens: most tokens from the first response on; None is what the context leaves.
+        name: identifies the policy in results; the path by default.
+
+    Raises:
+        FileNotFoundError: there is no such model.
+        ValueError: its context has no room for that many tokens.
+    """
+
+    usage: Usage
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        temperature: float,
+        seed: int,
+        prompt_tokens: int | None = None,
+        response_tokens: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        from transformers import AutoConfig, AutoTokenizer
+
+        from agentgym_rl.rollout.builder import continuous_token_builder
+
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(path)
+            config = AutoConfig.from_pretrained(path)
+        except (OSError, ValueError) as error:
+            raise FileNotFoundError(f"{path} cannot be loaded as a model, from disk or the hub: {error}") from error
+        context = int(config.get_text_config().max_position_embeddings)
+        prompt = context // 2 if prompt_tokens is None else prompt_tokens
+        response = context - prompt if response_tokens is None else response_tokens
+        if min(prompt, response) < 1 or prompt + response > context:
+            raise ValueError(
+                f"{path} has a context of {context} tokens, too few for prompts of {prompt} and responses of {response}"
+            )
+        self.prompt_tokens, self.response_tokens, self.context = prompt, response, prompt + response
+        self.builder = continuous_token_builder(path, self.tokenizer)
+        self.path, self.name, self.usage = path, name or path, Usage()
+        self.temperature, self.seed = temperature, seed
+
+    @abstractmethod
+    async def generate(self, *, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Generated:
+        """Continue ``prompt_ids``.
+
+        Args:
+            request_id: of the episode; each of its turns is a request.
+            sampling_params: ``max_tokens`` and, optionally, ``seed`` of the episode. What is drawn with a seed does not
+                depend on other requests.
+        """
+
+    async def run(
+        self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
+    ) -> Episode:
+        def conversation() -> TokenConversation:
+            return TokenConversation(
+                server=self,
+                tokenizer=self.tokenizer,
+                builder=self.builder,
+                sampling={"seed": _number(f"{self.seed} {task} {sample}")},
+                prompt_limit=self.prompt_tokens,
+                response_limit=self.response_tokens,
+                settings=settings,
+            )
+
+        episode, _ = await run_episode(lambda: env, task, conversation, settings, watch=watch)
+        return episode
+
+
+class TransformersModel(ModelPolicy):
+    """Generates with ``transformers``, one request at a time: enough for a small model."""
+
+    backend = "transformers"
+
+    def __init__(self, path: str, **arguments: Any) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        super().__init__(path, **arguments)
+        self.model = AutoModelForCausalLM.from_pretrained(path).eval()
+        self.model.to("cuda" if torch.cuda.is_available() else "cpu")
+        self._random = torch.Generator(self.model.device).manual_seed(self.seed)
+        self._one = threading.Lock()
+
+    async def generate(self, *, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Generated:
+        seed = sampling_params.get("seed")
+        return await asyncio.to_thread(self._generate, prompt_ids, int(sampling_params["max_tokens"]), seed)
+
+    def _generate(self, prompt_ids: list[int], limit: int, seed: int | None) -> Generated:
+        import torch
+
+        draw = self._random
+        if seed is not None:
+            draw = torch.Generator(self.model.device).manual_seed(turn_seed(seed, len(prompt_ids)))
+        ends = self.model.generation_config.eos_token_id
+        stop = set(ends if isinstance(ends, list) else [ends])
+        with self._one, torch.inference_mode():
+            tokens: list[int] = []
+            log_probs: list[float] = []
+            cache = None
+            fed = torch.tensor([prompt_ids], device=self.model.device)
+            while len(tokens) < limit and (not tokens or tokens[-1] not in stop):
+                output = self.model(fed, past_key_values=cache, use_cache=True)
+                cache, logits = output.past_key_values, output.logits[0, -1].float()
+                scaled = (logits / self.temperature if self.temperature else logits).log_softmax(-1)
+                drawn = scaled.exp().multinomial(1, generator=draw) if self.temperature else scaled.argmax()
+                tokens.append(int(drawn))
+                log_probs.append(float(scaled[tokens[-1]]))
+                fed = torch.tensor([tokens[-1:]], device=self.model.device)
+            self.usage.add(len(prompt_ids), len(tokens))
+        return Generated(tokens, log_probs)
+
+
+def turn_seed(seed: int, position: int) -> int:
+    """Seed of the request at a position of the episode with a seed."""
+    return _number(f"{seed} {position}")
+
+
+def _number(text: str) -> int:
+    """63 bits that are the same everywhere."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

@@ -1,0 +1,139 @@
+"""Many episodes: concurrent, kept in a journal as they finish, resumable.
+
+The one loop behind ``collect``, ``eval``, ``expand`` and the reference bounds. An episode that its infrastructure
+ended (:attr:`agentgym_rl.data.episode.Ending.counts`) is not kept: it runs again when the work is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym_rl.envs import Task, TextEnv
+from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.envs.hosts import EnvHost
+from agentgym_rl.rollout.journal import Entry, Journal
+from agentgym_rl.rollout.policies.base import Policy
+from agentgym_rl.rollout.settings import RolloutSettings
+
+Progress = Callable[[int, int], None]
+"""Called with the number of episodes finished and of all episodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One episode to run."""
+
+    task: Task
+    sample: int = 0
+    """Its number among the episodes of the task."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.task} {self.sample}"
+
+
+Work = Callable[[TextEnv, Job], Awaitable[Entry]]
+"""Does a job in a session of the task's environment."""
+
+
+async def run_jobs(
+    jobs: Sequence[Job],
+    work: Work,
+    host: EnvHost,
+    options: Callable[[str], Mapping[str, Any]],
+    *,
+    journal: Journal | None = None,
+    concurrency: int = 1,
+    patience: int | None = None,
+    progress: Progress | None = None,
+) -> list[Entry]:
+    """Do the jobs that the journal does not hold yet; returns the entries of all jobs, in their order.
+
+    The first error that ``work`` raises, or a cancellation, ends the jobs under way; what has finished is kept.
+
+    Args:
+        host: opens sessions, one for each environment and concurrent job.
+        options: of an environment's class, by name.
+        concurrency: jobs done at the same time.
+        patience: stop after this many failed episodes in a row; None never does.
+
+    Raises:
+        ValueError: ``concurrency`` is less than 1.
+        EnvUnavailable: ``patience`` episodes in a row failed.
+    """
+    if concurrency < 1:
+        raise ValueError(f"concurrency is {concurrency}; give at least 1")
+    entries = {} if journal is None else dict(journal.entries)
+    missing = [job for job in jobs if job.key not in entries or not entries[job.key].counts]
+    done, failed_in_a_row = len(jobs) - len(missing), 0
+
+    def finished(job: Job, entry: Entry) -> None:
+        nonlocal done, failed_in_a_row
+        entries[job.key] = entry
+        done += 1
+        if entry.counts and journal is not None:
+            journal.add(job.key, entry)
+        if progress is not None:
+            progress(done, len(jobs))
+        failed_in_a_row = 0 if entry.counts else failed_in_a_row + 1
+        if failed_in_a_row == patience:
+            raise _gave_up(failed_in_a_row, job, entry, journal)
+
+    if progress is not None:
+        progress(done, len(jobs))
+    waiting = iter(missing)
+    workers = [
+        asyncio.create_task(_worker(waiting, work, host, options, finished))
+        for _ in range(min(concurrency, len(missing)))
+    ]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    return [entries[job.key] for job in jobs]
+
+
+def episodes_of(policy: Policy, settings: Callable[[str], RolloutSettings], **facts: Callable[[], Any]) -> Work:
+    """The work of a policy: one episode a job, by the settings of the task's environment.
+
+    Args:
+        facts: kept with each episode, asked for when it ends.
+    """
+
+    async def work(env: TextEnv, job: Job) -> Entry:
+        episode = await policy.run(env, job.task, settings(job.task.env), job.sample)
+        return Entry(episode, facts={name: fact() for name, fact in facts.items()})
+
+    return work
+
+
+async def _worker(
+    jobs: Iterator[Job],
+    work: Work,
+    host: EnvHost,
+    options: Callable[[str], Mapping[str, Any]],
+    finished: Callable[[Job, Entry], None],
+) -> None:
+    """Do one job after the other, in sessions that are opened when first needed."""
+    sessions: dict[str, TextEnv] = {}
+    try:
+        for job in jobs:
+            name = job.task.env
+            if name not in sessions:
+                sessions[name] = host.open(name, options(name))
+            finished(job, await work(sessions[name], job))
+    finally:
+        for session in sessions.values():
+            await session.close()
+
+
+def _gave_up(number: int, job: Job, entry: Entry, journal: Journal | None) -> EnvUnavailable:
+    error = entry.episode.error if entry.episode else None
+    what = f"{job.task} could not run" if number == 1 else f"{number} episodes in a row failed outside the agent"
+    kept = f"; what has finished is kept in {journal.path}, and the same command goes on" if journal else ""
+    return EnvUnavailable(f"{what}: {error}{kept}")

@@ -1,0 +1,85 @@
+"""Stages of its own: rounds of three units, each resumable: explore, prefer, imitate.
+
+A round rolls out its tasks once, then learns twice from them: preferences between a success and a failure of a task
+(DPO's loss), then the successes of all rounds so far. What exploration found is the algorithm's state: a run that stops
+between two units goes on with the next one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, OnlineConfig, Preference, Run, Supervised
+from agentgym_rl.algorithms.dpo import pairs
+from agentgym_rl.rollout.supervised import Example
+
+
+@dataclass(kw_only=True)
+class PreferThenImitateConfig(OnlineConfig):
+    """Keys of ``algorithm=prefer_then_imitate``; ``steps`` are rounds."""
+
+    mini_batch: int = 8
+    """Pairs or successes of an update."""
+    beta: float = 0.1
+    """How strongly the preference units tie the policy to the one that explored."""
+
+
+class PreferThenImitate(Algorithm[PreferThenImitateConfig]):
+    """Unit 3k explores, 3k + 1 learns preferences, 3k + 2 imitates."""
+
+    Config = PreferThenImitateConfig
+
+    def __init__(self, config: PreferThenImitateConfig) -> None:
+        super().__init__(config)
+        self.pairs: list[tuple[Example, Example]] = []
+        self.successes: list[Example] = []
+
+    @classmethod
+    def needs(cls, config: PreferThenImitateConfig) -> Needs:
+        return Needs(samples_per_task=2, full_context="algorithm=prefer_then_imitate", rows_together=2)
+
+    @property
+    def units(self) -> int:
+        return 3 * self.config.steps
+
+    @property
+    def steps(self) -> int:
+        return self.config.steps
+
+    def unit(self, run: Run, number: int) -> Metrics:
+        phases = (self.explore, self.prefer, self.imitate)
+        return phases[number % 3](run, number // 3)
+
+    def ends_phase(self, number: int) -> bool:
+        return True
+
+    def explore(self, run: Run, number: int) -> Metrics:
+        rollouts = run.rollouts(run.requests(number), "explore", resumable=True)
+        run.observe(rollouts)
+        counted = [rollout for rollout in rollouts if rollout.segments]
+        tokens = [rollout.segments[0] for rollout in counted]
+        chosen = pairs([rollout.episode for rollout in counted], 1, f"{run.seed}:{number}")
+        self.pairs = [(tokens[preferred], tokens[rejected]) for preferred, rejected in chosen]
+        self.successes += [one.segments[0] for one in counted if one.episode.success]
+        return {"prefer/pairs": len(self.pairs), "prefer/successes": len(self.successes)}
+
+    def prefer(self, run: Run, number: int) -> Metrics:
+        if not self.pairs:
+            return {}
+        update = Preference(
+            pairs=self.pairs, mini_batch=self.config.mini_batch, epochs=self.config.epochs, beta=self.config.beta
+        )
+        return run.update(update, lr=self.config.lr, seed=f"{run.seed}:prefer:{number}")
+
+    def imitate(self, run: Run, number: int) -> Metrics:
+        examples = [*run.demonstrations, *self.successes]
+        update = Supervised(examples=examples, mini_batch=self.config.mini_batch)
+        return run.update(update, lr=self.config.lr, seed=f"{run.seed}:imitate:{number}")
+
+    def state_dict(self) -> dict[str, Any]:
+        pairs_found = [[asdict(preferred), asdict(rejected)] for preferred, rejected in self.pairs]
+        return {"pairs": pairs_found, "successes": [asdict(one) for one in self.successes]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.pairs = [(Example(**preferred), Example(**rejected)) for preferred, rejected in state["pairs"]]
+        self.successes = [Example(**one) for one in state["successes"]]

@@ -1,0 +1,234 @@
+"""What a policy update writes into the rows of a batch; the TransferQueue is a dict."""
+
+from dataclasses import replace
+from statistics import fmean, stdev
+
+import pytest
+
+pytest.importorskip("verl")
+
+import torch
+import transfer_queue as tq
+from transfer_queue import KVBatchMeta
+
+from agentgym_rl.algorithms.base import Policy, Rollout
+from agentgym_rl.algorithms.ppo import PPO, Level, PPOConfig
+from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.engine.verl import rows
+
+
+def jagged(values, kind=torch.float32):
+    return torch.nested.as_nested_tensor([torch.tensor(row, dtype=kind) for row in values], layout=torch.jagged)
+
+
+def rows_of(nested):
+    return [row.tolist() for row in nested.unbind()]
+
+
+def episode(rewards, spans):
+    turns = [
+        Turn(response="do", action="do", observation="", reward=reward, invalid=False, tokens=span)
+        for reward, span in zip(rewards, spans, strict=True)
+    ]
+    return Episode(
+        env="e", item_id="e_1", ending=Ending.TERMINATED, reward=sum(rewards), success=False, horizon=9, turns=turns
+    )
+
+
+MASKS = [[1, 1, 0, 1], [1, 0, 1, 1, 1], [0]]
+EPISODES = [episode([0.0, 1.0], [(0, 2), (3, 4)]), episode([0.0, 0.0], [(0, 1), (2, 5)])]
+ROLLOUTS = [Rollout(episode=one, key=f"u_{number}", group="u") for number, one in enumerate(EPISODES)]
+
+
+class Queue:
+    """Rows by field."""
+
+    def __init__(self):
+        self.cleared = []
+        self.fields = {
+            "response_mask": jagged(MASKS, torch.int64),
+            "loss_mask": jagged(MASKS, torch.int64),
+            "advantages": jagged([[0.0] * 4, [0.0] * 5, [0.0]]),
+            "returns": jagged([[0.0] * 4, [0.0] * 5, [0.0]]),
+            "values": jagged([[0.5, 9.0, 9.0, 0.25], [0.1, 9.0, 0.2, 9.0, 9.0], [7.0]]),
+            "extra_fields": [{"episode": one.to_dict()} for one in EPISODES] + [{"episode": None}],
+        }
+
+    def kv_batch_get(self, keys, partition_id, select_fields):
+        return {name: self.fields[name] for name in select_fields}
+
+    def kv_batch_put(self, keys, partition_id, fields):
+        assert len(keys) == fields.batch_size[0]
+        for name, value in fields.items():  # the real one logs an error and forgets the fields that follow
+            assert self.fields.get(name, value).dtype == value.dtype, name
+        self.fields |= dict(fields.items())
+
+    def kv_clear(self, keys, partition_id):
+        self.cleared.append((partition_id, keys))
+
+
+@pytest.fixture
+def queue(monkeypatch):
+    one = Queue()
+    for name in ("kv_batch_get", "kv_batch_put", "kv_clear"):
+        monkeypatch.setattr(tq, name, getattr(one, name))
+    return one
+
+
+@pytest.fixture
+def batch():
+    return KVBatchMeta(partition_id="train", keys=["u_0_0", "u_1_0", "pad_0_0"], tags=[{}, {}, {"is_padding": True}])
+
+
+def test_keys():
+    assert (rows.session_of("a_b_3_1"), rows.prompt_of("a_b_3"), rows.segment_of("a_b_3_1")) == ("a_b_3", "a_b", 1)
+
+
+def test_the_episodes_of_a_batch(queue, batch):
+    assert rows.episodes_of(batch) == {"u_0": EPISODES[0], "u_1": EPISODES[1]}
+
+
+def test_singletons_leave_and_are_cleared(queue):
+    batch = KVBatchMeta(partition_id="train", keys=["a_b_0_0", "c_0_0", "a_b_3_0"], tags=[{"n": 1}, {"n": 2}, {"n": 3}])
+    batch.extra_info["temperature"] = 1.0
+    kept = rows.without_singletons(batch)
+    assert (kept.keys, kept.tags, kept.extra_info) == (["a_b_0_0", "a_b_3_0"], [{"n": 1}, {"n": 3}], batch.extra_info)
+    assert queue.cleared == [("train", ["c_0_0"])]
+    assert rows.without_singletons(kept) is kept
+    with pytest.raises(rows.NothingToLearn, match=r"algorithm\.samples_per_task"):
+        rows.without_singletons(KVBatchMeta(partition_id="train", keys=["a_0_0", "b_0_0"], tags=[{}, {}]))
+    segments = KVBatchMeta(partition_id="train", keys=["a_0_0", "a_0_1", "b_0_0", "b_1_0"], tags=[{}] * 4)
+    assert rows.without_singletons(segments).keys == ["b_0_0", "b_1_0"], "two segments are no group"
+
+
+def test_an_advantage_for_each_episode_or_turn_on_the_tokens_of_responses(queue, batch):
+    rows.write(batch, Policy(rollouts=ROLLOUTS, advantages=[2.0, [4.0, 5.0]]))
+    expected = [[2, 2, 0, 2], [4, 0, 5, 5, 5], [0]]
+    assert rows_of(queue.fields["advantages"]) == expected == rows_of(queue.fields["returns"])
+
+
+def test_verls_advantages_stay_where_an_update_has_none(queue, batch):
+    before = rows_of(queue.fields["advantages"])
+    rows.write(batch, Policy(rollouts=ROLLOUTS))
+    assert rows_of(queue.fields["advantages"]) == before and "value_mask" not in queue.fields
+
+
+def test_a_turn_whose_span_has_tokens_the_model_did_not_write(queue):
+    batch = KVBatchMeta(partition_id="train", keys=["u_0_0"], tags=[{}])
+    found = rows.over_tokens(
+        batch, [Rollout(episode=episode([1.0], [(0, 3)]), key="u_0")], [[2.0]], torch.tensor([[1, 1, 0]])
+    )
+    assert found.tolist() == [[2, 2, 0]]
+
+
+def turn_level(batch):
+    """PPO's update over turns, with the critic's values as the trainer reads them."""
+    rollouts = [replace(one) for one in ROLLOUTS]
+    rows.turn_values(batch, rollouts)
+    rows.write(batch, PPO(PPOConfig(level=Level.TURN)).update(rollouts))
+    return rollouts
+
+
+def test_turns_have_one_value_and_one_advantage(queue, batch):
+    rollouts = turn_level(batch)
+    assert [one.values for one in rollouts] == [pytest.approx([0.5, 0.25]), pytest.approx([0.1, 0.2])]
+    assert rows_of(queue.fields["returns"]) == [[1, 1, 0, 1], pytest.approx([0, 0, 0, 0, 0], abs=1e-6), [0]]
+    assert rows_of(queue.fields["values"]) == [
+        pytest.approx([0.5, 0.5, 0.0, 0.25]),
+        pytest.approx([0.1, 0.0, 0.2, 0.2, 0.2]),
+        [0.0],
+    ]
+    raw = [[0.5, 0.5, 0.75], [-0.1, -0.2, -0.2, -0.2]]
+    tokens = [value for row in raw for value in row]
+    white = [[(value - fmean(tokens)) / stdev(tokens) for value in row] for row in raw]
+    found = rows_of(queue.fields["advantages"])
+    assert found[0] == pytest.approx([white[0][0], white[0][1], 0.0, white[0][2]], abs=1e-5)
+    assert found[1] == pytest.approx([white[1][0], 0.0, *white[1][1:]], abs=1e-5)
+    assert found[2] == [0.0]
+    assert rows_of(queue.fields["value_mask"]) == [[1, 0, 0, 1], [1, 0, 1, 0, 0], [0]]
+
+
+def test_fields_keep_their_dtype(queue, batch):
+    """A critic under autocast gives values in bfloat16."""
+    queue.fields["values"] = queue.fields["values"].to(torch.bfloat16)
+    turn_level(batch)
+    kinds = {name: queue.fields[name].dtype for name in ("values", "returns", "advantages", "value_mask")}
+    assert kinds == {
+        "values": torch.bfloat16, "returns": torch.float32, "advantages": torch.float32, "value_mask": torch.int64,
+    }  # fmt: skip
+
+
+def test_the_critic_learns_at_the_first_token_of_a_turn(queue, batch):
+    """verl's value loss and its mean, with the masks as the critic finds them."""
+    from tensordict import TensorDict
+    from verl.workers.config import CriticConfig
+    from verl.workers.utils.losses import value_loss
+
+    turn_level(batch)
+    with rows.critic_learns_at_turns(batch):
+        mask = queue.fields["response_mask"]
+        assert rows_of(mask) == rows_of(queue.fields["loss_mask"]) == [[1, 0, 0, 1], [1, 0, 1, 0, 0], [0]]
+        names = ("values", "returns", "response_mask")
+        data = TensorDict({name: queue.fields[name] for name in names}, batch_size=3)
+        data["prompts"] = jagged([[5], [5], [5]], torch.int64)
+        data["responses"] = jagged(MASKS, torch.int64)
+    assert rows_of(queue.fields["response_mask"]) == rows_of(queue.fields["loss_mask"]) == MASKS
+
+    settings = {"dp_size": 1, "batch_num_tokens": 4, "global_batch_size": 3}
+    for name, value in settings.items():
+        data.set_non_tensor(name, value)
+    predicted = torch.tensor([0.6, 9, 9, 0.25, 9, 0.1, 9, 0.1, 9, 9, 9, 9, 9], requires_grad=True)  # shifted by one
+    output = {"values": torch.nested.nested_tensor_from_jagged(predicted, torch.tensor([0, 5, 11, 13]))}
+    config = object.__new__(CriticConfig)
+    for name, value in (("cliprange_value", 0.5), ("loss_agg_mode", "token-mean"), ("loss_scale_factor", None)):
+        object.__setattr__(config, name, value)
+    loss, _ = value_loss(config, output, data)
+    errors = [0.6 - 1.0, 0.25 - 1.0, 0.1 - 0.0, 0.1 - 0.0]
+    assert loss.item() == pytest.approx(0.5 * fmean(error**2 for error in errors))
+    loss.backward()
+    assert predicted.grad.nonzero().flatten().tolist() == [0, 3, 5, 7]
+
+
+def test_observation_weights_are_on_what_the_model_did_not_write(queue, batch):
+    rows.write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0], observation_weights=[0.5, 0.25]))
+    assert rows_of(queue.fields["observation_weight"]) == [[0, 0, 0.5, 0], [0, 0.25, 0, 0, 0], [0]]
+
+
+# folded episodes
+
+
+@pytest.fixture
+def folded(queue):
+    """The first episode has two segments: a turn and, after it, notes on it; then the second turn."""
+    first = EPISODES[0]
+    turns = [replace(first.turns[0], tokens=(0, 2)), replace(first.turns[1], tokens=(1, 2), sample=1)]
+    masks = [[1, 1, 0, 1], [0, 1], MASKS[1]]
+    queue.fields |= {
+        "response_mask": jagged(masks, torch.int64),
+        "advantages": jagged([[0.0] * 4, [0.0] * 2, [0.0] * 5]),
+        "returns": jagged([[0.0] * 4, [0.0] * 2, [0.0] * 5]),
+        "values": jagged([[0.5, 9.0, 9.0, 9.0], [9.0, 0.25], [0.1, 9.0, 0.2, 9.0, 9.0]]),
+    }
+    batch = KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_1_0"], tags=[{}, {}, {}])
+    return batch, [replace(ROLLOUTS[0], episode=replace(first, turns=turns)), ROLLOUTS[1]]
+
+
+def test_all_segments_have_the_advantage_of_their_episode(queue, folded):
+    batch, rollouts = folded
+    rows.write(batch, Policy(rollouts=rollouts, advantages=[2.0, -2.0]))
+    assert rows_of(queue.fields["advantages"]) == [[2, 2, 0, 2], [0, 2], [-2, 0, -2, -2, -2]]
+
+
+def test_notes_belong_to_the_turn_that_follows(queue, folded):
+    batch, rollouts = folded
+    rows.write(batch, Policy(rollouts=rollouts, advantages=[[2.0, 3.0], [4.0, 5.0]]))
+    assert rows_of(queue.fields["advantages"]) == [[2, 2, 0, 3], [0, 3], [4, 0, 5, 5, 5]]
+
+
+def test_the_values_of_turns_are_found_in_their_segments(queue, folded):
+    batch, rollouts = folded
+    rows.turn_values(batch, rollouts)
+    assert rollouts[0].values == pytest.approx([0.5, 0.25])
+    rows.write(batch, PPO(PPOConfig(level=Level.TURN)).update(rollouts))
+    assert rows_of(queue.fields["returns"]) == [[1, 1, 0, 1], [0, 1], pytest.approx([0, 0, 0, 0, 0], abs=1e-6)]
+    assert rows_of(queue.fields["value_mask"]) == [[1, 0, 0, 0], [0, 1], [1, 0, 1, 0, 0]]

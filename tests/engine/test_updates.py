@@ -1,0 +1,270 @@
+"""The losses of updates, pairs in micro-batches, and a preference step."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("verl")
+
+import torch
+from verl.utils import tensordict_utils as tu
+from verl.workers.engine.utils import prepare_micro_batches
+
+from agentgym_rl.algorithms.base import Preference
+from agentgym_rl.engine.verl.modes import SyncTrainer
+from agentgym_rl.engine.verl.updates import dpo_loss, episode_log_probs, order, pair_batch, policy_loss, to_batch
+from agentgym_rl.rollout.supervised import Example
+
+# supervised
+
+
+@given(count=st.integers(1, 40), batch=st.integers(1, 12), seed=st.text(), updates=st.none() | st.integers(0, 15))
+def test_order(count, batch, seed, updates):
+    indices = order(count, batch, seed, updates)
+    assert len(indices) % batch == 0
+    if updates is None:
+        assert count <= len(indices) < count + batch
+    else:
+        assert len(indices) == updates * batch
+    for start in range(0, len(indices), count):
+        one_pass = indices[start : start + count]
+        assert len(set(one_pass)) == len(one_pass)
+        assert len(one_pass) < count or sorted(one_pass) == list(range(count))
+    assert order(count, batch, seed, updates) == indices
+
+
+def test_order_differs_from_seed_to_seed_and_pass_to_pass():
+    assert order(20, 10, "a") != order(20, 10, "b")
+    two = order(20, 10, "a", updates=4)
+    assert two[:20] == order(20, 10, "a")
+    assert two[20:] != two[:20]
+
+
+def test_to_batch():
+    import torch
+    from verl.utils import tensordict_utils as tu
+
+    examples = [Example([7, 8, 9], [0.0, 1.0, 0.0]), Example([4, 5], [0.0, 0.5])]
+    data = to_batch(examples, batch=2)
+    assert data.batch_size == torch.Size([2])
+    for name, rows, kind in (
+        ("input_ids", [[7, 8, 9], [4, 5]], torch.int64),
+        ("position_ids", [[0, 1, 2], [0, 1]], torch.int64),
+        ("loss_mask", [[0.0, 1.0, 0.0], [0.0, 0.5]], torch.float32),
+    ):
+        assert data[name].is_nested and data[name].dtype == kind
+        assert [row.tolist() for row in data[name].unbind()] == rows
+    assert tu.get_non_tensor_data(data, "global_batch_size", None) == 2
+    assert tu.get_non_tensor_data(data, "mini_batch_size", None) == 2
+    assert tu.get_non_tensor_data(data, "dataloader_kwargs", None) == {"shuffle": False}
+
+
+def test_a_first_token_cannot_be_learnt():
+    with pytest.raises(AssertionError, match="first token"):
+        to_batch([Example([1, 2], [1.0, 1.0])], batch=1)
+
+
+# preference
+
+GOOD, BAD = Example([1, 2, 3, 4], [0.0, 1.0, 0.0, 1.0]), Example([1, 5, 6], [0.0, 0.0, 1.0])
+OTHER = Example([1, 7], [0.0, 1.0])
+
+
+def nested(data, values):
+    return torch.nested.nested_tensor_from_jagged(values, data["input_ids"].offsets())
+
+
+def test_log_probs_of_the_tokens_the_model_wrote():
+    data = pair_batch([(GOOD, BAD)], 1)
+    at = torch.tensor([-1.0, -2.0, -3.0, 99.0, -10.0, -20.0, 99.0])  # each that of the token after it
+    assert episode_log_probs(nested(data, at), data["loss_mask"]).tolist() == [-4.0, -20.0]
+
+
+def loss_of(data, log_probs, reference, beta, dp_size, pairs):
+    data["ref_log_prob"] = torch.tensor(reference)
+    tu.assign_non_tensor(data, beta=beta, dp_size=dp_size, global_batch_size=2 * pairs)
+    return dpo_loss(None, {"log_probs": nested(data, log_probs)}, data)
+
+
+def test_the_loss_by_hand():
+    data = pair_batch([(GOOD, BAD)], 1)
+    at = torch.tensor([-1.0, -2.0, -3.0, 99.0, -10.0, -5.0, 99.0], requires_grad=True)
+    loss, metrics = loss_of(data, at, [-6.0, -4.0], beta=0.5, dp_size=1, pairs=1)
+    margin = 0.5 * ((-4.0 + 6.0) - (-5.0 + 4.0))
+    assert loss.item() == pytest.approx(-torch.tensor(margin).sigmoid().log().item())
+    assert {name: metric.aggregate() for name, metric in metrics.items()} == {
+        "dpo/margin": pytest.approx(margin),
+        "dpo/accuracy": 1.0,
+    }
+    loss.backward()
+    slope = 0.5 * torch.sigmoid(torch.tensor(-margin)).item()
+    assert at.grad.tolist() == pytest.approx([-slope, 0, -slope, 0, 0, slope, 0])
+
+
+def test_at_the_reference_the_loss_is_log_2():
+    data = pair_batch([(GOOD, BAD)], 1)
+    loss, metrics = loss_of(data, torch.full((7,), -1.0), [-2.0, -1.0], beta=0.1, dp_size=1, pairs=1)
+    assert loss.item() == pytest.approx(0.6931, abs=1e-4)
+    assert metrics["dpo/accuracy"].aggregate() == 0.0
+
+
+def test_micro_batches_keep_pairs_together_and_sum_to_the_whole():
+    """Whatever the split, the summed loss of the micro-batches is the mean over the pairs."""
+    pairs = [(GOOD, BAD), (OTHER, GOOD), (BAD, OTHER), (GOOD, OTHER)]
+    reference = torch.linspace(-4.0, -1.0, 8)
+    whole = pair_batch(pairs, 4)
+    total = whole["input_ids"].values().numel()
+    expected, _ = loss_of(whole, -whole["input_ids"].values().float() / 3, reference.tolist(), 0.3, 1, 4)
+    for limit in (7, 12, total):
+        data = pair_batch(pairs, 4)
+        data["ref_log_prob"] = reference
+        data["row"] = torch.arange(8)
+        tu.assign_non_tensor(data, use_dynamic_bsz=True, max_token_len_per_gpu=limit, sp_size=1)
+        micro_batches, _ = prepare_micro_batches(data)
+        assert (len(micro_batches) == 1) is (limit == total)
+        summed = 0.0
+        for one in micro_batches:
+            rows = one["row"].tolist()
+            assert all(
+                second == first + 1 and first % 2 == 0 for first, second in zip(rows[::2], rows[1::2], strict=True)
+            )
+            tu.assign_non_tensor(one, beta=0.3, dp_size=1, global_batch_size=8)
+            loss, _ = dpo_loss(None, {"log_probs": nested(one, -one["input_ids"].values().float() / 3)}, one)
+            summed += loss.item()
+        assert summed == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_a_share_of_two_workers():
+    """verl averages the gradients of workers, so that each worker's loss counts its pairs twice."""
+    first, second = pair_batch([(GOOD, BAD)], 2), pair_batch([(OTHER, GOOD)], 2)
+    both = pair_batch([(GOOD, BAD), (OTHER, GOOD)], 2)
+    losses = [
+        loss_of(data, -data["input_ids"].values().float(), reference, 0.3, size, 2)[0].item()
+        for data, reference, size in (
+            (first, [-4.0, -1.0], 2),
+            (second, [-2.0, -3.0], 2),
+            (both, [-4.0, -1.0, -2.0, -3.0], 1),
+        )
+    ]
+    assert (losses[0] + losses[1]) / 2 == pytest.approx(losses[2])
+
+
+def test_workers_and_updates_never_part_a_pair():
+    """verl's own split of a batch: equal shares of workers, then mini-batches, then micro-batches."""
+    data = pair_batch([(GOOD, BAD), (OTHER, GOOD), (BAD, OTHER), (GOOD, OTHER)], 2)
+    data["row"] = torch.arange(8)
+    seen = []
+    for share in tu.chunk_tensordict(data, 2):
+        for update in tu.make_iterator(
+            share, mini_batch_size=2, epochs=1, seed=1, dataloader_kwargs={"shuffle": False}
+        ):
+            tu.assign_non_tensor(update, use_dynamic_bsz=True, max_token_len_per_gpu=7, sp_size=1)
+            seen += [one["row"].tolist() for one in prepare_micro_batches(update)[0]]
+    assert seen == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def test_a_pair_that_does_not_fit_is_refused():
+    data = pair_batch([(GOOD, BAD)], 1)
+    tu.assign_non_tensor(data, use_dynamic_bsz=True, max_token_len_per_gpu=6, sp_size=1)
+    with pytest.raises(ValueError, match="forced group exceeds"):
+        prepare_micro_batches(data)
+
+
+# a step of the trainer
+
+
+class Workers:
+    """Two workers that learn nothing; every token's log-probability is minus its id."""
+
+    def __init__(self):
+        self.rates, self.losses, self.log_probs, self.updates = [], [], [], []
+
+    def set_learning_rate(self, lr):
+        self.rates.append(lr)
+
+    def set_loss_fn(self, loss):
+        self.losses.append(loss.func)
+
+    def compute_log_prob(self, data):
+        self.log_probs.append(data)
+        assert not self.updates and len(data) % 4 == 0
+        ids = data["input_ids"].values().float()
+        return {"log_probs": nested(data, -torch.roll(ids, shifts=-1))}
+
+    def update_actor(self, data):
+        self.updates.append(data)
+        return {"metrics": {"loss": [0.5], "dpo/margin": [0.1], "dpo/accuracy": [1.0], "grad_norm": [2.0]}}
+
+
+@pytest.fixture
+def trainer(monkeypatch):
+    monkeypatch.setattr("agentgym_rl.engine.verl.trainer.omega_conf_to_dataclass", lambda config: config)
+    one = object.__new__(SyncTrainer)
+    one.config = SimpleNamespace(
+        trainer=SimpleNamespace(nnodes=1, n_gpus_per_node=2),
+        actor_rollout_ref=SimpleNamespace(actor=None),
+    )
+    one.actor_rollout_wg = Workers()
+    one._loss, one._synced, one.asleep = "policy", True, []
+    one.checkpoint_manager = SimpleNamespace(
+        sleep_replicas=lambda: one.asleep.append(len(one.actor_rollout_wg.log_probs))
+    )
+    return one
+
+
+def test_a_preference_step(trainer):
+    examples = [Example([9, place], [0.0, 1.0]) for place in range(5)]
+    pairs = [(examples[won], examples[lost]) for won, lost in ((0, 1), (0, 2), (3, 4))]
+    update = Preference(pairs=pairs, mini_batch=4, epochs=2, beta=0.2)
+    metrics, updates = trainer.preference_step(update, 1e-3, "s")
+    workers = trainer.actor_rollout_wg
+    assert trainer.asleep == [0], "vLLM gives its memory back before the workers compute"
+    assert (updates, metrics["dpo/updates"], metrics["dpo/loss"]) == (2, 2.0, 0.5)
+    assert (workers.rates, workers.losses) == ([1e-3], [dpo_loss])
+    assert len(workers.log_probs) == 1 and len(workers.updates) == 2
+    wanted = {(0, 1), (0, 2), (3, 4)}
+    for data in workers.updates:
+        tokens = [int(row[1]) for row in data["input_ids"].unbind()]
+        assert len(tokens) == 8  # three pairs make an update of four, so that two workers share it equally
+        assert set(zip(tokens[::2], tokens[1::2], strict=True)) == wanted
+        assert data["ref_log_prob"].tolist() == [-token for token in tokens]
+        assert (data["beta"], data["mini_batch_size"], data["force_group_size"]) == (0.2, 8, 2)
+
+
+# the policy loss
+
+
+def policy_data(**fields):
+    """Two rows of one prompt token; the second token of each response is an observation."""
+    masks = [[1, 0, 1], [1, 0]]
+    rows = {name: [[value] * len(mask) for mask in masks] for name, value in {"advantages": 1.0}.items()}
+    jagged = {
+        "response_mask": [torch.tensor(mask) for mask in masks],
+        "advantages": [torch.tensor(row) for row in rows["advantages"]],
+        "old_log_probs": [torch.full((len(mask),), -1.0) for mask in masks],
+        "prompts": [torch.tensor([5]), torch.tensor([5])],
+        "responses": [torch.tensor([6, 7, 8]), torch.tensor([6, 7])],
+        **{name: [torch.tensor(row) for row in value] for name, value in fields.items()},
+    }
+    nested_rows = {name: torch.nested.as_nested_tensor(value, layout=torch.jagged) for name, value in jagged.items()}
+    data = tu.get_tensordict(nested_rows)
+    tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=3, global_batch_size=2)
+    return data
+
+
+def test_observation_weights_add_a_supervised_loss_to_the_policy_loss():
+    from verl.workers.config import ActorConfig
+
+    config = ActorConfig(strategy="fsdp2", rollout_n=1, ppo_micro_batch_size_per_gpu=1)
+    # at each place the log-probability of the token after it: prompt, then the response
+    flat = torch.tensor([-1.0, -2.0, -1.0, 0.0, -1.0, -4.0, 0.0], requires_grad=True)
+    output = {"log_probs": torch.nested.nested_tensor_from_jagged(flat, torch.tensor([0, 4, 7]))}
+    plain, _ = policy_loss(config, output, policy_data())
+    weights = {"observation_weight": [[0.0, 0.5, 0.0], [0.0, 0.25]]}
+    loss, metrics = policy_loss(config, output, policy_data(**weights))
+    assert (loss - plain).item() == pytest.approx((0.5 * 2.0 + 0.25 * 4.0) / 3)
+    assert metrics["observation_loss"].aggregate() == pytest.approx(2 / 3)
+    (loss - plain).backward()
+    assert flat.grad.tolist() == pytest.approx([0, -0.5 / 3, 0, 0, 0, -0.25 / 3, 0])

@@ -1,0 +1,176 @@
+"""Queries that must not harm: they end within their limits, and no other session notices."""
+
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from agentgym_rl.envs import Task
+from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable
+from agentgym_rl.envs.sqlgym import SQLGym, workers
+from agentgym_rl.envs.sqlgym.database import database
+from agentgym_rl.envs.sqlgym.question import Question
+from agentgym_rl.envs.sqlgym.sandbox import Limits, Refused
+from agentgym_rl.envs.sqlgym.tasks import LIMITS
+from agentgym_rl.envs.sqlgym.workers import Killed, Workers
+
+IMAGE = database(0, 0).image
+LONG = "SELECT printf('%.*c', 1000000000, 'a')"
+"""One instruction of SQLite's virtual machine that takes many seconds."""
+
+
+@pytest.fixture
+def pool() -> Iterator[Workers]:
+    pool = Workers(1)
+    yield pool
+    pool.forget()
+
+
+@pytest.mark.parametrize(
+    ("query", "limits", "fault"),
+    [
+        (LONG, Limits(5_000_000, 10_000, 10_000, seconds=1), "the query takes too long"),
+        ("SELECT length(hex(zeroblob(450000000)))", Limits(5_000_000, 10**9, 10, 5), "the query needs too much memory"),
+        ("WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT COUNT(*) FROM c", LIMITS, "too long"),
+        ("WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT * FROM c", LIMITS, "too large"),
+        ("SELECT COUNT(*) FROM book a, book b, book c, review d, review e, review f", LIMITS, "too long"),
+        ("SELECT * FROM book a, book b, book c, review d, review e, review f", LIMITS, "too large"),
+        ("SELECT hex(zeroblob(4000)) FROM review a, review b", LIMITS, "too large"),
+        (f"SELECT {'(' * 100_000}", LIMITS, "."),
+        (f"SELECT 1 {'+ 1' * 100_000}", LIMITS, "."),
+    ],
+)
+def test_a_query_ends_within_its_limits(pool: Workers, query: str, limits: Limits, fault: str) -> None:
+    with pytest.raises(Refused, match=fault):
+        pool.run(IMAGE, limits, query)
+    assert pool.run(IMAGE, LIMITS, "SELECT COUNT(*) > 0 FROM author") == [(1,)]
+
+
+def test_a_worker_that_does_not_answer_is_killed(pool: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "PATIENCE", 0.1)
+    started = time.monotonic()
+    with pytest.raises(Killed, match="takes too long"):
+        pool.run(IMAGE, LIMITS, LONG)
+    assert time.monotonic() - started < LIMITS.seconds
+    monkeypatch.undo()
+    assert pool.run(IMAGE, LIMITS, "SELECT 1") == [(1,)]
+
+
+def test_a_worker_that_died_between_two_queries_is_replaced(pool: Workers) -> None:
+    pool.run(IMAGE, LIMITS, "SELECT 1")
+    worker = pool._free.get()
+    assert worker is not None
+    worker._process.kill()
+    worker._process.wait()
+    pool._free.put(worker)
+    assert pool.run(IMAGE, LIMITS, "SELECT 2") == [(2,)]
+
+
+def test_values_arrive_as_they_are(pool: Workers) -> None:
+    assert pool.run(IMAGE, LIMITS, "SELECT NULL, 1, 1.5, 9e999, 'é☃', x'00ff'") == [
+        (None, 1, 1.5, float("inf"), "é☃", b"\x00\xff")
+    ]
+
+
+def test_a_worker_that_cannot_start_is_not_the_agents_doing(pool: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(EnvUnavailable, match="cannot be started"):
+        pool.run(IMAGE, LIMITS, "SELECT 1")
+    monkeypatch.undo()
+    assert pool.run(IMAGE, LIMITS, "SELECT 1") == [(1,)]
+
+
+def test_a_query_that_is_out_of_processor_time_is_an_observation(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def episode() -> None:
+        env = SQLGym(explore=1)
+        await env.reset(Task("sqlgym", 20_006))
+        step = await env.step(LONG)
+        assert step.observation.text == "Error: the query takes too long"
+        assert (step.done, step.info) == (False, {"invalid": True})
+        step = await env.step(env.oracle(Task("sqlgym", 20_006))[0])
+        assert step.reward == 1.0
+
+    monkeypatch.setattr(workers, "PATIENCE", 60)
+    asyncio.run(episode())
+
+
+def test_a_gold_query_that_is_killed_is_not_the_agents_doing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def episode() -> None:
+        env = SQLGym()
+        await env.reset(Task("sqlgym", 20_006))
+        env._question = Question("education", "?", LONG)
+        with pytest.raises(EnvTimeout, match="the gold query of education was stopped"):
+            await env.step("SELECT 1")
+
+    monkeypatch.setattr(workers, "PATIENCE", 0.1)
+    asyncio.run(episode())
+
+
+def test_fifty_sessions_beside_long_queries() -> None:
+    waits: list[float] = []
+    taken: list[float] = []
+
+    async def heartbeat() -> None:
+        while True:
+            started = time.monotonic()
+            await asyncio.sleep(0.01)
+            waits.append(time.monotonic() - started)
+
+    async def episode(index: int, hostile: bool) -> float:
+        env, task = SQLGym(), Task("sqlgym", index)
+        await env.reset(task)
+        started = time.monotonic()
+        step = await env.step(LONG if hostile else env.oracle(task)[0])
+        taken.append(time.monotonic() - started)
+        await env.close()
+        return step.reward
+
+    async def episodes() -> list[float]:
+        beat = asyncio.create_task(heartbeat())
+        rewards = await asyncio.gather(*(episode(20_000 + place, place % 25 == 0) for place in range(50)))
+        beat.cancel()
+        return rewards
+
+    assert asyncio.run(episodes()) == [float(place % 25 != 0) for place in range(50)]
+    assert max(waits) < 2.0, "the event loop waits"
+    assert statistics.median(taken) < LIMITS.seconds
+
+
+def test_a_step_is_cheap(pool: Workers) -> None:
+    def seconds() -> float:
+        started = time.perf_counter()
+        pool.run(IMAGE, LIMITS, "SELECT name FROM author")
+        return time.perf_counter() - started
+
+    assert statistics.median(seconds() for _ in range(100)) < 0.005
+
+
+CHILD = """
+import os
+from agentgym_rl.envs.sqlgym.database import database
+from agentgym_rl.envs.sqlgym.tasks import LIMITS
+from agentgym_rl.envs.sqlgym.workers import POOL
+
+IMAGE = database(0, 0).image
+assert POOL.run(IMAGE, LIMITS, "SELECT 1") == [(1,)]
+child = os.fork()
+for number in range(200):
+    assert POOL.run(IMAGE, LIMITS, f"SELECT {number}, {child}") == [(number, child)]
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+    print(POOL._free.get()._process.pid, flush=True)
+os._exit(0)
+"""
+
+
+def test_processes_do_not_share_workers_and_leave_none() -> None:
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=60, check=True)
+    deadline = time.monotonic() + 10
+    while os.path.exists(f"/proc/{int(done.stdout)}"):
+        assert time.monotonic() < deadline, "a worker outlives its process"
+        time.sleep(0.01)

@@ -1,0 +1,162 @@
+"""Collections are complete or absent, and can be gone on with."""
+
+import asyncio
+import json
+
+import pytest
+import toy
+
+from agentgym_rl.data import agenttraj
+from agentgym_rl.envs.actions import Action, parse_react
+from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.rollout.collect import collect
+from agentgym_rl.rollout.policies import Random
+from agentgym_rl.rollout.settings import RolloutSettings
+
+LISTED = [Action(f"say {number}", f"My next action is: say {number}.") for number in (1, 2, 3)]
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+
+def run(out, env="counter", split="test", **arguments):
+    rules = {key: arguments.pop(key) for key in ("style", "max_turns") if key in arguments}
+    return asyncio.run(collect(env, split, out, settings=RolloutSettings(**rules), **arguments))
+
+
+def test_oracle_trajectories_in_agentgym_style(tmp_path):
+    out = tmp_path / "new" / "counter_train.json"
+    summary = run(out)
+    assert (summary.attempted, summary.succeeded, summary.kept) == (10, 10, 10)
+    assert summary.mean_turns == pytest.approx(2.0)  # targets of 40..49
+    trajectories = agenttraj.read(out)
+    assert [trajectory.item_id for trajectory in trajectories] == [f"counter_{index}" for index in range(40, 50)]
+    first = trajectories[0]  # counts to 2
+    assert first.loss == (None, False, None, True, None, True)
+    reply = first.messages[3]["content"]
+    assert reply.startswith("Thought:\n") and reply.endswith("\n\nAction:\nsay 1")
+    assert [p.name for p in out.parent.iterdir()] == [out.name]
+
+
+def test_oracle_trajectories_in_compact_style(tmp_path):
+    run(tmp_path / "a.json", n=1, style="compact")
+    entry = json.loads((tmp_path / "a.json").read_text())[0]
+    assert entry["conversations"][0] == {"from": "system", "loss": None, "value": "say N"}
+    assert entry["conversations"][2] == {"from": "gpt", "loss": True, "value": "Action: say 1"}
+
+
+def test_only_successes_are_kept_by_default(tmp_path):
+    summary = run(tmp_path / "a.json", split="train", policy=Random(0))
+    assert 0 < summary.kept == summary.succeeded < summary.attempted == 40
+    everything = run(tmp_path / "b.json", split="train", policy=Random(0), keep="all")
+    assert (everything.kept, everything.succeeded) == (40, summary.succeeded)
+    again = tmp_path / "c.json"
+    run(again, split="train", policy=Random(0), keep="all")
+    assert again.read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+def test_random_play_uses_the_listed_actions(tmp_path):
+    run(tmp_path / "a.json", policy=Random(0), keep="all")
+    for trajectory in agenttraj.read(tmp_path / "a.json"):
+        for message, loss in zip(trajectory.messages, trajectory.loss, strict=True):
+            assert not loss or parse_react(message["content"]) in LISTED
+
+
+def test_without_listed_actions_chance_still_plays(tmp_path):
+    assert run(tmp_path / "a.json", env="plain", policy=Random(0), keep="all", n=2).kept == 2
+
+
+def test_a_failing_oracle_and_no_oracle_yield_nothing(tmp_path):
+    assert run(tmp_path / "a.json", env="false_oracle").kept == 0
+    summary = run(tmp_path / "b.json", env="plain", keep="all")
+    assert (summary.attempted, summary.kept, summary.mean_turns) == (10, 0, 0.0)
+    assert agenttraj.read(tmp_path / "b.json") == []
+
+
+@pytest.mark.parametrize(("plan", "kept", "turns"), [(["say 1"], 10, 1.0), ([], 0, 0.0)])
+def test_an_oracle_that_stops_short_ends_the_episode(tmp_path, monkeypatch, plan, kept, turns):
+    monkeypatch.setattr(toy.Counter, "oracle", lambda self, task: plan)
+    summary = run(tmp_path / "a.json", keep="all")
+    assert (summary.attempted, summary.kept, summary.mean_turns) == (10, kept, turns)
+    assert summary.succeeded == (3 if kept else 0)  # 42, 45 and 48 count to 1
+
+
+def test_the_turn_limit_holds_for_the_oracle(tmp_path):
+    summary = run(tmp_path / "a.json", max_turns=1, keep="all")
+    assert (summary.kept, summary.mean_turns, summary.succeeded) == (10, 1.0, 3)
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, EnvUnavailable])
+def test_an_interrupted_collection_goes_on_to_the_same_file(tmp_path, monkeypatch, failure):
+    run(tmp_path / "whole.json")
+    out = tmp_path / "a.json"
+    journal = tmp_path / "a.json.partial.jsonl"
+    played: list[int] = []
+    reset = toy.Counter.reset
+
+    async def failing(self, task):
+        if len(played) == 4:
+            raise failure("now")
+        played.append(task.index)
+        return await reset(self, task)
+
+    monkeypatch.setattr(toy.Counter, "reset", failing)
+    with pytest.raises(failure):
+        run(out)
+    assert not out.exists()
+    assert len(journal.read_text().splitlines()) == 5
+    with journal.open("a") as file:
+        file.write('{"item_id": "counter_4')  # a process that died while writing
+
+    async def counting(self, task):
+        played.append(task.index)
+        return await reset(self, task)
+
+    monkeypatch.setattr(toy.Counter, "reset", counting)
+    run(out)
+    assert played == list(range(40, 50))
+    assert out.read_bytes() == (tmp_path / "whole.json").read_bytes()
+    assert not journal.exists()
+
+
+def test_a_journal_of_other_settings_is_refused(tmp_path, monkeypatch):
+    out = tmp_path / "a.json"
+
+    def stop(done, total):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(out, progress=stop)
+    with pytest.raises(ValueError, match=r"a\.json\.partial\.jsonl holds .* another policy and seed; .*delete it"):
+        run(out, policy=Random(4), seed=4)
+    with pytest.raises(ValueError, match="another panel"):
+        run(out, n=3)
+    assert run(out, keep="all").kept == 10
+
+
+def test_a_split_that_repeats_a_task_gives_one_trajectory(tmp_path, monkeypatch):
+    spec = toy.Counter().spec
+    monkeypatch.setitem(spec.splits, "test", [41, 41, 42])
+    monkeypatch.setattr(toy.Counter, "spec", spec)
+    run(tmp_path / "a.json")
+    assert [trajectory.item_id for trajectory in agenttraj.read(tmp_path / "a.json")] == ["counter_41", "counter_42"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"keep": "best"}, "keep 'best' is unknown; choose success, all"),
+        ({"max_turns": 0}, "max_turns is 0"),
+        ({"style": "loud"}, "style 'loud' is unknown"),
+        ({"split": "dev"}, "no split 'dev'"),
+    ],
+)
+def test_bad_arguments_leave_no_files(tmp_path, arguments, says):
+    with pytest.raises(ValueError, match=says):
+        run(tmp_path / "a.json", **arguments)
+    assert list(tmp_path.glob("a.json*")) == []
+
+
+def test_a_folder_is_no_output_file(tmp_path):
+    with pytest.raises(ValueError, match="is a folder"):
+        run(tmp_path)

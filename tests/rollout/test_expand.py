@@ -1,0 +1,85 @@
+"""Instructions in other words, kept only where they hold."""
+
+import asyncio
+
+import pytest
+from chat_server import ChatServer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym_rl.data import agenttraj
+from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.rollout.expand import essential, expand, fault, stated
+from agentgym_rl.rollout.policies.api import ChatModel
+
+
+def run(out, answers, env="textcraft", **arguments):
+    answers = iter(answers)
+    server = ChatServer(lambda messages: next(answers)(messages[-1]["content"].splitlines()[-1]))
+
+    async def work(name):
+        return await expand(env, "train", out, ChatModel(name, temperature=1), **arguments)
+
+    return asyncio.run(server.during(work)), server
+
+
+def kindly(line):
+    return f"Please would you {line.removeprefix('Goal: ')}"
+
+
+def test_a_rewording_is_the_trajectory_with_another_instruction(tmp_path):
+    summary, server = run(tmp_path / "a.json", [kindly], n=1)
+    assert (summary.asked, summary.kept, summary.rejected) == (1, 1, {})
+    (trajectory,) = agenttraj.read(tmp_path / "a.json")
+    asked = server.requests[0]["messages"][-1]["content"].splitlines()[-1]
+    assert asked.startswith("Goal: craft")
+    observation = trajectory.messages[2]["content"]
+    assert kindly(asked) in observation and asked not in observation
+    assert trajectory.loss[-1] is True
+    assert not (tmp_path / "a.json.partial.jsonl").exists()
+
+
+def test_what_does_not_hold_is_not_kept(tmp_path):
+    answers = [lambda line: line, lambda line: "make something", lambda line: "two\nlines", kindly, kindly]
+    summary, _ = run(tmp_path / "a.json", answers, n=1, variants=5)
+    assert (summary.asked, summary.kept) == (5, 1)
+    assert summary.rejected == {
+        "not reworded": 1, "loses a name, number or quotation": 1, "not one line": 1, "said before": 1,
+    }  # fmt: skip
+
+
+def test_an_expansion_goes_on_where_it_stopped(tmp_path):
+    out = tmp_path / "a.json"
+    whole, _ = run(tmp_path / "whole.json", [kindly] * 4, n=4)
+    server = ChatServer(lambda messages: kindly(messages[-1]["content"].splitlines()[-1]))
+    server.dies_after = 2
+
+    async def work(name):
+        model = ChatModel(name, temperature=1, retries=0)
+        with pytest.raises(EnvUnavailable.__mro__[1], match="did not answer"):
+            await expand("textcraft", "train", out, model, n=4)
+        server.dies_after = None
+        return await expand("textcraft", "train", out, model, n=4)
+
+    assert asyncio.run(server.during(work)) == whole
+    assert out.read_bytes() == (tmp_path / "whole.json").read_bytes()
+    assert len(server.requests) == 5
+
+
+def test_the_line_that_states_the_goal_is_found():
+    observation = "Recipes:\ncraft 4 stick using 2 planks\n\nGoal: craft 2 oak door"
+    assert stated(observation, "craft 2 oak door") == "Goal: craft 2 oak door"
+
+
+def test_names_numbers_and_quotations_must_stay():
+    line = 'Rename "old list" to "new", then buy 3 red apples at 10:30'
+    wanted = essential(line, ["buy apples", "wait"])
+    assert wanted == {'"old list"', '"new"', "buy", "apples", "3", "10:30"}
+    assert fault('At 10:30 buy 3 apples of red and call "OLD LIST" "new"', line, wanted) is None
+    assert fault("At 10:30 buy 3 apples", line, wanted) == "loses a name, number or quotation"
+
+
+@given(st.text(min_size=1), st.text())
+def test_a_line_keeps_what_is_essential_of_itself(line, command):
+    line = " ".join(line.split()) or "x"
+    assert fault(f"{line} please", line, essential(line, [command])) is None

@@ -1,0 +1,100 @@
+"""One name for a policy, whatever the command."""
+
+import asyncio
+
+import pytest
+import toy
+
+from agentgym_rl.envs import Task
+from agentgym_rl.rollout.conversation import PolicyStopped
+from agentgym_rl.rollout.policies import Human, ModelOptions, Oracle, Random, is_place, open_policy
+from agentgym_rl.rollout.policies.scripted import RandomScript
+from agentgym_rl.rollout.settings import RolloutSettings
+
+SETTINGS = RolloutSettings(retries=0)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "demo").mkdir(parents=True)
+    (tmp_path / "model").mkdir()
+
+
+@pytest.mark.parametrize("name", ["oracle", "random", "human", "openai:m@http://x/v1"])
+def test_words_and_addresses(name):
+    assert not is_place(name)
+
+
+@pytest.mark.parametrize("name", ["model", "./model", "runs/demo", "runs/demo:bc", "Qwen/Qwen3-0.6B", "a.b/c_d-e"])
+def test_places(name):
+    assert is_place(name)
+
+
+@pytest.mark.parametrize("name", ["runs/dmo", "runs/dmo:bc", "./modell", "/nowhere/model", "a/b/c", "../model"])
+def test_a_local_place_that_is_not_there_is_told_at_once(name):
+    with pytest.raises(FileNotFoundError, match=f"policy '{name}' does not exist; choose oracle, random, a run"):
+        open_policy(name, ModelOptions(), lambda *_: pytest.fail("opened"))
+
+
+def test_a_word_that_is_no_policy():
+    with pytest.raises(ValueError, match="policy 'expert' is unknown; choose oracle, random, a run"):
+        is_place("expert")
+
+
+def test_names_become_policies():
+    opened = []
+    options = ModelOptions(seed=3)
+    assert isinstance(open_policy("oracle", options, None), Oracle)
+    assert open_policy("random", options, None).seed == 3
+    open_policy("runs/demo:bc", options, lambda *arguments: opened.append(arguments) or Oracle())
+    assert opened == [("runs/demo:bc", options)]
+    with pytest.raises(ValueError, match="for `agentgym-rl play`"):
+        open_policy("human", options, None)
+
+
+def actions(policy, **arguments):
+    episode = asyncio.run(policy.run(toy.Counter(), Task("counter", 2), SETTINGS, **arguments))
+    return [turn.action for turn in episode.turns]
+
+
+def test_random_actions_depend_on_seed_task_and_sample():
+    assert actions(Random(1)) == actions(Random(1))
+    drawn = {tuple(actions(Random(seed), sample=sample)) for seed in range(4) for sample in range(4)}
+    assert len(drawn) > 1
+    script = RandomScript("counter_2", toy.Counter())
+    script.watch(None, asyncio.run(first()))
+    unseeded = [script([]) for _ in actions(Random())]
+    assert [text.rpartition("\n")[2] for text in unseeded] == actions(Random())
+
+
+async def first():
+    from agentgym_rl.envs.core import Step
+
+    return Step(await toy.Counter().reset(Task("counter", 2)), 0.0, terminated=False)
+
+
+def test_a_policy_is_watched():
+    for policy in (Oracle(), Random(0), Human(iter_of("Action: say 1", "Action: say 9"), None)):
+        seen = []
+        actions(policy, watch=lambda action, step, seen=seen: seen.append(action))
+        assert seen[0] is None and len(seen) > 1
+
+
+def iter_of(*lines):
+    rest = list(lines)
+    return lambda messages: rest.pop(0)
+
+
+def test_a_person_may_leave():
+    def leave(messages):
+        raise PolicyStopped
+
+    with pytest.raises(PolicyStopped):
+        actions(Human(leave, None))
+
+
+def test_the_oracle_passes_over_what_it_cannot_solve():
+    episode = asyncio.run(Oracle().run(toy.Plain(), Task("plain", 2), RolloutSettings(max_turns=3)))
+    assert (episode.success, episode.messages, episode.turns, episode.horizon) == (False, [], [], 3)
+    assert episode.ending.counts
