@@ -1,4 +1,4 @@
-"""Academia: the tools and the graphs. What all worlds of tools share is in test_tooluse."""
+"""Academia: the tools and the graphs. What all environments of tools share is in test_tooluse."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Movie: the tools and the database. What all worlds of tools share is in test_tooluse."""
+"""Movie: the tools and the database. What all environments of tools share is in test_tooluse."""
 
 from collections import Counter
 

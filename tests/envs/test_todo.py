@@ -148,6 +148,7 @@ def test_every_kind_of_task_occurs() -> None:
 def test_no_task_is_in_two_projects() -> None:
     names = Counter(content for project in CATALOGUE.projects.values() for content in project.tasks)
     assert max(names.values()) == 1
+    assert {project.place for project in CATALOGUE.projects.values()} <= CATALOGUE.places.keys()
 
 
 @pytest.mark.parametrize("answer", ["done", "", 0, ["I did it"]])

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tool_sessions import call, run_episode
 
-from agentgym_rl.envs import Task, make
+from agentgym_rl.envs import Task, make, tooluse
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import EnvError, OracleUnavailable, ProtocolError, Style, TaskNotFound, TextEnv
 from agentgym_rl.envs.tools import Tool
@@ -290,6 +290,26 @@ def test_frozen_splits_hold_no_task_twice() -> None:
 def test_texts_and_code_of_tools_go_together() -> None:
     with pytest.raises(ValueError, match="lack a description or code: fly, shout"):
         TEXTS.functions({"add": _add, "fly": _add}, {})
+
+
+def test_faulty_texts_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "env.toml"
+    head = 'about = ""\nhint = ""\nexample = ""\nlicence = ""\nofficial = 1\nmissing = ""\n[tools.add]\nreturns = ""\n'
+    for text, message in (
+        ("", r"env\.toml > tools > add: key 'description' is missing"),
+        ('description = ""\nparameters.amount = "number"', r"env\.toml: tools > add: there is no schema 'number'"),
+        ('description = ""\ncost = 1', r"env\.toml > tools > add: unknown key 'cost'"),
+    ):
+        path.write_text(head + text)
+        with pytest.raises(ValueError, match=message):
+            ToolEnvTexts.beside(str(tmp_path / "tools.py"))
+
+
+@pytest.mark.parametrize("name", ["weather", "movie", "academia", "todo", "sheet"])
+def test_every_goal_has_its_code(name: str) -> None:
+    folder = Path(tooluse.__file__).parent / name
+    code = "".join(path.read_text() for path in folder.glob("*.py"))
+    assert [goal for goal in ToolEnvTexts.beside(str(folder / "tools.py")).goals if f'"{goal}"' not in code] == []
 
 
 def test_a_draft_carries_out_its_calls() -> None:

@@ -1,4 +1,4 @@
-"""Weather: the tools, the climate, what is asked. What all worlds of tools share is in test_tooluse."""
+"""Weather: the tools, the climate, what is asked. What all environments of tools share is in test_tooluse."""
 
 from datetime import date, timedelta
 from itertools import combinations

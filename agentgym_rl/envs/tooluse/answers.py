@@ -1,4 +1,4 @@
-"""Whether an answer is the expected one, however it is written."""
+"""Compares an answer with the expected one, in any notation."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import unicodedata
 from typing import Any
 
 _NUMBER = re.compile(r"\$?\s*([-+]?\d[\d,]*\.?\d*(?:e[-+]?\d{1,3})?)\s*[^\d]{0,20}", re.IGNORECASE)
-"""A number, thousands apart by commas or not, with a currency sign before it or a unit behind."""
+"""A number, with or without commas between thousands, a currency sign before it and a unit after it."""
 
 _WORDS = {"true": "yes", "false": "no"}
 
 
 def matches(expected: Any, given: Any, tolerance: float = 0.0) -> bool:
-    """Whether an answer says what is expected.
+    """Whether an answer is the expected one.
 
-    * Numbers may differ by ``tolerance`` (absolute, beside rounding errors) and be written as text, with a unit.
-    * Lists are compared as sets and may be written as text: as JSON or Python, or separated by commas. A single
-      value is as good as a list of it.
-    * Text is compared without regard to case, spaces, quotes around it and a full stop behind it.
+    * Numbers may differ by ``tolerance`` (absolute, in addition to rounding errors) and be text with a unit.
+    * Lists are compared as sets and may be text: JSON, Python or values with commas between them. A single value
+      equals a list of it.
+    * Text is compared without case, additional spaces, quotes around it and a full stop after it.
     * Yes and no may be truth values.
     """
     if isinstance(expected, list):
@@ -54,7 +54,7 @@ def _float(number: str | int | float) -> float | None:
 
 
 def _lists(given: Any) -> list[list[Any]]:
-    """The lists an answer may mean."""
+    """The possible readings of an answer as a list."""
     if isinstance(given, list):
         return [given]
     text = _text(given)
@@ -69,7 +69,7 @@ def _lists(given: Any) -> list[list[Any]]:
 
 
 def _plain(value: Any) -> str:
-    """A value as text that is equal for what counts as the same."""
+    """A value as text; equal values have equal texts."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         number = _float(value)
         return f"{number:.9g}" if number is not None else str(number)

@@ -1,4 +1,4 @@
-"""The environment of tools: calls change or read a state, ``finish`` ends the episode and is judged."""
+"""The environment of tools: calls change or read a state, ``finish`` ends the episode with a reward."""
 
 from __future__ import annotations
 

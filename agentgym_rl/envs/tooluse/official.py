@@ -13,14 +13,14 @@ from agentgym_rl.envs.tooluse.tool import Refused
 
 @dataclass(frozen=True, slots=True)
 class OfficialTask:
-    """One line. Its number is AgentGym's item id; AgentGym's server ignores the field ``id``, too."""
+    """One line. Its number is the item id; AgentGym ignores the field ``id``, too."""
 
     goal: str
     subgoals: Any
     answer: Any
-    """Expected answer, or the expected state where the goal is one."""
+    """Expected answer, or expected state where the goal is a state."""
     init_config: Mapping[str, Any]
-    """What the session starts with, such as ``current_date``; empty where nothing is set."""
+    """The start of the session, such as ``current_date``; empty where nothing is set."""
 
 
 def read_official(path: str | Path, check: Callable[[OfficialTask], object] = lambda task: None) -> list[OfficialTask]:

@@ -1,4 +1,4 @@
-"""One task of an environment of tools: its draft, and the judgement of its outcome."""
+"""One task of an environment of tools, and its draft."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def answered(expected: Any, tolerance: float = 0.0) -> Callable[[object, Any], f
 
 
 class Draft(ABC, Generic[S]):
-    """A task in the making.
+    """A task that is being made: random choices, and a plan of calls.
 
-    Calls are carried out as they are planned, so answers and final states are those that the agent will see.
+    Calls are carried out as they are planned, so answers and final states are those that the agent gets.
     """
 
     texts: ClassVar[ToolEnvTexts]
@@ -90,5 +90,5 @@ class Draft(ABC, Generic[S]):
 
 
 def yes(answer: bool) -> str:
-    """An answer in words."""
+    """The answer to a question that takes Yes or No."""
     return "Yes" if answer else "No"

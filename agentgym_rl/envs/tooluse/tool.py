@@ -13,7 +13,7 @@ from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tools import BadCall, Schema, Tool
 
 S = TypeVar("S")
-"""State of a session: whatever the tools of an environment read and change."""
+"""State of a session, which the tools of an environment read and change."""
 
 ECHO = 80
 """Characters of a faulty command or argument that are repeated to the agent."""
@@ -53,9 +53,9 @@ class ToolEnvTexts:
     """The file ``env.toml`` of an environment: what the agent reads."""
 
     about: str
-    """What the tools are for, one sentence."""
+    """The purpose of the tools, one sentence."""
     hint: str
-    """What else to know before calling them; not in the ``compact`` style."""
+    """Advice on the tools; not in the ``compact`` style."""
     example: str
     """A short episode, from ``Goal:`` to ``finish``; not in the ``compact`` style."""
     licence: str
@@ -68,6 +68,12 @@ class ToolEnvTexts:
     schemas: dict[str, Any] = field(default_factory=dict)
     """JSON schemas that several arguments share."""
     tools: dict[str, ToolText] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, text in self.tools.items():
+            for schema in text.parameters.values():
+                if isinstance(schema, str) and schema not in self.schemas:
+                    raise ValueError(f"tools > {name}: there is no schema {schema!r}")
 
     @classmethod
     def beside(cls, module: str) -> ToolEnvTexts:
@@ -141,7 +147,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _whole(value: Any, schema: Schema) -> Any:
-    """The value, as an integer where it is to be one: a schema takes 3.0 for an integer, too."""
+    """The value; 3.0 becomes an integer where the schema asks for one, which accepts 3.0, too."""
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else kinds
     return int(value) if isinstance(value, float) and "integer" in kinds and "number" not in kinds else value

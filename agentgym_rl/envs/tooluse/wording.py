@@ -56,14 +56,14 @@ def first(goal: str, style: Style) -> str:
 
 
 def result(text: str, style: Style) -> str:
-    """What a call gave, cut where it is long."""
+    """The result of a call, cut after :data:`LIMIT` characters."""
     if len(text) > LIMIT:
         text = f"{text[:LIMIT]} ... (cut after {LIMIT} of {len(text)} characters)"
     return text if style == "compact" else f"Observation: {text}\nGive me one action."
 
 
 def refused(message: str, style: Style) -> str:
-    """Why a call could not be carried out."""
+    """The reason why a call was refused."""
     return result(f"invalid: {message}" if style == "compact" else f"ERROR | {message}", style)
 
 

@@ -1,4 +1,4 @@
-"""A question about papers in the making: the calls that load graphs and look at nodes and edges."""
+"""Drafts of questions about papers: the calls that load graphs and look up nodes and edges."""
 
 from __future__ import annotations
 

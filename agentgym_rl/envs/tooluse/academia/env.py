@@ -33,7 +33,7 @@ TASKS: GeneratedTasks[Library] = GeneratedTasks(
 
 
 class Academia(ToolEnv[Library]):
-    """The tools of AgentGym's academia environment over graphs that are made up, with questions of our own.
+    """The tools of AgentGym's academia environment over graphs of this package, with generated questions.
 
     Args:
         style: wording of instruction and observations.

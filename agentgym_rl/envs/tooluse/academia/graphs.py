@@ -1,4 +1,4 @@
-"""Papers that cite one another and authors who write together. The graphs are the same everywhere, never changed."""
+"""Generated papers and authors. The graphs are the same on every machine and never change."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from agentgym_rl.envs.tooluse.names import NAMES
 
 PAPERS = 2_400
 RECENT = 300
-"""A paper cites some of so many before it."""
+"""A paper cites some of this many papers before it."""
 
 GROUPS = 240
-"""Circles of five or six authors who write most of their papers together."""
+"""Groups of five or six authors who write most of their papers together."""
 
 
 @dataclass(frozen=True, slots=True)

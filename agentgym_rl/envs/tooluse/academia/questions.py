@@ -9,7 +9,7 @@ from agentgym_rl.envs.tooluse.academia.tools import AUTHOR_NET, PAPER_NET, Libra
 from agentgym_rl.envs.tooluse.problem import Problem, yes
 
 BEST = (("n_citation", "has the most citations"), ("year", "was published last"))
-"""What the greatest value of a field means."""
+"""Fields, and the words for their greatest value."""
 
 
 def fact(draft: AcademiaDraft) -> Problem[Library] | None:
@@ -35,7 +35,7 @@ def author_fact(draft: AcademiaDraft) -> Problem[Library] | None:
 
 
 def references(draft: AcademiaDraft) -> Problem[Library] | None:
-    """What a paper cites: how much, what, or whether a certain paper."""
+    """The papers that a paper cites, their number, or whether a certain one is among them."""
     draft.load(PAPER_NET)
     paper, other = draft.papers(2)
     found = draft.cited(paper.title)
@@ -51,7 +51,7 @@ def references(draft: AcademiaDraft) -> Problem[Library] | None:
 
 
 def joint_papers(draft: AcademiaDraft) -> Problem[Library] | None:
-    """What two authors wrote together."""
+    """The papers that two authors wrote together, or their number."""
     draft.load(AUTHOR_NET)
     if not (pair := draft.pair()):
         return None
@@ -101,7 +101,7 @@ def most_cited(draft: AcademiaDraft) -> Problem[Library] | None:
 
 
 def common_collaborators(draft: AcademiaDraft) -> Problem[Library] | None:
-    """With whom two authors both wrote."""
+    """The common collaborators of two authors, or their number."""
     draft.load(AUTHOR_NET)
     if not (pair := draft.pair()):
         return None
@@ -122,7 +122,7 @@ def same_organization(draft: AcademiaDraft) -> Problem[Library] | None:
 
 
 def first_author(draft: AcademiaDraft) -> Problem[Library] | None:
-    """About the first author of a paper."""
+    """The organization of the first author of a paper, or the number of collaborators."""
     draft.load(PAPER_NET, AUTHOR_NET)
     paper = draft.paper()
     name = draft.node(paper.title)["authors"][0]
@@ -133,7 +133,7 @@ def first_author(draft: AcademiaDraft) -> Problem[Library] | None:
 
 
 def joint_citations(draft: AcademiaDraft) -> Problem[Library] | None:
-    """How often papers of two authors are cited, or which of them most."""
+    """The citations of the common papers of two authors, or the paper that has most of them."""
     draft.load(PAPER_NET, AUTHOR_NET)
     if not (pair := draft.pair()):
         return None
@@ -162,7 +162,7 @@ def best_reference(draft: AcademiaDraft) -> Problem[Library] | None:
 
 
 def colleagues(draft: AcademiaDraft) -> Problem[Library] | None:
-    """Which collaborators are in an author's organization, or in others."""
+    """The collaborators in an author's organization, or in others."""
     draft.load(AUTHOR_NET)
     name = draft.author()
     home = draft.organization(name)
@@ -176,7 +176,7 @@ def colleagues(draft: AcademiaDraft) -> Problem[Library] | None:
 
 
 def closest(draft: AcademiaDraft) -> Problem[Library] | None:
-    """With whom an author wrote most papers."""
+    """The collaborator with whom an author wrote most papers."""
     draft.load(AUTHOR_NET)
     name = draft.author()
     counts = Counter({each: len(draft.common(name, each)) for each in draft.collaborators(name)})

@@ -1,4 +1,4 @@
-"""Films and people: the records, and how they are made up. The database is the same everywhere and never changes."""
+"""Generated films and people. The database is the same on every machine and never changes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Person:
     birthday: date
     birthplace: str
     accounts: Mapping[str, str | None]
-    """External identifiers; None where there is none."""
+    """External identifiers, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Database:
 
 
 def key(name: str) -> str:
-    """A name without regard to case and spaces."""
+    """A name without case and additional spaces."""
     return " ".join(name.casefold().split())
 
 
@@ -142,7 +142,7 @@ def database() -> Database:
 def _free(
     rng: Random, people: Sequence[Person], credits: Mapping[int, list[tuple[Film, str]]], count: int
 ) -> list[Person]:
-    """So many different people who have room for one more credit."""
+    """``count`` different people who may have one more credit."""
     found: dict[int, Person] = {}
     while len(found) < count:
         person = rng.choice(people)
@@ -160,7 +160,7 @@ def _names(rng: Random) -> list[str]:
 
 
 def _titles(rng: Random) -> list[str]:
-    """Titles and alternative titles, none twice."""
+    """Titles and alternative titles, all different."""
     found: dict[str, None] = {}
     while len(found) < 5 * FILMS:
         noun, other = rng.sample(WORDS.nouns, 2)

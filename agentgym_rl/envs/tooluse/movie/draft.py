@@ -1,4 +1,4 @@
-"""A question about films in the making: the calls that lead to films, people and credits."""
+"""Drafts of questions about films: the calls that look up films, people and credits."""
 
 from __future__ import annotations
 

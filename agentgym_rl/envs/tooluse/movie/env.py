@@ -48,7 +48,7 @@ TASKS: GeneratedTasks[Database] = GeneratedTasks(
 
 
 class Movie(ToolEnv[Database]):
-    """The tools of AgentGym's movie environment over a film database that is made up, with questions of our own.
+    """The tools of AgentGym's movie environment over a film database of this package, with generated questions.
 
     Args:
         style: wording of instruction and observations.

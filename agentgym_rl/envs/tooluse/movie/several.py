@@ -15,7 +15,7 @@ BEST = {
     "budget": ("had the higher budget", "had the highest budget"),
     "release_date": ("was released later", "was released last"),
 }
-"""What the greatest value of a field means, of two films and of more."""
+"""Fields, and the words for their greatest value, of two films and of more."""
 
 SHARED: Mapping[str, tuple[str, str, Callable[[Film], set[Any]]]] = {
     "genre": ("details", "genre", lambda film: {*film.genres}),
@@ -23,7 +23,7 @@ SHARED: Mapping[str, tuple[str, str, Callable[[Film], set[Any]]]] = {
     "company": ("production_companies", "production company", lambda film: {id for id, *_ in film.companies}),
     "director": ("crew", "director", lambda film: {film.director.id}),
 }
-"""What two films may have in common: the tool's part of the name, the word for it, its values of a film."""
+"""What two films may have in common: part of the tool's name, the word for it, the values of a film."""
 
 
 def of_the_maker(draft: MovieDraft) -> Problem[Database] | None:
@@ -39,7 +39,7 @@ def of_the_maker(draft: MovieDraft) -> Problem[Database] | None:
 
 
 def other_role(draft: MovieDraft) -> Problem[Database] | None:
-    """Whom the actor of a character plays in another film."""
+    """The character that the actor of a character plays in another film."""
     film = draft.film()
     character = draft.rng.choice(film.cast)[1]
     roles = draft.who("cast", draft.actor_of(film, character))
@@ -57,7 +57,7 @@ def directed_by_maker(draft: MovieDraft) -> Problem[Database] | None:
 
 
 def film_of_role(draft: MovieDraft) -> Problem[Database] | None:
-    """About the film in which someone plays a character."""
+    """Date or revenue of the film in which someone plays a character."""
     someone = draft.actor()
     one = draft.rng.choice(draft.who("cast", someone))
     details = draft.about("details", str(one["id"]))
@@ -125,7 +125,7 @@ def older(draft: MovieDraft) -> Problem[Database] | None:
 
 
 def best_of_maker(draft: MovieDraft) -> Problem[Database] | None:
-    """Which film of a film's director has most of something."""
+    """The film by a film's director that has most of something."""
     film = draft.film()
     directed = draft.directed(draft.director(film))
     if not 2 <= len(directed) <= 5:
@@ -154,7 +154,7 @@ def career(draft: MovieDraft) -> Problem[Database] | None:
 
 
 def two_makers(draft: MovieDraft) -> Problem[Database] | None:
-    """Whose director is older, of two films."""
+    """The older of the directors of two films."""
     films = draft.films(2)
     makers = [draft.who("details", draft.director(film)) for film in films]
     born = [each["birthday"] for each in makers]

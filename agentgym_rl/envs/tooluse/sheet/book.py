@@ -13,7 +13,7 @@ from agentgym_rl.envs.tooluse.sheet.grid import LONGEST, Area, Grid, shown, valu
 Entered = str | float | None
 """A value as a tool takes it."""
 Table = list[list[str]]
-"""What a sheet shows, row by row."""
+"""The texts of the cells of a sheet, row by row."""
 
 
 @dataclass
@@ -160,13 +160,13 @@ class Book:
 
 
 SEARCHED = 100
-"""Characters of a cell that a search looks at."""
+"""Characters of a cell that are searched."""
 
 _REPEAT = re.compile(r"[*+?{]")
 
 
 def _pattern(query: str) -> re.Pattern[str]:
-    """A search pattern that cannot take long: few repetitions, none of a group, no look around."""
+    """A search pattern that is fast on any text: few repetitions, none of a group, no look-around."""
     bare = re.sub(r"\\.|\[[^\]]*\]", "x", query)
     repeats, groups = len(_REPEAT.findall(bare)), bare.count("(")
     if len(query) > SEARCHED or repeats > 2 or groups > 2 or re.search(r"\)[*+?{]|\(\?|\\[1-9]", query):

@@ -1,4 +1,4 @@
-"""A task about a workbook in the making: random tables, and the calls that change one of them."""
+"""Drafts of tasks about a workbook: random tables, and the calls that change one of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SheetDraft(Draft[Book]):
         self.type = rng.choice(TABLES.types)
 
     def fill(self, least: int = 4, most: int = 7) -> None:
-        """Draw tables on sheets with the names Sheet1, Sheet2, ...; that of the task has so many records."""
+        """Draw the sheets Sheet1, Sheet2, ...; the table of the task has ``least`` to ``most`` records."""
         others = self.rng.sample([other for other in TABLES.types if other is not self.type], self.rng.randint(1, 2))
         at = self.rng.randint(0, len(others))
         tables = [draw(other, self.rng) for other in others]
@@ -47,7 +47,7 @@ class SheetDraft(Draft[Book]):
 
     @property
     def key(self) -> str:
-        """What a record is, such as ``Product``."""
+        """The title of the column of names, such as ``Product``."""
         return self.type.key
 
     @property
@@ -92,7 +92,7 @@ class SheetDraft(Draft[Book]):
         return name(record + 2, self.place(column))
 
     def put_note(self, record: int, text: str) -> None:
-        """Write a note on the name of a record before the task starts."""
+        """Put a note on the name of a record in the workbook at the start."""
         self.book.sheets[self.title].notes[record + 2, 1] = text
 
     def read(self, title: str | None = None) -> None:
@@ -102,6 +102,11 @@ class SheetDraft(Draft[Book]):
 
     def update(self, cell: str, value: Value) -> None:
         self.call("update_cell", position=cell, value=plain(value))
+
+    def update_by_formula(self, operator: str, first: str, last: str, target: str) -> None:
+        """Write a formula of a range of cells into another cell."""
+        area = {"start_position": first, "end_position": last}
+        self.call("update_cell_by_formula", **area, result_position=target, operator=operator)
 
     def delete(self, records: Sequence[int]) -> None:
         """Delete records, counted from 0."""

@@ -80,13 +80,7 @@ def one_formula(draft: SheetDraft) -> Problem[Book] | None:
     last = len(draft.records) - 1
     target = draft.cell(last + 1, column)
     draft.read()
-    draft.call(
-        "update_cell_by_formula",
-        start_position=draft.cell(0, column),
-        end_position=draft.cell(last, column),
-        result_position=target,
-        operator=operator,
-    )
+    draft.update_by_formula(operator, draft.cell(0, column), draft.cell(last, column), target)
     return draft.change("one_formula", word=word, column=column, target=target)
 
 

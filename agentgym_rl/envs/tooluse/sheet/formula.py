@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 Value = str | float
-"""What a cell shows; an empty cell is the empty text."""
+"""The value of a cell; an empty cell has the empty text."""
 
 Place = tuple[int, int]
 """Row and column, both counted from 1."""
@@ -31,7 +31,7 @@ ROWS, COLUMNS = 100, 26
 LONGEST = 120
 """Characters of a formula."""
 DEEPEST = 5
-"""Brackets within brackets."""
+"""Depth of nested brackets."""
 MOST = 3_000
 """Cells in all ranges of a formula."""
 
@@ -61,7 +61,7 @@ FUNCTIONS: Mapping[str, Callable[[list[float]], float]] = {
     "MINUS": _two,
     "PRODUCT": lambda numbers: math.prod(numbers) if numbers else 0.0,
 }
-"""Functions of all numbers in their arguments; text is passed over. ``ROUND`` and ``IF`` are handled apart."""
+"""Functions of all numbers in their arguments; text is ignored. The parser handles ``ROUND`` and ``IF``."""
 
 _TOKEN = re.compile(
     r'\s*(?:(?P<number>\d+\.?\d*|\.\d+)|(?P<text>"[^"]*")|(?P<cell>[A-Z][1-9]\d{0,3})(?![A-Za-z0-9(])'
@@ -83,7 +83,7 @@ def name(row: int, column: int) -> str:
 
 
 def evaluate(formula: str, read: Read) -> Value:
-    """The value of a formula, ``=`` at its start included.
+    """The value of a formula that starts with ``=``.
 
     Raises:
         FormulaError: it cannot be read, or has no value.
@@ -98,7 +98,7 @@ def evaluate(formula: str, read: Read) -> Value:
 
 
 def moved(formula: str, move: Callable[[int, int], Place | None]) -> str:
-    """The formula with its cells moved. A range spans what is left of it; where nothing is, it becomes ``#REF!``."""
+    """The formula with its cells moved. A range covers its remaining cells, or becomes ``#REF!`` where none remain."""
 
     def replaced(match: re.Match[str]) -> str:
         first, last = position(match[1]), position(match[2] or match[1])
@@ -236,7 +236,7 @@ class _Parser:
         return self.rest.pop(0)
 
     def _sign(self, *signs: str) -> str | None:
-        """The next sign, taken, if it is one of these."""
+        """Consume the next sign if it is one of these."""
         if self.rest and self.rest[0][0] == "sign" and self.rest[0][1] in signs:
             return self.rest.pop(0)[1]
         return None
@@ -281,5 +281,5 @@ def _finite(number: float) -> float:
 
 
 def order(value: Value) -> tuple[int, Value]:
-    """Sorts numbers before text, and text without regard to case."""
+    """A sort key: numbers before text, text without case."""
     return (0, value) if isinstance(value, float) else (1, value.lower())

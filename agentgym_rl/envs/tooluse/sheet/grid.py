@@ -1,4 +1,4 @@
-"""One sheet: cells, notes, merged areas, frozen rows; and what the tools do to it."""
+"""One sheet: cells, notes, merged areas, frozen rows, and the operations on them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentgym_rl.envs.tooluse.sheet.formula import COLUMNS, ROWS, FormulaError, 
 LONGEST = 200
 """Characters of a cell or a note."""
 LARGEST = 1e15
-"""Number that can be entered."""
+"""Largest number that a cell accepts."""
 CHAIN = 10
-"""Formulas that may build on each other, unless those above are known."""
+"""Longest chain of formulas that refer to each other and have no known value yet."""
 BROKEN = "#ERROR!"
-"""Shown by a formula that lost its value, for instance because its cells were deleted."""
+"""Value of a formula that can no longer be evaluated, for instance because its cells were deleted."""
 
 _NUMBER = re.compile(r"[-+]?(\d{1,15}(\.\d*)?|\.\d+)")
 
@@ -25,7 +25,7 @@ Area = tuple[int, int, int, int]
 
 
 def value_of(text: str | float | None) -> Value:
-    """What is entered as it is kept: whatever looks like a number is one; None is empty.
+    """An entered value as the sheet stores it: a text in the form of a number becomes one; None is empty.
 
     Raises:
         Refused: it is too long, or too large.
@@ -50,7 +50,7 @@ def shown(value: Value) -> str:
 
 @dataclass
 class Grid:
-    """A sheet. Keys are row and column; what is empty has no key. A text that starts with ``=`` is a formula."""
+    """A sheet. Keys are row and column; empty cells have none. A text that starts with ``=`` is a formula."""
 
     cells: dict[Place, Value] = field(default_factory=dict)
     notes: dict[Place, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Grid:
         return max((*(x for _, x in self.cells), *(area[3] for area in self.merged)), default=0)
 
     def value(self, row: int, column: int) -> Value:
-        """What a cell shows; all cells of a merged area show the same."""
+        """The value of a cell. All cells of a merged area have the same."""
         place = self._home((row, column))
         kept = self.cells.get(place, "")
         if not (isinstance(kept, str) and kept.startswith("=")):
@@ -94,7 +94,7 @@ class Grid:
         return self._known[place]
 
     def values(self, area: Area | None = None) -> list[list[Value]]:
-        """What all cells show, or those of an area, row by row."""
+        """The values of all cells, or of those of an area, row by row."""
         top, left, bottom, right = area or (1, 1, self.height, self.width)
         return [[self.value(y, x) for x in range(left, right + 1)] for y in range(top, bottom + 1)]
 
@@ -184,7 +184,7 @@ class Grid:
         self._known.clear()
 
     def merge(self, area: Area) -> None:
-        """Make one cell of an area; it keeps the first value in it.
+        """Merge an area into one cell with the first value in it.
 
         Raises:
             Refused: it is a single cell, or overlaps another merged area.
@@ -229,7 +229,7 @@ class Grid:
         return evaluate(formula, read)
 
     def _remap(self, move: Move) -> None:
-        """Move cells with their notes, merged areas and the cells of formulas; what moves to None is gone."""
+        """Move cells, notes, merged areas and the references of formulas."""
 
         self.cells = {there: _formula(value, move) for place, value in self.cells.items() if (there := move(*place))}
         self.notes = {there: note for place, note in self.notes.items() if (there := move(*place))}
@@ -248,11 +248,11 @@ class Grid:
 
 
 Move = Callable[[int, int], Place | None]
-"""Where a cell goes; None where it is gone."""
+"""The new place of a cell; None deletes it."""
 
 
 def _formula(value: Value, move: Move) -> Value:
-    """What is kept in a cell, with the cells of a formula moved."""
+    """The content of a cell, with the references of a formula moved."""
     return moved(value, move) if isinstance(value, str) and value.startswith("=") else value
 
 

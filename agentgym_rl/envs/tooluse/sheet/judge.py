@@ -9,10 +9,10 @@ from agentgym_rl.envs.tooluse.sheet.book import Book
 from agentgym_rl.envs.tooluse.sheet.formula import Value
 
 TOLERANCE = 0.006
-"""Numbers this close are equal, so that they may be rounded to two digits after the point."""
+"""Largest difference of equal numbers, so that two digits after the point suffice."""
 
 Key = tuple[Any, ...]
-"""A sheet's name, alone or with a row and a column, a note's place or a merged area."""
+"""The name of a sheet, alone or with row and column, the place of a note, or a merged area."""
 
 
 class Judge:
@@ -28,7 +28,7 @@ class Judge:
         self._only = only
         self._after = self._facts(after)
         self.due = _different(self._facts(start), self._after)
-        """What must change; a task has something."""
+        """What must change; not empty for a task."""
 
     def __call__(self, book: Book, answer: Any) -> float:
         wrong = _different(self._facts(book), self._after)
@@ -40,7 +40,7 @@ class Judge:
 
 
 def facts(book: Book) -> Mapping[Key, Value]:
-    """Sheets, what their cells show, notes and merged areas. Frozen rows and the open sheet do not count."""
+    """Sheets, values of cells, notes and merged areas; without frozen rows and the open sheet."""
     found: dict[Key, Value] = {}
     for title, grid in book.sheets.items():
         found[title,] = ""

@@ -1,4 +1,4 @@
-"""AgentGym's tasks: one workbook for all, and for each a goal and what its sheet holds at the end."""
+"""AgentGym's tasks: one workbook for all, and for each a goal and the expected values of a sheet."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from agentgym_rl.envs.tooluse.sheet.xlsx import read_xlsx
 
 @dataclass(frozen=True, eq=False)
 class OfficialTasks(TaskSource[Book]):
-    """The tasks of AgentGym's files as ``test``; the other splits stay ours.
+    """The tasks of AgentGym's files as ``test``; the other splits are those of the generated tasks.
 
-    A task is solved when at ``finish`` every cell of the sheet that the goal names shows what it must. The sheets with
-    AgentGym's answers, which are in the same workbook, are left out.
+    A task is solved when every cell of the sheet that the goal names has the expected value at ``finish``. The workbook
+    also contains sheets with AgentGym's answers; they are left out.
     """
 
     tasks: Sequence[OfficialTask]
@@ -31,10 +31,10 @@ class OfficialTasks(TaskSource[Book]):
 
     @classmethod
     def read(cls, official: str, workbook: str, generated: GeneratedTasks[Book]) -> OfficialTasks:
-        """Read ``sheet.jsonl`` and the Excel file; the other splits are those of the generated tasks.
+        """Read ``sheet.jsonl`` and the Excel file.
 
         Raises:
-            ValueError: a file is missing or not what it should be; the message names it and the fault.
+            ValueError: a file is missing or malformed; the message names it and the fault.
         """
         sheets = {title: grid for title, grid in read_xlsx(workbook).items() if not title.startswith("Answer")}
 
@@ -59,7 +59,7 @@ class OfficialTasks(TaskSource[Book]):
         )
 
     def difficulty(self, index: int) -> str:
-        """``official`` for AgentGym's."""
+        """``official`` for a task of AgentGym's."""
         return "official" if self._has(index) else self.generated.difficulty(index)
 
     def _has(self, index: int) -> bool:

@@ -1,4 +1,4 @@
-"""Kinds of tasks that calculate with a table, or take several steps."""
+"""Kinds of tasks that calculate with a table or take several steps."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def raise_label(draft: SheetDraft) -> Problem[Book] | None:
 
 
 def several_notes(draft: SheetDraft) -> Problem[Book] | None:
-    """What notes ask for, then sorted."""
+    """Changes that notes ask for, then sorted."""
     draft.fill(least=5)
     column = draft.number()
     records = sorted(draft.rng.sample(range(len(draft.records)), draft.rng.randint(2, 3)))
@@ -113,7 +113,7 @@ def several_notes(draft: SheetDraft) -> Problem[Book] | None:
 
 
 def best(draft: SheetDraft) -> Problem[Book] | None:
-    """The three first by a column, ranked."""
+    """The three highest records by a column, ranked."""
     draft.fill(least=5)
     column = draft.number()
     numbers = draft.numbers(column)
@@ -166,20 +166,15 @@ def group_totals(draft: SheetDraft) -> Problem[Book] | None:
     for label in sorted(set(labels)):
         first = labels.index(label)
         last = first + labels.count(label) - 1
-        draft.call(
-            "update_cell_by_formula",
-            start_position=draft.cell(first, column),
-            end_position=draft.cell(last, column),
-            result_position=name(first + 2, target),
-            operator="SUM",
-        )
+        top, bottom = name(first + 2, target), name(last + 2, target)
+        draft.update_by_formula("SUM", draft.cell(first, column), draft.cell(last, column), top)
         if last > first:
-            draft.call("merge_cells", start_position=name(first + 2, target), end_position=name(last + 2, target))
+            draft.call("merge_cells", start_position=top, end_position=bottom)
     return draft.change("group_totals", label_column=label_column, column=column, title=title)
 
 
 def from_other_sheet(draft: SheetDraft) -> Problem[Book] | None:
-    """New values that stand on another sheet."""
+    """New values from another sheet."""
     draft.fill()
     column = draft.number()
     records = draft.rng.sample(range(len(draft.records)), draft.rng.randint(2, 4))
@@ -214,11 +209,5 @@ def below_average(draft: SheetDraft) -> Problem[Book] | None:
         operator="AVERAGE",
     )
     draft.delete(gone)
-    draft.call(
-        "update_cell_by_formula",
-        start_position=draft.cell(0, column),
-        end_position=draft.cell(left - 1, column),
-        result_position=draft.cell(left, column),
-        operator="COUNT",
-    )
+    draft.update_by_formula("COUNT", draft.cell(0, column), draft.cell(left - 1, column), draft.cell(left, column))
     return draft.change("below_average", column=column)

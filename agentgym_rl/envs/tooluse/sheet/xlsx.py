@@ -1,4 +1,4 @@
-"""Reads the sheets of an Excel file: values, notes and merged areas (ECMA-376, SpreadsheetML), nothing else."""
+"""Reads the sheets of an Excel file: values, notes and merged areas (ECMA-376, SpreadsheetML)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LINKS = "{http://schemas.openxmlformats.org/package/2006/relationships}Relation
 
 
 def read_xlsx(path: str | Path) -> dict[str, Grid]:
-    """The sheets by name. A formula is read as the value it had when the file was saved.
+    """The sheets by name. A formula becomes the value that the file stores with it.
 
     Raises:
-        ValueError: there is no such file, or it is no Excel file that fits; the message names file and fault.
+        ValueError: there is no such file, or it is no Excel file of this size; the message names file and fault.
     """
     if not Path(path).is_file():
         raise ValueError(f"no workbook at {path}; give AgentGym's toolusage/utils/sheet/Test Sheet-For Copy.xlsx")

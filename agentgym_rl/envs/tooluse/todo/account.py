@@ -32,7 +32,7 @@ class Item:
     is_completed: bool = False
 
     def later(self, days: int) -> Item:
-        """The same, due so many days later (earlier, where negative)."""
+        """The task, due this many days later."""
         return replace(self, due=self.due + timedelta(days))
 
     def detail(self, label: str) -> str:

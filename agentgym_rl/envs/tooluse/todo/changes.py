@@ -15,20 +15,20 @@ MOST = 4
 def complete(draft: TodoDraft) -> Problem[Session]:
     draft.read_project()
     draft.complete([draft.item])
-    return draft.change("complete", item=draft.item)
+    return draft.change("complete")
 
 
 def delete(draft: TodoDraft) -> Problem[Session]:
     draft.read_project()
     draft.delete([draft.item])
-    return draft.change("delete", item=draft.item)
+    return draft.change("delete")
 
 
 def set_date(draft: TodoDraft) -> Problem[Session]:
     moved = draft.item.later(draft.rng.randint(1, 30))
     draft.read_project()
     draft.move([moved])
-    return draft.change("set_date", item=moved, when=moved.due)
+    return draft.change("set_date", when=moved.due)
 
 
 def make_favorite(draft: TodoDraft) -> Problem[Session]:
@@ -47,7 +47,7 @@ def from_today(draft: TodoDraft) -> Problem[Session] | None:
     draft.read_date()
     draft.read_project()
     draft.move([moved])
-    return draft.change("set_date", item=moved, when="tomorrow" if days == 1 else f"{days} days from today")
+    return draft.change("set_date", when="tomorrow" if days == 1 else f"{days} days from today")
 
 
 def shift(draft: TodoDraft) -> Problem[Session]:
@@ -55,7 +55,7 @@ def shift(draft: TodoDraft) -> Problem[Session]:
     moved = draft.item.later(days)
     draft.read_project()
     draft.move([moved])
-    return draft.change("shift", item=moved, days=abs(days), side="later" if days > 0 else "earlier")
+    return draft.change("shift", days=abs(days), side="later" if days > 0 else "earlier")
 
 
 def complete_priority(draft: TodoDraft) -> Problem[Session] | None:
@@ -73,10 +73,10 @@ def change_anywhere(draft: TodoDraft) -> Problem[Session]:
     draft.read_all(until=item)
     if draft.rng.random() < 0.5:
         draft.complete([item])
-        return draft.change("complete_anywhere", item=item)
+        return draft.change("complete_anywhere")
     moved = item.later(draft.rng.randint(2, 14))
     draft.move([moved])
-    return draft.change("postpone_anywhere", item=item, when=moved.due)
+    return draft.change("postpone_anywhere", when=moved.due)
 
 
 def favorite_of_task(draft: TodoDraft) -> Problem[Session] | None:
@@ -84,7 +84,7 @@ def favorite_of_task(draft: TodoDraft) -> Problem[Session] | None:
         return None
     draft.read_all(until=draft.item)
     draft.call("update_project", project_id=draft.project.id, is_favorite="True")
-    return draft.change("favorite_of_task", item=draft.item)
+    return draft.change("favorite_of_task")
 
 
 def shift_project(draft: TodoDraft) -> Problem[Session] | None:

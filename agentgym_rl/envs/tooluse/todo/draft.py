@@ -1,4 +1,4 @@
-"""A task about an account in the making: a random account, the calls of a plan, and the judgement of a session."""
+"""Drafts of tasks about an account: a random account, the calls of a plan, and the progress of a session."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _ids(rng: Random, start: str) -> Iterator[str]:
 
 
 def judge(start: Account, after: Account, expected: object) -> Callable[[Session, Any], float]:
-    """The ``progress`` of a task: the share of its subgoals that are met, 0 once anything else was changed.
+    """The ``progress`` of a task: the share of its subgoals that are met; 0 after any other change.
 
     Subgoals are the projects and tasks that must change, and the answer unless ``expected`` is None.
     """

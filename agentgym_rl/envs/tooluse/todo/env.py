@@ -72,7 +72,7 @@ class Todo(ToolEnv[Session]):
     """A to-do account with AgentGym's tools, which are those of Todoist's service (https://todoist.com).
 
     A question is solved by the right answer and an unchanged account; an operation by the changes that it asks for and
-    no others, whatever ``finish`` is given; some tasks ask for both.
+    no others, with any answer; some tasks ask for both.
 
     Args:
         style: wording of instruction and observations.

@@ -1,4 +1,4 @@
-"""AgentGym's tasks: one account for all, and for each a goal, an answer and the account at the end."""
+"""AgentGym's tasks: one account for all, and for each a goal, an answer and the final account."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from agentgym_rl.envs.tooluse.todo.account import Account, Item, Project
 from agentgym_rl.envs.tooluse.todo.tools import Session, project_row, task_row
 
 TEST = 20
-"""Tasks of ``test``, the last ones: AgentGym's number; it does not say which."""
+"""Tasks of ``test``: the last ones. The number is AgentGym's, which does not tell which they are."""
 
 
 @dataclass(frozen=True, eq=False)
 class OfficialTasks(TaskSource[Session]):
     """The tasks of AgentGym's files.
 
-    A task is solved when ``finish`` gives its answer (any, where it is "done") and the open tasks and all projects are
-    those it names, ids aside: as there, a completed task looks like a deleted one.
+    A task is solved when ``finish`` gives its answer (any, where it is "done") and the open tasks and all projects
+    equal the expected ones without ids. So a completed task equals a deleted one, as in AgentGym.
     """
 
     tasks: Sequence[OfficialTask]
@@ -38,7 +38,7 @@ class OfficialTasks(TaskSource[Session]):
         """Read ``todo.jsonl`` and ``projects.json``.
 
         Raises:
-            ValueError: a file is missing or not what it should be; the message names it and the fault.
+            ValueError: a file is missing or malformed; the message names it and the fault.
         """
         tasks = read_official(official, lambda task: (_account(task, (), ()), _rows(task.answer)))
         cut = max(1, len(tasks) - TEST)
@@ -104,27 +104,29 @@ def _seen(account: Account) -> tuple[list[Any], list[Any]]:
 def _read_projects(path: str) -> tuple[tuple[Project, ...], tuple[Item, ...]]:
     if not Path(path).is_file():
         raise ValueError(f"no file of projects at {path}; give AgentGym's toolusage/utils/todo/projects.json")
-    projects: list[Project] = []
-    items: list[Item] = []
     try:
-        for place, listed in enumerate(json.loads(Path(path).read_text(encoding="utf-8")), start=1):
-            project = Project(f"22{place:08d}", listed["name"], place)
-            projects.append(project)
-            for order, row in enumerate(listed["tasks"], start=1):
-                if row["duration_unit"] != "minute":
-                    raise ValueError(f"duration unit {row['duration_unit']!r} is not minute")
-                items.append(
-                    Item(
-                        id=f"29{len(items) + 1:08d}",
-                        project_id=project.id,
-                        order=order,
-                        content=row["content"],
-                        description=row["description"],
-                        due=date.fromisoformat(row["due_date"]),
-                        priority=int(row["priority"]),
-                        minutes=int(row["duration"]),
-                    )
-                )
+        listed = json.loads(Path(path).read_text(encoding="utf-8"))
+        projects = tuple(Project(f"22{place:08d}", each["name"], place) for place, each in enumerate(listed, start=1))
+        rows = [
+            (project, order, row)
+            for project, each in zip(projects, listed, strict=True)
+            for order, row in enumerate(each["tasks"], start=1)
+        ]
+        return projects, tuple(_item(number, *row) for number, row in enumerate(rows, start=1))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is no list of AgentGym's projects: {error!r}") from error
-    return tuple(projects), tuple(items)
+
+
+def _item(number: int, project: Project, order: int, row: Mapping[str, Any]) -> Item:
+    if row["duration_unit"] != "minute":
+        raise ValueError(f"duration unit {row['duration_unit']!r} is not minute")
+    return Item(
+        id=f"29{number:08d}",
+        project_id=project.id,
+        order=order,
+        content=row["content"],
+        description=row["description"],
+        due=date.fromisoformat(row["due_date"]),
+        priority=int(row["priority"]),
+        minutes=int(row["duration"]),
+    )

@@ -15,22 +15,19 @@ T = TypeVar("T")
 
 
 def due_date(draft: TodoDraft) -> Problem[Session]:
-    item = draft.item
     draft.read_project()
-    return draft.ask("due_date", str(item.due), item=item)
+    return draft.ask("due_date", str(draft.item.due))
 
 
 def priority(draft: TodoDraft) -> Problem[Session]:
-    item = draft.item
     draft.read_project()
-    return draft.ask("priority", item.priority, item=item)
+    return draft.ask("priority", draft.item.priority)
 
 
 def duration(draft: TodoDraft) -> Problem[Session]:
-    item = draft.item
     draft.read_project()
-    draft.read_durations([item])
-    return draft.ask("duration", minutes([item]), item=item)
+    draft.read_durations([draft.item])
+    return draft.ask("duration", minutes([draft.item]))
 
 
 def detail(draft: TodoDraft) -> Problem[Session]:
@@ -38,7 +35,7 @@ def detail(draft: TodoDraft) -> Problem[Session]:
     label = draft.rng.choice(("Place", "Bring", "Contact"))
     draft.read_project()
     draft.read_descriptions([item])
-    return draft.ask(label, item.detail(label), item=item)
+    return draft.ask(label, item.detail(label))
 
 
 def size(draft: TodoDraft) -> Problem[Session]:
@@ -97,18 +94,17 @@ def place_in_project(draft: TodoDraft) -> Problem[Session]:
 
 
 def owner(draft: TodoDraft) -> Problem[Session]:
-    item = draft.item
-    draft.read_all(until=item)
-    return draft.ask("owner", draft.project.name, item=item)
+    draft.read_all(until=draft.item)
+    return draft.ask("owner", draft.project.name)
 
 
 def search_detail(draft: TodoDraft) -> Problem[Session]:
     item = draft.item
     draft.read_all(until=item)
     if draft.rng.random() < 0.5:
-        return draft.ask("search_date", str(item.due), item=item)
+        return draft.ask("search_date", str(item.due))
     draft.read_descriptions([item])
-    return draft.ask("search_contact", item.detail("Contact"), item=item)
+    return draft.ask("search_contact", item.detail("Contact"))
 
 
 def count_priority(draft: TodoDraft) -> Problem[Session]:

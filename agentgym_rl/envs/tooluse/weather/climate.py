@@ -1,4 +1,4 @@
-"""Weather of any place on any day: made up, plausible, and always the same.
+"""Weather of any place on any day: generated, plausible, and always the same.
 
 A year has a season by latitude, colder with height; on it lie swings of about a week and of a day. All chance comes
 from a hash of place, day and quantity, so nothing needs to be stored.
@@ -27,7 +27,7 @@ SWING = 6
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A point with weather of its own. Degrees, metres."""
+    """A point with its own weather. Degrees, metres."""
 
     latitude: float
     longitude: float
@@ -36,7 +36,7 @@ class Place:
 
 @lru_cache(maxsize=8192)
 def _chances(latitude: float, longitude: float, what: str, number: int) -> tuple[float, ...]:
-    """Eight numbers in [0, 1) that belong to a place, a kind of thing and its number."""
+    """Eight numbers in [0, 1), a hash of a place, a kind of quantity and a number."""
     digest = blake2b(f"{latitude} {longitude} {what} {number}".encode(), digest_size=16).digest()
     return tuple(number / 2**16 for number in unpack(">8H", digest))
 
@@ -95,7 +95,7 @@ def weather(where: Place, when: date) -> Day:
 
 
 def _swings(where: Place, day: int) -> list[float]:
-    """Eight numbers in [0, 1) that change slowly: on straight lines from knot to knot."""
+    """Eight numbers in [0, 1) that change slowly: interpolated between knots."""
     knot, rest = divmod(day, SWING)
     share = rest / SWING
     knots = (_chances(where.latitude, where.longitude, "knot", each) for each in (knot, knot + 1))

@@ -1,4 +1,4 @@
-"""A question about weather in the making: a user, and the calls that lead to points, days and measurements."""
+"""Drafts of questions about weather: a user, and the calls that look up points, days and measurements."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from agentgym_rl.envs.tooluse.weather.tools import FUNCTIONS, SPAN, TEXTS, Visit
 
 FIRST_DAY = date(2016, 1, 1)
 DAYS = 3_600
-"""The user's date is one of so many days from the first on."""
+"""Number of possible dates of the user."""
 
 ROUNDED = 0.06
-"""Tolerance of values with one decimal that one may compute with."""
+"""Tolerance of values that are calculated from measurements with one decimal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A quantity to ask for: words, the tool's part of the name, the column, the unit, and how to answer."""
+    """A quantity to ask for: words, part of the tools' names, column of the result, unit, form of the answer."""
 
     words: str
     kind: str

@@ -37,7 +37,7 @@ TASKS: GeneratedTasks[Visitor] = GeneratedTasks(
 
 
 class Weather(ToolEnv[Visitor]):
-    """The tools of AgentGym's weather environment over a climate that is made up, with questions of our own.
+    """The tools of AgentGym's weather environment over a climate of this package, with generated questions.
 
     Args:
         style: wording of instruction and observations.

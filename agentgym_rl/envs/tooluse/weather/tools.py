@@ -70,20 +70,13 @@ def daily(series: Series, latitude: float, longitude: float, first: date, last: 
     }
 
 
-def _historical(
-    series: Series, user: Visitor, latitude: float, longitude: float, start_date: str, end_date: str
+def _days(
+    series: Series, past: bool, user: Visitor, latitude: float, longitude: float, start_date: str, end_date: str
 ) -> dict[str, Any]:
     first, last = _period(start_date, end_date)
-    if last >= user.today:
+    if past and last >= user.today:
         raise Refused("start_date and end_date must be earlier than the current date")
-    return daily(series, latitude, longitude, first, last)
-
-
-def _forecast(
-    series: Series, user: Visitor, latitude: float, longitude: float, start_date: str, end_date: str
-) -> dict[str, Any]:
-    first, last = _period(start_date, end_date)
-    if first <= user.today:
+    if not past and first <= user.today:
         raise Refused("start_date and end_date must be later than the current date")
     return daily(series, latitude, longitude, first, last)
 
@@ -147,9 +140,9 @@ FUNCTIONS: dict[str, Function[Visitor]] = TEXTS.functions(
     {
         "get_user_current_date": lambda user: str(user.today),
         "get_user_current_location": lambda user: user.city,
-        **{f"get_historical_{kind}": partial(_historical, series) for kind, series in SERIES.items()},
+        **{f"get_historical_{kind}": partial(_days, series, True) for kind, series in SERIES.items()},
         **{f"get_current_{kind}": partial(_current, series) for kind, series in SERIES.items()},
-        **{f"get_{kind}_forecast": partial(_forecast, SERIES[kind]) for kind in ("temp", "rain", "snow")},
+        **{f"get_{kind}_forecast": partial(_days, SERIES[kind], False) for kind in ("temp", "rain", "snow")},
         "get_air_quality_level": lambda user, air_quality_index: level(air_quality_index),
         "get_latitude_longitude": _locate,
         "get_elevation": _elevation,
