@@ -46,7 +46,7 @@ TokenOption = Annotated[
 
 
 def place(kind: str | None, address: str | None, token_env: str | None) -> Opener:
-    """What opens sessions where the options of a command say.
+    """The host that the options of a command name.
 
     Raises:
         ValueError: an option is out of range.

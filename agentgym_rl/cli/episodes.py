@@ -18,7 +18,7 @@ Place = Annotated[
 
 def command(
     place: Place,
-    env: Annotated[str | None, typer.Option("--env", help="Only of this world.")] = None,
+    env: Annotated[str | None, typer.Option("--env", help="Only of this environment.")] = None,
     ending: Annotated[str | None, typer.Option("--ending", help="Only with this ending, such as turn_limit.")] = None,
     success: Annotated[
         bool | None,
