@@ -1,4 +1,4 @@
-"""The ``agentgym-rl`` command. One command a module; what a command needs beyond the worlds it imports when it runs."""
+"""The ``agentgym-rl`` command. One command a module, which imports heavy packages when it runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from agentgym_rl.envs.core import EnvError
 
 
 class Commands(TyperGroup):
-    """Turns an error the user can mend into one red line and exit status 2."""
+    """Turns an error that the user can fix into one red line and exit status 2."""
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -23,7 +23,7 @@ from agentgym_rl.cli.common import (
     resumable,
     world_options,
 )
-from agentgym_rl.cli.policy import Backend, PolicyOption
+from agentgym_rl.cli.policy import Backend, PolicyOption, open_policy, rules_for
 from agentgym_rl.envs.actions import ActionFormat
 
 if TYPE_CHECKING:
@@ -75,24 +75,13 @@ def command(
 
     Exit status 1 when no trajectory is kept.
     """
-    from agentgym_rl.cli.policy import folder_of, open_policy, rules_of
-    from agentgym_rl.eval.evaluation.rules import Rules
     from agentgym_rl.rollout.collect import collect
-    from agentgym_rl.rollout.policies import ModelOptions
 
     options = world_options(env, option)
-    rules = (rules_of(folder_of(policy)) or Rules()).but(
-        style=style, max_turns=max_turns, action_format=action_format, turn_tokens=turn_tokens
-    )
+    rules = rules_for(policy, style=style, max_turns=max_turns, action_format=action_format, turn_tokens=turn_tokens)
     found = open_policy(
-        policy,
-        ModelOptions(
-            temperature=temperature, seed=seed, prompt_tokens=rules.prompt_tokens,
-            response_tokens=rules.response_tokens, price=price,
-        ),
-        backend,
-        max(16, concurrency),
-    )  # fmt: skip
+        policy, rules, backend=backend, sequences=max(16, concurrency), temperature=temperature, seed=seed, price=price
+    )
     detail = (lambda: "") if found.usage is None else (lambda: f", {_spent(found.usage, price)}")
     with resumable(out), progress_bar(f"{env} {split}", detail) as progress:
 

@@ -159,17 +159,15 @@ def _rules(request: Request, folder: str | None) -> Rules:
 
 def _policy(request: Request, rules: Rules) -> Policy:
     from agentgym_rl.cli.policy import open_policy
-    from agentgym_rl.rollout.policies import ModelOptions
 
     scripted = request.policy in ("oracle", "random")
     if request.samples > 1 and request.temperature == 0 and not scripted:
         raise ValueError(f"samples={request.samples} of a greedy model are the same episode; give temperature=1, say")
-    options = ModelOptions(
-        temperature=request.temperature, seed=request.seed, prompt_tokens=rules.prompt_tokens,
-        response_tokens=rules.response_tokens, price=(request.price[0], request.price[1]), max_cost=request.max_cost,
-        per_minute=request.per_minute,
+    return open_policy(
+        request.policy, rules, backend=request.backend, sequences=max(16, request.concurrency or 0),
+        temperature=request.temperature, seed=request.seed, price=(request.price[0], request.price[1]),
+        max_cost=request.max_cost, per_minute=request.per_minute,
     )  # fmt: skip
-    return open_policy(request.policy, options, request.backend, max(16, request.concurrency or 0))
 
 
 def _compare(first: str, second: str, console: Console) -> None:

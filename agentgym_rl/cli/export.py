@@ -27,7 +27,7 @@ def command(
     """Write a run's weights as a Hugging Face folder, which transformers and `vllm serve` load.
 
     Without --step these are the weights its algorithm led to. The rules of the run go with them, so that
-    `agentgym-rl eval policy=DIR` plays as the run did.
+    `agentgym-rl eval policy=DIR` uses them.
     """
     try:
         from agentgym_rl.engine.run.export import export, find

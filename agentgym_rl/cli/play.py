@@ -15,13 +15,12 @@ from agentgym_rl.cli.common import (
     HostOption,
     MaxTurns,
     Options,
-    StyleOption,
     Temperature,
     TokenOption,
     place,
     world_options,
 )
-from agentgym_rl.cli.policy import open_policy
+from agentgym_rl.cli.policy import Backend, open_policy, rules_for
 from agentgym_rl.envs.core import EnvUnavailable, OracleUnavailable
 from agentgym_rl.rollout.conversation import PolicyStopped
 
@@ -43,13 +42,17 @@ def command(
     policy: Annotated[
         str, typer.Option("--policy", help="human: you, or actions from a pipe, one a line; or any policy of `eval`.")
     ] = "human",
-    style: StyleOption = "agentgym",
+    style: Annotated[
+        str | None,
+        typer.Option("--style", help="Wording: agentgym or compact; where left out, that of the policy's rules."),
+    ] = None,
     action_format: Annotated[
         Reading, typer.Option("--action-format", help="raw: a line is the action itself; else a response in a format.")
     ] = Reading.raw,
     max_turns: MaxTurns = None,
     seed: Annotated[int, typer.Option("--seed", help="Of sampling.")] = 0,
     temperature: Temperature = 0,
+    backend: Backend = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a step; turn 0 is the start.")] = False,
     host: HostOption = None,
     address: AddressOption = None,
@@ -59,20 +62,20 @@ def command(
     """Solve a task yourself, pipe in actions, or watch a policy. Exit status 0 when the task is solved, 1 when not."""
     from agentgym_rl.envs import Task
     from agentgym_rl.envs.actions import Action, ActionFormat
-    from agentgym_rl.rollout.policies import Human, ModelOptions
-    from agentgym_rl.rollout.settings import RolloutSettings, Style
+    from agentgym_rl.rollout.policies import Human
 
     task = Task.parse(item_id)
     raw = action_format is Reading.raw
-    chosen = ActionFormat.react if raw else ActionFormat(action_format.value)
+    chosen = None if raw else ActionFormat(action_format.value)
     opener = place(host, address, token_env)
-    env = opener.open(task.env, world_options(task.env, option, style))
-    settings = RolloutSettings(style=Style(env.style), action_format=chosen, max_turns=max_turns)
+    rules = rules_for(policy, style=style, action_format=chosen, max_turns=max_turns)
+    settings = rules.of_env(task.env)
+    env = opener.open(task.env, world_options(task.env, option, settings.style.value))
     screen: JsonLines | Terminal = JsonLines(item_id) if as_json else Terminal(env, task, policy == "human")
     found = (
         Human(screen.ask, (lambda line: Action(line.strip())) if raw else None)
         if policy == "human"
-        else open_policy(policy, ModelOptions(temperature=temperature, seed=seed))
+        else open_policy(policy, rules, backend=backend, temperature=temperature, seed=seed)
     )
     steps: list[Step] = []
 

@@ -53,12 +53,25 @@ def rules_of(folder: str | None) -> Rules | None:
     return None if folder is None else Rules.beside(Path(folder))
 
 
-def open_policy(name: str, options: ModelOptions, backend: str = "auto", sequences: int = 256) -> Policy:
+def rules_for(policy: str, **given: Any) -> Rules:
+    """The rules of a policy's episodes: those its weights were trained by, or the defaults; what is given goes before.
+
+    Raises:
+        FileNotFoundError, ValueError, MissingExtra: see :func:`folder_of`.
+    """
+    from agentgym_rl.eval.evaluation.rules import Rules
+
+    return (rules_of(folder_of(policy)) or Rules()).but(**given)
+
+
+def open_policy(name: str, rules: Rules, *, backend: str = "auto", sequences: int = 256, **options: Any) -> Policy:
     """The policy that a command names, see :mod:`agentgym_rl.rollout.policies`.
 
     Args:
+        rules: give the limits of tokens of a local model.
         backend: of a local model: vLLM, or transformers where vLLM is not installed.
         sequences: most requests that vLLM decodes at once.
+        options: those of :class:`ModelOptions` beside.
 
     Raises:
         ValueError: there is no such policy or backend, or the model's context is too small.
@@ -67,7 +80,8 @@ def open_policy(name: str, options: ModelOptions, backend: str = "auto", sequenc
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend {backend!r} is unknown; choose {', '.join(BACKENDS)}")
-    return open_named(name, options, lambda name, options: local_model(name, options, backend, sequences))
+    found = ModelOptions(prompt_tokens=rules.prompt_tokens, response_tokens=rules.response_tokens, **options)
+    return open_named(name, found, lambda name, options: local_model(name, options, backend, sequences))
 
 
 def local_model(name: str, options: ModelOptions, backend: str = "auto", sequences: int = 256) -> Policy:

@@ -1,4 +1,4 @@
-"""What one episode leaves behind."""
+"""The record of one episode."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 class Ending(str, Enum):
     """Why an episode ended.
 
-    The first group is the agent's own doing and counts; the second is not, is retried as a whole episode, and is then
-    kept out of loss, group statistics and success rates, and counted in a metric of its own.
+    The first group is the agent's own doing and counts. The second is not: the whole episode is retried, then kept out
+    of loss, group statistics and success rates, and counted in a metric of its own.
     """
 
     TERMINATED = "terminated"
-    """The world ended the task, solved or lost."""
+    """The environment ended the task, solved or lost."""
     TURN_LIMIT = "turn_limit"
-    """The horizon was reached, ours or the world's own."""
+    """The turn limit was reached, ours or the environment's own."""
     CONTEXT_LIMIT = "context_limit"
-    """The next observation or reply would not fit into the context."""
+    """The next observation or response would not fit into the context."""
     INVALID_LIMIT = "invalid_limit"
-    """Too many actions in a row that the world could not carry out (off unless configured)."""
+    """Too many actions in a row that the environment could not carry out (off unless configured)."""
 
     ENV_ERROR = "env_error"
     TIMEOUT = "timeout"
@@ -29,48 +29,48 @@ class Ending(str, Enum):
 
     @property
     def counts(self) -> bool:
-        """Whether the episode says something about the agent."""
+        """Whether the outcome is the agent's own doing."""
         return self not in (Ending.ENV_ERROR, Ending.TIMEOUT, Ending.ABORTED)
 
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """One reply of the model and what the world answered."""
+    """One response of the model and the observation after it."""
 
     response: str
     action: str | None
-    """The command read from the reply; ``None`` when the reply could not be read and the world was not called."""
+    """The command in the response; ``None`` when it could not be read and the environment was not called."""
     observation: str
     """What the action led to; the last one of an episode is recorded here but never shown to the model."""
     reward: float
     invalid: bool
     tokens: tuple[int, int] = (0, 0)
-    """Span [start, end) of the reply in the response tokens of its sample."""
+    """Span [start, end) of the response in the response tokens of its segment."""
     sample: int = 0
-    """Number of the sample the reply is part of: 0 until the conversation is folded for the first time."""
+    """Number of the response's segment: 0 until the conversation is folded for the first time."""
     notes: str = ""
     """What the model noted when the conversation was folded just before this turn (``rollout.context=summary``)."""
     log_prob: float | None = None
     """Sum of the sampled tokens' log-probabilities, in nats."""
     calls: int = 1
-    """Replies the model generated for this turn: 0 where it was replayed, more than 1 where it was asked again."""
+    """Responses that the model generated for this turn: 0 for a replayed one, more than 1 after resampling."""
     pieces: list[str] = field(default_factory=list)
     """Text of each token the model wrote; empty where tokens are not known."""
     log_probs: list[float] = field(default_factory=list)
     """Log-probability of each of them, in nats; empty for a replayed turn."""
     began_s: float = 0.0
-    """When the reply was asked for, in seconds since ``Episode.began``."""
+    """When the response was requested, in seconds since ``Episode.began``."""
     model_s: float = 0.0
-    """Seconds until the reply was there."""
+    """Seconds until the response was complete."""
     parse_s: float = 0.0
     """Seconds spent on reading the action from it."""
     world_s: float = 0.0
-    """Seconds the world took."""
+    """Seconds of the environment."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Episode:
-    """One episode: enough to read it, to learn from it and to count it."""
+    """One episode."""
 
     env: str
     item_id: str
@@ -81,43 +81,43 @@ class Episode:
     horizon: int
     seed: int = 0
     model_step: int = 0
-    """The global step of the weights that played it."""
+    """The global step of the weights that generated it."""
     messages: list[dict[str, str]] = field(default_factory=list)
     """The whole conversation, without the observation that ended it; what the model saw of it unless it was folded."""
     turns: list[Turn] = field(default_factory=list)
     prompt_tokens: int = 0
-    """Tokens before the first reply, summed over samples."""
+    """Tokens before the first response, summed over segments."""
     response_tokens: int = 0
-    """Tokens from the first reply on, summed over samples."""
+    """Tokens from the first response on, summed over segments."""
     began: float = 0.0
     """When its last attempt began, in seconds since 1970."""
     reset_s: float = 0.0
-    """Seconds the world took for its first observation."""
+    """Seconds of the environment for its first observation."""
     attempts: int = 1
     error: str | None = None
-    """What the infrastructure said, for endings that do not count."""
+    """The error of the infrastructure, for endings that do not count."""
     tags: dict[str, Any] = field(default_factory=dict)
-    """Where it was played: panel, decoding, split."""
+    """What it belongs to: panel, decoding, split."""
 
     @property
     def seconds(self) -> float:
-        """Time its turns took, in model and world, in seconds."""
+        """Seconds of its turns, in model and environment."""
         return sum(turn.model_s + turn.world_s for turn in self.turns)
 
     @property
     def start(self) -> int:
-        """Number of messages before the first turn's reply; what a conversation opens with may hold replies too."""
-        replies = [at for at, message in enumerate(self.messages) if message["role"] == "assistant"]
-        return replies[-len(self.turns)] if self.turns else len(self.messages)
+        """Number of messages before the first turn's response; the opening messages may contain responses too."""
+        responses = [at for at, message in enumerate(self.messages) if message["role"] == "assistant"]
+        return responses[-len(self.turns)] if self.turns else len(self.messages)
 
     @property
     def samples(self) -> int:
-        """Samples its conversation was learnt from as: 1 unless it was folded."""
+        """Number of its segments: 1 unless the conversation was folded."""
         return 1 + max((turn.sample for turn in self.turns), default=0)
 
     @property
     def calls(self) -> int:
-        """Replies the model generated for it; replayed ones are not among them."""
+        """Responses that the model generated for it, without replayed ones."""
         return sum(turn.calls for turn in self.turns)
 
     @property

@@ -32,10 +32,10 @@ def episode_rows(episodes: Sequence[Episode]) -> list[Row]:
 
 def conversation_end(episode: Episode) -> str:
     """The last lines of the conversation, with the observation that ended it."""
-    said = [f"{message['role']}: {message['content']}" for message in episode.messages]
+    lines = [f"{message['role']}: {message['content']}" for message in episode.messages]
     if episode.turns and episode.messages and episode.messages[-1]["role"] == "assistant":
-        said.append(f"user: {episode.turns[-1].observation}")
-    text = "\n".join(said)
+        lines.append(f"user: {episode.turns[-1].observation}")
+    text = "\n".join(lines)
     kept = "\n".join(text.splitlines()[-LINES:])[-CHARACTERS:]
     return kept if kept == text else f"… {kept}"
 

@@ -1,4 +1,4 @@
-"""What a set of episodes says: success with n and interval, reward, turns, errors."""
+"""Figures of a set of episodes: success with n and interval, reward, turns, errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentgym_rl.data.episode import Episode
 from agentgym_rl.eval.intervals import wilson
 
 DECODINGS = ("sampled", "greedy")
-"""How a panel is played: at temperature 1, and taking the likeliest token."""
+"""How responses are drawn on a panel: at temperature 1, and the likeliest token."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Entry:
 
     @property
     def counts(self) -> bool:
-        """Whether the work is done: its episode, where it has one, says something about the agent."""
+        """Whether the work is done: its episode, where it has one, counts."""
         return self.episode is None or self.episode.ending.counts
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Journal:
 
     Args:
         path: of the file, which is made where there is none.
-        settings: what the work is, the first line of the file; None for a journal whose name says it.
+        settings: identify the work, in the first line of the file; None where the name of the file does.
 
     Raises:
         ValueError: the file belongs to other settings.

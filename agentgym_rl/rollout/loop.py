@@ -83,10 +83,10 @@ async def run_attempt(
 
     Args:
         max_turns: turn limit of this episode; without it ``settings.max_turns``, then the environment's own.
-        parse: reads an action from a response; by default as the environment and ``settings.action_format`` say.
+        parse: reads an action from a response; by default that of the environment and ``settings.action_format``.
 
     Raises:
-        EnvError: the infrastructure failed; the attempt says nothing about the agent.
+        EnvError: the infrastructure failed; the attempt does not count.
         ContextTooSmall: the prompt does not fit.
         PolicyStopped: the policy has no further response.
         ValueError: the turn limit is less than 1, or the environment has no such action format.
