@@ -225,7 +225,13 @@ class _Overheard:
         self.manager.generate_sequences(batch)
         if not items:
             return
-        while any((tags := tq.kv_list("train")["train"])[uid]["status"] != "finished" for uid in items):
+        while True:
+            tags = tq.kv_list("train")["train"]
+            states = {tags[uid]["status"] for uid in items}
+            if "failure" in states:
+                raise RuntimeError("an episode could not be sampled; Ray's logs say why")
+            if states == {"finished"}:
+                break
             time.sleep(0.1)
         keys = sorted((key for key in tags if key not in items), key=lambda key: _numbers(key, list(items)))
         names = ["prompts", "responses", "response_mask", "rollout_log_probs", "extra_fields"]

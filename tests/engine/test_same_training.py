@@ -216,7 +216,7 @@ class Trained:
         batch, overrides = RUNS[name]
         cache = self.folder / ("cache_critic" if name in CRITICS else "cache")
         self.session.batch = batch
-        filled = [override.format(**self.files) for override in (*overrides, *REPLAYED)]
+        filled = [override.format(**self.files) for override in (*REPLAYED, *overrides)]
         replay.run([*filled, f"name={name}", f"run.cache={cache}"], self.folder / name, self.session)
         steps = [
             {metric: value for metric, value in row.items() if COMPARED.match(metric) and not UNCOMPARED.search(metric)}
@@ -250,6 +250,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
 def test_recorded_episodes_lead_to_the_same_weights(name: str, trained: Trained) -> None:
     """Metrics and weights are those of the committed values; the model that training starts from is the same, too."""
     committed = json.loads(VALUES.read_text())
+    assert name in committed["runs"], f"{name} has no committed values; the top of this file says how to add them"
     result = trained.run(name)
     model = committed["model"]
     assert result["model"]["parameters"] == model["parameters"], "the tiny model has another size"
@@ -308,6 +309,7 @@ def renew(folder: Path, names: Sequence[str], overwrite: bool) -> int:
     found += [f"model, {key}: was {committed['model'][key]}, is {model[key]}"
               for key in model if "model" in committed and committed["model"][key] != model[key]]  # fmt: skip
     committed["model"] = model
+    committed["runs"] = {name: committed["runs"][name] for name in RUNS if name in committed["runs"]}
     print("\n".join(found) or "nothing differs, not even in the last digit")
     if not found:
         return 0
