@@ -1,4 +1,4 @@
-"""The examples do what their docstrings say, as a stranger runs them."""
+"""The examples do what their docstrings say, run as a stranger runs them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import json
 import os
 import subprocess
 import sys
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 
 import pytest
+
+from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.rollout.supervised import Example
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PACKAGES = ("add_a_world", "add_an_algorithm")
@@ -42,18 +46,19 @@ def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])))
 
 
-@pytest.mark.parametrize("file", ["add_a_world/guess.py", "add_an_algorithm/reinforce_rej.py"])
-def test_forty_lines_are_enough(file):
-    text = EXAMPLES.joinpath(file).read_text()
+def test_forty_lines_are_enough_for_an_environment():
+    text = EXAMPLES.joinpath("add_a_world/guess.py").read_text()
     docstring = ast.parse(text).body[0]
     rest = text.splitlines()[docstring.end_lineno :]
     assert len([line for line in rest if line.strip()]) <= 40
 
 
-@pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "file", sorted({*EXAMPLES.rglob("*.py")} - {*EXAMPLES.rglob("__init__.py")}), ids=lambda path: path.name
+)
 def test_a_docstring_says_how_to_run_it(file):
     said = ast.get_docstring(ast.parse(file.read_text()))
-    assert f"examples/{file.parent.name}" in said or f"python examples/{file.name}" in said
+    assert f"examples/{file.relative_to(EXAMPLES).parts[0]}" in said or f"python examples/{file.name}" in said
 
 
 def test_the_world_keeps_the_contract(installed, tmp_path):
@@ -61,47 +66,86 @@ def test_the_world_keeps_the_contract(installed, tmp_path):
     assert "tasks solved" in said and "FAIL" not in said
 
 
-def test_the_algorithm_is_known_to_recipes(installed, tmp_path):
+ALGORITHMS = ("turn_rloo", "late_turns", "prefer_then_imitate")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_algorithm_is_known_to_recipes(installed, tmp_path, name):
     pytest.importorskip("verl")
-    overrides = "experiment=smoke", "algorithm=grpo", "algorithm.name=reinforce_rej", "algorithm.samples=1"
-    refused = run(tmp_path, *CLI, "train", *overrides, check=False)
-    assert "algorithm=reinforce_rej compares episodes of a task" in refused
+    shown = run(tmp_path, *CLI, "train", "experiment=smoke", f"algorithm={name}", "--show")
+    assert f"name: {name}" in shown and "tasks_per_step: 4" in shown, "the package's own recipe was read"
+    refused = run(tmp_path, *CLI, "train", "experiment=smoke", f"algorithm={name}", "algorithm.beat=1", check=False)
+    assert "algorithm.beat" in refused
 
 
-def test_advantages_leave_out_what_fills_up_the_batch(site, monkeypatch):
-    torch = pytest.importorskip("torch")
+def episode(*rewards, spans=(), success=True):
+    turns = [
+        Turn(response="r", action="r", observation="", reward=reward, invalid=False, tokens=span)
+        for reward, span in zip_longest(rewards, spans, fillvalue=(0, 0))
+    ]
+    tokens = spans[-1][1] if spans else 0
+    return Episode(
+        env="e", item_id="e_1", ending=Ending.TERMINATED, reward=sum(rewards), success=success, horizon=9, turns=turns,
+        response_tokens=tokens,
+    )  # fmt: skip
+
+
+def test_turn_level_credit(site, monkeypatch):
     monkeypatch.syspath_prepend(site)
-    from reinforce_rej import REINFORCE_REJ
+    from my_algorithms.turn_rloo import TurnRLOO, TurnRLOOConfig
 
-    from agentgym_rl.algorithms.installed import estimator
-
-    mask = torch.tensor([[1, 0, 1], [1, 1, 0], [0, 0, 0], [1, 1, 1], [1, 0, 0]])
-    rewards = torch.tensor([[0, 0, 1.0], [0, 0, 0], [0, 0, 0], [0, 0, 0.5], [1, 0, 0]])
-    estimate = estimator(REINFORCE_REJ.advantages)
-    advantages, returns = estimate(token_level_rewards=rewards, response_mask=mask, index=list("aaabb"), config=None)
-    assert advantages.tolist() == [[1, 0, 1], [-1, -1, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
-    assert returns.tolist() == advantages.tolist()
+    group = [episode(0.0, 0.0, 1.0), episode(0.0, 0.0), episode(0.5)]
+    found = TurnRLOO(TurnRLOOConfig(gamma=0.5)).credit(group)
+    assert found == [[0.25 - 0.25, 0.5 - 0.0, 1.0 - 0.0], [-0.375, -0.25], [0.5 - 0.125]]
 
 
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [("other", "must be an Algorithm with name='other'"), ("grpo", "already"), ("bare", "needs an estimator")],
-)
-def test_a_wrong_entry_point_is_named(tmp_path, monkeypatch, name, fault):
-    from agentgym_rl.algorithms.installed import installed as found
+def test_loss_weights_of_turns(site, monkeypatch):
+    monkeypatch.syspath_prepend(site)
+    from my_algorithms.late_turns import weighted
 
-    info = tmp_path / "wrong-1.0.dist-info"
-    info.mkdir()
-    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: wrong\nVersion: 1.0\n")
-    info.joinpath("entry_points.txt").write_text(f"[agentgym_rl.algorithms]\n{name} = wrong:{name.upper()}\n")
-    tmp_path.joinpath("wrong.py").write_text(
-        "from agentgym_rl.algorithms import Algorithm\n"
-        "OTHER = 3\nBARE = Algorithm(name='bare')\nGRPO = Algorithm(name='grpo', estimator='grpo')\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "wrong", raising=False)
-    with pytest.raises(ValueError, match=fault):
-        found(["grpo"])
+    tokens = Example([9, 9, 1, 2, 3, 4], [0.0, 0.0, 1.0, 0.0, 1.0, 1.0])
+    rollout = Rollout(episode=episode(0.0, 0.5, spans=[(0, 1), (2, 4)]), segments=[tokens])
+    assert weighted(rollout, 0.8) == Example(tokens.input_ids, [0, 0, pytest.approx(0.4), 0, 0.5, 0.5])
+
+
+class ScriptedRun:
+    """A run whose rollouts are given, and whose updates are noted."""
+
+    seed, step, demonstrations = 0, 1, (Example([7, 7], [0.0, 1.0]),)
+
+    def __init__(self, *rollouts):
+        self.given, self.updates = list(rollouts), []
+
+    def requests(self, number):
+        return []
+
+    def rollouts(self, requests, label, *, resumable=False):
+        return self.given
+
+    def observe(self, rollouts):
+        pass
+
+    def update(self, update, *, lr, seed=""):
+        self.updates.append(update)
+        return {}
+
+
+def test_stages_keep_what_exploration_found(site, monkeypatch):
+    monkeypatch.syspath_prepend(site)
+    from my_algorithms.prefer_then_imitate import PreferThenImitate, PreferThenImitateConfig
+
+    won = Rollout(episode=episode(1.0), segments=[Example([1], [0.0])])
+    lost = Rollout(episode=episode(0.0, success=False), segments=[Example([2], [0.0])])
+    scripted, config = ScriptedRun(won, lost), PreferThenImitateConfig(steps=1)
+    first = PreferThenImitate(config)
+    assert first.unit(scripted, 0) == {"prefer/pairs": 1, "prefer/successes": 1}
+    resumed = PreferThenImitate(config)
+    resumed.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    for number in range(1, resumed.units):
+        resumed.unit(scripted, number)
+    preferred, imitated = scripted.updates
+    assert preferred.pairs == [(won.segments[0], lost.segments[0])]
+    assert imitated.examples == [*scripted.demonstrations, won.segments[0]]
 
 
 def test_collect_and_read_shows_what_is_learnt(tmp_path):

@@ -43,8 +43,8 @@ def summary(folder: Path) -> dict[str, Any]:
 
 
 EASY = ("env=maze", "worlds.maze.difficulty=[steps 1-4]", "worlds.maze.experts=48", "worlds.maze.panels.test.n=8",
-        "worlds.maze.max_turns=8", "worlds.textcraft.share=0", "worlds.textcraft.experts=0", "bc.epochs=10",
-        "bc.batch=2", "bc.lr=4e-3", "algorithm.tasks=8")  # fmt: skip
+        "worlds.maze.max_turns=8", "worlds.textcraft.share=0", "worlds.textcraft.experts=0", "cloning.epochs=10",
+        "cloning.mini_batch_trajectories=2", "cloning.lr=4e-3", "algorithm.tasks_per_step=8")  # fmt: skip
 """Short mazes, which a model solves now and then as soon as it knows the words, so that there is something to learn."""
 
 
@@ -84,19 +84,31 @@ def check_policy_steps(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return trained
 
 
-def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path) -> None:
-    words = ["agentevol", "bc", "grpo", "rloo", "reinforce_pp", "gigpo", "dpo"]
+@pytest.fixture
+def example_algorithms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The algorithms of ``examples/add_an_algorithm``, installed for this process's children."""
+    site = tmp_path / "site"
+    options = "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"
+    package = Path(__file__).parents[2] / "examples" / "add_an_algorithm"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(site), *options, str(package)]
+    subprocess.run(install, check=True, timeout=120)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])))
+    return ["turn_rloo", "late_turns", "prefer_then_imitate"]
+
+
+def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path, example_algorithms: list[str]) -> None:
+    words = ["agentevol", "grpo", "rloo", "reinforce_pp", "gigpo", "dpo", *example_algorithms]
     out = sweep(tmp_path, f"algorithm={','.join(words)}", "run.evaluate_untrained=false", "run.control=true",
-                "bc.observation_weight=0.5", "algorithm.epochs=2", "mixture=dynamic")  # fmt: skip
+                "cloning.observation_weight=0.5", "algorithm.epochs=2", "mixture=dynamic")  # fmt: skip
     assert out.count("engine ready") == 1
     assert out.count("the engine runs already") == len(words) - 1
     assert out.count("cloned weights of smoke-agentevol-seed0 taken") == len(words) - 1
     bc: list[dict[str, Any]] = []
     for word in words:
         folder = tmp_path / "runs" / f"smoke-{word}-seed0"
-        rows = check_run(folder, ["bc"] if word == "bc" else ["bc", word, "control"])
+        rows = check_run(folder, ["bc", word, "control"])
         bc.append(summary(folder)["stages"][0]["panels"])
-        if word in ("grpo", "rloo", "reinforce_pp", "gigpo"):
+        if word in ("grpo", "rloo", "reinforce_pp", "gigpo", "turn_rloo"):
             trained = check_policy_steps(rows)
             assert all(row["env/maze/share"] == 1 for row in trained)
             assert sum(row["actor/grad_norm"] for row in trained) > 0
@@ -108,6 +120,12 @@ def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path) -> Non
         if word == "dpo":
             pairs = [row for row in rows if row.get("dpo/pairs")]
             assert pairs and all(row["dpo/loss"] < 0.7 and row["dpo/updates"] >= 1 for row in pairs)
+        if word == "late_turns":
+            assert sum("late_turns/successes" in row for row in rows) == 2
+        if word == "prefer_then_imitate":
+            units = [row for row in rows if f"stage/{word}" in row and "run/episodes" in row]
+            assert sum("prefer/pairs" in row for row in units) == 2
+            assert sum("supervised/loss" in row for row in units) == 2
         if word == "agentevol":
             explored = [row for row in rows if "agentevol/explore_s" in row]
             assert [row["agentevol/maze/explored"] for row in explored] == [32, 32]
@@ -145,7 +163,7 @@ def check_export(run: Path, out: Path) -> None:
 
 
 def test_ppo_with_a_critic_over_tokens_and_over_turns(tmp_path: Path) -> None:
-    sweep(tmp_path, "algorithm=ppo", "algorithm.level=token,turn", "name=ppo-${algorithm.level}", "algorithm.samples=2",
+    sweep(tmp_path, "algorithm=ppo", "algorithm.level=token,turn", "name=ppo-${algorithm.level}", "algorithm.samples_per_task=2",
           "algorithm.lr=2e-4", "algorithm.critic_warmup=1")  # fmt: skip
     for level in ("token", "turn"):
         rows = check_run(tmp_path / "runs" / f"ppo-{level}", ["untrained", "bc", "ppo"])
@@ -161,12 +179,13 @@ def test_episodes_of_more_tokens_than_the_context(tmp_path: Path) -> None:
     sweep(tmp_path, f"algorithm={','.join(words)}", "run.evaluate_untrained=false", "rollout.context=summary",
           "rollout.notes_tokens=16", "rollout.keep_turns=1", "rollout.invalid_limit=null", "model.response_tokens=160",
           "worlds.maze.max_turns=12", "worlds.maze.difficulty=[steps 5-8]",
-          "worlds.maze.experts=16", "bc.epochs=4")  # fmt: skip
+          "worlds.maze.experts=16", "cloning.epochs=4")  # fmt: skip
     for word in words:
         folder = tmp_path / "runs" / f"smoke-{word}-seed0"
         rows = check_run(folder, ["bc", word])
         found = RunFolder(folder, (folder / "config.yaml").read_text(), True)
-        played = [one for file in sorted((folder / "episodes").iterdir()) for one in found.read_episodes(file.stem)]
+        names = sorted({file.name.partition(".")[0] for file in (folder / "episodes").iterdir()})
+        played = [one for name in names for one in found.read_episodes(name)]
         longest = max(played, key=lambda one: one.response_tokens)
         assert longest.samples > 1 and longest.response_tokens > 160
         assert any(turn.notes for one in played for turn in one.turns)
@@ -196,7 +215,7 @@ def test_playing_while_learning(tmp_path: Path, mode: str, stragglers: str) -> N
 
 def test_a_killed_exploration_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "killed"
-    overrides = (*EASY, "algorithm=agentevol", "algorithm.tasks=400", "algorithm.samples=2", "algorithm.steps=1",
+    overrides = (*EASY, "algorithm=agentevol", "algorithm.tasks_per_step=400", "algorithm.samples_per_task=2", "algorithm.steps=1",
                  "run.evaluate_untrained=false", "algorithm.search.calls=8")  # fmt: skip
     process = started(folder, *overrides)
     journal = folder / "exploring" / "step000011.jsonl"
@@ -210,7 +229,7 @@ def test_a_killed_exploration_goes_on(tmp_path: Path) -> None:
     kept = len(journal.read_text().splitlines()) - 1  # the last line may be torn
 
     out = train(folder, *overrides).stdout
-    found = re.search(r"round 1: (\d+) episodes are kept from before the stop", out)
+    found = re.search(r"round 1: explore: (\d+) episodes are kept from before the stop", out)
     assert found and kept <= int(found[1]) < 800
     row = next(row for row in metrics(folder) if "agentevol/explore_s" in row)
     searched = row["search/branches"]
@@ -313,8 +332,9 @@ def test_verls_own_entry_point_trains_in_our_worlds(tmp_path: Path) -> None:
     """The command of docs/verl.md, on the tiny model."""
     prepared = tmp_path / "prepared"
     code = (
-        "import asyncio, sys; from pathlib import Path; from agentgym_rl.engine import recipes, tiny\n"
-        "config = recipes.load(['experiment=smoke'])\n"
+        "import asyncio, sys; from pathlib import Path; from agentgym_rl.engine.recipe.compose import load\n"
+        "from agentgym_rl.engine.run import tiny\n"
+        "config = load(['experiment=smoke', 'algorithm=grpo'])\n"
         "tiny.build(Path(sys.argv[1]), config.model, asyncio.run(tiny.corpus(config)), 0)"
     )
     subprocess.run([sys.executable, "-c", code, str(prepared)], check=True, capture_output=True)

@@ -1,5 +1,8 @@
 r"""Turn-level credit: a leave-one-out baseline for each turn.
 
+    .venv/bin/pip install --no-deps --no-build-isolation -e examples/add_an_algorithm
+    agentgym-rl train experiment=smoke algorithm=turn_rloo
+
 The advantage of turn :math:`t` is its return less the mean return of the same turn in the other episodes of the task,
 
 .. math:: A_{i,t} = R_{i,t} - \frac{1}{k - 1} \sum_{j \ne i} R_{j,t}, \qquad

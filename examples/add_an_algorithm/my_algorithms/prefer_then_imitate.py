@@ -1,5 +1,8 @@
 """Stages of its own: rounds of three units, each resumable: explore, prefer, imitate.
 
+    .venv/bin/pip install --no-deps --no-build-isolation -e examples/add_an_algorithm
+    agentgym-rl train experiment=smoke algorithm=prefer_then_imitate
+
 A round rolls out its tasks once, then learns twice from them: preferences between a success and a failure of a task
 (DPO's loss), then the successes of all rounds so far. What exploration found is the algorithm's state: a run that stops
 between two units goes on with the next one.

@@ -1,5 +1,8 @@
 r"""Loss weights of its own: imitation of successes, in which late turns weigh more.
 
+    .venv/bin/pip install --no-deps --no-build-isolation -e examples/add_an_algorithm
+    agentgym-rl train experiment=smoke algorithm=late_turns
+
 Each step rolls out its tasks and learns from the successes with the supervised loss; a token of turn :math:`t` of an
 episode of :math:`T` turns has the weight :math:`r \gamma^{T - 1 - t}`, with the reward :math:`r`. Observation tokens
 have the weight 0.

@@ -1,0 +1,1 @@
+"""Three algorithms of an installed package."""
