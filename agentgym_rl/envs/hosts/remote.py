@@ -110,6 +110,7 @@ class RemoteEnv(EnvProxy):
         body = await self._request("POST", "/step", body=self._dialect.step_body(self._lease.session, text))
         step = self._dialect.read_step(body, self._earned)
         self._earned += step.reward
+        self._in_episode = True
         return step
 
     def goal(self, task: Task) -> str:
