@@ -70,8 +70,9 @@ class Engine:
         java = shutil.which("java")
         if java is None:
             raise JavaMissing(
-                "environment 'sciworld' needs Java 8 or later, and no `java` is on the PATH; install one, for example by "
-                "apt-get install default-jre-headless, brew install openjdk, or conda install -c conda-forge openjdk"
+                "environment 'sciworld' needs Java 8 or later, and no `java` is on the PATH; install one, for example "
+                "with: apt-get install default-jre-headless, brew install openjdk, or conda install -c conda-forge "
+                "openjdk"
             )
         try:
             port, self._process = launch_gateway(
