@@ -1,10 +1,10 @@
-"""Train on a world that runs on an AgentGym server.
+"""Train on an environment that runs on an AgentGym server.
 
     python examples/remote_server.py                                     # starts a server of its own
     python examples/remote_server.py --address http://127.0.0.1:36001    # AgentGym's TextCraft server, already running
     python examples/remote_server.py algorithm=grpo seed=1               # overrides of the training command
 
-Plays three oracle episodes over HTTP, then trains two steps (`experiment=smoke`, minutes); not so with `--play-only`.
+Runs three oracle episodes over HTTP, then trains two steps (`experiment=smoke`, minutes), unless with `--play-only`.
 """
 
 import argparse
@@ -18,10 +18,10 @@ COMMAND = [sys.executable, "-m", "agentgym_rl.cli"]
 
 
 @contextmanager
-def server(world: str) -> Iterator[str]:
-    """Serve a world on a free port of this machine; gives the address."""
+def server(env: str) -> Iterator[str]:
+    """Serve an environment on a free port of this machine; yields the address."""
     serving = subprocess.Popen(
-        [*COMMAND, "serve", world, "--port", "0", "--style", "compact"], stderr=subprocess.PIPE, text=True
+        [*COMMAND, "serve", env, "--port", "0", "--style", "compact"], stderr=subprocess.PIPE, text=True
     )
     assert serving.stderr is not None
     try:
@@ -48,8 +48,8 @@ def use(address: str, overrides: list[str], train: bool) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Train on a world that runs on a server.")
-    parser.add_argument("--address", help="a TextCraft server that runs already")
+    parser = argparse.ArgumentParser(description="Train on an environment that runs on a server.")
+    parser.add_argument("--address", help="address of a running TextCraft server")
     parser.add_argument("--play-only", action="store_true", help="do not train")
     parser.add_argument("overrides", nargs="*", help="overrides of agentgym-rl train")
     given = parser.parse_args()

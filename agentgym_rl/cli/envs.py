@@ -7,19 +7,19 @@ from agentgym_rl.envs.core import EnvError
 
 
 def command() -> None:
-    """List the installed worlds."""
+    """List the installed environments."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD)
-    for column in ("world", "splits", "turns", "oracle", "extra", "licence of the data"):
+    for column in ("environment", "splits", "turns", "oracle", "extra", "licence of the data"):
         table.add_column(column, overflow="fold", no_wrap=column == "splits")
     for name in available():
         try:
             env = make(name)
-        except (EnvError, ImportError) as error:  # one broken plug-in must not hide the others
+        except (EnvError, ImportError) as error:  # a broken plug-in must not hide the others
             table.add_row(name, "", "", "", "", f"[red]{escape(str(error))}[/red]")
             continue
         spec = env.spec

@@ -14,13 +14,13 @@ from agentgym_rl.envs.core import MissingExtra
 
 
 def command(
-    envs: Annotated[list[str], typer.Argument(metavar="ENV...", help="Names of the worlds to serve.")],
+    envs: Annotated[list[str], typer.Argument(metavar="ENV...", help="Names of the environments to serve.")],
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="Port to listen on; 0 takes a free one.")] = 8000,
     workers: Annotated[int, typer.Option("--workers", help="Processes behind the port.")] = 1,
     session_ttl: Annotated[float, typer.Option("--session-ttl", help="Seconds until an unused session closes.")] = 1800,
     max_sessions: Annotated[int, typer.Option("--max-sessions", help="Open sessions, over all workers.")] = 4096,
-    body_limit: Annotated[int, typer.Option("--body-limit", help="Bytes a request's body may have.")] = 1 << 20,
+    body_limit: Annotated[int, typer.Option("--body-limit", help="Most bytes of a request's body.")] = 1 << 20,
     token_file: Annotated[
         Path | None, typer.Option("--token-file", help="File with the token that requests must carry.")
     ] = None,
@@ -31,11 +31,11 @@ def command(
     option: Annotated[
         list[str] | None,
         typer.Option(
-            "--option", "-o", metavar="KEY=VALUE", help="An option of the world; ENV.KEY=VALUE where there are several."
+            "--option", "-o", metavar="KEY=VALUE", help="An option of the environment; ENV.KEY=VALUE with several."
         ),
     ] = None,
 ) -> None:
-    """Serve worlds over HTTP in AgentGym's protocol, until Ctrl-C."""
+    """Serve environments over HTTP in AgentGym's protocol, until Ctrl-C."""
     try:
         from agentgym_rl.envs.protocol.server import Settings, serve
         from agentgym_rl.envs.protocol.server.run import listen
@@ -55,20 +55,20 @@ def command(
     )
     listening = listen(host, port)
     if settings.token is None and not _loopback(host):
-        typer.secho(f"Warning: whoever reaches {host} may use this server; set --token-file.", fg="yellow", err=True)
+        typer.secho(f"Warning: anyone who reaches {host} can use this server; set --token-file.", fg="yellow", err=True)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     typer.secho(f"Serving {', '.join(envs)} at {address} (its pages: {address}/docs); Ctrl-C stops.", err=True)
     serve(settings, listening)
 
 
 def _options(envs: list[str], pairs: list[str], style: str) -> dict[str, dict[str, Any]]:
-    """Constructor options of each world.
+    """Constructor options of each environment.
 
     Raises:
-        ValueError: a world is named twice, or an option says not whose it is.
+        ValueError: an environment is named twice, or an option does not name its environment.
     """
     if len(set(envs)) < len(envs):
-        raise ValueError(f"a world is named twice: {', '.join(envs)}")
+        raise ValueError(f"an environment is named twice: {', '.join(envs)}")
     if len(envs) == 1:
         return {envs[0]: world_options(envs[0], pairs, style)}
     own: dict[str, list[str]] = {env: [] for env in envs}
@@ -84,7 +84,7 @@ def _token(file: Path | None, variable: str | None) -> str | None:
     """The token.
 
     Raises:
-        ValueError: both sources are given, or there is nothing in the one that is.
+        ValueError: both sources are given, or the variable is not set.
     """
     if file is not None and variable is not None:
         raise ValueError("give --token-file or --token-env, not both")

@@ -10,17 +10,17 @@ import typer
 from agentgym_rl.cli.common import Difficulty, EnvName, Options, world_options
 
 MANY = 2000
-"""Above this many tasks goals are computed only when asked for."""
+"""Above this number of tasks, goals are computed only with --goals."""
 
 
 def command(
     env: EnvName,
     split: Annotated[str, typer.Option("--split", help="Split, or file of item ids, to list.")] = "test",
-    n: Annotated[int | None, typer.Option("--n", help="Draw this many at random; all where left out.")] = None,
+    n: Annotated[int | None, typer.Option("--n", help="Tasks to draw at random; all where left out.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the draw.")] = 0,
     difficulty: Difficulty = None,
     goals: Annotated[
-        bool, typer.Option("--goals", help=f"Show goals and digest for more than {MANY} tasks, too.")
+        bool, typer.Option("--goals", help=f"Show goals and digest also for more than {MANY} tasks.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     option: Options = None,
@@ -29,16 +29,16 @@ def command(
     from agentgym_rl.data.panels import digest, indices_of, label, sample
     from agentgym_rl.envs import make
 
-    world = make(env, **world_options(env, option))
-    tasks = sample(world, split, difficulty or None, n, seed)
-    size = len(indices_of(world, split))
+    environment = make(env, **world_options(env, option))
+    tasks = sample(environment, split, difficulty or None, n, seed)
+    size = len(indices_of(environment, split))
     with_goals = goals or len(tasks) <= MANY
-    found = digest(world, tasks) if with_goals else None
+    found = digest(environment, tasks) if with_goals else None
     rows = [
         {
             "item_id": str(task),
-            "difficulty": world.difficulty(task),
-            **({"goal": world.goal(task)} if with_goals else {}),
+            "difficulty": environment.difficulty(task),
+            **({"goal": environment.goal(task)} if with_goals else {}),
         }
         for task in tasks
     ]

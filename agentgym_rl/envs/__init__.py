@@ -1,4 +1,4 @@
-"""Text worlds: discovery and construction."""
+"""Text environments: discovery and construction."""
 
 from agentgym_rl.envs.core import EnvSpec, Observation, Step, Task, TextEnv
 from agentgym_rl.envs.registry import available, env_class, make

@@ -241,7 +241,8 @@ class TextEnv(ABC):
         if not self._in_episode:
             raise ProtocolError(f"{self.spec.name}: step before reset or after the end of the episode; reset first")
         result = await step(action)
-        self._in_episode = not result.done
+        if result.done:
+            self._in_episode = False
         return result
 
     def _index(self, task: Task) -> int:

@@ -1,4 +1,4 @@
-"""Who takes the next session: servers, processes or actors, the least loaded of those that work."""
+"""Leases of sessions: each goes to the least loaded server, process or actor that works."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable
 T = TypeVar("T")
 
 FIRST_BACKOFF = 0.5
-"""Seconds a member is left alone after its first failure; doubled with each further one."""
+"""Seconds without new leases after a first failure; doubled with each further one."""
 LONGEST_BACKOFF = 30.0
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One that sessions can be leased from."""
+    """A server, process or actor from which sessions are leased."""
 
     name: str
-    """An address, or what messages call it."""
+    """An address, or a name for messages."""
     leases: int = 0
-    """Sessions it has open."""
+    """Its open sessions."""
     failures: int = 0
     """Failures in a row."""
     back_at: float = 0.0
-    """Time (:func:`time.monotonic`) from which a failed one may be tried again."""
+    """Time (:func:`time.monotonic`) from which a failed member may be tried again."""
     fault: str = ""
-    """What the last failure was."""
+    """Message of the last failure."""
 
 
 class Pool:
-    """Members that sessions are leased from, in one event loop.
+    """The members of one event loop.
 
-    A lease goes to the member with the fewest. One that failed is left alone for a time that doubles with each failure
-    in a row (from :data:`FIRST_BACKOFF` to :data:`LONGEST_BACKOFF` seconds); then one caller tries it, and when that
-    succeeds it takes leases again.
+    A lease goes to the member with the fewest. A member that failed gets none for a time that doubles with each failure
+    in a row (from :data:`FIRST_BACKOFF` to :data:`LONGEST_BACKOFF` seconds). Then one caller tries it, and when that
+    succeeds it gets leases again.
 
     Args:
-        names: what the members are called.
-        sessions: most leases of a member; without it there is no limit.
-        probe: raises EnvUnavailable or EnvTimeout where the named member does not work; asked of members that failed.
+        names: of the members.
+        sessions: most leases of a member; None sets no limit.
+        probe: raises EnvUnavailable or EnvTimeout where the named member does not work; called for members that failed.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Pool:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody has a lease or waits for one."""
+        """Whether no lease is held or waited for."""
         return not self._asking and not any(member.leases for member in self.members)
 
     async def lease(
@@ -69,14 +69,14 @@ class Pool:
     ) -> tuple[Member, T]:
         """Open something at a member; :meth:`release` must follow.
 
-        Where opening raises EnvUnavailable or EnvTimeout, another member is tried. Waits as long as all that work are
-        full, and at most ``patience`` seconds for one that works.
+        Where opening raises EnvUnavailable or EnvTimeout, another member is tried. Waits as long as all working members
+        are full, and at most ``patience`` seconds for one that works.
 
         Args:
-            avoid: is taken only where no other can be had at once.
+            avoid: a member to use only where no other is free.
 
         Raises:
-            EnvUnavailable: none works.
+            EnvUnavailable: no member works.
         """
         self._asking += 1
         try:
@@ -104,7 +104,7 @@ class Pool:
         self._changed.set()
 
     def failed(self, member: Member, error: Exception) -> None:
-        """Leave a member alone for a while. Of failures reported together only the first counts."""
+        """Record a failure of a member. Further failures during its back-off do not count."""
         if not member.failures or member.back_at <= time.monotonic():
             self._out(member, error)
 
@@ -119,14 +119,14 @@ class Pool:
     async def _open(self, open_at: Callable[[str], Awaitable[T]], member: Member) -> T:
         if not member.failures:
             return await open_at(member.name)
-        member.back_at = time.monotonic() + LONGEST_BACKOFF  # others keep away while it is tried
+        member.back_at = time.monotonic() + LONGEST_BACKOFF  # no other caller tries it meanwhile
         try:
             if self._probe is not None:
                 await self._probe(member.name)
             opened = await open_at(member.name)
         except (EnvUnavailable, EnvTimeout):
             raise
-        except BaseException:  # that it answered wrongly, or the caller was cancelled, says nothing about its health
+        except BaseException:  # a wrong answer or a cancelled caller is no sign of its health
             member.back_at = 0.0
             raise
         member.failures = 0
@@ -142,10 +142,10 @@ class Pool:
         return min(free, key=lambda member: (member is avoid, member.leases), default=None)
 
     async def _wait(self, given_up_at: float, patience: float) -> None:
-        """Until something may have changed.
+        """Wait until something may have changed.
 
         Raises:
-            EnvUnavailable: no member works and patience is at its end.
+            EnvUnavailable: no member works and ``patience`` has passed.
         """
         now = time.monotonic()
         moments = [member.back_at for member in self.members if member.failures and self._has_room(member)]

@@ -18,20 +18,8 @@ from agentgym_rl.envs.core import Observation, OracleUnavailable, Step, Task, Te
 from agentgym_rl.envs.registry import make
 
 GARBAGE = (
-    "",
-    " ",
-    "qwzx",
-    "go",
-    "42",
-    "-1",
-    ",",
-    "a" * 2000,
-    "Action: Action:",
-    "{'json': [1, 2]}",
-    "../../etc/passwd",
-    "\x00\t\n",
-    "héllo wörld ☃ 日本",
-    "use use use use",
+    *("", " ", "qwzx", "go", "42", "-1", ",", "a" * 2000, "Action: Action:", "{'json': [1, 2]}"),
+    *("../../etc/passwd", "\x00\t\n", "héllo wörld ☃ 日本", "use use use use"),
 )
 """Actions that no environment understands, or that could break one."""
 

@@ -1,4 +1,4 @@
-"""A world of one's own: guess a number between 1 and 100, told whether to go higher or lower.
+"""An environment of your own: guess a number between 1 and 100; the answer is "higher" or "lower".
 
 .venv/bin/pip install --no-deps --no-build-isolation -e examples/add_a_world
 agentgym-rl check guess --all
@@ -9,7 +9,7 @@ import re
 from random import Random
 
 from agentgym_rl.envs import EnvSpec, Observation, Step, Task, TextEnv
-from agentgym_rl.envs.core import ProtocolError, TaskNotFound
+from agentgym_rl.envs.core import TaskNotFound
 
 RULES = "Find a number between 1 and 100. Reply with `Action: guess <number>`."
 
@@ -20,24 +20,18 @@ class Guess(TextEnv):
         name=name, instructions={"agentgym": RULES, "compact": RULES}, max_turns=8, success_above=0.5,
         splits={"train": range(900), "test": range(900, 1000)}, licence="No data; numbers are drawn by index.",
     )  # fmt: skip
-    secret: int | None = None
+    secret = 0
 
     async def _reset(self, task: Task) -> Observation:
         self.secret = self.number(task)
         return Observation("I think of a number.")
 
     async def _step(self, action: str) -> Step:
-        if self.secret is None:
-            raise ProtocolError("guess was stepped before a reset or after the end")
         if (said := re.fullmatch(r"guess (\d{1,3})", action)) is None:
             return Step(Observation("Say: guess <number>."), 0.0, terminated=False, info={"invalid": True})
         if (guess := int(said[1])) != self.secret:
             return Step(Observation("Higher." if guess < self.secret else "Lower."), 0.0, terminated=False)
-        self.secret = None
         return Step(Observation("Right."), 1.0, terminated=True)
-
-    async def _close(self) -> None:
-        self.secret = None
 
     def number(self, task: Task) -> int:
         if not 0 <= task.index < 1000:

@@ -92,7 +92,7 @@ def test_options_reach_their_world_and_strangers_are_warned_of(toys, monkeypatch
     assert result.exit_code == 0 and "Warning" not in result.stderr
     assert given[0].envs == {"counter": {"style": "compact", "hurry": True}, "endless": {"style": "compact"}}
     result = CliRunner().invoke(cli, ["serve", "counter", "--port", "0", "--host", "0.0.0.0"])
-    assert "whoever reaches 0.0.0.0 may use this server" in result.stderr
+    assert "anyone who reaches 0.0.0.0 can use this server" in result.stderr
     result = CliRunner().invoke(
         cli, ["serve", "counter", "--port", "0", "--host", "0.0.0.0", "--token-env", "T"], env={"T": "x"}
     )

@@ -62,8 +62,8 @@ ALL = [*DIALECTS.values(), LIKE_A_STRANGER]
 every = pytest.mark.parametrize("words", ALL, ids=lambda words: words.env)
 
 
-def state(text="You see.\nA door.", actions=None, **more):
-    return State(4, "easy", Observation(text, actions), **more)
+def state(text="You see.\nA door.", actions=None, total=0.0, reward=0.0, terminated=False, **more):
+    return State(4, "easy", Step(Observation(text, actions), reward, terminated, **more), total)
 
 
 def seen(body):

@@ -1,4 +1,4 @@
-"""What AgentGym's own package ``agentenv`` offers to scripts, on this project's client.
+"""The Python names of AgentGym's own package ``agentenv``, on this project's client.
 
 Clients talk to any AgentGym server. Rewards are as AgentGym reports them, not brought into [0, 1].
 """

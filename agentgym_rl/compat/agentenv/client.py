@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
-from agentgym_rl.compat.agentenv.controller.env import BaseEnvClient
+from agentgym_rl.compat.agentenv.controller import BaseEnvClient
 from agentgym_rl.compat.agentenv.controller.types import ActionFormat, ConversationMessage, StepOutput
 from agentgym_rl.envs.actions import InvalidAction
 from agentgym_rl.envs.core import Task
@@ -22,21 +22,21 @@ T = TypeVar("T")
 
 
 class EnvClient(BaseEnvClient):
-    """An environment on a server. The session is opened here and closed by :meth:`close`, or when Python ends.
+    """An environment on a server. The constructor opens its session; :meth:`close` or the end of Python closes it.
 
     Args:
         env_server_base: the server's URL.
-        data_len: number of tasks, what ``len`` says.
-        action_format: how replies carry their action.
+        data_len: number of tasks, the client's ``len``.
+        action_format: how responses carry their action.
         timeout: most seconds for a request.
-        kwargs: what AgentGym's clients take beyond that has no meaning here.
+        kwargs: further arguments of AgentGym's clients, which are ignored.
 
     Raises:
         EnvUnavailable, EnvTimeout, ProtocolError: there is no such server.
     """
 
     env: ClassVar[str]
-    """Name of the world."""
+    """Name of the environment."""
     patience: ClassVar[float] = 30.0
     """Most seconds to look for the server."""
 
@@ -65,7 +65,7 @@ class EnvClient(BaseEnvClient):
         return self.data_len
 
     def observe(self) -> str:
-        """What the agent sees now.
+        """The present observation.
 
         Raises:
             RuntimeError: no task was started.
@@ -85,7 +85,7 @@ class EnvClient(BaseEnvClient):
         return {"observation": self._seen, "reward": 0.0, "done": False}
 
     def step(self, action: str) -> StepOutput:
-        """Carry out a reply. One that cannot be read is told so, and the server is not asked.
+        """Carry out the action of a response. For one without a readable action the server is not called.
 
         Raises:
             ProtocolError: no task was started, or the episode is over.
@@ -119,7 +119,7 @@ def _start(remote: RemoteEnv, action_format: ActionFormat) -> tuple[Conversation
 
 
 _OPEN: set[RemoteEnv] = set()
-"""Sessions that have not been closed; AgentGym's scripts never do it."""
+"""Sessions that have not been closed; AgentGym's scripts never close theirs."""
 
 
 @cache

@@ -1,175 +1,49 @@
-"""Clients and tasks of AgentGym's environments, by the names they have there."""
+"""Clients and tasks of AgentGym's environments, with the names that they have there."""
 
 from __future__ import annotations
 
 from agentgym_rl.compat.agentenv.client import EnvClient
-from agentgym_rl.compat.agentenv.controller.task import BaseTask
+from agentgym_rl.compat.agentenv.controller import BaseTask
+
+PREFIXES = {
+    "Academia": "academia",
+    "AlfWorld": "alfworld",
+    "BabyAI": "babyai",
+    "Maze": "maze",
+    "Movie": "movie",
+    "SearchQA": "searchqa",
+    "Sciworld": "sciworld",
+    "Sheet": "sheet",
+    "SqlGym": "sqlgym",
+    "TextCraft": "textcraft",
+    "Todo": "todo",
+    "Weather": "weather",
+    "Webarena": "webarena",
+    "Webshop": "webshop",
+    "Wordle": "wordle",
+}
+"""Names of environments by the prefix of their classes ``<prefix>EnvClient`` and ``<prefix>Task``."""
+
+ENV_NAMES = {
+    "Maze": "LMRL-Gym.maze",
+    "Sciworld": "SciWorld",
+    "SqlGym": "SQLGym",
+    "Webshop": "WebShop",
+    "Wordle": "LMRL-Gym.wordle",
+}
+"""``env_name`` of the tasks for which it is not the prefix."""
 
 
-class AcademiaEnvClient(EnvClient):
-    env = "academia"
+def _classes() -> dict[str, type]:
+    found: dict[str, type] = {}
+    for prefix, env in PREFIXES.items():
+        client = type(f"{prefix}EnvClient", (EnvClient,), {"env": env, "__module__": __name__})
+        members = {"env_client_cls": client, "env_name": ENV_NAMES.get(prefix, prefix), "__module__": __name__}
+        task = type(f"{prefix}Task", (BaseTask,), members)
+        found |= {client.__name__: client, task.__name__: task}
+    return found
 
 
-class AcademiaTask(BaseTask):
-    env_client_cls = AcademiaEnvClient
-    env_name = "Academia"
-
-
-class AlfWorldEnvClient(EnvClient):
-    env = "alfworld"
-
-
-class AlfWorldTask(BaseTask):
-    env_client_cls = AlfWorldEnvClient
-    env_name = "AlfWorld"
-
-
-class BabyAIEnvClient(EnvClient):
-    env = "babyai"
-
-
-class BabyAITask(BaseTask):
-    env_client_cls = BabyAIEnvClient
-    env_name = "BabyAI"
-
-
-class MazeEnvClient(EnvClient):
-    env = "maze"
-
-
-class MazeTask(BaseTask):
-    env_client_cls = MazeEnvClient
-    env_name = "LMRL-Gym.maze"
-
-
-class MovieEnvClient(EnvClient):
-    env = "movie"
-
-
-class MovieTask(BaseTask):
-    env_client_cls = MovieEnvClient
-    env_name = "Movie"
-
-
-class SearchQAEnvClient(EnvClient):
-    env = "searchqa"
-
-
-class SearchQATask(BaseTask):
-    env_client_cls = SearchQAEnvClient
-    env_name = "SearchQA"
-
-
-class SciworldEnvClient(EnvClient):
-    env = "sciworld"
-
-
-class SciworldTask(BaseTask):
-    env_client_cls = SciworldEnvClient
-    env_name = "SciWorld"
-
-
-class SheetEnvClient(EnvClient):
-    env = "sheet"
-
-
-class SheetTask(BaseTask):
-    env_client_cls = SheetEnvClient
-    env_name = "Sheet"
-
-
-class SqlGymEnvClient(EnvClient):
-    env = "sqlgym"
-
-
-class SqlGymTask(BaseTask):
-    env_client_cls = SqlGymEnvClient
-    env_name = "SQLGym"
-
-
-class TextCraftEnvClient(EnvClient):
-    env = "textcraft"
-
-
-class TextCraftTask(BaseTask):
-    env_client_cls = TextCraftEnvClient
-    env_name = "TextCraft"
-
-
-class TodoEnvClient(EnvClient):
-    env = "todo"
-
-
-class TodoTask(BaseTask):
-    env_client_cls = TodoEnvClient
-    env_name = "Todo"
-
-
-class WeatherEnvClient(EnvClient):
-    env = "weather"
-
-
-class WeatherTask(BaseTask):
-    env_client_cls = WeatherEnvClient
-    env_name = "Weather"
-
-
-class WebarenaEnvClient(EnvClient):
-    env = "webarena"
-
-
-class WebarenaTask(BaseTask):
-    env_client_cls = WebarenaEnvClient
-    env_name = "Webarena"
-
-
-class WebshopEnvClient(EnvClient):
-    env = "webshop"
-
-
-class WebshopTask(BaseTask):
-    env_client_cls = WebshopEnvClient
-    env_name = "WebShop"
-
-
-class WordleEnvClient(EnvClient):
-    env = "wordle"
-
-
-class WordleTask(BaseTask):
-    env_client_cls = WordleEnvClient
-    env_name = "LMRL-Gym.wordle"
-
-
-__all__ = [
-    "AcademiaEnvClient",
-    "AcademiaTask",
-    "AlfWorldEnvClient",
-    "AlfWorldTask",
-    "BabyAIEnvClient",
-    "BabyAITask",
-    "MazeEnvClient",
-    "MazeTask",
-    "MovieEnvClient",
-    "MovieTask",
-    "SciworldEnvClient",
-    "SciworldTask",
-    "SearchQAEnvClient",
-    "SearchQATask",
-    "SheetEnvClient",
-    "SheetTask",
-    "SqlGymEnvClient",
-    "SqlGymTask",
-    "TextCraftEnvClient",
-    "TextCraftTask",
-    "TodoEnvClient",
-    "TodoTask",
-    "WeatherEnvClient",
-    "WeatherTask",
-    "WebarenaEnvClient",
-    "WebarenaTask",
-    "WebshopEnvClient",
-    "WebshopTask",
-    "WordleEnvClient",
-    "WordleTask",
-]
+_CLASSES = _classes()
+globals().update(_CLASSES)
+__all__ = sorted(_CLASSES)

@@ -32,8 +32,10 @@ def open_host(settings: HostSettings) -> EnvHost:
 
                 return RemoteHost(settings)
     except ModuleNotFoundError as error:
-        needed = {"ray": "Ray, which comes with the engine; see docs/engine.md"}
-        needed |= {"aiohttp": "aiohttp; install it with: pip install 'agentgym-rl[remote]'"}
+        needed = {
+            "ray": "needs Ray, which comes with the engine; see docs/engine.md",
+            "aiohttp": "needs aiohttp; install it with: pip install 'agentgym-rl[remote]'",
+        }
         if error.name not in needed:
             raise
-        raise MissingExtra(f"host.kind={settings.kind} needs {needed[error.name]}") from error
+        raise MissingExtra(f"host.kind={settings.kind} {needed[error.name]}") from error

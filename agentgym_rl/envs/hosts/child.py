@@ -15,7 +15,7 @@ from typing import Any
 
 from agentgym_rl.envs import rpc
 from agentgym_rl.envs.core import EnvUnavailable, Observation, Step, Task, TextEnv
-from agentgym_rl.envs.hosts.host import cached_class
+from agentgym_rl.envs.registry import make
 
 CLOSE_S = 5.0
 """Most seconds for closing the sessions at the end."""
@@ -39,7 +39,7 @@ class Sessions:
     async def _reset(self, number: int, name: str, options: Mapping[str, Any], env: str, index: int) -> list[Any]:
         """Reset a session, which is opened if it is not yet open."""
         if number not in self._open:
-            self._open[number] = cached_class(name)(**options)
+            self._open[number] = make(name, **options)
         return _write_observation(await self._open[number].reset(Task(env, index)))
 
     async def _step(self, number: int, action: str) -> list[Any]:

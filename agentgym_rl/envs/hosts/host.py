@@ -5,16 +5,12 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, Generic, TypeVar
 
 from agentgym_rl.envs.core import EnvSpec, Task, TextEnv
-from agentgym_rl.envs.registry import env_class
+from agentgym_rl.envs.registry import make
 
 T = TypeVar("T")
-
-cached_class = cache(env_class)
-"""Looked up once a process; entry points are read from disk."""
 
 
 class EnvHost(ABC):
@@ -45,7 +41,7 @@ class LocalHost(EnvHost):
     """This process: asynchronous environments run in the event loop, blocking ones in threads."""
 
     def open(self, name: str, options: Mapping[str, Any]) -> TextEnv:
-        return cached_class(name)(**options)
+        return make(name, **options)
 
 
 class EnvProxy(TextEnv):

@@ -46,15 +46,15 @@ class ActorWorker:
     async def call(self, method: str, *arguments: Any) -> Any:
         if not self.alive:
             raise EnvUnavailable(f"{self.name} is dead")
-        asked = asyncio.create_task(self._ask(method, *arguments))
-        asked.add_done_callback(_retrieve)  # the call goes on when its caller is cancelled
-        return await asyncio.shield(asked)
+        call = asyncio.create_task(self._send(method, *arguments))
+        call.add_done_callback(_retrieve)  # the call goes on when its caller is cancelled
+        return await asyncio.shield(call)
 
     async def stop(self) -> None:
         self.alive = False
         ray.kill(self._actor)
 
-    async def _ask(self, method: str, *arguments: Any) -> Any:
+    async def _send(self, method: str, *arguments: Any) -> Any:
         try:
             async with asyncio.timeout(self.timeout):
                 return await self._actor.call.remote(method, *arguments)
@@ -68,7 +68,7 @@ class ActorWorker:
             raise error.cause if isinstance(error.cause, EnvError) else error from None
 
 
-def _retrieve(asked: asyncio.Future[Any]) -> None:
+def _retrieve(call: asyncio.Future[Any]) -> None:
     """Retrieve the exception, if any, so that asyncio does not report it as lost."""
-    if not asked.cancelled():
-        asked.exception()
+    if not call.cancelled():
+        call.exception()

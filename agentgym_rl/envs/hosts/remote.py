@@ -107,9 +107,10 @@ class RemoteEnv(EnvProxy):
     async def _post_step(self, text: str) -> Step:
         assert self._lease is not None
         self._in_episode = False  # until the server has answered: a step is never repeated
-        body = await self._ask("POST", "/step", body=self._dialect.step_body(self._lease.session, text))
+        body = await self._request("POST", "/step", body=self._dialect.step_body(self._lease.session, text))
         step = self._dialect.read_step(body, self._earned)
         self._earned += step.reward
+        self._in_episode = True
         return step
 
     def goal(self, task: Task) -> str:
@@ -137,9 +138,9 @@ class RemoteEnv(EnvProxy):
             avoid = self._lease.member
             await self._close()
         dialect, session = self._dialect, (await self._open(avoid)).session
-        first = dialect.read_reset(await self._ask("POST", "/reset", body=dialect.reset_body(session, index)))
+        first = dialect.read_reset(await self._request("POST", "/reset", body=dialect.reset_body(session, index)))
         if dialect.first_from == "observation":
-            first = dialect.read_observation(await self._ask("GET", "/observation", query={dialect.key: session}))
+            first = dialect.read_observation(await self._request("GET", "/observation", query={dialect.key: session}))
         return first
 
     async def _open(self, avoid: Member | None) -> Lease:
@@ -149,10 +150,10 @@ class RemoteEnv(EnvProxy):
             self._sound = True
         return self._lease
 
-    async def _ask(self, method: str, path: str, **request: Any) -> Any:
+    async def _request(self, method: str, path: str, **content: Any) -> Any:
         assert self._lease is not None
         self._sound = False
-        body = await self._lease.ask(method, path, **request)
+        body = await self._lease.request(method, path, **content)
         self._sound = True
         return body
 

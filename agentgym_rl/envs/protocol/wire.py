@@ -13,9 +13,10 @@ the other keys. AgentGym's clients ignore these keys; responses without them can
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from agentgym_rl.envs.actions import Action, InvalidAction
@@ -25,7 +26,7 @@ MAX_SESSION = 2**53
 """Session ids are below this, so that every JSON reader keeps them exact."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class State:
     """The state of a session's episode."""
 
@@ -33,25 +34,14 @@ class State:
     """Index of the task."""
     label: str
     """Difficulty of the task."""
-    observation: Observation
-    reward: float = 0.0
-    """Of the last step."""
+    step: Step
+    """The last step; after a reset the first observation, without a reward."""
     total: float = 0.0
-    """Of the episode so far."""
-    terminated: bool = False
-    truncated: bool = False
-    info: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def done(self) -> bool:
-        return self.terminated or self.truncated
+    """Sum of the rewards so far."""
 
     def after(self, step: Step) -> State:
         """The state after a step."""
-        total = self.total + step.reward
-        return State(
-            self.index, self.label, step.observation, step.reward, total, step.terminated, step.truncated, step.info
-        )
+        return replace(self, step=step, total=self.total + step.reward)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +52,6 @@ class Dialect:
     key: Literal["id", "env_idx"] = "id"
     """Name of the session id. It distinguishes AgentGym's two families: with ``id`` an environment's errors are
     ``{"error": text}`` under status 200, with ``env_idx`` they have a status of their own."""
-    path: str = ""
-    """Path of the environment on AgentGym's server; Maze and Wordle share one server."""
 
     create_body: Mapping[str, Any] | None = None
     """Body of ``/create``; None where AgentGym sends none."""
@@ -110,8 +98,6 @@ class Dialect:
     """The response to ``/observation`` is that of ``/reset`` instead of the bare text."""
     vocabulary: bool = False
     """There is ``/filtered_vocab``: the words that may be guessed."""
-    closes: bool = True
-    """AgentGym's server has ``/close``; ours always does."""
 
     # The client's side.
 
@@ -223,53 +209,53 @@ class Dialect:
     def write_reset(self, session: int, state: State) -> Any:
         if self.reset_keys:
             return self._start(session, state)
-        return [state.observation.text, None] if self.reset_pair else state.observation.text
+        return [state.step.observation.text, None] if self.reset_pair else state.step.observation.text
 
     def write_step(self, state: State) -> dict[str, Any]:
         found = {
-            self.text: state.observation.text,
+            self.text: state.step.observation.text,
             "reward": self._reward(state),
-            "earned": state.reward,
-            self.done: state.terminated if self.done == "terminated" else state.done,
-            "truncated": state.truncated,
-            "info": dict(state.info),
+            "earned": state.step.reward,
+            self.done: state.step.terminated if self.done == "terminated" else state.step.done,
+            "truncated": state.step.truncated,
+            "info": dict(state.step.info),
         }
         if self.score:
             total = self.full * state.total
-            found["score"] = float(state.info.get("raw_reward", total)) if self.score == "raw" else total
+            found["score"] = float(state.step.info.get("raw_reward", total)) if self.score == "raw" else total
         if self.lists_actions:
-            found["available_actions"] = list(state.observation.actions or ())
+            found["available_actions"] = list(state.step.observation.actions or ())
         return found
 
     def write_observation(self, session: int, state: State) -> Any:
-        return self._start(session, state) if self.observation_object else self._shown(state.observation)
+        return self._start(session, state) if self.observation_object else self._shown(state.step.observation)
 
     def write_close(self, closed: bool) -> Any:
         return {"closed": "closed" if closed else "unknown"} if self.done == "terminated" else closed
 
     def _start(self, session: int, state: State) -> dict[str, Any]:
         """The keys of ``reset_keys``."""
-        text = self._shown(state.observation)
+        text = self._shown(state.step.observation)
         description, _, rest = text.partition("\n")
         found: dict[str, Any] = {
             "observation": rest if "task_description" in self.reset_keys else text,
             "reward": self._reward(state),
             "score": self.full * state.total,
-            "done": state.done,
+            "done": state.step.done,
             "deleted": False,
             "task_description": description,
             "task_name": state.label,
             "var_num": state.index,
             "task_type": state.label,
-            "available_actions": list(state.observation.actions or ()),
+            "available_actions": list(state.step.observation.actions or ()),
             "sites": [],
             "object": state.label,
         }
         found[self.key] = session
-        told = {key: found[key] for key in self.reset_keys}
-        if self._together(told) != state.observation.text:
-            told["text"] = state.observation.text
-        return told
+        chosen = {key: found[key] for key in self.reset_keys}
+        if self._together(chosen) != state.step.observation.text:
+            chosen["text"] = state.step.observation.text
+        return chosen
 
     def _shown(self, observation: Observation) -> str:
         """The text without the actions, which the client adds again."""
@@ -281,8 +267,8 @@ class Dialect:
 
     def _reward(self, state: State) -> float:
         if self.reward == "step":
-            return self.full * state.reward
-        return float(state.info.get("raw_reward", state.total if self.reward == "progress" else state.reward))
+            return self.full * state.step.reward
+        return float(state.step.info.get("raw_reward", state.total if self.reward == "progress" else state.step.reward))
 
 
 def error_in(body: object) -> str | None:
@@ -304,95 +290,19 @@ def _cut(body: object) -> str:
     return repr(body)[:200]
 
 
-_tool = partial(
-    Dialect,
-    key="env_idx",
-    create_body={"id": 0},
-    create_bare=True,
-    index="id",
-    index_missing="same",
-    reset_keys=(),
-    reward="progress",
-    whole_response=True,
-    closes=False,
-)
+def _read_dialects() -> dict[str, Dialect]:
+    """The dialects of AgentGym's environments. ``like`` in a table takes its other fields from that environment's."""
+    tables = tomllib.loads((Path(__file__).parent / "dialects.toml").read_text(encoding="utf-8"))
+    found = {}
+    for env, table in tables.items():
+        fields = {**tables.get(table.pop("like", ""), {}), **table}
+        if "reset_keys" in fields:
+            fields["reset_keys"] = tuple(fields["reset_keys"])
+        found[env] = Dialect(env=env, **fields)
+    return found
 
-DIALECTS: Mapping[str, Dialect] = {
-    dialect.env: dialect
-    for dialect in (
-        Dialect(env="textcraft", create_body={}, create_starts=True, index_missing=0),
-        Dialect(
-            env="babyai",
-            reset_keys=("observation", "reward", "score", "deleted", "done"),
-            score="total",
-            reward_ends=True,
-            observation_object=True,
-        ),
-        Dialect(
-            env="sciworld",
-            reset_keys=(
-                *("task_name", "var_num", "task_description"),
-                *("observation", "reward", "score", "deleted", "done"),
-            ),
-            score="raw",
-            full=100.0,
-        ),
-        Dialect(
-            env="alfworld",
-            index="game",
-            reset_fields={"world_type": "Text"},
-            reset_keys=("id", "observation", "available_actions", "task_type"),
-            lists_actions=True,
-            closes=False,
-        ),
-        Dialect(env="maze", path="/maze", index="game", reset_keys=("observation",), reward="raw", closes=False),
-        Dialect(
-            env="wordle",
-            path="/wordle",
-            index="seed",
-            reset_keys=("id", "observation"),
-            vocabulary=True,
-            closes=False,
-        ),
-        Dialect(
-            env="webshop",
-            key="env_idx",
-            create_bare=True,
-            index="session_id",
-            index_missing="same",
-            reset_keys=(),
-            reset_pair=True,
-            first_from="observation",
-            text="state",
-            closes=False,
-        ),
-        Dialect(
-            env="sqlgym",
-            key="env_idx",
-            create_bare=True,
-            index="item_id",
-            reset_keys=(),
-            reset_pair=True,
-            text="state",
-            closes=False,
-        ),
-        _tool(env="searchqa", reward="step", closes=True),
-        *(_tool(env=name) for name in ("weather", "movie", "academia", "sheet")),
-        _tool(env="todo", pays_at_end=True),
-        Dialect(
-            env="webarena",
-            key="env_idx",
-            index="idx",
-            reset_fields={"seed": 0},
-            reset_keys=("observation", "sites", "object"),
-            first_from="observation",
-            done="terminated",
-            pays_at_end=True,
-            whole_response=True,
-        ),
-    )
-}
-"""The dialects of AgentGym's environments."""
+
+DIALECTS: Mapping[str, Dialect] = _read_dialects()
 
 
 def dialect(env: str) -> Dialect:

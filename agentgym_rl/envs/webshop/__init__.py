@@ -1,4 +1,4 @@
-"""WebShop: buy what is asked for on a website. It runs on AgentGym's server."""
+"""WebShop: find and buy a product on a website. It runs on AgentGym's server."""
 
 from agentgym_rl.envs.webshop.env import WebShop
 

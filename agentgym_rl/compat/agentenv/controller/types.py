@@ -1,4 +1,4 @@
-"""What goes back and forth."""
+"""The data of clients, tasks and evaluations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = [
 ]
 
 ConversationMessage = TypedDict("ConversationMessage", {"from": str, "loss": bool | None, "value": str})
-"""A message as trajectory files have it: ``from`` is human or gpt, ``loss`` true for what the agent wrote."""
+"""A message as in trajectory files: ``from`` is human or gpt, ``loss`` is true for messages of the agent."""
 
 
 class APIConversationMessage(TypedDict):
-    """A message as agents are given it: ``role`` is user or assistant."""
+    """A message for an agent: ``role`` is user or assistant."""
 
     role: str
     content: str
@@ -30,7 +30,7 @@ class APIConversationMessage(TypedDict):
 
 @dataclass
 class StepOutput:
-    """What an action led to."""
+    """The result of an action."""
 
     state: str
     reward: float
@@ -54,10 +54,10 @@ class ExperienceOutput:
 
 @dataclass
 class EvaluationOutput:
-    """What an evaluation came to."""
+    """The result of an evaluation."""
 
     experiences: list[ExperienceOutput]
     score: float
     """Mean reward."""
     success: float
-    """Part of the episodes whose reward is 1 or 100."""
+    """Share of the episodes whose reward is 1 or 100."""

@@ -62,14 +62,14 @@ class Lease:
             task.add_done_callback(_close_opened)
             raise
 
-    async def ask(self, method: str, path: str, **request: Any) -> Any:
+    async def request(self, method: str, path: str, **content: Any) -> Any:
         """The JSON of the server's response.
 
         Raises:
-            EnvUnavailable, EnvTimeout, ProtocolError, TaskNotFound: see :meth:`Servers.ask`.
+            EnvUnavailable, EnvTimeout, ProtocolError, TaskNotFound: see :meth:`Servers.request`.
         """
         try:
-            return await self.servers.ask(self.base, method, path, **request)
+            return await self.servers.request(self.base, method, path, **content)
         except Absent as error:
             self.servers.pool.failed(self.member, error)
             self.lost = True
@@ -90,7 +90,7 @@ class Lease:
         try:
             if not self.lost:
                 named = {str(self.dialect.key): self.session}
-                await self.servers.ask(self.base, "POST", "/close", body=named, seconds=CLOSE_S)
+                await self.servers.request(self.base, "POST", "/close", body=named, seconds=CLOSE_S)
         except Missing:
             if reusable:
                 self.servers.spare.setdefault(self.member.name, []).append(self.session)
@@ -125,7 +125,7 @@ async def _create(servers: Servers, dialect: Dialect, address: str) -> tuple[str
     bases = [servers.bases[address]] if address in servers.bases else [address, f"{address}/{dialect.env}"]
     for base in bases:
         try:
-            body = await servers.ask(base, "POST", "/create", body=dialect.create_body)
+            body = await servers.request(base, "POST", "/create", body=dialect.create_body)
         except Missing:
             if base == bases[-1]:
                 servers.bases.pop(address, None)

@@ -65,11 +65,11 @@ class Servers:
             EnvUnavailable, EnvTimeout: it does not.
         """
         try:
-            await self.ask(address, "GET", "/", seconds=PROBE_S)
+            await self.request(address, "GET", "/", seconds=PROBE_S)
         except ProtocolError:  # AgentGym's server of maze and wordle has no page at their paths
             return
 
-    async def ask(
+    async def request(
         self,
         address: str,
         method: str,
@@ -108,15 +108,15 @@ class Servers:
         except UnicodeDecodeError as error:
             raise ProtocolError(f"{what}: the answer is no text ({error})") from error
         try:
-            reply = json.loads(text)
+            content = json.loads(text)
         except json.JSONDecodeError as error:
             if status == 200:
                 raise ProtocolError(f"{what}: the answer is no JSON: {_brief(text)}") from error
-            reply = None
-        if status != 200 or error_in(reply) is not None:
-            kind = reply.get("type") if isinstance(reply, dict) else None
+            content = None
+        if status != 200 or error_in(content) is not None:
+            kind = content.get("type") if isinstance(content, dict) else None
             raise _error(status, kind)(f"{what} with {json.dumps(body)}: status {status}, {_brief(text)}")
-        return reply
+        return content
 
     async def release(self, member: Member) -> None:
         """End a lease."""

@@ -20,7 +20,7 @@ from agentgym_rl.envs.protocol.server.sessions import Sessions
 from agentgym_rl.envs.protocol.server.settings import Settings
 from agentgym_rl.envs.protocol.wire import dialect
 
-ABOUT = "Text worlds in AgentGym's protocol: /create a session, /reset it to a task, /step until done, /close."
+ABOUT = "Text environments in AgentGym's protocol: /create a session, /reset it to a task, /step until done, /close."
 
 
 def create_app(

@@ -33,7 +33,7 @@ class Metrics:
         self.steps = counter("agentgym_steps", "Actions answered", [ENV])
         self.errors = counter("agentgym_errors", "Requests answered with an error", [ENV, "route", "status"])
         self.seconds = Histogram(
-            "agentgym_request_seconds", "Request to reply", [ENV, "route"], registry=self._own, buckets=SECONDS
+            "agentgym_request_seconds", "Request to response", [ENV, "route"], registry=self._own, buckets=SECONDS
         )
 
     def page(self) -> bytes:

@@ -131,15 +131,15 @@ class Operations:
 
     async def available_actions(self, body: Body) -> Any:
         """The possible actions, an empty list where the environment does not list them."""
-        return list(self._started(self._session(body)).observation.actions or ())
+        return list(self._started(self._session(body)).step.observation.actions or ())
 
     async def detail(self, body: Body) -> Any:
         state = self._started(self._session(body))
         return {
-            "observation": state.observation.text,
-            "reward": state.reward,
+            "observation": state.step.observation.text,
+            "reward": state.step.reward,
             "score": state.total,
-            "done": state.done,
+            "done": state.step.done,
             "deleted": False,
         }
 
@@ -154,7 +154,7 @@ class Operations:
         session.state = None
         observation = await session.env.reset(task)
         label = session.env.difficulty(task) if self._labels else ""
-        session.state = State(task.index, label, observation)
+        session.state = State(task.index, label, Step(observation, 0.0, terminated=False))
         self._sessions.use(session)
         return session.state
 
@@ -182,7 +182,7 @@ class Operations:
 
     def _running(self, session: Session) -> State:
         state = self._started(session)
-        if state.done:
+        if state.step.done:
             raise ProtocolError(f"The task of session {session.id} has finished; reset it first.")
         return state
 

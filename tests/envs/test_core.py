@@ -1,0 +1,99 @@
+"""What the base class does for every environment."""
+
+import asyncio
+
+import pytest
+import toy
+
+from agentgym_rl.envs import item_ids
+from agentgym_rl.envs.core import EnvUnavailable, ProtocolError, Task, TaskNotFound
+
+TASK = Task("counter", 1)
+
+
+class Failing(toy.Counter):
+    closed = 0
+
+    async def _step(self, action):
+        if action == "fail":
+            raise EnvUnavailable("gone")
+        return await super()._step(action)
+
+    async def _close(self):
+        self.closed += 1
+
+
+def test_calls_out_of_order_raise():
+    async def main():
+        env = toy.Counter()
+        with pytest.raises(ProtocolError, match="counter: step before reset or after the end"):
+            await env.step("say 1")
+        await env.reset(TASK)
+        for action in ("say 1", "say 2"):
+            step = await env.step(action)
+        assert step.terminated
+        with pytest.raises(ProtocolError):
+            await env.step("say 1")
+        await env.reset(TASK)
+        await env.close()
+        with pytest.raises(ProtocolError):
+            await env.step("say 1")
+        await env.close()
+        assert (await env.reset(TASK)).text == "Count to 2."
+
+    asyncio.run(main())
+
+
+def test_a_task_of_another_environment_is_refused_and_the_episode_goes_on():
+    async def main():
+        env = toy.Counter()
+        await env.reset(TASK)
+        with pytest.raises(TaskNotFound, match="maze_1 is not a task of counter"):
+            await env.reset(Task("maze", 1))
+        assert (await env.step("say 1")).observation.text == "Right."
+        with pytest.raises(TaskNotFound):
+            await env.reset(Task("counter", 10**6))
+        with pytest.raises(ProtocolError):  # a reset that fails leaves no episode
+            await env.step("say 2")
+
+    asyncio.run(main())
+
+
+def test_a_failed_step_leaves_the_episode_and_every_close_reaches_the_environment():
+    async def main():
+        env = Failing()
+        await env.reset(TASK)
+        with pytest.raises(EnvUnavailable):
+            await env.step("fail")
+        assert (await env.step("say 1")).observation.text == "Right."
+        await env.close()
+        await env.close()
+        assert env.closed == 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("item_id", "task"),
+    [
+        ("textcraft_12", ("textcraft", 12)),
+        ("lmrlgym_maze_3", ("maze", 3)),
+        ("tool_weather_7", ("weather", 7)),
+        ("a_world_of_yours_0", ("a_world_of_yours", 0)),
+        (
+            "look_at_obj_in_light-AlarmClock-None-DeskLamp-301_trial_T20190907_174127_043461",
+            ("alfworld", 0),
+        ),
+        ("textcraft", None),
+        ("textcraft_x", None),
+        ("Textcraft_1", None),
+        ("", None),
+    ],
+)
+def test_item_ids(item_id, task):
+    assert item_ids.read(item_id) == task
+    if task is None:
+        with pytest.raises(TaskNotFound, match="is not an item id"):
+            Task.parse(item_id)
+    else:
+        assert Task.parse(item_id) == Task(*task)
