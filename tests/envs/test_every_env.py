@@ -30,7 +30,7 @@ HERE = [name for name in available() if not issubclass(env_class(name), ServedEn
 """The environments that run in this process. The others need a server."""
 
 SLOW = {"babyai": 6, "sciworld": 0}
-"""Environments whose oracles take long or have no solution for some tasks: how many tasks of a split are solved here."""
+"""Environments whose oracles take long or solve not every task: how many tasks of a split are solved here."""
 
 ACTIONS = {"sciworld": 300}
 """Random actions of an environment whose steps take milliseconds; else :data:`MANY`."""
