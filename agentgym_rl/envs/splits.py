@@ -41,7 +41,7 @@ class Splits(Mapping[str, range]):
         env: name of the environment.
         ranges: indices of each split.
         shares: digits of each split, see :data:`SHARES`.
-        official: AgentGym's indices that the environment knows but cannot play as it is.
+        official: AgentGym's indices that need something else to be installed or given.
         missing: what those need; ends the error that such an index raises.
     """
 

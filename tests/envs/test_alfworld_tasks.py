@@ -7,7 +7,6 @@ from copy import deepcopy
 
 import pytest
 
-from agentgym_rl.data.panels import digest
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.alfworld import ALFWorld
 from agentgym_rl.envs.alfworld.catalogue import APPLIANCES, HANDLED, LAMP, LAMP_PLACES, PLACES, ROOMS
@@ -15,28 +14,13 @@ from agentgym_rl.envs.alfworld.draw import CLUTTER, SIZES
 from agentgym_rl.envs.alfworld.game import TYPES, Goal, treatment
 from agentgym_rl.envs.alfworld.house import House
 from agentgym_rl.envs.alfworld.tasks import SPLITS, game, kind
-from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import Style
-
-FROZEN = {
-    "train": "f5b34dae0733",
-    "test": "0a7fa7961a1a",
-    "train_variants": "d774e56f165e",
-    "val_variants": "b5d3532720a8",
-    "test_variants": "ce1f3fccf4ba",
-}
-"""Digests of the panels: of all tasks, or of every 47th variant."""
 
 SIZE = {"train": 540, "test": 180, "train_variants": 18_000, "val_variants": 1_800, "test_variants": 1_800}
 
 
 def few(split: str) -> range:
     return SPLITS[split][:: 47 if split.endswith("variants") else 1]
-
-
-@pytest.mark.parametrize("split", FROZEN)
-def test_tasks_are_frozen(split: str) -> None:
-    assert digest(ALFWorld(), [Task("alfworld", index) for index in few(split)]) == FROZEN[split]
 
 
 @pytest.mark.parametrize(
@@ -231,9 +215,3 @@ def test_difficulty_is_graded(size: str, success: float, mean: float) -> None:
     taken = [turns(index) for index in SPLITS["train"] if kind(index)[0] == size]
     assert sum(turn <= 30 for turn in taken) / len(taken) == pytest.approx(success, abs=0.02)
     assert sum(taken) / len(taken) == pytest.approx(mean, abs=0.5)
-
-
-@pytest.mark.parametrize("style", ["agentgym", "compact"])
-def test_keeps_the_contract(style: str) -> None:
-    report = check("alfworld", n=6, options={"style": style})
-    assert [finding for finding in report.findings if finding.passed is False] == []

@@ -1,50 +1,248 @@
 """What every installed environment does."""
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from agentgym_rl.envs import Task, available, make
+from agentgym_rl.envs import Task, TextEnv, available, env_class, make
+from agentgym_rl.envs.check import check
+from agentgym_rl.envs.core import ProtocolError, TaskNotFound
+from agentgym_rl.envs.probe import GARBAGE, follow, solution, walk, wander
+from agentgym_rl.envs.served import ServedEnv
 
-FROZEN = json.loads((Path(__file__).parent / "frozen_splits.json").read_text())
-"""Size and digest of each split of each environment. After a change, old and new runs are not comparable."""
+FROZEN = json.loads((Path(__file__).parent / "frozen.json").read_text())
+"""By environment: size and digest of each split, and a digest of the texts in each wording. After a change, old and new
+runs are not comparable."""
 
 OVERLAPPING = {"sciworld": {"agentgym"}}
 """Splits that repeat the tasks of others."""
 
+STYLES = ("agentgym", "compact")
+HERE = [name for name in available() if not issubclass(env_class(name), ServedEnv)]
+"""The environments that run in this process. The others need a server."""
 
-def spread(indices: Sequence[int], n: int = 100) -> list[int]:
+SLOW = {"babyai": 6, "sciworld": 0}
+"""Environments whose oracles take long or solve not every task: how many tasks of a split are solved here."""
+
+ACTIONS = {"sciworld": 300}
+"""Random actions of an environment whose steps take milliseconds; else :data:`MANY`."""
+MANY = 10_000
+LONGEST = 4_000
+"""Characters of an observation after the first one, which states the task."""
+
+
+@pytest.fixture(params=HERE)
+def name(request: pytest.FixtureRequest) -> str:
+    if request.param == "sciworld" and shutil.which("java") is None:
+        pytest.skip("ScienceWorld's simulator needs Java")
+    return str(request.param)
+
+
+@pytest.fixture(params=[name for name in HERE if name != "sciworld"])
+def solvable(request: pytest.FixtureRequest) -> str:
+    """Environments whose oracles take less than seconds; ``test_sciworld.py`` chooses games with short solutions."""
+    return str(request.param)
+
+
+def spread(indices: Sequence[int], n: int) -> list[int]:
     """At most ``n`` indices at equal distances."""
     return [indices[len(indices) * place // n] for place in range(n)] if len(indices) > n else list(indices)
 
 
-def digest(name: str, split: str) -> str:
-    """Start of the SHA-256 over all indices of a split, and over goals and difficulties of some."""
+def tasks_of(env: TextEnv, n: int, splits: Sequence[str] | None = None) -> list[Task]:
+    """At most ``n`` tasks of each split."""
+    chosen = splits or list(env.spec.splits)
+    return [Task(env.name, index) for split in chosen for index in spread(env.spec.splits[split], n)]
+
+
+def digest_of_split(name: str, split: str) -> str:
+    """Start of the SHA-256 over all indices of a split, and over goals and difficulties of all or some tasks."""
     env = make(name)
-    indices = env.spec.splits[split]
-    found = hashlib.sha256(json.dumps(list(indices)).encode())
-    for task in (Task(name, index) for index in spread(indices)):
+    found = hashlib.sha256(json.dumps(list(env.spec.splits[split])).encode())
+    for task in tasks_of(env, 60 if name in SLOW else 600 if split in ("train", "test") else 120, [split]):
         found.update(f"{task}\t{env.goal(task)}\t{env.difficulty(task)}\n".encode())
     return found.hexdigest()[:16]
 
 
-def test_every_environment_has_frozen_splits() -> None:
+async def digest_of_texts(name: str, style: str) -> str:
+    """Start of the SHA-256 over instruction, functions and limits, and over what some episodes show and earn."""
+    env = make(name, style=style)
+    spec = env.spec
+    tools = [tool.schema for tool in spec.tools]
+    limits = [spec.max_turns, spec.success_above, spec.raw_reward_range, spec.deterministic, spec.replayable]
+    found = hashlib.sha256(json.dumps([spec.conversation_start(env.style), tools, limits]).encode())
+    for task in tasks_of(env, 1 if name in SLOW else 4):
+        plan = [] if name == "sciworld" else solution(env, task) or []
+        for choose in (follow(plan), wander(task)):
+            trail = await walk(env, task, choose)
+            found.update(f"{trail.digest()} {[sorted(step.info.items()) for step in trail.steps]}\n".encode())
+    await env.close()
+    return found.hexdigest()[:16]
+
+
+def test_every_environment_is_frozen() -> None:
     assert {name: list(make(name).spec.splits) for name in available()} == {
-        name: list(splits) for name, splits in FROZEN.items()
+        name: list(frozen["splits"]) for name, frozen in FROZEN.items()
     }
 
 
-@pytest.mark.parametrize(("name", "split"), [(name, split) for name, splits in FROZEN.items() for split in splits])
+@pytest.mark.parametrize(
+    ("name", "split"), [(name, split) for name, frozen in FROZEN.items() for split in frozen["splits"]]
+)
 def test_splits_are_frozen(name: str, split: str) -> None:
-    assert [len(make(name).spec.splits[split]), digest(name, split)] == FROZEN[name][split]
+    assert [len(make(name).spec.splits[split]), digest_of_split(name, split)] == FROZEN[name]["splits"][split]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_texts_are_frozen(name: str, style: str) -> None:
+    assert asyncio.run(digest_of_texts(name, style)) == FROZEN[name]["texts"][style]
 
 
 @pytest.mark.parametrize("name", FROZEN)
 def test_splits_are_disjoint(name: str) -> None:
-    splits = {
-        split: indices for split, indices in make(name).spec.splits.items() if split not in OVERLAPPING.get(name, ())
-    }
-    assert len({index for indices in splits.values() for index in indices}) == sum(map(len, splits.values()))
+    splits = make(name).spec.splits
+    parts = [indices for split, indices in splits.items() if split not in OVERLAPPING.get(name, ())]
+    assert len({index for indices in parts for index in indices}) == sum(map(len, parts))
+
+
+@pytest.mark.parametrize("name", available())
+def test_found_by_name_and_described(name: str) -> None:
+    env = make(name)
+    assert type(env) is env_class(name) and env.name == env.spec.name == name
+    assert env.spec.licence.strip() and {"train", "test"} <= env.spec.splits.keys()
+    assert (Path(__file__).parents[2] / "docs" / "worlds" / f"{name}.md").is_file()
+    with pytest.raises(ValueError, match="style 'loud' is unknown; choose agentgym or compact"):
+        make(name, style="loud")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_keeps_the_contract(solvable: str, style: str) -> None:
+    report = check(solvable, n=2 if solvable in SLOW else 4, options={"style": style})
+    assert [(finding.name, finding.faults) for finding in report.findings if finding.passed is not True] == []
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_tasks_of_another_environment_are_refused(name: str) -> None:
+    env = make(name)
+    task = Task("textcraft" if name == "maze" else "maze", 0)
+    for ask in (env.goal, env.difficulty, env.oracle, lambda task: asyncio.run(env.reset(task))):
+        with pytest.raises(TaskNotFound, match=f"{task} is not a task of {name}"):
+            ask(task)
+
+
+def test_calls_keep_their_order(name: str) -> None:
+    async def misuse() -> None:
+        env = make(name)
+        (task, *_) = tasks_of(env, 1, ["test"])
+        with pytest.raises(ProtocolError):
+            await env.step("look")
+        await env.reset(task)
+        await env.close()
+        await env.close()
+        with pytest.raises(ProtocolError):
+            await env.step("look")
+
+    asyncio.run(misuse())
+
+
+def test_oracle_solves(solvable: str) -> None:
+    """All tasks of train and test, or some, in either wording: no action is invalid, only the last one ends."""
+
+    async def solve() -> None:
+        envs = [make(solvable, style=style) for style in STYLES]
+        for number, task in enumerate(tasks_of(envs[0], SLOW.get(solvable, 600), ["train", "test"])):
+            env = envs[number % 2]
+            actions = solution(env, task)
+            if actions is None:
+                assert solvable in SLOW, f"{task} has no oracle"
+                continue
+            assert len(actions) <= env.spec.max_turns or solvable in SLOW, task
+            trail = await walk(env, task, follow(actions))
+            assert not any(step.info["invalid"] for step in trail.steps), task
+            assert [step.terminated for step in trail.steps] == [False] * (len(actions) - 1) + [True], task
+            assert env.spec.success(trail.reward), task
+        for env in envs:
+            await env.close()
+
+    asyncio.run(solve())
+
+
+def test_both_wordings_have_the_same_tasks(solvable: str) -> None:
+    one, other = (make(solvable, style=style) for style in STYLES)
+    assert one.spec.splits == other.spec.splits
+    for task in tasks_of(one, 1 if solvable in SLOW else 5):
+        assert (one.goal(task), one.difficulty(task)) == (other.goal(task), other.difficulty(task))
+        assert solution(one, task) == solution(other, task)
+
+
+def scrambled(rng: random.Random, command: str) -> str:
+    """A command with some of its words moved, lost or doubled."""
+    words = command.split()
+    for _ in range(rng.randint(1, 3)):
+        if words:
+            at = rng.randrange(len(words))
+            words.insert(rng.randrange(len(words)), words.pop(at) if rng.random() < 0.7 else words[at])
+    return " ".join(words)
+
+
+async def roam(name: str, actions: int) -> tuple[int, int]:
+    """Random actions, some of the oracle's among them, in random tasks; how many, and the longest observation."""
+    env, rng = make(name), random.Random(f"walks {name}")
+    taken, longest = 0, 0
+    known = list(GARBAGE)
+    splits = list(env.spec.splits.values())
+    while taken < actions:
+        split = rng.choice(splits)
+        task = Task(name, split[rng.randrange(len(split))])
+        first = await env.reset(task)
+        own = [] if name in SLOW else solution(env, task) or []
+        known = [*known[-60:], *own]
+        total, possible = 0.0, first.actions
+        for action in choices(rng, own, known, min(25, actions - taken)):
+            step = await env.step(rng.choice(possible) if action is None and possible else action or "")
+            taken += 1
+            total += step.reward
+            possible = step.observation.actions
+            longest = max(longest, len(step.observation.text))
+            assert 0 <= step.reward <= 1 and total <= 1 + 1e-6, f"{task}: {action!r} earned {step.reward}"
+            if step.done:
+                break
+    await env.close()
+    return taken, longest
+
+
+def choices(rng: random.Random, own: list[str], known: list[str], count: int) -> Iterator[str | None]:
+    """Actions of the oracle, known ones and scrambled ones; None stands for one that is possible."""
+    for turn in range(count):
+        source = rng.random()
+        if source < 0.4:
+            yield None
+        elif source < 0.7 and turn < len(own):
+            yield own[turn]
+        else:
+            yield rng.choice(known) if source < 0.85 else scrambled(rng, rng.choice(known))
+
+
+def test_ten_thousand_actions_do_no_harm(name: str) -> None:
+    wanted = ACTIONS.get(name, MANY)
+    taken, longest = asyncio.run(roam(name, wanted))
+    assert taken == wanted
+    assert longest <= LONGEST
+
+
+def test_nothing_heavy_is_imported() -> None:
+    """Opening all environments imports no engine; numpy comes with minigrid and bm25s."""
+    program = (
+        "import sys; from agentgym_rl.envs import available, make; [make(name) for name in available()]; "
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"torch", "verl", "vllm", "ray", "transformers", "tensordict", "datasets"} & set(done.stdout.split())

@@ -85,7 +85,7 @@ def test_options() -> None:
     assert "teleport to LOC" in easy.instructions["agentgym"] and "teleport" not in plain.instructions["agentgym"]
     unwired = SciWorld(simplifications="noElectricalAction")
     assert len(unwired.spec.splits["agentgym"]) == 4339 - 20 - 20 - 900 - 600
-    with pytest.raises(TaskNotFound, match=r"sciworld_1096 \(power-component, variation 0\) cannot be played with"):
+    with pytest.raises(TaskNotFound, match=r"sciworld_1096 \(power-component, variation 0\) cannot be run with"):
         unwired.goal(Task("sciworld", 1096))
 
 

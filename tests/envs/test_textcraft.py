@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym_rl.envs import Step, Task, TextEnv, make
-from agentgym_rl.envs.core import ProtocolError, Style, TaskNotFound
+from agentgym_rl.envs import Step, Task, TextEnv
+from agentgym_rl.envs.core import Style, TaskNotFound
 from agentgym_rl.envs.textcraft import TextCraft
 
 
@@ -122,25 +122,10 @@ def test_tag_takes_any_member(wood: str) -> None:
     assert texts(play(TextCraft(), 0, *actions)[1])[-1] == "Crafted 4 minecraft:stick"
 
 
-def test_step_out_of_order() -> None:
-    env = make("textcraft")
-    with pytest.raises(ProtocolError):
-        asyncio.run(env.step("inventory"))
-    oracle = env.oracle(Task("textcraft", 3))
-    with pytest.raises(ProtocolError):
-        play(env, 3, *oracle, "inventory")
-    play(env, 3, "inventory")  # a reset opens it again
-
-
 @pytest.mark.parametrize("index", [474, 999, 1474, 1_000_000])
 def test_index_outside_the_world(index: int) -> None:
     with pytest.raises(TaskNotFound, match=r"0\.\.473.*0\.\.999"):
         play(TextCraft(), index)
-
-
-def test_task_of_another_world() -> None:
-    with pytest.raises(TaskNotFound):
-        TextCraft().goal(Task("babyai", 0))
 
 
 WORDS = [

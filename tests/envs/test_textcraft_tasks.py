@@ -42,10 +42,6 @@ async def solve(indices: Iterable[int], style: Style) -> None:
         assert env.spec.success(step.reward)
 
 
-def test_oracle_solves_every_frozen_task() -> None:
-    asyncio.run(solve([*SPLITS["train"], *SPLITS["test"]], "agentgym"))
-
-
 def test_oracle_solves_variants() -> None:
     asyncio.run(solve(sampled_variants(2000), "compact"))
 

@@ -133,11 +133,6 @@ def test_index_outside_the_world(index: int) -> None:
             ask(Task("wordle", index))
 
 
-def test_task_of_another_world() -> None:
-    with pytest.raises(TaskNotFound, match="maze_0 is not a task of wordle"):
-        Wordle().goal(Task("maze", 0))
-
-
 @pytest.mark.parametrize("word", ["glint", "g l i n t"])
 def test_guess_is_a_function(word: str) -> None:
     env = Wordle()
@@ -167,32 +162,6 @@ def test_a_walk_is_marked_by_the_hidden_word_and_can_be_replayed(index: int, rng
         assert step.info["invalid"] == (action not in task.words)
         if action in task.words:
             assert step.observation.text.replace(" ", "") == marks(action, task.hidden)
-
-
-def test_ten_thousand_random_actions() -> None:
-    rng = Random(0)
-    letters = "".join(map(chr, range(97, 123))) + " \n,é☃\x00"
-
-    async def wander() -> None:
-        env = Wordle()
-        done, earned = True, 0.0
-        for _ in range(10_000):
-            if done:
-                assert 0.0 <= earned <= 1.0
-                await env.reset(Task("wordle", rng.randrange(SPLITS["train"].start, SPLITS["test_variants"].stop)))
-                earned = 0.0
-            guesses = (
-                rng.choice(env.words),
-                " ".join(rng.choice(env.words)),
-                "".join(rng.choices(letters, k=rng.randint(0, 60))),
-                f'guess(word="{rng.choice(env.words)}")',
-            )
-            step = await env.step(rng.choice(guesses))
-            assert len(step.observation.text) < 20
-            earned += step.reward
-            done = step.done
-
-    asyncio.run(wander())
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A game as it is laid out before anybody acts."""
+"""A game as it is laid out before the first action."""
 
 from __future__ import annotations
 

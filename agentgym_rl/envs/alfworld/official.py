@@ -1,4 +1,4 @@
-"""ALFWorld's own games, from the folder that ``alfworld-download`` fills, played by TextWorld."""
+"""ALFWorld's own games, from the folder that ``alfworld-download`` fills, run by TextWorld."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def walkthrough(folder: Path, index: int, limit: int) -> list[str]:
 
 
 class Official:
-    """A game played by TextWorld, in the wording AgentGym's server gives it.
+    """A game run by TextWorld, in the wording of AgentGym's server.
 
     Games of ALFWorld's later releases say ``move X to Y``; here they are ``put X in/on Y``, as in the release AgentGym
     pins. Where the agent arrives is left out, so is the command ``help``. Calls block, those of other games too.

@@ -1,4 +1,4 @@
-"""A game being played, whichever engine plays it."""
+"""A game under way, in either engine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Session(Protocol):
 
 
 class BuiltIn:
-    """A game played by :class:`~agentgym_rl.envs.alfworld.house.House`."""
+    """A game run by :class:`~agentgym_rl.envs.alfworld.house.House`."""
 
     def __init__(self, game: Game, style: Style) -> None:
         self._house = House(game)

@@ -1,7 +1,7 @@
 """ScienceWorld's simulator: one Java process, in which many games live.
 
 Every call takes the process's lock, since games that load or move at the same moment disturb each other: the simulator
-draws its worlds from a random generator that all share. In turns they do not, as the tests show.
+draws its games from a random generator that all share. In turns they do not, as the tests show.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TIMEOUT = 600.0
 """Seconds a call may take; the longest, a solution of a game of ``boil``, takes some ten."""
 
 UNKNOWN = ("No known action matches that input.", "Unknown action.")
-"""How the simulator begins its reply to what is no action."""
+"""How the simulator's answer to an invalid action begins."""
 
 
 class JavaMissing(MissingExtra):
@@ -70,8 +70,9 @@ class Engine:
         java = shutil.which("java")
         if java is None:
             raise JavaMissing(
-                "world 'sciworld' needs Java 8 or later, and no `java` is on the PATH; install one, for example with: "
-                "apt-get install default-jre-headless, brew install openjdk, or conda install -c conda-forge openjdk"
+                "environment 'sciworld' needs Java 8 or later, and no `java` is on the PATH; install one, for example "
+                "with: apt-get install default-jre-headless, brew install openjdk, or conda install -c conda-forge "
+                "openjdk"
             )
         try:
             port, self._process = launch_gateway(

@@ -159,7 +159,7 @@ class SciWorld(BlockingEnv):
     def _find(self, task: Task) -> games.Game:
         game = games.game(self._index(task))
         if game.family.electrical and not self._electrical:
-            raise TaskNotFound(f"{task} ({game}) cannot be played with simplifications={self._simplifications}")
+            raise TaskNotFound(f"{task} ({game}) cannot be run with simplifications={self._simplifications}")
         return game
 
 

@@ -11,7 +11,7 @@ from agentgym_rl.envs.sciworld.engine import Engine, Simulation
 
 @dataclass(slots=True)
 class Member:
-    """A Java process and those of its games that nobody has."""
+    """A Java process and those of its games that are not leased."""
 
     engine: Engine
     leases: int = 0
@@ -32,7 +32,7 @@ class Pool:
         self._lock = threading.Lock()
 
     def lease(self) -> Simulation:
-        """A game of one's own until :meth:`give_back`, from the process with the fewest leases.
+        """A game for one session until :meth:`give_back`, from the process with the fewest leases.
 
         Raises:
             JavaMissing: see :class:`.engine.Engine`.
@@ -44,7 +44,7 @@ class Pool:
             if not free and len(self.members) == self._engines:
                 raise EnvUnavailable(
                     f"all {self._engines * self._games} games of ScienceWorld in this process are in use; close "
-                    "sessions, or play in more processes"
+                    "sessions, or use more processes"
                 )
             if not free:
                 free.append(Member(Engine()))

@@ -1,4 +1,4 @@
-"""TextCraft, a crafting world."""
+"""TextCraft: craft items by recipes."""
 
 from agentgym_rl.envs.textcraft.env import TextCraft
 

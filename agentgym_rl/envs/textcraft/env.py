@@ -22,7 +22,7 @@ class TextCraft(TextEnv):
 
     Args:
         style: wording of instruction and observations.
-        recipes: a folder of Minecraft's own recipe files to play with instead of the recipes that come along.
+        recipes: a folder of Minecraft's own recipe files, in place of the recipes of this package.
         goals: let the variant splits have this many training goals only, a fixed choice.
         max_depth: let the variant splits have goals of at most this depth only.
 
