@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentgym_rl.eval.comparison.arms import Arm
 from agentgym_rl.eval.comparison.compare import Comparison
-from agentgym_rl.eval.comparison.learning import Curve, Plot, Timeline, logs, plots, shares
+from agentgym_rl.eval.comparison.learning import ArmCurves, Curve, Plot, logs, plots, shares
 from agentgym_rl.eval.html.chart import Chart, Line
 from agentgym_rl.eval.html.palette import ARMS, DASHES, ENVS, STAGES
 
@@ -41,7 +41,7 @@ def look(arms: Sequence[Arm], number: int) -> tuple[str, str]:
     return ARMS[len(like) % len(ARMS)], DASHES[len(like) // len(ARMS) % len(DASHES)]
 
 
-def env_looks(found: Sequence[Timeline]) -> dict[str, tuple[str, str]]:
+def env_looks(found: Sequence[ArmCurves]) -> dict[str, tuple[str, str]]:
     """Colour and line style of each environment; styles differ because lines may lie on each other."""
     envs = sorted({env for _, curves in found for env in curves})
     return {env: (ENVS[place % len(ENVS)], DASHES[place % len(DASHES)]) for place, env in enumerate(envs)}
@@ -52,7 +52,7 @@ def learning_figures(comparison: Comparison, drawn: Sequence[Plot]) -> list[Figu
     return [_learning_figure(comparison, plot) for plot in drawn]
 
 
-def over_time(title: str, found: Sequence[Timeline], percent: bool) -> list[Figure]:
+def over_time(title: str, found: Sequence[ArmCurves], percent: bool) -> list[Figure]:
     """Shares or turn limits of the environments over training, a figure per arm in which they vary."""
     moving = [one for one in found if any(curve.varies for curve in one[1].values())]
     looks = env_looks(found)
@@ -67,7 +67,7 @@ def over_time(title: str, found: Sequence[Timeline], percent: bool) -> list[Figu
     return figures
 
 
-def constants(found: Sequence[Timeline], percent: bool) -> dict[str, list[str]]:
+def constants(found: Sequence[ArmCurves], percent: bool) -> dict[str, list[str]]:
     """Arms in which nothing varies, by their values in words."""
     scale, unit = (100.0, "%") if percent else (1.0, "")
     still: dict[str, list[str]] = {}

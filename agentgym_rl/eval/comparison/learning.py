@@ -43,7 +43,7 @@ class Curve:
         return max(self.mean) - min(self.mean) > 1e-6
 
 
-Timeline = tuple[Arm, Mapping[str, Curve]]
+ArmCurves = tuple[Arm, Mapping[str, Curve]]
 """An arm and a curve for each of its environments."""
 
 
@@ -104,14 +104,14 @@ def plots(comparison: Comparison, logs: Mapping[Path, Log]) -> list[Plot]:
     return [plot for plot in found if plot.curves]
 
 
-def shares(comparison: Comparison, logs: Mapping[Path, Log]) -> list[Timeline]:
+def shares(comparison: Comparison, logs: Mapping[Path, Log]) -> list[ArmCurves]:
     """Shares of the environments in a step's episodes, of each arm."""
-    return _timelines(comparison, logs, "share")
+    return _arm_curves(comparison, logs, "share")
 
 
-def horizons(comparison: Comparison, logs: Mapping[Path, Log]) -> list[Timeline]:
+def horizons(comparison: Comparison, logs: Mapping[Path, Log]) -> list[ArmCurves]:
     """Turn limits of the environments' training episodes, of each arm."""
-    return _timelines(comparison, logs, "horizon")
+    return _arm_curves(comparison, logs, "horizon")
 
 
 def curve(arm: Arm, logs: Sequence[Log], key: str) -> Curve | None:
@@ -175,8 +175,8 @@ def _curves(arms: Sequence[Arm], logs: Mapping[Path, Log], key: str) -> tuple[tu
     return tuple((arm, found) for arm, found in drawn if found is not None)
 
 
-def _timelines(comparison: Comparison, logs: Mapping[Path, Log], what: str) -> list[Timeline]:
-    found: list[Timeline] = []
+def _arm_curves(comparison: Comparison, logs: Mapping[Path, Log], what: str) -> list[ArmCurves]:
+    found: list[ArmCurves] = []
     for arm in online(comparison):
         own = [logs[run.folder] for run in arm.runs]
         envs = sorted({env for run in arm.runs for env, _ in run.digests})

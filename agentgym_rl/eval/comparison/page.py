@@ -26,7 +26,7 @@ from agentgym_rl.eval.comparison.charts import (
     short,
 )
 from agentgym_rl.eval.comparison.compare import Comparison, Estimate
-from agentgym_rl.eval.comparison.learning import Timeline, horizons, logs, online, plots, shares
+from agentgym_rl.eval.comparison.learning import ArmCurves, horizons, logs, online, plots, shares
 from agentgym_rl.eval.comparison.logs import Log
 from agentgym_rl.eval.comparison.runs import Run
 from agentgym_rl.eval.comparison.tables import cell_text, points, rate_text, seeds_text
@@ -120,14 +120,14 @@ class _Section:
         return bool(self.figures or self.constants)
 
 
-def _shares(found: Sequence[Timeline]) -> _Section:
+def _shares(found: Sequence[ArmCurves]) -> _Section:
     """Empty where there is a single environment, whose share is always 100%."""
     several = len({env for _, curves in found for env in curves}) > 1
     what = "Share of a step's training episodes, %"
     return _over_time("Shares of the environments", what, found if several else [], True)
 
 
-def _over_time(title: str, what: str, found: Sequence[Timeline], percent: bool) -> _Section:
+def _over_time(title: str, what: str, found: Sequence[ArmCurves], percent: bool) -> _Section:
     note = f"{what}: mean over seeds, band from the least to the greatest."
     key = {env: (colour, _border(dashes)) for env, (colour, dashes) in env_looks(found).items()}
     return _Section(title, over_time(title, found, percent), note, key, constants(found, percent))
