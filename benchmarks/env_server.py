@@ -4,8 +4,8 @@ An episode is create, reset, ten steps and close. A bare FastAPI server that sen
 requests in the same run, and so does any server of AgentGym's protocol named with ``--against``.
 
     python benchmarks/env_server.py                          # TextCraft and BabyAI; some minutes
-    python benchmarks/env_server.py --quick --worlds textcraft
-    python benchmarks/env_server.py --worlds textcraft --against http://127.0.0.1:36001
+    python benchmarks/env_server.py --quick --environments textcraft
+    python benchmarks/env_server.py --environments textcraft --against http://127.0.0.1:36001
 
 Compare CPU per episode: it depends on the machine alone. The rate is also bounded by the client, which needs a core of
 its own.
@@ -202,7 +202,7 @@ async def play(target: Target, clients: int, episodes: int) -> Load:
 async def in_process(world: str, episodes: int) -> float:
     """Episodes a second of CPU without a server."""
     make = env_class(world)
-    await make().reset(Task(world, FIRST_TASK[world]))  # reads what the world keeps
+    await make().reset(Task(world, FIRST_TASK[world]))  # reads what the environment keeps
     started = time.process_time()
     for number in range(episodes):
         env = make()
@@ -320,12 +320,12 @@ def main() -> None:
     given = parser.parse_args()
     if given.quick:
         given.clients, given.repeats, given.episodes, given.abandoned = [1, 64], 1, 100, 200
-    if given.against and len(given.worlds) != 1:
+    if given.against and len(given.envs) != 1:
         parser.error("--against needs --worlds with one world")
     console = Console()
     console = console if console.width > 110 else Console(width=130)
     with started([sys.executable, "-c", ECHO, str(given.port)], given.port) as bare:
-        for number, world in enumerate(given.worlds, 1):
+        for number, world in enumerate(given.envs, 1):
             port = given.port + number
             command = [sys.executable, "-m", "agentgym_rl.cli", "serve", world, "--port", str(port)]
             command += ["--session-ttl", str(TTL), "--workers", str(given.workers)]

@@ -1,7 +1,7 @@
 """Studies at tiny scale, on the real engine: which arm is better, with intervals.
 
-``algorithms``   the orderings of the published tables: three worlds, every algorithm plays 960 episodes
-``curriculum``   few turns, many, or first few and then many, in a world with long tasks
+``algorithms``   the orderings of the published tables: three environments, every algorithm plays 960 episodes
+``curriculum``   few turns, many, or first few and then many, in an environment with long tasks
 
 Every arm of a study starts from the same cloned weights of its seed; panels are tasks that no choice of settings has
 seen. What the raw results hold with the same settings is not run again, and an interrupted run goes on: stop and repeat

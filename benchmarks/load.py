@@ -1,4 +1,5 @@
-"""What a rollout costs: how long model and worlds were idle, CPU time and memory; for ``benchmarks/rollout.py``."""
+"""What a rollout costs: how long model and environments were idle, CPU time and memory; for
+``benchmarks/rollout.py``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Episodes in lockstep rounds, the schedule of AgentGym-RL's ``vLLMRollout.generate_sequences``.
 
 All live episodes generate, wait for the last of them, step in a thread pool as wide as their number, wait for the last.
-Only the schedule is AgentGym-RL's: tokens, requests and worlds are those of the other side, and resets run side by side
+Only the schedule is AgentGym-RL's: tokens, requests and environments are those of the other side, and resets run side
+by side
 where AgentGym-RL makes them one after the other.
 """
 
@@ -16,14 +17,14 @@ from paced import PacedWorld, understand
 from agentgym_rl.rollout.tokens import TokenConversation
 
 PAUSE_S = 1.0
-"""AgentGym-RL's ``send_interval``, slept before each step of the worlds."""
+"""AgentGym-RL's ``send_interval``, slept before each step of the envs."""
 
 
 async def lockstep(worlds: Sequence[PacedWorld], conversations: Sequence[TokenConversation], pause_s: float) -> None:
     """Play one batch of episodes to their ends.
 
     Args:
-        pause_s: seconds slept before each step of the worlds.
+        pause_s: seconds slept before each step of the envs.
     """
     loop = asyncio.get_running_loop()
     live = list(zip(worlds, conversations, strict=True))

@@ -1,4 +1,4 @@
-"""Worlds whose answers are recorded and whose waiting times are drawn, for ``benchmarks/rollout.py``."""
+"""Environments whose answers are recorded and whose waiting times are drawn, for ``benchmarks/rollout.py``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIGMA = log(20) / 2.3263478740408408
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """An episode of a real world, played by its oracle."""
+    """An episode of a real environment, played by its oracle."""
 
     task: Task
     spec: EnvSpec
@@ -45,7 +45,7 @@ class Script:
 
 
 async def record(each: int, length: Callable[[str], int]) -> list[Script]:
-    """Oracle play of the first training tasks of each world; the worlds take turns.
+    """Oracle play of the first training tasks of each environment; the environments take turns.
 
     Args:
         length: tokens of a text.
@@ -75,7 +75,8 @@ async def record(each: int, length: Callable[[str], int]) -> list[Script]:
 
 
 def latencies(kind: str, median_ms: float, count: int, rng: Random) -> list[float]:
-    """Seconds that a world takes for each of its calls: always ``kind`` milliseconds, or with a heavy ``tail``."""
+    """Seconds that an environment takes for each of its calls: always ``kind`` milliseconds, or with a heavy
+    ``tail``."""
     if kind != "tail":
         return [float(kind) / 1000] * count
     return [median_ms / 1000 * exp(SIGMA * rng.gauss(0, 1)) for _ in range(count)]
@@ -90,7 +91,7 @@ class PacedWorld(TextEnv):
         """
         Args:
             waits: seconds of the reset and of each step.
-            busy: told when the world is at work.
+            busy: told when the environment is at work.
         """
         super().__init__("compact")
         self.script, self.waits, self.busy = script, waits, busy

@@ -1,7 +1,9 @@
-"""The rollout: one asyncio task an episode, beside lockstep rounds and beside what model and worlds allow, in one run.
+"""The rollout: one asyncio task an episode, beside lockstep rounds and beside what model and environments allow, in
+one run.
 
 Episodes are those of TextCraft, BabyAI and Maze as their oracles play them: their texts, turns and lengths of replies.
-Worlds answer with what was recorded, after 0, 10 or 100 ms or with a heavy tail (lognormal, p99 = 20 x median). The
+Environments answer with what was recorded, after 0, 10 or 100 ms or with a heavy tail (lognormal, p99 = 20 x median).
+The
 model is a tiny one behind verl's vLLM servers; it decodes greedily and as many tokens as the oracle's reply has. Every
 side plays the same episodes with the same waiting times against the same servers, whose prefix caches start empty.
 
@@ -9,10 +11,11 @@ ours           ``agentgym_rl.rollout.loop.run_episode`` and ``TokenConversation`
 lockstep       rounds as AgentGym-RL plays them (``lockstep.py``), without its pause of 1 s a round
 lockstep+1s    with it
 model only     the same requests, each sent when the reply to the one before it is there
-world only     the same waiting times, one after the other
+environment only     the same waiting times, one after the other
 longest alone  the episode that waits and generates most, played by ours with nothing beside it
 
-The bound is the longer one of *model only* and *world only*. No rollout reaches it where *longest alone* takes longer:
+The bound is the longer one of *model only* and *environment only*. No rollout reaches it where *longest alone* takes
+longer:
 an episode's turns wait for each other. All episodes of a side start at once.
 
     python benchmarks/rollout.py                                   # about a quarter of an hour on two cores
@@ -48,7 +51,7 @@ from rollout_tables import NO_WORLD, Row, show
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.data.files import append_jsonl, read_jsonl
 from agentgym_rl.engine.recipe import compose as recipes
-from agentgym_rl.engine.recipe.config import Config, WorldConfig
+from agentgym_rl.engine.recipe.config import Config, EnvConfig
 from agentgym_rl.engine.run import tiny
 from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import variables
@@ -57,13 +60,13 @@ from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import TokenConversation
 
 SCRIPTS = 120
-"""Recorded episodes of each world."""
+"""Recorded episodes of each environment."""
 SETTINGS = RolloutSettings(style="compact", retries=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """An episode to play: what happens in it, and how long its world takes."""
+    """An episode to play: what happens in it, and how long its environment takes."""
 
     script: Script
     waits: list[float]
@@ -87,7 +90,7 @@ class Model:
             sampling={"temperature": 0.0, "top_p": 1.0, "top_k": -1, "ignore_eos": True},
             prompt_limit=1024,
             response_limit=4096,
-            settings=replace(SETTINGS, turn_tokens=script.reply_tokens),
+            settings=replace(SETTINGS, max_new_tokens=script.reply_tokens),
         )
 
 
@@ -125,7 +128,7 @@ async def rounds(model: Model, server: Metered, world: Busy, batch: Sequence[Pac
 
 
 async def model_only(server: Metered, asked: Sequence[Sequence[Request]]) -> None:
-    """The requests of ours, without worlds, parsing or tokenizing."""
+    """The requests of ours, without environments, parsing or tokenizing."""
 
     async def one(requests: Sequence[Request]) -> None:
         for request in requests:
@@ -142,7 +145,7 @@ def length(paced: Paced) -> float:
 
 
 async def world_only(world: Busy, batch: Sequence[Paced]) -> None:
-    """The waiting times of the worlds, without a model."""
+    """The waiting times of the environments, without a model."""
 
     async def one(paced: Paced) -> None:
         for seconds in paced.waits:
@@ -217,14 +220,14 @@ def engine(config: Config, say: Callable[[str], None]) -> Iterator[Model]:
 
 
 def recipe(sequences: int) -> Config:
-    """The tiny model and the engine of the smoke test, over all worlds of the benchmark."""
+    """The tiny model and the engine of the smoke test, over all environments of the benchmark."""
     config = recipes.load(
         [
             "experiment=smoke", "algorithm=grpo", f"engine.max_sequences={sequences}", "engine.start_seconds=900",
             "model.prompt_tokens=1024", "model.response_tokens=4096",
         ]
     )  # fmt: skip
-    config.worlds = {name: WorldConfig() for name in WORLDS}
+    config.envs = {name: EnvConfig() for name in WORLDS}
     return config
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 TIMES_LOCKSTEP, OF_BOUND, COST_GROWTH = 3.0, 0.9, 1.2
 """Targets: the first under the heavy tail, the second at 256 episodes, the third from 16 to 1,000 of them."""
 NO_WORLD = "-"
-"""Latency of what is played without worlds."""
+"""Latency of what is played without envs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Row:
     model_idle: float
     """Share of the time in which nothing was asked of the model."""
     world_idle: float
-    """Share of the time in which no world was at work."""
+    """Share of the time in which no environment was at work."""
     cpu_s: float
     """CPU time of the rollout's own process."""
     servers_cpu_s: float

@@ -64,7 +64,7 @@ class Afresh(TreeSearch):
 class Noisy:
     """The oracle, forgetful: with probability ``epsilon`` it says something else and goes on as if it had not.
 
-    Instead it says an action the world lists, or another command of its plan where the world lists none.
+    Instead it says an action the environment lists, or another command of its plan where the environment lists none.
     """
 
     def __init__(self, plan: Sequence[str], epsilon: float, seed: str, world: TextEnv) -> None:
@@ -147,7 +147,7 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
             batch = []
             for index, (item_id, fields) in enumerate(wanted):
                 task = Task.parse(item_id)
-                fields = {"horizon": config.worlds[task.env].max_turns, "tags": {}, **fields}
+                fields = {"horizon": config.envs[task.env].max_turns, "tags": {}, **fields}
                 batch.append(row(index, task, seed=config.seed, __rollout_n__=1, **fields))
             return trainer.rollouts(batch, validate=False)
 
@@ -276,11 +276,11 @@ def main() -> None:
             tables.append(report(f"{env}, noisy oracle (epsilon {arguments.epsilon}), {budget}; {machine}", repeats))
     else:
         with engine(arguments.run) as (config, players):
-            from agentgym_rl.engine.recipe.tasks import open_world
+            from agentgym_rl.engine.recipe.tasks import open_env
 
-            for env in arguments.env or config.worlds:
-                own = config.worlds[env]
-                chosen = sample(open_world(config, env), own.split, own.difficulty, arguments.tasks, arguments.seed)
+            for env in arguments.env or config.envs:
+                own = config.envs[env]
+                chosen = sample(open_env(config, env), own.split, own.difficulty, arguments.tasks, arguments.seed)
                 repeats = measure(players, chosen, arguments, settings)
                 tables.append(report(f"{env} {own.split}, run {arguments.run.name}, {budget}; {machine}", repeats))
     if arguments.out:

@@ -75,7 +75,7 @@ def ours(model: Path, folder: Path, steps: int) -> tuple[float, list[float], lis
         sys.executable, "-m", "agentgym_rl.cli", "train", "experiment=smoke", "algorithm=grpo",
         f"model.path={model}", f"run.dir={folder}", "bc.epochs=0", "run.evaluate_untrained=false", "run.save_every=0",
         "logger.wandb=disabled",
-        "worlds.textcraft.panels.new_variants.n=1", f"algorithm.steps={steps}", f"algorithm.tasks={TASKS}",
+        "envs.textcraft.panels.new_variants.n=1", f"algorithm.steps={steps}", f"algorithm.tasks={TASKS}",
         f"algorithm.samples={SAMPLES}", f"algorithm.minibatch={TASKS}",
     ]  # fmt: skip
     started = time.time()
@@ -98,7 +98,7 @@ def stock(model: Path, folder: Path, steps: int) -> tuple[float, list[float], li
     settings = {
         "data.custom_cls.path": "pkg://agentgym_rl.engine.verl.dataset", "data.custom_cls.name": "TaskDataset",
         "data.train_files": f"[textcraft:train_variants:{TASKS * steps}]", "data.val_files": "[textcraft:test:1]",
-        "+data.agentgym.style": "compact", "+data.agentgym.turn_tokens": 24, "+data.agentgym.invalid_limit": 2,
+        "+data.agentgym.style": "compact", "+data.agentgym.max_new_tokens": 24, "+data.agentgym.invalid_limit": 2,
         "data.train_batch_size": TASKS, "data.max_prompt_length": 256, "data.max_response_length": 512,
         "algorithm.adv_estimator": "grpo", "actor_rollout_ref.model.path": model,
         "actor_rollout_ref.model.use_remove_padding": False,

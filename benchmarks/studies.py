@@ -30,7 +30,7 @@ class Study:
     prefix: str
     """Of the runs' names."""
     columns: Mapping[str, tuple[str, str]]
-    """What success is told of: a name, and the label and world of its panel."""
+    """What success is told of: a name, and the label and environment of its panel."""
     arms: Mapping[str, Sequence[str]]
     """Overrides of the recipe. A control is a stage of its arm: as many updates on expert data alone."""
     orderings: Mapping[str, Sequence[Ordering]]
@@ -38,7 +38,7 @@ class Study:
     raw: Path
     page: Path
     watched: tuple[str, str] | None = None
-    """Label and world of the panel whose success during training is kept."""
+    """Label and environment of the panel whose success during training is kept."""
     curves: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Pictures of it: a name in docs/images, and arms."""
 
@@ -52,8 +52,8 @@ EXPLORED = 480
 
 
 def alone(world: str) -> list[str]:
-    """As many rounds and episodes of a single world as the joint run gives it."""
-    idle = [f"worlds.{other}.share=0" for other in EXPERTS if other != world]
+    """As many rounds and episodes of a single environment as the joint run gives it."""
+    idle = [f"envs.{other}.share=0" for other in EXPERTS if other != world]
     return [*idle, f"algorithm.tasks={EXPLORED // len(EXPERTS)}"]
 
 
@@ -67,7 +67,7 @@ ALGORITHMS = Study(
     arms={
         "bc": ["algorithm=bc"],
         "bc_large": [
-            "algorithm=bc", "bc.epochs=25", *(f"worlds.{world}.experts={2 * n}" for world, n in EXPERTS.items()),
+            "algorithm=bc", "bc.epochs=25", *(f"envs.{world}.demonstrations={2 * n}" for world, n in EXPERTS.items()),
         ],
         "evol": ["algorithm=agentevol", "run.control=true"],
         "evol_dynamic": ["algorithm=agentevol", "mixture=dynamic"],
@@ -84,10 +84,10 @@ ALGORITHMS = Study(
         "evolution": [
             Ordering("AgentEvol > BC", "evol", "bc"),
             Ordering("AgentEvol > its control", "evol", "evol/control"),
-            Ordering("BC on twice the experts > BC", "bc_large", "bc"),
-            Ordering("AgentEvol > BC on twice the experts", "evol", "bc_large"),
+            Ordering("BC on twice the demonstrations > BC", "bc_large", "bc"),
+            Ordering("AgentEvol > BC on twice the demonstrations", "evol", "bc_large"),
         ],
-        "worlds": [Ordering("all worlds together > each alone", "evol", SINGLE)],
+        "envs": [Ordering("all worlds together > each alone", "evol", SINGLE)],
         "mixture": [Ordering("dynamic > uniform", "evol_dynamic", "evol")],
         "rl": [
             *(Ordering(f"{arm} > BC", arm, "bc") for arm in RL),

@@ -48,7 +48,7 @@ ENDINGS = (Ending.TERMINATED, Ending.TURN_LIMIT, Ending.INVALID_LIMIT, Ending.CO
 
 
 def episode(rng: random.Random, step: int) -> Episode:
-    """Made up, of a world that is not drawn."""
+    """Made up, of an environment that is not drawn."""
     turns, at = [], 0
     messages = [{"role": "system", "content": "Answer with a thought and an action. " * 6}]
     messages.append({"role": "user", "content": " ".join(rng.choices(WORDS, k=60))})
@@ -61,7 +61,7 @@ def episode(rng: random.Random, step: int) -> Episode:
             Turn(
                 response=text, action="go on", observation=seen, reward=0.0, invalid=rng.random() < 0.1,
                 tokens=(at, at + len(pieces)), log_prob=sum(log_probs), pieces=pieces, log_probs=log_probs,
-                began_s=len(turns) + 0.1, model_s=rng.random(), world_s=rng.random() / 10,
+                began_s=len(turns) + 0.1, model_s=rng.random(), env_s=rng.random() / 10,
             )
         )  # fmt: skip
         at += len(pieces) + 20

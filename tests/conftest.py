@@ -30,7 +30,7 @@ from agentgym_rl.envs import registry  # noqa: E402
 
 @pytest.fixture
 def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Install the toy worlds, for this process and its children, and give the folder of their metadata."""
+    """Install the toy environments, for this process and its children, and give the folder of their metadata."""
     folder = tmp_path / "site"
     info = folder / "toy_worlds-1.0.dist-info"
     info.mkdir(parents=True)

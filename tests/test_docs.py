@@ -138,7 +138,7 @@ def test_every_world_and_algorithm_has_a_page():
 
     points = re.search(r'entry-points\."agentgym_rl.envs"\]\n(.*?)\n\n', (ROOT / "pyproject.toml").read_text(), re.S)
     worlds = re.findall(r"^(\w+) =", points[1], re.MULTILINE)
-    assert {page.stem for page in DOCS.glob("worlds/*.md")} == set(worlds)
+    assert {page.stem for page in DOCS.glob("envs/*.md")} == set(worlds)
     assert {page.stem for page in DOCS.glob("algorithms/*.md")} == set(ALGORITHMS)
 
 
@@ -188,7 +188,7 @@ def test_the_recipe_to_write_composes(tmp_path, monkeypatch):
     shutil.copytree(recipes.recipes_dir(), tree)
     tree.joinpath("experiment", "shallow.yaml").write_text(written)
     monkeypatch.setattr(recipes, "recipes_dir", lambda: tree)
-    assert recipes.load(["experiment=shallow"]).worlds["textcraft"].experts == 200
+    assert recipes.load(["experiment=shallow"]).envs["textcraft"].demonstrations == 200
 
 
 def test_recipe_groups_are_listed():
@@ -206,7 +206,7 @@ def test_keys_of_tables_exist():
     from dataclasses import fields, is_dataclass
     from typing import get_type_hints
 
-    from agentgym_rl.engine.recipe.config import Config, PanelConfig, WorldConfig
+    from agentgym_rl.engine.recipe.config import Config, EnvConfig, PanelConfig
 
     def known(kind: type, prefix: str) -> set[str]:
         hints = get_type_hints(kind)
@@ -216,13 +216,11 @@ def test_keys_of_tables_exist():
                 found |= known(hints[field.name], f"{prefix}{field.name}.")
         return found
 
-    keys = (
-        known(Config, "") | known(WorldConfig, "worlds.<name>.") | known(PanelConfig, "worlds.<name>.panels.<label>.")
-    )
+    keys = known(Config, "") | known(EnvConfig, "envs.<name>.") | known(PanelConfig, "envs.<name>.panels.<label>.")
     open_ended = re.compile(
         r"verl\.|worlds\.\w+|worlds\.<name>\.(host|options|curriculum|panels)\.|algorithm\.success_threshold\."
     )
-    sections = "|".join(sorted({key.split(".")[0] for key in keys if "." in key} | {"worlds"}))
+    sections = "|".join(sorted({key.split(".")[0] for key in keys if "." in key} | {"envs"}))
     lost = []
     for path in PAGES:
         for key in re.findall(rf"`((?:{sections})\.[\w.<>]+\w)(?:=[^`]*)?`", prose(path)):

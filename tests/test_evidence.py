@@ -48,7 +48,7 @@ def test_values_and_averages():
     assert averages("bc") == pytest.approx({0: 40.0, 1: 50.0})
     assert averages("evol/control") == pytest.approx({0: 40.0, 1: 60.0})
     assert averages("bc/control") == {}
-    # alone: each world from its own arm, on the seeds that have all three
+    # alone: each environment from its own arm, on the seeds that have all three
     assert averages(SINGLE) == pytest.approx({0: 50.0})
 
 

@@ -18,7 +18,7 @@ from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.rollout.supervised import Example
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-PACKAGES = ("add_a_world", "add_an_algorithm")
+PACKAGES = ("add_an_environment", "add_an_algorithm")
 CLI = "-m", "agentgym_rl.cli"
 
 
@@ -47,7 +47,7 @@ def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_forty_lines_are_enough_for_an_environment():
-    text = EXAMPLES.joinpath("add_a_world/guess.py").read_text()
+    text = EXAMPLES.joinpath("add_an_environment/guess.py").read_text()
     docstring = ast.parse(text).body[0]
     rest = text.splitlines()[docstring.end_lineno :]
     assert len([line for line in rest if line.strip()]) <= 40

@@ -1,4 +1,4 @@
-"""benchmarks/rollout.py without an engine: its worlds, both sides, the bound and what it prints."""
+"""benchmarks/rollout.py without an engine: its environments, both sides, the bound and what it prints."""
 
 import asyncio
 import json

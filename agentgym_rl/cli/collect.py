@@ -55,7 +55,7 @@ def command(
     ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", help="Episodes that run at the same time.")] = 1,
     temperature: Temperature = 1,
-    turn_tokens: Annotated[
+    max_new_tokens: Annotated[
         int | None, typer.Option("--turn-tokens", help="Most tokens of a model's response; 512 where left out.")
     ] = None,
     price: Annotated[
@@ -78,7 +78,9 @@ def command(
     from agentgym_rl.rollout.collect import collect
 
     options = world_options(env, option)
-    rules = rules_for(policy, style=style, max_turns=max_turns, action_format=action_format, turn_tokens=turn_tokens)
+    rules = rules_for(
+        policy, style=style, max_turns=max_turns, action_format=action_format, max_new_tokens=max_new_tokens
+    )
     found = open_policy(
         policy, rules, backend=backend, sequences=max(16, concurrency), temperature=temperature, seed=seed, price=price
     )

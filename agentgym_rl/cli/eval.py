@@ -66,7 +66,7 @@ def command(
                    episode counts
 
     \b
-    max_turns= style= action_format= turn_tokens= invalid_limit=
+    max_turns= style= action_format= max_new_tokens= invalid_limit=
     prompt_tokens= response_tokens= retries=
                    rules of an episode. Left out, those the model was trained
                    by (a run's, or an exported folder's); else those of the
@@ -144,7 +144,7 @@ def _rules(request: Request, folder: str | None) -> Rules:
     if run is not None and folder is None:  # limits of tokens are a local model's own
         found = replace(found, prompt_tokens=None, response_tokens=None)
     own = found.but(
-        style=request.style, max_turns=request.max_turns, turn_tokens=request.turn_tokens,
+        style=request.style, max_turns=request.max_turns, max_new_tokens=request.max_new_tokens,
         invalid_limit=request.invalid_limit, retries=request.retries, action_format=request.action_format,
     )  # fmt: skip
     options: dict[str, dict[str, Any]] = {env: dict(values) for env, values in own.options.items()}

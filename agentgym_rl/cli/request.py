@@ -28,7 +28,7 @@ class Request:
     max_turns: int | None = None
     style: Style | None = None
     action_format: ActionFormat | None = None
-    turn_tokens: int | None = None
+    max_new_tokens: int | None = None
     invalid_limit: int | None = None
     prompt_tokens: int | None = None
     response_tokens: int | None = None

@@ -64,7 +64,7 @@ class Turn:
     """Seconds until the response was complete."""
     parse_s: float = 0.0
     """Seconds spent on reading the action from it."""
-    world_s: float = 0.0
+    env_s: float = 0.0
     """Seconds of the environment."""
 
 
@@ -102,7 +102,7 @@ class Episode:
     @property
     def seconds(self) -> float:
         """Seconds of its turns, in model and environment."""
-        return sum(turn.model_s + turn.world_s for turn in self.turns)
+        return sum(turn.model_s + turn.env_s for turn in self.turns)
 
     @property
     def start(self) -> int:

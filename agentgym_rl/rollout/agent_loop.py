@@ -35,7 +35,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     A dataset row gives ``item_id`` (AgentGym's), and may give ``horizon`` (turn limit), ``decoding`` (``greedy`` or
     ``sampled``; verl's sampling parameters without it), ``tags`` (copied into the episode) and ``branch`` (responses to
     replay first, and commands to avoid afterwards, see :class:`agentgym_rl.algorithms.search.Branch`). Rules come from
-    ``data.agentgym``, see :class:`RolloutSettings`; an environment's options from ``data.agentgym_worlds.<name>``, and
+    ``data.agentgym``, see :class:`RolloutSettings`; an environment's options from ``data.agentgym_envs.<name>``, and
     where it runs from ``host`` in there, see :class:`HostSettings`.
 
     With a ``recorder`` the outputs carry the episode without the text and log-probability of single tokens, and the
@@ -50,7 +50,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
         task = Task.parse(row["item_id"])
-        options = dict((self.data_config.get("agentgym_worlds") or {}).get(task.env) or {})
+        options = dict((self.data_config.get("agentgym_envs") or {}).get(task.env) or {})
         host = HostSettings.of(options.pop("host", {}))
         options = {"style": settings.style.value, **options}
         decoding, horizon, branch = row.get("decoding"), row.get("horizon"), row.get("branch")
@@ -92,7 +92,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
             segments, weights = [Segment([eos], [eos], [0], [0.0])], {episode.model_step}
         metrics = AgentLoopMetrics(
             generate_sequences=sum(turn.model_s for turn in episode.turns),
-            tool_calls=sum(turn.world_s for turn in episode.turns),
+            tool_calls=sum(turn.env_s for turn in episode.turns),
         )
         return [
             AgentLoopOutput(

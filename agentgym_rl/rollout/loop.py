@@ -119,7 +119,7 @@ async def run_attempt(
         if watch:
             watch(response.text if command is None else command, step)
         turn = _turn(response, command, step)
-        turn.began_s, turn.model_s, turn.parse_s, turn.world_s = started - clock, model_s, parse_s, env_s
+        turn.began_s, turn.model_s, turn.parse_s, turn.env_s = started - clock, model_s, parse_s, env_s
         turns.append(turn)
         invalid_in_a_row = invalid_in_a_row + 1 if turn.invalid else 0
         if step.terminated:

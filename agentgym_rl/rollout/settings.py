@@ -46,7 +46,7 @@ class RolloutSettings:
     """How a response carries its action: ``react``, ``function_calling`` or ``code_as_action``."""
     max_turns: int | None = None
     """Turn limit; ``None`` takes each environment's own."""
-    turn_tokens: int = 512
+    max_new_tokens: int = 512
     """Most tokens of one response."""
     context: Context = Context.full
     """What the model sees of a conversation that grows too long: ``full``, ``window`` or ``summary``."""
@@ -67,7 +67,7 @@ class RolloutSettings:
         self.style = choice(Style, "style", self.style)
         self.action_format = choice(ActionFormat, "action_format", self.action_format)
         self.context = choice(Context, "rollout.context", self.context)
-        for name in ("turn_tokens", "keep_turns", "notes_tokens", "step_seconds", "episode_seconds"):
+        for name in ("max_new_tokens", "keep_turns", "notes_tokens", "step_seconds", "episode_seconds"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"rollout.{name} must be greater than 0, got {getattr(self, name)}")
         for name in ("max_turns", "invalid_limit"):

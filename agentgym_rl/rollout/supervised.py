@@ -114,7 +114,8 @@ async def encode_folded(
         if response is None:
             raise ContextTooSmall(
                 f"trajectory {trajectory.item_id} does not fit: a response takes more than "
-                f"rollout.turn_tokens={settings.turn_tokens}, or a turn more than model.prompt_tokens={prompt_limit}"
+                f"rollout.max_new_tokens={settings.max_new_tokens}, or a turn more than "
+                f"model.prompt_tokens={prompt_limit}"
             )
         if not trajectory.loss[number]:
             start, stop = response.span

@@ -115,11 +115,11 @@ class TokenConversation:
             )
         self.segments = [Segment(prompt)]
         self._notes_room = await self._room_for_notes()
-        needed = self.settings.turn_tokens + self._notes_room
+        needed = self.settings.max_new_tokens + self._notes_room
         if self.settings.context is not Context.full and needed > self.response_limit:
             raise ContextTooSmall(
                 f"a response and notes may take {needed} tokens but a segment has room for {self.response_limit} of "
-                "them; raise model.response_tokens or lower rollout.turn_tokens"
+                "them; raise model.response_tokens or lower rollout.max_new_tokens"
             )
 
     async def respond(self) -> Response | None:
@@ -129,7 +129,7 @@ class TokenConversation:
             if found is None or found.aborted:
                 return found
             notes, calls, self._full = found.text, found.calls, False
-        room = min(self.settings.turn_tokens, self.response_limit - len(self.segments[-1].response_ids))
+        room = min(self.settings.max_new_tokens, self.response_limit - len(self.segments[-1].response_ids))
         if room < 1:
             return None
         if self.responses < len(self.prefix):
@@ -156,7 +156,7 @@ class TokenConversation:
         if self.settings.context is Context.full:
             if length >= self.response_limit:
                 return False
-        elif length + self.settings.turn_tokens + self._notes_room > self.response_limit:
+        elif length + self.settings.max_new_tokens + self._notes_room > self.response_limit:
             self._full = True
             return True
         self._take(merged, None)

@@ -14,7 +14,7 @@ from agentgym_rl.rollout.supervised import Example
 
 def episode(item_id, responses, success=True, ending=Ending.TERMINATED, reward=None, env="counter"):
     turns = [
-        Turn(response=response, action=response, observation="", reward=0.0, invalid=False, model_s=1.0, world_s=0.5)
+        Turn(response=response, action=response, observation="", reward=0.0, invalid=False, model_s=1.0, env_s=0.5)
         for response in responses
     ]
     return Episode(

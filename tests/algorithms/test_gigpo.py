@@ -1,4 +1,4 @@
-"""Step-level advantages, by hand and on a world."""
+"""Step-level advantages, by hand and on an environment."""
 
 import asyncio
 import math

@@ -19,7 +19,7 @@ TURNS = st.builds(
     tokens=st.tuples(st.integers(0, 99), st.integers(0, 99)),
     log_prob=st.none() | FLOATS,
     model_s=FLOATS,
-    world_s=FLOATS,
+    env_s=FLOATS,
 )
 EPISODES = st.builds(
     Episode,

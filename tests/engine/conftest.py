@@ -21,8 +21,8 @@ defaults:
   - override /env: none
   - override /model: toy
 name: {name}
-rollout: {{style: compact, turn_tokens: 24}}
-worlds: {{{world}: {{experts: 3, panels: {{test: {{split: test, n: 4}}}}}}}}
+rollout: {{style: compact, max_new_tokens: 24}}
+envs: {{{world}: {{demonstrations: 3, panels: {{test: {{split: test, n: 4}}}}}}}}
 cloning: {{epochs: 1, mini_batch_trajectories: 4}}
 logger: {{wandb: disabled}}
 run: {{dir: {folder}}}

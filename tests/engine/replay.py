@@ -38,7 +38,7 @@ from agentgym_rl.engine.run.train import train
 RENAMED: dict[str, str] = {}
 """Fields of episodes and turns that have another name now than in the recording: recorded name, present name."""
 
-UNTOLD = {"began", "reset_s", "began_s", "model_s", "parse_s", "world_s", "pieces", "log_probs", "tags"}
+UNTOLD = {"began", "reset_s", "began_s", "model_s", "parse_s", "env_s", "pieces", "log_probs", "tags"}
 """Fields of episodes and turns that are not recorded: times, and copies of what the tokens' rows hold."""
 
 FAILED = "env_error"

@@ -468,7 +468,7 @@ def test_failed_episodes_leave_the_batch_and_are_counted(monkeypatch):
 ADDITIONS = {
     "data.agentgym": "read by our agent loop",
     "trainer.v1.agentgym": "read by our trainer",
-    "data.agentgym_worlds": "read by our agent loop",
+    "data.agentgym_envs": "read by our agent loop",
     "actor_rollout_ref.rollout.enable_sleep_mode": "a field of RolloutConfig",
     "actor_rollout_ref.actor.fsdp_config.mixed_precision": "a field of FSDPEngineConfig",
     "critic.fsdp.mixed_precision": "a field of FSDPEngineConfig",

@@ -42,8 +42,8 @@ def summary(folder: Path) -> dict[str, Any]:
     return found
 
 
-EASY = ("env=maze", "worlds.maze.difficulty=[steps 1-4]", "worlds.maze.experts=48", "worlds.maze.panels.test.n=8",
-        "worlds.maze.max_turns=8", "worlds.textcraft.share=0", "worlds.textcraft.experts=0", "cloning.epochs=10",
+EASY = ("env=maze", "envs.maze.difficulty=[steps 1-4]", "envs.maze.demonstrations=48", "envs.maze.panels.test.n=8",
+        "envs.maze.max_turns=8", "envs.textcraft.share=0", "envs.textcraft.demonstrations=0", "cloning.epochs=10",
         "cloning.mini_batch_trajectories=2", "cloning.lr=4e-3", "algorithm.tasks_per_step=8")  # fmt: skip
 """Short mazes, which a model solves now and then as soon as it knows the words, so that there is something to learn."""
 
@@ -149,7 +149,7 @@ def check_export(run: Path, out: Path) -> None:
     played = json.loads((out / "evaluated" / "result.json").read_text())
     assert played["plan"]["backend"] == "vllm"
     greedy = summary(run)["stages"][0]["panels"]["test"]["maze"]["greedy"]
-    assert played["worlds"]["maze"]["success"]["value"] == greedy["success"]
+    assert played["envs"]["maze"]["success"]["value"] == greedy["success"]
 
     def replies(file: Path) -> dict[str, list[str]]:
         found = [one for one in episode_store.read(file) if one.tags.get("decoding", "greedy") == "greedy"]
@@ -163,8 +163,8 @@ def check_export(run: Path, out: Path) -> None:
 
 
 def test_ppo_with_a_critic_over_tokens_and_over_turns(tmp_path: Path) -> None:
-    sweep(tmp_path, "algorithm=ppo", "algorithm.level=token,turn", "name=ppo-${algorithm.level}", "algorithm.samples_per_task=2",
-          "algorithm.lr=2e-4", "algorithm.critic_warmup=1")  # fmt: skip
+    sweep(tmp_path, "algorithm=ppo", "algorithm.level=token,turn", "name=ppo-${algorithm.level}",
+          "algorithm.samples_per_task=2", "algorithm.lr=2e-4", "algorithm.critic_warmup=1")  # fmt: skip
     for level in ("token", "turn"):
         rows = check_run(tmp_path / "runs" / f"ppo-{level}", ["untrained", "bc", "ppo"])
         steps = [row for row in rows if "critic/vf_loss" in row]
@@ -178,8 +178,8 @@ def test_episodes_of_more_tokens_than_the_context(tmp_path: Path) -> None:
     words = ["rloo", "gigpo", "agentevol"]
     sweep(tmp_path, f"algorithm={','.join(words)}", "run.evaluate_untrained=false", "rollout.context=summary",
           "rollout.notes_tokens=16", "rollout.keep_turns=1", "rollout.invalid_limit=null", "model.response_tokens=160",
-          "worlds.maze.max_turns=12", "worlds.maze.difficulty=[steps 5-8]",
-          "worlds.maze.experts=16", "cloning.epochs=4")  # fmt: skip
+          "envs.maze.max_turns=12", "envs.maze.difficulty=[steps 5-8]",
+          "envs.maze.demonstrations=16", "cloning.epochs=4")  # fmt: skip
     for word in words:
         folder = tmp_path / "runs" / f"smoke-{word}-seed0"
         rows = check_run(folder, ["bc", word])
@@ -215,8 +215,8 @@ def test_playing_while_learning(tmp_path: Path, mode: str, stragglers: str) -> N
 
 def test_a_killed_exploration_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "killed"
-    overrides = (*EASY, "algorithm=agentevol", "algorithm.tasks_per_step=400", "algorithm.samples_per_task=2", "algorithm.steps=1",
-                 "run.evaluate_untrained=false", "algorithm.search.calls=8")  # fmt: skip
+    overrides = (*EASY, "algorithm=agentevol", "algorithm.tasks_per_step=400", "algorithm.samples_per_task=2",
+                 "algorithm.steps=1", "run.evaluate_untrained=false", "algorithm.search.calls=8")  # fmt: skip
     process = started(folder, *overrides)
     journal = folder / "exploring" / "step000011.jsonl"
     deadline = time.monotonic() + 400

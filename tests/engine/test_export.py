@@ -75,8 +75,8 @@ def run(model, tmp_path, toys):
     config = {
         "name": "one",
         "seed": 5,
-        "worlds": {"counter": {"panels": {"test": panel}, "options": {}, "max_turns": 4}},
-        "rollout": {"style": "compact", "action_format": "react", "turn_tokens": 12, "invalid_limit": 2},
+        "envs": {"counter": {"panels": {"test": panel}, "options": {}, "max_turns": 4}},
+        "rollout": {"style": "compact", "action_format": "react", "max_new_tokens": 12, "invalid_limit": 2},
         "model": {"prompt_tokens": 200, "response_tokens": 250},
         "algorithm": {"name": "grpo"},
         "engine": {"device": "cpu"},
@@ -133,7 +133,7 @@ def test_an_exported_folder_plays_as_the_model_did(model, run, tmp_path):
     out = export(find(str(run)), tmp_path / "out")
     before = play(model, Rules.of_run(read_config(run)), "before")
     after = play(out, Rules.beside(out), "after")
-    assert before["worlds"]["counter"]["turns"]["value"] > 1
+    assert before["envs"]["counter"]["turns"]["value"] > 1
     assert {**before, "cost": None} == {**after, "cost": None}
 
 

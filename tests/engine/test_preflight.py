@@ -29,11 +29,11 @@ def refused(*arguments):
         (["experiment=counter", "cloning.epoch=3"], "cloning.epoch is unknown (did you mean epochs?)"),
         (["experiment=counter", "cloning.epochs=three"], "cloning.epochs"),
         (["experiment=counter", "algorithm=dqn"], "algorithm/dqn is unknown"),
-        (["experiment=counter", "worlds.counter.split=trian"], "counter has no split 'trian'; its splits: train, test"),
-        (["experiment=counter", "worlds.counter.panels.test.split=tset"], "tset"),
-        (["experiment=counter", "worlds.counter.panels.test.n=11"], "11"),
-        (["experiment=counter", "worlds.counter.experts=41"], "41"),
-        (["experiment=counter", "worlds.counter.share=0"], "share must be finite, not negative and not all 0"),
+        (["experiment=counter", "envs.counter.split=trian"], "counter has no split 'trian'; its splits: train, test"),
+        (["experiment=counter", "envs.counter.panels.test.split=tset"], "tset"),
+        (["experiment=counter", "envs.counter.panels.test.n=11"], "11"),
+        (["experiment=counter", "envs.counter.demonstrations=41"], "41"),
+        (["experiment=counter", "envs.counter.share=0"], "share must be finite, not negative and not all 0"),
         (["experiment=counter", "mixture=shaken"], "mixture/shaken is unknown; choose dynamic"),
         (["experiment=counter", "mixture=dynamic", "mixture.floor=2"], "mixture.floor=2.0 must be above 0"),
         (["experiment=counter", "algorithm.samples_per_task=1"], "algorithm.samples_per_task must be 2 or more"),
@@ -41,7 +41,10 @@ def refused(*arguments):
             ["experiment=counter", "algorithm=agentevol", "algorithm.search.calls=-1"],
             "search.calls must be at least 0, got -1",
         ),
-        (["experiment=counter", "worlds.counter.expert_file=/nowhere/experts.json"], "worlds.counter.expert_file"),
+        (
+            ["experiment=counter", "envs.counter.demonstrations_file=/nowhere/demonstrations.json"],
+            "envs.counter.demonstrations_file",
+        ),
         (["experiment=counter", "model=/nowhere/model"], "model.path=/nowhere/model does not exist"),
         (["experiment=counter", "model=./model"], "model.path=./model does not exist"),
         (["experiment=counter", "model=a/b/c"], "give a Hugging Face folder or an id like owner/name"),
@@ -122,7 +125,7 @@ def test_the_longest_first_observation_is_measured():
 
 def test_training_pools():
     config = recipes.load(["experiment=counter"])
-    world, settings = tasks.open_world(config, "counter"), config.worlds["counter"]
+    world, settings = tasks.open_env(config, "counter"), config.envs["counter"]
     assert list(tasks.training_pool(world, settings)) == list(range(40))
     settings.difficulty, settings.pool = ["length 1", "length 2"], 7
     pool = tasks.training_pool(world, settings)

@@ -33,7 +33,7 @@ def test_every_experiment_composes(name):
     config = load([f"experiment={name}"])
     assert isinstance(config, Config)
     preflight.check_config(config)
-    assert set(config.worlds) and all(world.panels for world in config.worlds.values())
+    assert set(config.envs) and all(world.panels for world in config.envs.values())
     assert config.run.dir == f"runs/{config.name}"
     as_yaml = OmegaConf.create(recipes.to_yaml(config))
     assert as_yaml.algorithm.name == config.algorithm.name
@@ -65,9 +65,9 @@ def test_settings_tuned_for_an_algorithm_are_keys_of_it(tuned):
     ("overrides", "says"),
     [
         (["nosuch=1"], "nosuch"),
-        (["rollout.turn_token=5"], r"rollout\.turn_token is unknown \(did you mean turn_tokens\?\)"),
-        (["worlds.textcraft.panel.x=5"], r"worlds\.textcraft\.panel"),
-        (["worlds.textcraft.panels.new_variants.count=5"], r"panels\.new_variants\.count"),
+        (["rollout.turn_token=5"], r"rollout\.turn_token is unknown \(did you mean max_new_tokens\?\)"),
+        (["envs.textcraft.panel.x=5"], r"worlds\.textcraft\.panel"),
+        (["envs.textcraft.panels.new_variants.count=5"], r"panels\.new_variants\.count"),
         (["cloning.epochs=many"], r"cloning\.epochs"),
         (["run.control=perhaps"], r"run\.control"),
         (["engine=tpu"], "engine/tpu"),
@@ -75,7 +75,7 @@ def test_settings_tuned_for_an_algorithm_are_keys_of_it(tuned):
         (["experiment=nothing"], "experiment/nothing"),
         (["seed"], "seed"),
         (
-            ["worlds.textcraft.panels.new_variants.split=???"],
+            ["envs.textcraft.panels.new_variants.split=???"],
             r"missing values: worlds\.textcraft\.panels\.new_variants\.split",
         ),
     ],
@@ -111,13 +111,13 @@ def test_a_name_is_asked_for():
         ("algorithm=agentevol algorithm.search.calls=-1", "search.calls must be at least 0, got -1"),
         ("algorithm.mini_batch_tasks=0", "algorithm.mini_batch_tasks must be at least 1, got 0"),
         ("algorithm.samples_per_task=1", "algorithm=grpo compares episodes of a task"),
-        ("worlds.textcraft.panels.new_variants.role=final", "role='final' is unknown; choose test, validation"),
-        ("worlds.textcraft.panels.new_variants.n=0", "worlds.textcraft.panels.new_variants.n must be at least 1"),
-        ("worlds.textcraft.experts=0", "worlds.<name>.experts or worlds.<name>.expert_file"),
+        ("envs.textcraft.panels.new_variants.role=final", "role='final' is unknown; choose test, validation"),
+        ("envs.textcraft.panels.new_variants.n=0", "envs.textcraft.panels.new_variants.n must be at least 1"),
+        ("envs.textcraft.demonstrations=0", "envs.<name>.demonstrations or envs.<name>.demonstrations_file"),
         ("engine.device=tpu", "engine.device='tpu' is unknown.*; choose cpu, cuda"),
         ("engine.workers=0", "engine.workers must be at least 1, got 0"),
         ("rollout.style=loud", "rollout.style='loud' is unknown; choose agentgym, compact"),
-        ("rollout.turn_tokens=0", "rollout.turn_tokens must be greater than 0"),
+        ("rollout.max_new_tokens=0", "rollout.max_new_tokens must be greater than 0"),
         ("logger.wandb=yes", "logger.wandb="),
         ("mixture=shaken", "mixture/shaken is unknown; choose dynamic, fixed"),
         ("mixture=dynamic mixture.value=regret", "mixture.value='regret' is unknown; choose variance, failure"),
@@ -140,9 +140,9 @@ def test_values_and_keys_that_do_not_fit(overrides, says):
         (["curriculum=steep"], "curriculum/steep is unknown.*; choose fixed, growing, linear, stepwise"),
         (["curriculum=stepwise", "curriculum.rounds=[3]"], "two or more"),
         (["curriculum.steps=3"], "curriculum.steps is unknown"),
-        (["worlds.textcraft.curriculum.round=[3]"], r"worlds\.textcraft\.curriculum\.round is unknown"),
-        (["worlds.textcraft.curriculum.rounds=[0]"], r"worlds\.textcraft\.curriculum\.rounds=\[0\] .*at least 1"),
-        (["worlds.textcraft.curriculum.type=steep"], r"worlds\.textcraft\.curriculum\.type='steep' is unknown"),
+        (["envs.textcraft.curriculum.round=[3]"], r"worlds\.textcraft\.curriculum\.round is unknown"),
+        (["envs.textcraft.curriculum.rounds=[0]"], r"worlds\.textcraft\.curriculum\.rounds=\[0\] .*at least 1"),
+        (["envs.textcraft.curriculum.type=steep"], r"worlds\.textcraft\.curriculum\.type='steep' is unknown"),
         (["algorithm.rounds_ctrl.type=linear"], "rounds_ctrl.type='linear' is unknown; choose fixed, scaling_inter"),
         (["algorithm.rounds_ctrl.type=fixed"], "rounds_ctrl.rounds is missing"),
         (["algorithm.rounds_ctrl.type=fixed", "algorithm.rounds_ctrl.round=4"], "rounds_ctrl.round is unknown"),
@@ -170,19 +170,19 @@ def test_agentgym_rls_keys_are_a_curriculum():
 
 
 def test_an_environments_own_curriculum_goes_before_that_of_the_run():
-    own = [f"worlds.textcraft.curriculum.{one}" for one in ("type=linear", "rounds=[1,3]", "steps=2")]
+    own = [f"envs.textcraft.curriculum.{one}" for one in ("type=linear", "rounds=[1,3]", "steps=2")]
     assert limits("curriculum=stepwise", *own) == [1, 2, 3]
     run = ["curriculum=stepwise", "curriculum.rounds=[2,4]", "curriculum.steps=2"]
-    assert limits(*run, "worlds.textcraft.curriculum.steps=1") == [2, 4, 4]
-    assert limits(*run, "worlds.textcraft.curriculum.type=linear") == [2, 3, 4], "other keys are those of the run"
-    assert limits(*run, "worlds.textcraft.curriculum={type: fixed, rounds: [7]}") == [7, 7, 7]
+    assert limits(*run, "envs.textcraft.curriculum.steps=1") == [2, 4, 4]
+    assert limits(*run, "envs.textcraft.curriculum.type=linear") == [2, 3, 4], "other keys are those of the run"
+    assert limits(*run, "envs.textcraft.curriculum={type: fixed, rounds: [7]}") == [7, 7, 7]
 
 
 def test_a_host_for_every_environment_or_for_one():
     everywhere = ["env.host=remote", "env.address=http://a:1,http://b:1"]
-    config = load(["name=x", "env=both", *everywhere, "worlds.babyai.host.address=http://c:1"])
-    assert config.worlds["textcraft"].host == {"kind": "remote", "address": "http://a:1,http://b:1"}
-    assert config.worlds["babyai"].host == {"kind": "remote", "address": "http://c:1"}
+    config = load(["name=x", "env=both", *everywhere, "envs.babyai.host.address=http://c:1"])
+    assert config.envs["textcraft"].host == {"kind": "remote", "address": "http://a:1,http://b:1"}
+    assert config.envs["babyai"].host == {"kind": "remote", "address": "http://c:1"}
 
 
 def test_a_run_needs_an_environment():
@@ -259,7 +259,7 @@ def test_recipes_for_gpus(name, model):
     assert config.algorithm.tasks_per_step % config.algorithm.mini_batch_tasks == 0
     assert config.algorithm.mini_batch_tasks * config.algorithm.samples_per_task % gpus == 0
     assert rollout.tensor_model_parallel_size in (1, 2, 4, 8)
-    assert config.rollout.turn_tokens < config.model.response_tokens
+    assert config.rollout.max_new_tokens < config.model.response_tokens
     assert rollout.free_cache_engine, "weights and cache take turns on a GPU"
 
 

@@ -192,7 +192,7 @@ def test_a_run_that_was_not_to_resume_can_be_resumed(toy_recipes):
 
 @pytest.mark.usefixtures("no_cluster")
 def test_what_a_run_prepares_is_prepared_once_and_alike(toy_recipes):
-    files = ("experts/counter.json", "model/model.safetensors", "model/tokenizer.json", "config.yaml")
+    files = ("demonstrations/counter.json", "model/model.safetensors", "model/tokenizer.json", "config.yaml")
     contents = []
     for _ in range(2):
         with pytest.raises(Reached):

@@ -32,10 +32,10 @@ VALUES = Path(__file__).parent / "recorded" / "draws.json"
 
 # What is drawn from, in the words of a recipe. Renamed keys are renamed here and nowhere else.
 
-COMMON = ("experiment=smoke", "env=maze", "worlds.textcraft.split=train", "seed=3")
+COMMON = ("experiment=smoke", "env=maze", "envs.textcraft.split=train", "seed=3")
 """Two environments, with 480 mazes and more recipes."""
 
-UNEQUAL = ("worlds.maze.share=2",)
+UNEQUAL = ("envs.maze.share=2",)
 """Shares, for what reads them."""
 
 MIXTURES: dict[str, tuple[str, ...]] = {
@@ -45,8 +45,8 @@ MIXTURES: dict[str, tuple[str, ...]] = {
     "dynamic": ("mixture=dynamic", *UNEQUAL),
     "dynamic_by_failure": ("mixture=dynamic", "mixture.value=failure", "mixture.temperature=0.5", *UNEQUAL),
     "dynamic_by_progress": ("mixture=dynamic", "mixture.value=progress", "mixture.smoothing=0", *UNEQUAL),
-    "fixed_by_task": ("mixture=fixed", "mixture.tasks=task", "mixture.max_samples=8", "worlds.maze.pool=20",
-                      "worlds.textcraft.pool=20", *UNEQUAL),
+    "fixed_by_task": ("mixture=fixed", "mixture.tasks=task", "mixture.max_samples=8", "envs.maze.pool=20",
+                      "envs.textcraft.pool=20", *UNEQUAL),
     "dynamic_by_difficulty": ("mixture=dynamic", "mixture.tasks=difficulty", *UNEQUAL),
 }  # fmt: skip
 
@@ -57,7 +57,7 @@ CURRICULA: dict[str, tuple[str, ...]] = {
     "linear": ("curriculum=linear", "curriculum.rounds=[4,11,30]", "curriculum.steps=4"),
     "success_gated": ("curriculum=success_gated", "curriculum.rounds=[4,8,12]", "curriculum.threshold=0.6",
                       "curriculum.patience=3"),
-    "of_one_environment": ("curriculum=stepwise", "curriculum.steps=2", "worlds.maze.curriculum.rounds=[2,3,4]"),
+    "of_one_environment": ("curriculum=stepwise", "curriculum.steps=2", "envs.maze.curriculum.rounds=[2,3,4]"),
 }  # fmt: skip
 
 STEPS, TASKS, SAMPLES = 12, 13, 4
@@ -70,7 +70,7 @@ def run(overrides: Sequence[str]) -> list[dict[str, Any]]:
     steps = []
     for step in range(1, STEPS + 1):
         drawn = [(str(one.task), one.samples) for one in mixture.draw(step, TASKS, SAMPLES)]
-        limits = {env: curriculum.max_turns(env, step) for env in config.worlds}
+        limits = {env: curriculum.max_turns(env, step) for env in config.envs}
         shares = {name: value for name, value in mixture.metrics().items() if name.endswith("/share")}
         steps.append({"tasks": digest(drawn), "first": drawn[0][0], "turn_limits": limits, "shares": shares})
         episodes = list(outcomes(drawn, step))

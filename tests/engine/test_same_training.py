@@ -48,12 +48,12 @@ BATCH, VALUES = HERE / "batch.json.gz", HERE / "values.json"
 TASKS = ("maze_51", "maze_89", "maze_98", "maze_134", "maze_148", "maze_231", "maze_242", "maze_280")
 """Mazes of two to four steps."""
 
-COMMON = ("env=maze", "worlds.maze.split={items}", "worlds.maze.panels.test.split={items}",
-          "rollout.style=compact", "rollout.turn_tokens=24", "worlds.maze.max_turns=8",
+COMMON = ("env=maze", "envs.maze.split={items}", "envs.maze.panels.test.split={items}",
+          "rollout.style=compact", "rollout.max_new_tokens=24", "envs.maze.max_turns=8",
           "logger.wandb=disabled", "run.evaluate_untrained=false", "seed=0")  # fmt: skip
 """The tasks of the recording are all there are, so that any draw of a step is all of them."""
 
-REPLAYED = (*COMMON, "worlds.maze.expert_file={demonstrations}", "worlds.maze.panels.test.role=validation",
+REPLAYED = (*COMMON, "envs.maze.demonstrations_file={demonstrations}", "envs.maze.panels.test.role=validation",
             "engine.threads=1", "run.save_every=1", "engine.micro_tokens=2048")  # fmt: skip
 DRAWN = ("algorithm.tasks_per_step=8", "algorithm.samples_per_task=4")
 ONLINE = (*DRAWN, "algorithm.steps=2", "algorithm.epochs=2", "algorithm.lr=1e-3")
@@ -89,11 +89,11 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 CRITICS = ("ppo_token", "ppo_turn")
 
-RECORDED_WITH = (*COMMON, "algorithm=grpo", *DRAWN, "algorithm.steps=1", "worlds.maze.experts=8",
+RECORDED_WITH = (*COMMON, "algorithm=grpo", *DRAWN, "algorithm.steps=1", "envs.maze.demonstrations=8",
                  "cloning.epochs=20", "cloning.mini_batch_trajectories=2", "cloning.lr=4e-3")  # fmt: skip
 RECORDED: dict[str, tuple[str, ...]] = {
     "plain": ("rollout.invalid_limit=2",),
-    "folded": ("worlds.maze.max_turns=12", "rollout.context=summary", "rollout.notes_tokens=16",
+    "folded": ("envs.maze.max_turns=12", "rollout.context=summary", "rollout.notes_tokens=16",
                "rollout.keep_turns=1", "model.response_tokens=160"),
 }  # fmt: skip
 """How the batches of the recording were sampled: after cloning, so that tasks are solved now and then."""
@@ -287,7 +287,7 @@ def record_batch(folder: Path) -> None:
         for number in numbers:
             for batch in batches.values():
                 replay.break_off(batch[item][number])
-    demonstrations = json.loads((folder / "plain" / "experts" / "maze.json").read_text())
+    demonstrations = json.loads((folder / "plain" / "demonstrations" / "maze.json").read_text())
     content = {"items": TASKS, "demonstrations": demonstrations, "batches": batches}
     HERE.mkdir(exist_ok=True)
     BATCH.write_bytes(gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 9, mtime=0))

@@ -64,7 +64,7 @@ def test_runs_that_differ_in_what_a_step_reads_share_an_engine(engine):
         for overrides in (
             ["algorithm=grpo"], ["algorithm=gigpo"], ["algorithm=dpo"], ["algorithm=reinforce_pp"],
             ["algorithm=grpo", "algorithm.lr=1e-3", "algorithm.clip=0.1", "algorithm.entropy=0.01"],
-            ["mixture=dynamic", "worlds.maze.share=0", "name=other", "cloning.epochs=3", "run.control=true"],
+            ["mixture=dynamic", "envs.maze.share=0", "name=other", "cloning.epochs=3", "run.control=true"],
         ):  # fmt: skip
             assert run(session, *overrides) is first
         assert engine.open == 1 and len(engine.launched) == 1
@@ -79,8 +79,8 @@ def test_runs_that_differ_in_what_a_step_reads_share_an_engine(engine):
         ["seed=1"],
         ["algorithm=ppo"],
         ["algorithm.kl_loss=0.01"],
-        ["rollout.turn_tokens=12"],
-        ["worlds.textcraft.options.goals=8"],
+        ["rollout.max_new_tokens=12"],
+        ["envs.textcraft.options.goals=8"],
         ["engine.workers=2"],
     ],
 )

@@ -102,7 +102,7 @@ def run(toy_recipes):
         folder_path = toy_recipes / name
         config = recipes.load(["experiment=counter", f"run.dir={folder_path}", "cloning.epochs=2", *overrides])
         if panel is not None:
-            config.worlds["counter"].panels["choose"] = panel
+            config.envs["counter"].panels["choose"] = panel
         folder = RunFolder(folder_path, recipes.identity(config), resume=True)
         state = folder.load_state()
         trainer = ScriptedTrainer(folder.checkpoints, val_success)
@@ -217,7 +217,7 @@ def test_ctrl_c_in_the_middle_of_an_exploration_and_of_learning(run):
 
 def test_a_round_that_lowers_validation_success_is_undone(run):
     gate = (*EVOLVE, "algorithm.keep_best=true", "algorithm.restart_from=current", "run.evaluate_untrained=false",
-            "worlds.counter.panels.test.role=validation")  # fmt: skip
+            "envs.counter.panels.test.role=validation")  # fmt: skip
     # after cloning, round 1 better, round 2 worse, the end of the stage
     trainer = run(*gate, val_success=[0.5, 0.75, 0.25, 0.75])
     rows = [row for row in read(trainer.folder.path) if "agentevol/validation" in row]
@@ -258,9 +258,15 @@ def test_what_cloned_weights_depend_on(toy_recipes):
     def of(*overrides, cloned=True):
         return digest(recipes.load(["experiment=counter", *overrides]), cloned=cloned)
 
-    assert of() == of("algorithm=ppo", "mixture=dynamic", "worlds.counter.share=0.5", "name=other")
-    changes = ("seed=1", "cloning.lr=1", "worlds.counter.experts=2", "worlds.counter.panels.test.n=3", "model.width=32")
+    assert of() == of("algorithm=ppo", "mixture=dynamic", "envs.counter.share=0.5", "name=other")
+    changes = (
+        "seed=1",
+        "cloning.lr=1",
+        "envs.counter.demonstrations=2",
+        "envs.counter.panels.test.n=3",
+        "model.width=32",
+    )
     assert len({of(), *map(of, changes)}) == 1 + len(changes)
     model = of(cloned=False)
-    assert model == of("cloning.lr=1", "worlds.counter.experts=2", cloned=False)
-    assert len({model, of("seed=1", cloned=False), of("worlds.counter.split=test", cloned=False)}) == 3
+    assert model == of("cloning.lr=1", "envs.counter.demonstrations=2", cloned=False)
+    assert len({model, of("seed=1", cloned=False), of("envs.counter.split=test", cloned=False)}) == 3

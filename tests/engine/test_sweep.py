@@ -33,7 +33,7 @@ def test_hydras_own_grammar():
     assert swept("verl.trainer.nnodes=1,2") == [["verl.trainer.nnodes=1"], ["verl.trainer.nnodes=2"]]
     assert swept("model=/a/b,Qwen/c") == [["model=/a/b"], ["model=Qwen/c"]]
     assert swept("algorithm.lr=choice(1e-3,1e-4)") == [["algorithm.lr=0.001"], ["algorithm.lr=0.0001"]]
-    for one in ("name='a,b'", "worlds.toy.difficulty=[a,b]", "name=x-${algorithm.name}", "worlds.toy.options={n: 1}"):
+    for one in ("name='a,b'", "envs.toy.difficulty=[a,b]", "name=x-${algorithm.name}", "envs.toy.options={n: 1}"):
         assert expand([one]) == [([], [one])]
 
 
@@ -78,7 +78,7 @@ def test_a_bad_job_is_named_before_anything_starts(sweep):
     ):
         jobs([*sweep, "name=n${algorithm.mini_batch_tasks}", "algorithm.mini_batch_tasks=4,0"])
     with pytest.raises(RecipeError, match=r"job 2 of 2 \(worlds\.counter\.panels\.test\.n=99\): n is 99"):
-        jobs([*sweep, "name=n${worlds.counter.panels.test.n}", "worlds.counter.panels.test.n=4,99"])
+        jobs([*sweep, "name=n${envs.counter.panels.test.n}", "envs.counter.panels.test.n=4,99"])
     with pytest.raises(RecipeError, match=r"job 2 of 2 \(algorithm=nope\): .*algorithm/nope"):
         jobs([*sweep, "algorithm=grpo,nope"])
     with pytest.raises(RecipeError, match=r"job 2 of 2 \(model=/no/such\): model\.path=/no/such does not exist"):

@@ -1,4 +1,4 @@
-"""BabyAI as a world: transcripts, rewards, endings, invalid commands."""
+"""BabyAI as an environment: transcripts, rewards, endings, invalid commands."""
 
 import asyncio
 import re

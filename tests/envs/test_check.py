@@ -1,4 +1,4 @@
-"""The checker passes a sound world and names the fault of each broken one."""
+"""The checker passes a sound environment and names the fault of each broken one."""
 
 import json
 import subprocess

@@ -118,7 +118,7 @@ def test_found_by_name_and_described(name: str) -> None:
     env = make(name)
     assert type(env) is env_class(name) and env.name == env.spec.name == name
     assert env.spec.licence.strip() and {"train", "test"} <= env.spec.splits.keys()
-    assert (Path(__file__).parents[2] / "docs" / "worlds" / f"{name}.md").is_file()
+    assert (Path(__file__).parents[2] / "docs" / "envs" / f"{name}.md").is_file()
     with pytest.raises(ValueError, match="style 'loud' is unknown; choose agentgym or compact"):
         make(name, style="loud")
 

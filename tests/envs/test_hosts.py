@@ -1,4 +1,4 @@
-"""A world plays the same wherever it runs, and what happens when that place fails."""
+"""An environment plays the same wherever it runs, and what happens when that place fails."""
 
 import asyncio
 import os
@@ -53,21 +53,21 @@ class Sleepy(Counter, BlockingEnv):
 
 @pytest.fixture
 def sleepy(toys: Path):
-    """Install one more toy world."""
+    """Install one more toy environment."""
     (toys / "sleepy_world.py").write_text(SLEEPY)
     points = toys / "toy_worlds-1.0.dist-info" / "entry_points.txt"
     points.write_text(points.read_text() + "sleepy = sleepy_world:Sleepy\n")
 
 
 @contextmanager
-def serving(worlds):
+def serving(envs):
     """Our own server, in a thread; gives its address."""
     uvicorn = pytest.importorskip("uvicorn")
     from agentgym_rl.envs.protocol.server import Settings, create_app
     from agentgym_rl.envs.protocol.server.run import listen
 
     listening = listen("127.0.0.1", 0)
-    settings = Settings(envs={world: {} for world in worlds})
+    settings = Settings(envs={world: {} for world in envs})
     server = uvicorn.Server(uvicorn.Config(create_app(settings), log_level="warning", lifespan="on"))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
@@ -392,22 +392,22 @@ def test_a_recipe_says_where_a_world_runs():
     from agentgym_rl.engine.recipe.tasks import host_of
     from agentgym_rl.engine.verl.mapping import _common
 
-    config = recipe("worlds.textcraft.host.kind=remote", "worlds.textcraft.host.address=http://a:1")
+    config = recipe("envs.textcraft.host.kind=remote", "envs.textcraft.host.address=http://a:1")
     assert host_of(config, "textcraft") == HostSettings(kind="remote", address="http://a:1")
-    worlds = _common(config, "model", Path("run"))["data.agentgym_worlds"]
-    assert HostSettings.of(worlds["textcraft"]["host"]) == host_of(config, "textcraft")
+    envs = _common(config, "model", Path("run"))["data.agentgym_envs"]
+    assert HostSettings.of(envs["textcraft"]["host"]) == host_of(config, "textcraft")
     assert host_of(recipe(), "textcraft") == HostSettings()
 
 
 def test_a_recipe_with_a_wrong_host_or_a_dead_server_is_refused():
     from agentgym_rl.engine.recipe.preflight import check_hosts
 
-    with pytest.raises(ValueError, match=r"^worlds\.textcraft\.host\.kind='clod' is unknown"):
-        check_hosts(recipe("worlds.textcraft.host.kind=clod"))
+    with pytest.raises(ValueError, match=r"^envs\.textcraft\.host\.kind='clod' is unknown"):
+        check_hosts(recipe("envs.textcraft.host.kind=clod"))
     with pytest.raises(EnvUnavailable, match=r"http://127\.0\.0\.1:1/create"):
-        check_hosts(recipe("worlds.textcraft.host.address=http://127.0.0.1:1"))
+        check_hosts(recipe("envs.textcraft.host.address=http://127.0.0.1:1"))
     with serving(["textcraft"]) as address:
-        check_hosts(recipe(f"worlds.textcraft.host.address={address}"))
+        check_hosts(recipe(f"envs.textcraft.host.address={address}"))
     check_hosts(recipe())
 
 

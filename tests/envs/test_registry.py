@@ -1,4 +1,4 @@
-"""Worlds are found by entry point, and what is missing is said."""
+"""Environments are found by entry point, and what is missing is said."""
 
 import pytest
 import toy

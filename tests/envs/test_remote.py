@@ -62,7 +62,8 @@ async def played(env, task, steps):
     return seen
 
 
-# ---------------------------------------------------------------------------------------------- every world's dialect
+# ---------------------------------------------------------------------------------------------- every environment's
+# dialect
 
 EXPECTED = {
     "textcraft": ["Goal: craft x.", ("Got 1 y", 0, False, 0), ("Crafted 1 minecraft:x", 1, True, 1)],

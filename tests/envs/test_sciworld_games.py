@@ -186,7 +186,7 @@ class Script:
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Pool:
-    """The pool of the world, with scripts for games."""
+    """The pool of the environment, with scripts for games."""
     made = Pool(engines=2, games=2)
     monkeypatch.setattr(pool, "Engine", Machine)
     monkeypatch.setattr(pool, "Simulation", Script)
@@ -236,20 +236,20 @@ def test_the_clock_truncates(scripted: Pool) -> None:
 
 
 def test_sessions_share_and_give_back(scripted: Pool) -> None:
-    worlds = [SciWorld() for _ in range(4)]
-    for world in worlds:
+    envs = [SciWorld() for _ in range(4)]
+    for world in envs:
         start(world)
     assert [member.leases for member in scripted.members] == [2, 2]
     with pytest.raises(EnvUnavailable, match="all 4 games of ScienceWorld in this process are in use"):
         start(SciWorld())
-    used = [world._simulation for world in worlds]
-    for world in worlds:
+    used = [world._simulation for world in envs]
+    for world in envs:
         asyncio.run(world.close())
         asyncio.run(world.close())
     assert scripted.leases == 0 and len(scripted.members) == 2
-    start(worlds[0])
-    assert worlds[0]._simulation in used, "games are used again"
-    start(worlds[0], 1)
+    start(envs[0])
+    assert envs[0]._simulation in used, "games are used again"
+    start(envs[0], 1)
     assert scripted.leases == 1
 
 

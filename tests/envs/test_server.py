@@ -1,4 +1,4 @@
-"""The server in process: the protocol of each world, malformed requests, limits and the life of sessions."""
+"""The server in process: the protocol of each environment, malformed requests, limits and the life of sessions."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from agentgym_rl.envs.protocol.wire import MAX_SESSION, dialect
 
 
 def loadable(name):
-    """Whether the world can be played here."""
+    """Whether the environment can be played here."""
     if name in ("webshop", "webarena"):  # on AgentGym's servers only
         return False
     return name != "sciworld" or shutil.which("java") is not None
@@ -39,7 +39,7 @@ def connect(*worlds, **settings):
 
 
 def opened(client, path=""):
-    """A fresh session of a world of the family with ``id``."""
+    """A fresh session of an environment of the family with ``id``."""
     return client.post(f"{path}/create", json={}).json()["id"]
 
 
@@ -212,7 +212,7 @@ def test_the_other_family_resets_to_the_same_task_and_reads_replies(family_b):
 
 @pytest.fixture
 def family_b(toys, monkeypatch):
-    """The counting world as if it were one of AgentGym's tool worlds."""
+    """The counting environment as if it were one of AgentGym's tool envs."""
 
     class Todo(toy.Counter):
         name = "todo"
@@ -258,7 +258,7 @@ def test_a_token_is_wanted_everywhere_but_for_health(toys):
         for wrong in ("s3cret", "Bearer ", "Bearer s3cre", "Bearer s3cret ", "Basic s3cret"):
             assert client.post("/create", headers={"authorization": wrong + "x"}).status_code == 401
         assert client.post("/create", headers={"authorization": "Bearer s3cret"}).status_code == 200
-        assert client.get("/health").json() == {"status": "ok", "worlds": ["counter"]}
+        assert client.get("/health").json() == {"status": "ok", "envs": ["counter"]}
 
 
 def test_over_the_cap_is_503_until_one_closes(toys):

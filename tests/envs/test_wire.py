@@ -1,4 +1,4 @@
-"""Every world's dialect: AgentGym's shapes, and what is written is read back."""
+"""Every environment's dialect: AgentGym's shapes, and what is written is read back."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tiny worlds for tests: one that keeps the contract, and one per way of breaking it."""
+"""Tiny environments for tests: one that keeps the contract, and one per way of breaking it."""
 
 from __future__ import annotations
 

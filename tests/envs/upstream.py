@@ -13,7 +13,8 @@ from aiohttp import web
 
 @dataclass
 class Story:
-    """One world's replies: to /create (given the session's number), to /reset, and to the steps one after the other."""
+    """One environment's replies: to /create (given the session's number), to /reset, and to the steps one after the
+    other."""
 
     create: Any
     reset: Any
@@ -150,7 +151,7 @@ STORIES = {
 
 @dataclass
 class Upstream:
-    """A server with one world. Errors of worlds with ``id`` come under status 200, others as status 500."""
+    """A server with one environment. Errors of environments with ``id`` come under status 200, others as status 500."""
 
     story: Story
     port: int = 0
@@ -237,7 +238,7 @@ class Upstream:
 
 
 def upstream(world: str = "textcraft", **changes: Any) -> Upstream:
-    """A server of a world, its story changed here and there."""
+    """A server of an environment, its story changed here and there."""
     story = copy.copy(STORIES[world])
     for key, value in changes.items():
         setattr(story, key, value)

@@ -12,7 +12,7 @@ import yaml
 from agentgym_rl.eval.intervals import wilson
 
 Success = float | Mapping[str, float]
-"""The same in every panel, or by ``world/panel``."""
+"""The same in every panel, or by ``environment/panel``."""
 
 
 def result(success: float, n: int = 100) -> dict[str, Any]:
@@ -37,9 +37,9 @@ def write_run(
 
     Args:
         stages: success of each stage, sampled.
-        panels: ``world/panel`` each.
+        panels: ``environment/panel`` each.
         digests: digest of a panel where it is not ``d-<panel>``.
-        config: keys beside name, seed, algorithm and worlds, nested.
+        config: keys beside name, seed, algorithm and environments, nested.
         episodes, seconds: what the algorithm's stage spent.
     """
     folder.mkdir(parents=True)
@@ -60,7 +60,7 @@ def write_run(
     (folder / "summary.json").write_text(json.dumps(summary))
     whole: dict[str, Any] = {
         "name": folder.name, "seed": seed, "run": {"dir": str(folder)}, "algorithm": {"name": algorithm, "lr": 1e-3},
-        "bc": {"epochs": 2}, "mixture": {"type": "fixed"}, "worlds": {env: {"split": "train"} for env in found},
+        "bc": {"epochs": 2}, "mixture": {"type": "fixed"}, "envs": {env: {"split": "train"} for env in found},
     }  # fmt: skip
     for key, value in (config or {}).items():
         whole[key] = {**whole.get(key, {}), **value} if isinstance(value, Mapping) else value

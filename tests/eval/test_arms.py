@@ -54,18 +54,18 @@ def test_worlds_name_arms_before_their_keys_do(tmp_path):
         made(tmp_path / "one", stages={"grpo": 0.5}, panels=["toy/new"]),
         made(tmp_path / "two", stages={"grpo": 0.5}, panels=["toy/new", "other/new"]),
     ]
-    assert list(named(arms(runs))) == ["grpo worlds=toy", "grpo worlds=other+toy"]
+    assert list(named(arms(runs))) == ["grpo envs=toy", "grpo envs=other+toy"]
 
 
 def test_a_world_without_a_share_is_not_trained_on(tmp_path):
     panels = ["toy/new", "other/new"]
-    none = {"worlds": {"toy": {"share": 1.0}, "other": {"share": 0.0}}}
-    both = {"worlds": {"toy": {"share": 1.0}, "other": {"share": 1.0}}}
+    none = {"envs": {"toy": {"share": 1.0}, "other": {"share": 0.0}}}
+    both = {"envs": {"toy": {"share": 1.0}, "other": {"share": 1.0}}}
     runs = [
         made(tmp_path / name, stages={"grpo": 0.5}, panels=panels, config=config)
         for name, config in (("none", none), ("both", both))
     ]
-    assert list(named(arms(runs))) == ["grpo worlds=toy", "grpo worlds=other+toy"]
+    assert list(named(arms(runs))) == ["grpo envs=toy", "grpo envs=other+toy"]
 
 
 def test_bookkeeping_and_the_seed_in_a_path_part_no_arms(tmp_path):

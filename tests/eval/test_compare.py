@@ -128,7 +128,7 @@ def test_a_world_that_a_run_does_not_play_is_left_empty(tmp_path):
 
 
 def test_panels_that_weights_were_chosen_by_are_not_reported(tmp_path):
-    config = {"worlds": {"a": {"panels": {"val": {"role": "validation"}, "x": {"role": "test"}}}}}
+    config = {"envs": {"a": {"panels": {"val": {"role": "validation"}, "x": {"role": "test"}}}}}
     run = read(write_run(tmp_path / "one", stages={"grpo": 0.2}, panels=("a/val", "a/x"), config=config))
     assert [one.panel for one in compare([run]).columns] == ["x"]
 
@@ -155,7 +155,7 @@ def test_csv_holds_all_numbers(tmp_path):
 
 def test_labels_with_brackets_reach_the_terminal(tmp_path):
     pair = [
-        read(write_run(tmp_path / name, stages={"grpo": 0.2}, config={"worlds": {"toy": {"difficulty": [name]}}}))
+        read(write_run(tmp_path / name, stages={"grpo": 0.2}, config={"envs": {"toy": {"difficulty": [name]}}}))
         for name in ("bold", "easy")
     ]
     assert 'difficulty=["bold"]' in text(compare(pair))

@@ -56,7 +56,7 @@ def comparison(tmp_path, evil="easy"):
             write_run(
                 tmp_path / f"{kind}{seed}", seed=seed, stages=stages, episodes=300, seconds=180.0,
                 metrics=metrics([0.3, 0.4, 0.5], share=[0.5, 0.6, 0.7], horizon=[4, 4, 8], tokens=[1e3, 2e3, 3e3]),
-                config={"worlds": {"toy": {"difficulty": kind if kind == "plain" else evil}}},
+                config={"envs": {"toy": {"difficulty": kind if kind == "plain" else evil}}},
             )
         )
         for kind in ("plain", "other")
@@ -78,7 +78,7 @@ def test_the_page_is_whole_and_needs_nothing_else(tmp_path):
     assert {own["href"][1:] for name, own in seen.tags if name == "a"} <= set(ids)
     text = " ".join(seen.text)
     for part in ("Success, %", "60.0", "Difference on the same seeds", "+40.0", "Learning curves", "Turn limit",
-                 "Points gained", "Configurations differ in", "worlds.toy.difficulty", "Runs"):  # fmt: skip
+                 "Points gained", "Configurations differ in", "envs.toy.difficulty", "Runs"):  # fmt: skip
         assert part in text
     axes = {
         "episodes": "training episodes",

@@ -15,7 +15,7 @@ def result(successes, digest="abc", policy="one", **plan):
         Outcome(name, "easy", tuple(own), (None,) * len(own), (None,) * len(own)) for name, own in successes.items()
     )
     worlds = {name.rpartition("_")[0]: {"name": "test", "digest": digest, "n": 1} for name in successes}
-    facts = {"policy": policy, "panel": {"digest": digest, "worlds": worlds}, "samples": 1, "seed": 0, **plan}
+    facts = {"policy": policy, "panel": {"digest": digest, "envs": worlds}, "samples": 1, "seed": 0, **plan}
     return Result(facts, outcomes, (), {})
 
 
@@ -59,7 +59,7 @@ def test_other_tasks_are_refused():
 
 
 def test_other_rules_are_told():
-    rules = {"settings": {"style": "compact", "turn_tokens": 9}, "max_turns": {}}
-    others = {"settings": {"style": "agentgym", "turn_tokens": 9}, "max_turns": {"maze": 3}}
+    rules = {"settings": {"style": "compact", "max_new_tokens": 9}, "max_turns": {}}
+    others = {"settings": {"style": "agentgym", "max_new_tokens": 9}, "max_turns": {"maze": 3}}
     found = compare(result({"maze_1": [True]}, rules=rules), result({"maze_1": [True]}, policy="two", rules=others))
     assert found.departures == ("rules.max_turns.maze: None, 3", "rules.settings.style: compact, agentgym")

@@ -48,11 +48,11 @@ def test_a_result_is_whole_and_reads_back(tmp_path):
     assert figures(again) == figures(found)
     data = json.loads((tmp_path / "a" / "result.json").read_text())
     assert data["plan"]["panel"]["n"] == len(data["outcomes"]) == 14
-    assert set(data["worlds"]) == {"counter", "plain"}
+    assert set(data["envs"]) == {"counter", "plain"}
     assert set(data["difficulties"]["counter"]) == {"length 1", "length 2", "length 3"}
     assert set(data["passes"]["counter"]["pass@k"]) == {"1", "2", "3"}
-    assert data["worlds"]["counter"]["success"]["n"] == 10
-    assert 0 < data["worlds"]["counter"]["success"]["value"] < 1
+    assert data["envs"]["counter"]["success"]["n"] == 10
+    assert 0 < data["envs"]["counter"]["success"]["value"] < 1
     assert suite.read(str(tmp_path / "a" / "panel.json"), Rules()).digest == found.digest
 
 

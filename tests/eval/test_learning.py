@@ -12,7 +12,7 @@ def plots(comparison):
 
 
 def timelines(comparison, what):
-    """Of the only arm, by world."""
+    """Of the only arm, by environment."""
     [(arm, curves)] = getattr(learning, what)(comparison, learning.logs(comparison))
     assert arm.label == "grpo"
     return curves

@@ -29,7 +29,7 @@ def summary(*worlds):
     }
 
 
-@pytest.mark.parametrize("worlds", [("counter",), tuple(f"world{number}" for number in range(9))])
+@pytest.mark.parametrize("envs", [("counter",), tuple(f"world{number}" for number in range(9))])
 def test_a_picture_is_written(tmp_path, worlds):
     metrics = [{"step": 1, "stage/bc": 1}]
     metrics += [

@@ -1,4 +1,4 @@
-"""Figures over tasks, estimators of pass@k and pass^k, the mean over worlds."""
+"""Figures over tasks, estimators of pass@k and pass^k, the mean over envs."""
 
 from itertools import combinations
 from math import sqrt

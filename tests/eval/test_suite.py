@@ -32,12 +32,12 @@ def run(tmp_path):
     drawn = {"split": "test", "difficulty": ["length [12]"], "n": 4, "seed": 1, "samples": 1, "role": "test"}
     whole = {**drawn, "difficulty": None, "n": None}
     config = {
-        "worlds": {
+        "envs": {
             "counter": {"panels": {"easy": drawn, "all": whole}, "options": {"hurry": True}, "max_turns": 3},
             "plain": {"panels": {"all": whole}, "options": {}, "max_turns": None},
         },
         "rollout": {
-            "style": "compact", "action_format": "react", "turn_tokens": 24, "invalid_limit": 2, "step_seconds": 5.0,
+            "style": "compact", "action_format": "react", "max_new_tokens": 24, "invalid_limit": 2, "step_seconds": 5.0,
             "episode_seconds": 50.0, "retries": 1, "temperature": 1.0, "workers": 1,
         },
         "model": {"prompt_tokens": 100, "response_tokens": 300},
@@ -55,7 +55,7 @@ def test_a_split_is_its_panel():
     assert suite.to_dict() == {
         "digest": suite.digest,
         "n": 10,
-        "worlds": {"counter": {"name": "test", "digest": suite.digest, "n": 10}},
+        "envs": {"counter": {"name": "test", "digest": suite.digest, "n": 10}},
     }
 
 
@@ -98,7 +98,7 @@ def test_a_runs_panels_by_label(run):
 def test_the_rules_of_a_run(run):
     rules = Rules.of_run(read_config(run))
     assert rules.of_env("counter") == RolloutSettings(
-        style="compact", turn_tokens=24, invalid_limit=2, step_seconds=5, episode_seconds=50, retries=1, max_turns=3
+        style="compact", max_new_tokens=24, invalid_limit=2, step_seconds=5, episode_seconds=50, retries=1, max_turns=3
     )
     assert (rules.of_env("plain").max_turns, rules.options_of("counter")) == (None, {"hurry": True})
     assert (rules.prompt_tokens, rules.response_tokens) == (100, 300)

@@ -18,10 +18,10 @@ from agentgym_rl.eval.timeline.lanes import KINDS, concurrency, lanes, shares, t
 EVIL = "</script><script>alert(1)</script>&\"'"
 
 
-def turn(began_s, model_s=0.2, parse_s=0.01, world_s=0.1, action="look"):
+def turn(began_s, model_s=0.2, parse_s=0.01, env_s=0.1, action="look"):
     return Turn(
         response="x", action=action, observation="o", reward=0.0, invalid=False, tokens=(0, 7),
-        began_s=began_s, model_s=model_s, parse_s=parse_s, world_s=world_s,
+        began_s=began_s, model_s=model_s, parse_s=parse_s, env_s=env_s,
     )  # fmt: skip
 
 
@@ -67,9 +67,9 @@ def test_any_times_make_lanes_without_gaps_or_overlaps(times):
     episodes = []
     for began, reset_s, told in times:
         at, turns = reset_s, []
-        for pause, model_s, parse_s, world_s in told:
-            turns.append(turn(at + pause, model_s, parse_s, world_s))
-            at += pause + model_s + parse_s + world_s
+        for pause, model_s, parse_s, env_s in told:
+            turns.append(turn(at + pause, model_s, parse_s, env_s))
+            at += pause + model_s + parse_s + env_s
         episodes.append(episode(began=1e9 + began, reset_s=reset_s, turns=turns))
     drawn = lanes(episodes)
     for lane in drawn:

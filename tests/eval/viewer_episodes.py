@@ -25,7 +25,7 @@ def made(number=0, env="counter", ending=Ending.TERMINATED, success=True, step=0
             tokens=(20 * place, 20 * place + 6), log_prob=-2.5,
             pieces=["Thought:", "\nbecause ", text, "\n\nAction:", f"\nsay {place}", "<|im_end|>"],
             log_probs=[-0.01, -0.2, -0.5, -1.0, -2.0, -4.0],
-            began_s=0.5 + place, model_s=0.3, parse_s=0.01, world_s=0.1,
+            began_s=0.5 + place, model_s=0.3, parse_s=0.01, env_s=0.1,
         )
         for place in range(turns)
     ]  # fmt: skip

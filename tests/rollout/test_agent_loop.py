@@ -21,14 +21,14 @@ def server_for(tokenizer, *replies, **fields):
     return FakeServer([[*tokenizer.encode(reply), tokenizer.eos_token_id] for reply in replies], **fields)
 
 
-def run(tokenizer, server, rules=None, worlds=None, recorder=None, **row):
+def run(tokenizer, server, rules=None, envs=None, recorder=None, **row):
     from omegaconf import OmegaConf
     from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 
     from agentgym_rl.rollout.agent_loop import AgentGymLoop
 
     rollout = {"prompt_length": 500, "response_length": 1000}
-    data = {"agentgym": {"style": "compact", "retries": 0, **(rules or {})}, "agentgym_worlds": worlds}
+    data = {"agentgym": {"style": "compact", "retries": 0, **(rules or {})}, "agentgym_envs": envs}
 
     async def session():
         loop = AgentGymLoop(
@@ -97,7 +97,7 @@ def test_a_failed_episode_is_one_masked_token(tokenizer, monkeypatch):
 )
 def test_decoding(tokenizer, row, sampling):
     server = server_for(tokenizer, *SOLUTION)
-    run(tokenizer, server, rules={"turn_tokens": 40}, **row)
+    run(tokenizer, server, rules={"max_new_tokens": 40}, **row)
     assert [request.sampling for request in server.requests] == [{**sampling, "max_tokens": 40, "logprobs": True}] * 3
 
 
@@ -110,9 +110,9 @@ def test_the_row_sets_the_horizon(tokenizer):
 
 
 def test_options_reach_the_world(tokenizer):
-    run(tokenizer, server_for(tokenizer, *SOLUTION), worlds={"counter": {"hurry": True}, "other": {"speed": 1}})
+    run(tokenizer, server_for(tokenizer, *SOLUTION), envs={"counter": {"hurry": True}, "other": {"speed": 1}})
     with pytest.raises(TypeError, match="speed"):
-        run(tokenizer, server_for(tokenizer, *SOLUTION), worlds={"counter": {"speed": 1}})
+        run(tokenizer, server_for(tokenizer, *SOLUTION), envs={"counter": {"speed": 1}})
 
 
 def test_mistakes_are_raised(tokenizer):

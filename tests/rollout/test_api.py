@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("toys")
 
 
 def count(messages):
-    """Counts up as the counter world wants it."""
+    """Counts up as the counter environment wants it."""
     said = sum(message["role"] == "assistant" for message in messages)
     return f"Action: say {said + (messages[0]['role'] != 'user')}"
 
@@ -24,7 +24,7 @@ def count(messages):
 def run(server, out, retries=6, **arguments):
     async def work(name):
         model = ChatModel(name, temperature=0.5, seed=3, retries=retries)
-        settings = RolloutSettings(turn_tokens=64, retries=1)
+        settings = RolloutSettings(max_new_tokens=64, retries=1)
         return await collect("counter", "test", out, model, settings, **arguments), model.usage
 
     return asyncio.run(server.during(work))
@@ -63,7 +63,7 @@ def test_a_server_that_stays_down_leaves_the_journal_and_is_gone_on_with(tmp_pat
 
     async def work(name):
         model = ChatModel(name, temperature=1, seed=3, retries=0)
-        settings = RolloutSettings(turn_tokens=8, retries=0)
+        settings = RolloutSettings(max_new_tokens=8, retries=0)
         with pytest.raises(
             EnvUnavailable, match=r"counter_4. could not run: Aborted: openai:some/model.* did not answer"
         ):

@@ -25,7 +25,7 @@ SAID = [f"Room {number}. You see {'a lamp and ' * (number % 3)}a door." for numb
 
 
 def run(server, tokenizer, builder, said, prompt_limit=200, response_limit=240, **rules):
-    rules = RolloutSettings(style="compact", retries=0, turn_tokens=12, **rules)
+    rules = RolloutSettings(style="compact", retries=0, max_new_tokens=12, **rules)
     return asyncio.run(
         run_episode(
             lambda: Talking(said, "compact"),
@@ -57,7 +57,7 @@ def test_a_hundred_turns_in_a_small_context(tokenizer, builder, context):
     assert {request.id for request in server.requests} == {kept.request_id}
     for turn in episode.turns:
         assert kept.segments[turn.sample].response_ids[slice(*turn.tokens)] == reply
-    # every request ends in what the world said last, whatever was folded before
+    # every request ends in what the environment said last, whatever was folded before
     asked = [tokenizer.decode(request.prompt) for request in server.requests]
     replies = [text for text in asked if ASK not in text.rsplit("<|im_start|>user", 1)[-1]]
     assert len(replies) == 100 and all(said in text for said, text in zip(SAID, replies, strict=False))
@@ -147,7 +147,7 @@ def test_experts_are_folded_as_rollouts_are(tokenizer, builder, context):
     said = SAID[:30]
     replies = [f"Action: say {number}" for number in range(29)]
     end = tokenizer.eos_token_id
-    rules = RolloutSettings(style="compact", turn_tokens=24, context=context, notes_tokens=24)
+    rules = RolloutSettings(style="compact", max_new_tokens=24, context=context, notes_tokens=24)
     parse = reader(toy.Counter("compact").spec, ActionFormat.REACT)
     opening = [*toy.Counter("compact").spec.conversation_start("compact"), {"role": "user", "content": said[0]}]
     messages = [*opening]
@@ -194,7 +194,7 @@ def test_what_an_expert_must_not_teach_stays_unlearnt(tokenizer, builder):
                 {"role": "assistant", "content": "a slip"}]  # fmt: skip
     flags = (*[None] * len(opening), True, None, False)
     trajectory = Trajectory(str(TASK), tuple(messages), flags)
-    rules = RolloutSettings(style="compact", turn_tokens=24, context="window")
+    rules = RolloutSettings(style="compact", max_new_tokens=24, context="window")
     parse = reader(toy.Counter("compact").spec, ActionFormat.REACT)
     (example,) = asyncio.run(
         encode_folded(trajectory, tokenizer, builder, settings=rules, parse=parse, prompt_limit=300, response_limit=200)

@@ -96,7 +96,7 @@ def test_a_lost_task_counts():
 def test_two_actions_in_a_reply_do_not_reach_the_world():
     episode = run("Action: say 1\nAction: say 2", "Action: say 1", world=Recorded, max_turns=2)
     assert Recorded.calls == ["reset", "say 1", "close"]
-    assert (episode.turns[0].action, episode.turns[0].invalid, episode.turns[0].world_s) == (None, True, 0.0)
+    assert (episode.turns[0].action, episode.turns[0].invalid, episode.turns[0].env_s) == (None, True, 0.0)
     assert "just one" in episode.turns[0].observation
     assert episode.messages[4]["content"] == episode.turns[0].observation
 

@@ -40,7 +40,7 @@ def test_the_same_seed_samples_the_same(folder):
 
 
 def test_an_episode_runs(folder):
-    settings = RolloutSettings(style="compact", max_turns=2, turn_tokens=4)
+    settings = RolloutSettings(style="compact", max_turns=2, max_new_tokens=4)
     policy = TransformersModel(folder, temperature=1, seed=0)
     episode = asyncio.run(policy.run(make("counter", style="compact"), Task("counter", 2), settings))
     assert len(episode.turns) == 2 and episode.ending.counts

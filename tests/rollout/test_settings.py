@@ -34,7 +34,7 @@ def test_omegaconf_reads_the_texts_of_a_recipe():
         ({"style": "loud"}, "style 'loud' is unknown; choose agentgym, compact"),
         ({"context": "half"}, "rollout.context 'half' is unknown; choose full, window, summary"),
         ({"action_format": "morse"}, "action_format 'morse' is unknown; choose react"),
-        ({"turn_tokens": 0}, "rollout.turn_tokens must be greater than 0"),
+        ({"max_new_tokens": 0}, "rollout.max_new_tokens must be greater than 0"),
         ({"step_seconds": -1.0}, "rollout.step_seconds must be greater than 0"),
         ({"max_turns": 0}, "max_turns is 0; give at least 1"),
         ({"invalid_limit": 0}, "invalid_limit is 0; give at least 1"),

@@ -42,8 +42,8 @@ class Talking(toy.Counter):
         return Step(Observation(text), 0.0, terminated=not self.rest)
 
 
-def run(server, tokenizer, builder, world, retries=0, turn_tokens=1000, **extra):
-    settings = RolloutSettings(retries=retries, turn_tokens=turn_tokens)
+def run(server, tokenizer, builder, world, retries=0, max_new_tokens=1000, **extra):
+    settings = RolloutSettings(retries=retries, max_new_tokens=max_new_tokens)
     conversation = partial(
         TokenConversation, server=server, tokenizer=tokenizer, builder=builder, sampling={"temperature": 0.7},
         settings=settings, **{**AMPLE, **extra},
@@ -64,14 +64,19 @@ SAMPLED = st.tuples(st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_siz
     style=STYLES,
     replies=st.lists(SAMPLED, min_size=1, max_size=5),
     response_limit=st.integers(1, 400),
-    turn_tokens=st.integers(1, 25),
+    max_new_tokens=st.integers(1, 25),
 )
-def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, response_limit, turn_tokens):
+def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, response_limit, max_new_tokens):
     assert len(tokenizer) == VOCABULARY
     end = tokenizer.eos_token_id
     server = FakeServer([[*ids, end] if ends else ids for ids, ends in replies])
     episode, kept = run(
-        server, tokenizer, builder, lambda: Talking(said, style), response_limit=response_limit, turn_tokens=turn_tokens
+        server,
+        tokenizer,
+        builder,
+        lambda: Talking(said, style),
+        response_limit=response_limit,
+        max_new_tokens=max_new_tokens,
     )
     response, decode = kept.segments[0].response_ids, partial(tokenizer.decode, skip_special_tokens=False)
     assert episode.ending in (Ending.TERMINATED, Ending.CONTEXT_LIMIT)
@@ -99,7 +104,7 @@ def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, respons
         log_probs[span] = request.output.log_probs
         # What is requested is what will be learnt from, up to here: a prefix cache finds the turns before.
         assert request.prompt == kept.segments[0].prompt_ids + response[: turn.tokens[0]]
-        assert request.sampling["max_tokens"] == min(turn_tokens, response_limit - turn.tokens[0])
+        assert request.sampling["max_tokens"] == min(max_new_tokens, response_limit - turn.tokens[0])
         assert request.sampling["temperature"] == 0.7
     assert (learnt, log_probs) == (kept.segments[0].response_mask, kept.segments[0].log_probs)
     assert len({request.id for request in server.requests}) == 1
@@ -233,7 +238,7 @@ def test_a_replayed_prefix_is_the_tokens_that_were_sampled(tokenizer, builder, s
 def test_a_replayed_reply_that_does_not_fit_ends_the_episode(tokenizer, builder):
     prefix = [Forced([5, 6, 7], -1.0, 0)]
     server = FakeServer([[5]])
-    episode, _ = run(server, tokenizer, builder, toy.Counter, prefix=prefix, turn_tokens=2)
+    episode, _ = run(server, tokenizer, builder, toy.Counter, prefix=prefix, max_new_tokens=2)
     assert (episode.ending, episode.turns, server.requests) == (Ending.CONTEXT_LIMIT, [], [])
 
 

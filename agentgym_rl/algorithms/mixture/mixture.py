@@ -37,7 +37,7 @@ class Pools:
     tasks: Mapping[str, Sequence[int]]
     """Task indices by environment."""
     shares: Mapping[str, float]
-    """``worlds.<name>.share``; an environment with 0 takes no part."""
+    """``envs.<name>.share``; an environment with 0 takes no part."""
     seed: int
     difficulty: Callable[[Task], str]
     """Label of a task, for ``mixture.tasks=difficulty``."""
@@ -47,7 +47,7 @@ class Pools:
     def __post_init__(self) -> None:
         shares = self.shares
         if not any(shares.values()) or min(shares.values()) < 0 or not isfinite(sum(shares.values())):
-            raise ValueError(f"worlds.<name>.share must be finite, not negative and not all 0, got {dict(shares)}")
+            raise ValueError(f"envs.<name>.share must be finite, not negative and not all 0, got {dict(shares)}")
         empty = [env for env in self.given if not len(self.tasks.get(env, ()))]
         if empty:
             raise ValueError(f"no training tasks for {', '.join(empty)}; give it tasks or a share of 0")
@@ -66,7 +66,7 @@ class Mixture(ABC, Generic[C]):
 
     Config: ClassVar[type[MixtureConfig]] = MixtureConfig
     uses_given_shares: ClassVar[bool] = False
-    """Whether ``worlds.<name>.share`` says more than who takes part."""
+    """Whether ``envs.<name>.share`` says more than who takes part."""
 
     def __init__(self, config: C, pools: Pools) -> None:
         """

@@ -70,7 +70,7 @@ def loader() -> Iterator[ConfigLoader]:
     for name, model in (("tiny", TinyModelConfig), ("hf", PretrainedModelConfig)):
         store.store(name, schema(model), group="model")
     for name in {*registry.available()} - {path.stem for path in recipes_dir().glob("env/*.yaml")}:
-        store.store(name, {name: {"panels": {"test": {"split": "test"}}}}, group="env", package="worlds")
+        store.store(name, {name: {"panels": {"test": {"split": "test"}}}}, group="env", package="envs")
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
         yield GlobalHydra.instance().config_loader()
@@ -92,7 +92,7 @@ def load(overrides: Sequence[str]) -> Config:
 
     No key needs a ``+``: a key that the typed configuration lacks is an error. Whether verl has a key
     (``verl.KEY=VALUE``) is seen in ``verl_config``. ``model`` takes a Hugging Face folder or id besides its options.
-    ``env.host`` and ``env.address`` say for every environment what ``worlds.<name>.host.{kind,address}`` say for one.
+    ``env.host`` and ``env.address`` say for every environment what ``envs.<name>.host.{kind,address}`` say for one.
     AgentGym-RL's ``algorithm.rounds_ctrl`` is taken as a curriculum.
 
     Raises:
@@ -113,8 +113,8 @@ def load(overrides: Sequence[str]) -> Config:
     except (HydraException, OmegaConfBaseException) as error:
         raise RecipeError(_said(error)) from error
     assert isinstance(config, Config)
-    for world in config.worlds.values():
-        world.host = everywhere | world.host
+    for env in config.envs.values():
+        env.host = everywhere | env.host
     check_unused(config, {_key(one) for one in own})
     return config
 

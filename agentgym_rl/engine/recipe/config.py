@@ -63,7 +63,7 @@ class PanelConfig:
 
 
 @dataclass(kw_only=True)
-class WorldConfig:
+class EnvConfig:
     """One environment of a run."""
 
     share: float = 1.0
@@ -81,9 +81,9 @@ class WorldConfig:
     """Keys in which its curriculum departs from that of the run; ``type`` chooses another one."""
     panels: dict[str, PanelConfig] = field(default_factory=dict)
     """Panels by name."""
-    experts: int = 0
+    demonstrations: int = 0
     """Number of oracle trajectories for behaviour cloning, on tasks drawn from the training tasks."""
-    expert_file: str | None = None
+    demonstrations_file: str | None = None
     """AgentTraj JSON to clone instead of oracle trajectories."""
     options: dict[str, Any] = field(default_factory=dict)
     """Options of the environment's own class."""
@@ -92,7 +92,7 @@ class WorldConfig:
 
     def __post_init__(self) -> None:
         _least(self, 1, "pool", "max_turns")
-        _least(self, 0, "experts")
+        _least(self, 0, "demonstrations")
 
 
 @dataclass(kw_only=True)
@@ -290,7 +290,7 @@ class Config:
     name: str = MISSING
     """Names the run; the default folder is ``runs/<name>``."""
     seed: int = 0
-    worlds: dict[str, WorldConfig] = field(default_factory=dict)
+    envs: dict[str, EnvConfig] = field(default_factory=dict)
     """Environments by name."""
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     model: ModelConfig = field(default_factory=TinyModelConfig)

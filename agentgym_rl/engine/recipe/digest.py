@@ -36,7 +36,7 @@ def digest(config: Config, *, cloned: bool) -> str:
     run = to_dict(config, operational=False)
     worlds = {
         name: {key: facts[key] for key in facts if (key not in NOT_CLONED if cloned else key in MODEL)}
-        for name, facts in run["worlds"].items()
+        for name, facts in run["envs"].items()
     }
     parts: dict[str, object] = {
         "seed": config.seed,
@@ -45,7 +45,7 @@ def digest(config: Config, *, cloned: bool) -> str:
         "action_format": config.rollout.action_format,
     }
     if cloned:
-        files = [world.expert_file for world in config.worlds.values() if world.expert_file is not None]
+        files = [env.demonstrations_file for env in config.envs.values() if env.demonstrations_file is not None]
         parts |= {
             "cloning": run["cloning"],
             "rollout": run["rollout"],

@@ -11,7 +11,7 @@ from agentgym_rl.algorithms.base import Needs, OnlineConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.config import Config, Mode, Role
 from agentgym_rl.engine.recipe.schema import RecipeError
-from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, open_world, rules, training_pool
+from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, open_env, rules, training_pool
 from agentgym_rl.envs import Task, hosts
 from agentgym_rl.envs.actions import ActionFormat, parse_react
 from agentgym_rl.envs.formats import opening
@@ -29,7 +29,7 @@ def check_config(config: Config) -> None:
     Raises:
         RecipeError: the message names the key.
     """
-    if not config.worlds:
+    if not config.envs:
         raise RecipeError("no environments; choose env=textcraft, env=babyai or env=both")
     curriculum(config)
     _check_needs(config, algorithms()[config.algorithm.name].needs(config.algorithm))
@@ -53,20 +53,22 @@ def _check_needs(config: Config, needs: Needs) -> None:
             f"{needs.rows_together} episodes must fit into a micro-batch: raise engine.micro_tokens="
             f"{engine.micro_tokens} to {needs.rows_together} times the context ({rows})"
         )
-    roles = {panel.role for world in config.worlds.values() for panel in world.panels.values()}
+    roles = {panel.role for env in config.envs.values() for panel in env.panels.values()}
     if needs.validation is not None and Role.VALIDATION not in roles:
         raise RecipeError(
             f"{needs.validation} chooses by validation success; give a panel role=validation "
-            "(worlds.<name>.panels.<label>.role)"
+            "(envs.<name>.panels.<label>.role)"
         )
     for key, names in needs.environments.items():
-        if unknown := sorted(set(names) - set(config.worlds)):
+        if unknown := sorted(set(names) - set(config.envs)):
             raise RecipeError(f"{key} names {', '.join(unknown)}, which the run does not have")
     if needs.cloning and config.cloning.epochs < 1:
         raise RecipeError(f"algorithm={name} needs cloning.epochs of at least 1")
     demonstrations = needs.demonstrations or config.cloning.epochs > 0 or config.run.control
-    if demonstrations and not any(world.experts or world.expert_file for world in config.worlds.values()):
-        raise RecipeError("behaviour cloning needs experts; set worlds.<name>.experts or worlds.<name>.expert_file")
+    if demonstrations and not any(env.demonstrations or env.demonstrations_file for env in config.envs.values()):
+        raise RecipeError(
+            "behaviour cloning needs demonstrations; set envs.<name>.demonstrations or envs.<name>.demonstrations_file"
+        )
 
 
 def _check_batches(config: Config) -> None:
@@ -117,10 +119,10 @@ def check_hosts(config: Config) -> None:
     """Every server that an environment runs on must be there and have the environment.
 
     Raises:
-        ValueError: ``worlds.<name>.host`` is wrong.
+        ValueError: ``envs.<name>.host`` is wrong.
         EnvError: a server does not answer, or does not have the environment; names it.
     """
-    for name in config.worlds:
+    for name in config.envs:
         place = hosts.open_host(host) if (host := host_of(config, name)).kind == "remote" else hosts.LocalHost()
         asyncio.run(place.check(name))
 
@@ -131,12 +133,12 @@ def check_context(config: Config, builder: Any) -> None:
     Raises:
         ContextTooSmall: names the environment, the tokens needed and the key to raise.
     """
-    for name, world_config in config.worlds.items():
-        world = open_world(config, name)
-        tasks: list[Task] = draw(training_pool(world, world_config), name, SAMPLE, config.seed)
+    for name, env_config in config.envs.items():
+        env = open_env(config, name)
+        tasks: list[Task] = draw(training_pool(env, env_config), name, SAMPLE, config.seed)
         if (host := host_of(config, name)).kind == "remote":  # its servers may word things in their own way
-            world = hosts.open_host(host).open(name, {**world_config.options, "style": config.rollout.style})
-        longest = asyncio.run(_longest(world, tasks, builder, ActionFormat(config.rollout.action_format)))
+            env = hosts.open_host(host).open(name, {**env_config.options, "style": config.rollout.style})
+        longest = asyncio.run(_longest(env, tasks, builder, ActionFormat(config.rollout.action_format)))
         if longest > config.model.prompt_tokens:
             raise ContextTooSmall(
                 f"{name}: instruction and first observation take up to {longest} tokens, more than "
@@ -160,11 +162,11 @@ async def _check_notes(config: Config, builder: Any) -> None:
     await conversation.start([{"role": "user", "content": "?"}], parse_react)
 
 
-async def _longest(world: Any, tasks: list[Task], builder: Any, action_format: ActionFormat) -> int:
+async def _longest(env: Any, tasks: list[Task], builder: Any, action_format: ActionFormat) -> int:
     longest = 0
     for task in tasks:
-        first = await world.reset(task)
-        messages = [*opening(world.spec, world.style, action_format), {"role": "user", "content": first.text}]
+        first = await env.reset(task)
+        messages = [*opening(env.spec, env.style, action_format), {"role": "user", "content": first.text}]
         longest = max(longest, len(builder.build_initial_tokens(messages)))
-    await world.close()
+    await env.close()
     return longest

@@ -12,21 +12,21 @@ from agentgym_rl.algorithms.base import OnlineConfig
 from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
 from agentgym_rl.algorithms.scaling_inter import Curriculum, TurnLimit, curricula
 from agentgym_rl.data.panels import Panel, indices_of, sample, select
-from agentgym_rl.engine.recipe.config import Config, WorldConfig
+from agentgym_rl.engine.recipe.config import Config, EnvConfig
 from agentgym_rl.engine.recipe.schema import RecipeError, read, to_dict
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.hosts import HostSettings
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
-def open_world(config: Config, name: str) -> TextEnv:
+def open_env(config: Config, name: str) -> TextEnv:
     """An environment of the run in this process, whatever its host, with its options and the run's wording."""
-    return make(name, **{**config.worlds[name].options, "style": config.rollout.style})
+    return make(name, **{**config.envs[name].options, "style": config.rollout.style})
 
 
 def replayable(config: Config) -> list[str]:
     """Environments of the run in which a prefix of actions can be replayed."""
-    return [name for name in config.worlds if open_world(config, name).spec.replayable]
+    return [name for name in config.envs if open_env(config, name).spec.replayable]
 
 
 def rules(config: Config) -> dict[str, Any]:
@@ -39,15 +39,15 @@ def host_of(config: Config, name: str) -> HostSettings:
     """Where the episodes of an environment run.
 
     Raises:
-        ValueError: ``worlds.<name>.host`` has an unknown key or a value out of range.
+        ValueError: ``envs.<name>.host`` has an unknown key or a value out of range.
     """
     try:
-        return HostSettings.of(config.worlds[name].host)
+        return HostSettings.of(config.envs[name].host)
     except ValueError as error:
-        raise ValueError(f"worlds.{name}.{error}") from error
+        raise ValueError(f"envs.{name}.{error}") from error
 
 
-def training_pool(env: TextEnv, config: WorldConfig) -> Sequence[int]:
+def training_pool(env: TextEnv, config: EnvConfig) -> Sequence[int]:
     """Task indices that training draws from: a split, or the part of it that ``difficulty`` and ``pool`` leave."""
     if config.difficulty is None and config.pool is None:
         return indices_of(env, config.split)
@@ -67,11 +67,11 @@ def mixture(config: Config) -> Mixture[Any]:
     Raises:
         ValueError: names the key under ``mixture`` or the environment that is wrong.
     """
-    envs = {name: open_world(config, name) for name in config.worlds}
+    envs = {name: open_env(config, name) for name in config.envs}
     algorithm = config.algorithm
     pools = Pools(
-        tasks={name: training_pool(env, config.worlds[name]) for name, env in envs.items()},
-        shares={name: world.share for name, world in config.worlds.items()},
+        tasks={name: training_pool(env, config.envs[name]) for name, env in envs.items()},
+        shares={name: env.share for name, env in config.envs.items()},
         seed=config.seed,
         difficulty=lambda task: envs[task.env].difficulty(task),
         fewest_samples=algorithms()[algorithm.name].needs(algorithm).samples_per_task,
@@ -86,14 +86,14 @@ def curriculum(config: Config) -> Curriculum:
     """The turn limits of training episodes.
 
     Raises:
-        RecipeError: a key of ``worlds.<name>.curriculum`` is unknown, or a value out of range.
+        RecipeError: a key of ``envs.<name>.curriculum`` is unknown, or a value out of range.
     """
-    return Curriculum({name: _limit(config, f"worlds.{name}", world) for name, world in config.worlds.items()})
+    return Curriculum({name: _limit(config, f"envs.{name}", env) for name, env in config.envs.items()})
 
 
-def _limit(config: Config, place: str, world: WorldConfig) -> TurnLimit[Any]:
+def _limit(config: Config, place: str, env: EnvConfig) -> TurnLimit[Any]:
     """An environment's own keys go before those of the run that its curriculum has, too."""
-    own: Mapping[str, Any] = world.curriculum
+    own: Mapping[str, Any] = env.curriculum
     kinds, run = curricula(), to_dict(config.curriculum)
     chosen = own.get("type", config.curriculum.type)
     if chosen not in kinds:
@@ -112,8 +112,8 @@ def panels(config: Config) -> dict[str, dict[str, Panel]]:
     """
     return {
         name: {
-            label: select(name, panel.split, panel.difficulty, panel.n, panel.seed, world.options)
-            for label, panel in world.panels.items()
+            label: select(name, panel.split, panel.difficulty, panel.n, panel.seed, env.options)
+            for label, panel in env.panels.items()
         }
-        for name, world in config.worlds.items()
+        for name, env in config.envs.items()
     }

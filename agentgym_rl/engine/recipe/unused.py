@@ -53,7 +53,7 @@ def _unused(config: Config) -> Iterator[Unused]:
     yield from _of_rollouts(config)
     yield from _of_engine(config)
     yield from _of_run(config)
-    for name in config.worlds:
+    for name in config.envs:
         yield from _of_world(config, name)
     asynchronous = config.engine.mode is not Mode.SYNC
     for key, why in config.algorithm.unused(asynchronous=asynchronous).items():
@@ -105,18 +105,18 @@ def _of_run(config: Config) -> Iterator[Unused]:
 
 
 def _of_world(config: Config, name: str) -> Iterator[Unused]:
-    world, place = config.worlds[name], f"worlds.{name}"
-    if world.pool is None:
+    env, place = config.envs[name], f"envs.{name}"
+    if env.pool is None:
         yield Unused(f"{place}.pool_seed", f"{place}.pool=null takes all tasks")
-    if world.expert_file is not None:
-        yield Unused(f"{place}.experts", f"{place}.expert_file is cloned", in_recipes=False)
+    if env.demonstrations_file is not None:
+        yield Unused(f"{place}.demonstrations", f"{place}.demonstrations_file is cloned", in_recipes=False)
     if not isinstance(config.algorithm, OnlineConfig):
         for key in ("share", "curriculum"):
             why = f"algorithm={config.algorithm.name} has no training episodes"
             yield Unused(f"{place}.{key}", why, in_recipes=False)
-    if world.share and not mixtures()[config.mixture.type].uses_given_shares:
+    if env.share and not mixtures()[config.mixture.type].uses_given_shares:
         yield Unused(f"{place}.share", f"mixture={config.mixture.type} sets the shares", in_recipes=False)
-    for label, panel in world.panels.items():
+    for label, panel in env.panels.items():
         if panel.n is None:
             yield Unused(f"{place}.panels.{label}.seed", f"{place}.panels.{label}.n=null takes all tasks")
 

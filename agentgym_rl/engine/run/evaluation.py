@@ -34,7 +34,7 @@ class RunPanels:
             (env, label)
             for env, own in self.panels.items()
             for label in own
-            if role is None or self.config.worlds[env].panels[label].role == role
+            if role is None or self.config.envs[env].panels[label].role == role
         ]
 
     def rows(self, role: str | None) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ class RunPanels:
             row(
                 index,
                 task,
-                horizon=config.worlds[task.env].max_turns,
+                horizon=config.envs[task.env].max_turns,
                 seed=config.seed,
                 __rollout_n__=1,
                 decoding=tags["decoding"],
@@ -56,7 +56,7 @@ class RunPanels:
     def _episodes(self, role: str | None) -> Iterator[tuple[Task, dict[str, str]]]:
         """The task and the tags of every episode."""
         for env, label in self.of_role(role):
-            samples = {"sampled": self.config.worlds[env].panels[label].samples, "greedy": 1}
+            samples = {"sampled": self.config.envs[env].panels[label].samples, "greedy": 1}
             for decoding in self._decodings:
                 for item_id in self.panels[env][label].item_ids:
                     for _ in range(samples[decoding]):

@@ -84,7 +84,7 @@ def tags(config: Mapping[str, Any]) -> list[str]:
     """W&B's tags of a run, ``kind:value`` each."""
     return [
         f"algorithm:{config['algorithm']['name']}",
-        *(f"env:{env}" for env in sorted(config["worlds"])),
+        *(f"env:{env}" for env in sorted(config["envs"])),
         f"mixture:{config['mixture']['type']}",
         f"curriculum:{config['curriculum']['type']}",
         f"seed:{config['seed']}",

@@ -106,7 +106,7 @@ class EngineRun:
         return self._drawn(number, self.step)
 
     def request(self, number: int, task: Task, **fields: Any) -> Request:
-        limit = self.curriculum.max_turns(task.env, number + 1) or self.config.worlds[task.env].max_turns
+        limit = self.curriculum.max_turns(task.env, number + 1) or self.config.envs[task.env].max_turns
         return Request(**{"task": task, "max_turns": limit, **fields})
 
     def batches(self, number: int) -> Iterator[list[Rollout]]:
@@ -174,7 +174,7 @@ class EngineRun:
         return self.panels.validation_success(self.evaluate(label, VALIDATION))
 
     def save_demonstrations(self, name: str, rollouts: Sequence[Rollout]) -> None:
-        for env in self.config.worlds:
+        for env in self.config.envs:
             trajectories = [
                 Trajectory.of(episode.item_id, episode.messages, episode.start)
                 for episode in (rollout.episode for rollout in rollouts)

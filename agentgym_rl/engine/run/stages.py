@@ -165,7 +165,7 @@ def episode_metrics(episodes: Sequence[Episode]) -> Metrics:
             f"env/{env}/cut_share": cut_share(own),
         }
     turns = [turn for episode in episodes for turn in episode.turns]
-    model_s, env_s = sum(turn.model_s for turn in turns), sum(turn.world_s for turn in turns)
+    model_s, env_s = sum(turn.model_s for turn in turns), sum(turn.env_s for turn in turns)
     metrics["curriculum/horizon"] = max(episode.horizon for episode in episodes)
     metrics["curriculum/cut_share"] = cut_share(episodes)
     metrics["rollout/slowest_s"] = max(episode.seconds for episode in episodes)

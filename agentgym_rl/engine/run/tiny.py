@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest
-from agentgym_rl.engine.recipe.tasks import draw, open_world, training_pool
+from agentgym_rl.engine.recipe.tasks import draw, open_env, training_pool
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.rollout.conversation import Scripted
@@ -38,20 +38,20 @@ async def corpus(config: Config) -> list[str]:
     """Texts of the run's environments: first observations of training tasks, and conversations of the oracle."""
     texts: list[str] = []
     settings = RolloutSettings(action_format=ActionFormat(config.rollout.action_format))
-    for name, world_config in config.worlds.items():
-        world = open_world(config, name)
-        tasks = draw(training_pool(world, world_config), name, FIRST_OBSERVATIONS, seed=0)
+    for name, env_config in config.envs.items():
+        env = open_env(config, name)
+        tasks = draw(training_pool(env, env_config), name, FIRST_OBSERVATIONS, seed=0)
         for number, task in enumerate(tasks):
-            texts.append((await world.reset(task)).text)
+            texts.append((await env.reset(task)).text)
             if number % (FIRST_OBSERVATIONS // CONVERSATIONS) == 0:
                 with suppress(OracleUnavailable):
-                    commands = world.oracle(task)
-                    oracle = Scripted(OracleScript(commands, world, settings.action_format))
-                    horizon = min(len(commands), world.spec.max_turns)
-                    episode = await run_attempt(world, task, oracle, settings, horizon)
+                    commands = env.oracle(task)
+                    oracle = Scripted(OracleScript(commands, env, settings.action_format))
+                    horizon = min(len(commands), env.spec.max_turns)
+                    episode = await run_attempt(env, task, oracle, settings, horizon)
                     texts += [message["content"] for message in episode.messages]
                     texts.append(episode.turns[-1].observation)
-        await world.close()
+        await env.close()
     return texts
 
 

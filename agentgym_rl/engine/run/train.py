@@ -146,10 +146,10 @@ def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, 
     bounds: dict[str, Any] = {}
     for policy in ("random", "oracle"):
         for env, by_label in panels.items():
-            world = config.worlds[env]
+            env_config = config.envs[env]
             for label, panel in by_label.items():
-                own = replace(settings, max_turns=world.max_turns)
-                found = asyncio.run(reference(panel, policy, own, world.options))
+                own = replace(settings, max_turns=env_config.max_turns)
+                found = asyncio.run(reference(panel, policy, own, env_config.options))
                 bounds.setdefault(policy, {}).setdefault(label, {})[env] = found.to_dict()
     return {
         "name": config.name,

@@ -25,7 +25,7 @@ def environment(device: str, workers: int = 1, kv_cache_gib: float = 1.0) -> dic
         "TQ_LOGGING_LEVEL": "ERROR",
     }
     if device == "cpu":
-        # vLLM's and the worlds' processes work side by side; training workers get their threads when they are up
+        # vLLM's and the environments' processes work side by side; training workers get their threads when they are up
         threads = str(max(1, cores() // (2 * workers)))
         variables |= {
             "VERL_PLATFORM": "cpu",

@@ -75,17 +75,16 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         # data
         "data.custom_cls.path": f"pkg://{PACKAGE}.verl.dataset",
         "data.custom_cls.name": "TaskDataset",
-        "data.train_files": [f"{name}:{world.split}:1" for name, world in config.worlds.items()],
-        "data.val_files": [f"{name}:{world.split}:1" for name, world in config.worlds.items()],
+        "data.train_files": [f"{name}:{env.split}:1" for name, env in config.envs.items()],
+        "data.val_files": [f"{name}:{env.split}:1" for name, env in config.envs.items()],
         "data.train_batch_size": online.tasks_per_step,
         "data.max_prompt_length": model.prompt_tokens,
         "data.max_response_length": model.response_tokens,
         "data.dataloader_num_workers": 0,
         "data.seed": config.seed,
         "data.agentgym": rules(config),
-        "data.agentgym_worlds": {
-            name: {**world.options, "host": world.host} if world.host else world.options
-            for name, world in config.worlds.items()
+        "data.agentgym_envs": {
+            name: {**env.options, "host": env.host} if env.host else env.options for name, env in config.envs.items()
         },
         # algorithm
         "algorithm.adv_estimator": ESTIMATOR if needs.estimator is None else needs.estimator.name,

@@ -12,11 +12,11 @@ from typing import Any
 from agentgym_rl.eval.comparison.runs import Run
 
 BOOKKEEPING = (
-    "name", "seed", "run.*", "logger.*", "engine.ray_address", "engine.start_seconds", "worlds.*.panels.*",
+    "name", "seed", "run.*", "logger.*", "engine.ray_address", "engine.start_seconds", "envs.*.panels.*",
 )  # fmt: skip
 """Keys of where and how a run is kept and evaluated, not of what it learns; panels are compared by digest."""
 
-ONLINE = ("algorithm.*", "curriculum.*", "mixture.*", "worlds.*.share", "worlds.*.curriculum*")
+ONLINE = ("algorithm.*", "curriculum.*", "mixture.*", "envs.*.share", "envs.*.curriculum*")
 NOT_YET = {"untrained": (*ONLINE, "bc.*"), "bc": ONLINE}
 """Keys without effect until a stage has ended."""
 
@@ -85,10 +85,10 @@ def labels(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Short texts that tell configurations apart, by as few keys as possible; empty for a single configuration."""
     if len(configs) == 1:
         return [""]
-    rows = [{"worlds": "+".join(trained(config)), **config} for config in configs]
+    rows = [{"envs": "+".join(trained(config)), **config} for config in configs]
     chosen: list[str] = []
     told_apart = 1
-    candidates = sorted(differing(rows), key=lambda key: (key != "worlds", not _names(key), key.count("."), key))
+    candidates = sorted(differing(rows), key=lambda key: (key != "envs", not _names(key), key.count("."), key))
     alone = [key for key in candidates if _distinct(rows, [key]) == len(rows)]
     for key in alone[:1] or candidates:
         if _distinct(rows, [*chosen, key]) > told_apart:
@@ -108,8 +108,8 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def trained(config: Mapping[str, Any]) -> list[str]:
     """Environments of a configuration that have a share of the training episodes."""
-    envs = sorted({key.split(".")[1] for key in config if key.startswith("worlds.")})
-    return [env for env in envs if config.get(f"worlds.{env}.share") != 0]
+    envs = sorted({key.split(".")[1] for key in config if key.startswith("envs.")})
+    return [env for env in envs if config.get(f"envs.{env}.share") != 0]
 
 
 def _check(runs: Sequence[Run]) -> None:

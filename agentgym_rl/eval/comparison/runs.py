@@ -31,7 +31,7 @@ class Run:
 
     def is_validation(self, env: str, panel: str) -> bool:
         """Whether the run was evaluated on a panel while it trained, and may have chosen weights by it."""
-        return self.config.get(f"worlds.{env}.panels.{panel}.role") == "validation"
+        return self.config.get(f"envs.{env}.panels.{panel}.role") == "validation"
 
     def metrics(self) -> list[dict[str, Any]]:
         """Rows of ``metrics.jsonl``."""

@@ -95,7 +95,7 @@ def _mean(outcome: Outcome) -> float:
 
 
 def _panel(result: Result) -> str:
-    return ", ".join(f"{env} {own['name']}, n={own['n']}" for env, own in result.plan["panel"]["worlds"].items())
+    return ", ".join(f"{env} {own['name']}, n={own['n']}" for env, own in result.plan["panel"]["envs"].items())
 
 
 def _departures(first: Any, second: Any, prefix: str = "") -> list[str]:

@@ -89,7 +89,7 @@ class Result:
             "version": VERSION,
             "plan": self.plan,
             "macro": macro(list(envs.values())).to_dict(),
-            "worlds": {env: one.to_dict() for env, one in envs.items()},
+            "envs": {env: one.to_dict() for env, one in envs.items()},
             "difficulties": {
                 env: {level: one.to_dict() for level, one in levels.items()}
                 for env, levels in self.difficulties().items()

@@ -35,7 +35,7 @@ class Rules:
     @classmethod
     def of_run(cls, config: Mapping[str, Any]) -> Rules:
         """The rules of a run, from its whole configuration (``config.yaml``)."""
-        envs, rollout, model = config["worlds"], config["rollout"], config["model"]
+        envs, rollout, model = config["envs"], config["rollout"], config["model"]
         known = {one.name for one in fields(RolloutSettings)}
         return cls(
             settings=RolloutSettings.from_mapping({key: rollout[key] for key in known if key in rollout}),
@@ -107,6 +107,6 @@ def read_config(run: Path) -> dict[str, Any]:
         config = yaml.safe_load(file.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
-    if not isinstance(config, dict) or not {"worlds", "rollout", "model"} <= set(config):
+    if not isinstance(config, dict) or not {"envs", "rollout", "model"} <= set(config):
         raise ValueError(f"{file} is not the configuration of a run")
     return config

@@ -45,7 +45,7 @@ class Suite:
     def to_dict(self) -> dict[str, Any]:
         """Digest and size, of the whole and of each environment's."""
         envs = {one.env: {"name": one.name, "digest": one.digest, "n": len(one.item_ids)} for one in self.panels}
-        return {"digest": self.digest, "n": len(self.tasks), "worlds": envs}
+        return {"digest": self.digest, "n": len(self.tasks), "envs": envs}
 
 
 def read(names: str, rules: Rules) -> Suite:
@@ -111,7 +111,7 @@ def _run(name: str) -> tuple[Path | None, str | None]:
 
 
 def _of_run(run: Path, label: str | None, rules: Rules) -> list[Panel]:
-    envs = read_config(run)["worlds"]
+    envs = read_config(run)["envs"]
     labels = list(dict.fromkeys(one for env in envs.values() for one in env["panels"]))
     if not labels:
         raise ValueError(f"{run} has no panels; name one like textcraft:test")

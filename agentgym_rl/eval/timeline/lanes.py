@@ -89,7 +89,7 @@ def _spans(episode: Episode, start: float) -> Iterator[Span]:
         for kind, seconds, label in (
             ("generate", turn.model_s, f"turn {number}, {said}"),
             ("parse", turn.parse_s, f"turn {number}"),
-            ("step", turn.world_s, f"turn {number}: {turn.action}"),
+            ("step", turn.env_s, f"turn {number}: {turn.action}"),
         ):
             if seconds > 0:
                 yield Span(kind, at, seconds, label)  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
                 "began_s": turn.began_s,
                 "model_s": turn.model_s,
                 "parse_s": turn.parse_s,
-                "env_s": turn.world_s,
+                "env_s": turn.env_s,
                 "picture": places[number + 1],
             }
         )

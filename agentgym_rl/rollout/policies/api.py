@@ -88,7 +88,7 @@ class ChatModel(Policy):
         """
         seed = self.seed + sample
         episode, _ = await run_episode(
-            lambda: env, task, lambda: ApiConversation(self, seed, settings.turn_tokens), settings, watch=watch
+            lambda: env, task, lambda: ApiConversation(self, seed, settings.max_new_tokens), settings, watch=watch
         )
         return episode
 

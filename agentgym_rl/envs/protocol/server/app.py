@@ -84,7 +84,7 @@ def _add_pages(app: FastAPI, names: list[str], metrics: Metrics) -> None:
 
     @app.get("/health", summary="Whether the server is up; needs no token")
     async def health() -> dict[str, object]:
-        return {"status": "ok", "worlds": names}
+        return {"status": "ok", "envs": names}
 
     @app.get("/metrics", summary="Counters in Prometheus' text format", response_class=Response)
     async def counters() -> Response:

@@ -1,6 +1,6 @@
 """An environment of your own: guess a number between 1 and 100; the answer is "higher" or "lower".
 
-.venv/bin/pip install --no-deps --no-build-isolation -e examples/add_a_world
+.venv/bin/pip install --no-deps --no-build-isolation -e examples/add_an_environment
 agentgym-rl check guess --all
 agentgym-rl play guess_7
 """
