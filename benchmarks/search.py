@@ -147,7 +147,7 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
             batch = []
             for index, (item_id, fields) in enumerate(wanted):
                 task = Task.parse(item_id)
-                fields = {"horizon": config.envs[task.env].max_turns, "tags": {}, **fields}
+                fields = {"max_turns": config.envs[task.env].max_turns, "tags": {}, **fields}
                 batch.append(row(index, task, seed=config.seed, __rollout_n__=1, **fields))
             return trainer.rollouts(batch, validate=False)
 
@@ -157,7 +157,7 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
         def branches(proposed: Sequence[Branch], seed: int) -> list[Rollout]:
             return rows(
                 [
-                    (one.item_id, {"horizon": one.max_turns, "branch": one.replay(), "tags": one.tags()})
+                    (one.item_id, {"max_turns": one.max_turns, "branch": one.replay(), "tags": one.tags()})
                     for one in proposed
                 ]
             )

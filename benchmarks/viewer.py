@@ -69,7 +69,7 @@ def episode(rng: random.Random, step: int) -> Episode:
     success = rng.random() < step / 20
     return Episode(
         env=rng.choice(["alpha", "beta", "gamma"]), item_id=f"alpha_{rng.randrange(2000)}", success=success,
-        ending=rng.choice(ENDINGS), reward=float(success), horizon=12, model_step=step, messages=messages[:-1],
+        ending=rng.choice(ENDINGS), reward=float(success), max_turns=12, model_step=step, messages=messages[:-1],
         turns=turns, prompt_tokens=120, response_tokens=at, began=1.7e9 + step, reset_s=0.1, tags={"split": "train"},
     )  # fmt: skip
 

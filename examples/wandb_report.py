@@ -29,7 +29,7 @@ def names(runs: list[Run]) -> dict[str, list[str]]:
         "Panels": ("val/", ("/success",)),
         "Training episodes": ("env/", ("/success", "/turns")),
         "Mixture": ("env/", ("/share",)),
-        "Horizon": ("env/", ("/horizon",)),
+        "Turn limit": ("env/", ("/max_turns",)),
     }
     return {
         title: sorted(name for name in logged if name.startswith(start) and name.endswith(last))

@@ -140,7 +140,7 @@ class TreeSearch:
             samples: episodes of the task that count, each with at least one turn.
         """
         self.settings = settings
-        self.max_turns = max(one.episode.horizon for one in samples)
+        self.max_turns = max(one.episode.max_turns for one in samples)
         self.nodes: list[Node] = []
         self.solved = False
         self.spent = 0

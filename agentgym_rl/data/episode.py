@@ -46,7 +46,7 @@ class Turn:
     invalid: bool
     tokens: tuple[int, int] = (0, 0)
     """Span [start, end) of the response in the response tokens of its segment."""
-    sample: int = 0
+    segment: int = 0
     """Number of the response's segment: 0 until the conversation is folded for the first time."""
     notes: str = ""
     """What the model noted when the conversation was folded just before this turn (``rollout.context=summary``)."""
@@ -78,7 +78,7 @@ class Episode:
     reward: float
     """Sum of the turns' rewards, in [0, 1]."""
     success: bool
-    horizon: int
+    max_turns: int
     seed: int = 0
     model_step: int = 0
     """The global step of the weights that generated it."""
@@ -111,9 +111,9 @@ class Episode:
         return responses[-len(self.turns)] if self.turns else len(self.messages)
 
     @property
-    def samples(self) -> int:
+    def segments(self) -> int:
         """Number of its segments: 1 unless the conversation was folded."""
-        return 1 + max((turn.sample for turn in self.turns), default=0)
+        return 1 + max((turn.segment for turn in self.turns), default=0)
 
     @property
     def calls(self) -> int:
@@ -132,8 +132,16 @@ class Episode:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Episode:
         """The inverse of :meth:`to_dict`."""
-        turns = [Turn(**{**turn, "tokens": tuple(turn["tokens"])}) for turn in data["turns"]]
-        return cls(**{**data, "ending": Ending(data["ending"]), "turns": turns})
+        turns = [Turn(**_present(turn | {"tokens": tuple(turn["tokens"])})) for turn in data["turns"]]
+        return cls(**_present(data | {"ending": Ending(data["ending"]), "turns": turns}))
+
+
+RENAMED = {"horizon": "max_turns", "sample": "segment", "world_s": "env_s"}
+"""Fields of episodes and turns that earlier versions wrote under another name."""
+
+
+def _present(data: dict[str, Any]) -> dict[str, Any]:
+    return {RENAMED.get(name, name): value for name, value in data.items()}
 
 
 def shallow(record: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ split              string   tag ``split``, or null
 panel              string   tag ``panel``; null for training
 decoding           string   tag ``decoding``, or null
 seed               int64    seed of the run
-horizon            int32    turn limit
+max_turns          int32    turn limit
 error              string   error of the infrastructure, or null
 episode            string   the whole episode: JSON of :meth:`agentgym_rl.data.episode.Episode.to_dict`, ASCII only
 =================  =======  =============================================================================
@@ -37,7 +37,9 @@ from typing import Any
 from agentgym_rl.data.episode import Episode
 
 KEY = b"agentgym_rl.episodes"
-VERSION = 1
+VERSION = 2
+VERSION_1 = {"max_turns": "horizon"}
+"""Columns that have another name in files of version 1."""
 GROUP = 100
 """Episodes of a row group."""
 
@@ -60,14 +62,14 @@ class Summary:
     panel: str | None
     decoding: str | None
     seed: int
-    horizon: int
+    max_turns: int
     error: str | None
     file: str = ""
     row: int = 0
 
     @classmethod
     def of(cls, episode: Episode, file: str = "", row: int = 0) -> Summary:
-        same = ("env", "item_id", "success", "reward", "prompt_tokens", "response_tokens", "seconds", "seed", "horizon")
+        same = ("env", "item_id", "success", "reward", "prompt_tokens", "response_tokens", "seconds", "seed", "max_turns")
         values: dict[str, Any] = {name: getattr(episode, name) for name in (*same, "error")}
         for name in ("split", "panel", "decoding"):
             tag = episode.tags.get(name)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.data.episode_schema import GROUP, KEY, VERSION, Summary, version
+from agentgym_rl.data.episode_schema import GROUP, KEY, VERSION, VERSION_1, Summary, version
 from agentgym_rl.data.files import arrow, rows, shard_of, shards, write_parquet
 
 ENDING, OLD_ENDING = ".parquet", ".jsonl.zst"
@@ -243,9 +243,11 @@ def _listing(path: Path) -> Table:
     pyarrow, parquet = packages()
     try:
         with parquet.ParquetFile(path) as opened:
-            if version(opened.schema_arrow.metadata, path) is None:
+            written = version(opened.schema_arrow.metadata, path)
+            if written is None:
                 raise ValueError(f"{path} does not hold episodes (its metadata lack {KEY.decode()})")
-            table = opened.read(columns=[*SUMMARY], use_threads=False)
+            columns = [VERSION_1.get(name, name) if written == 1 else name for name in SUMMARY]
+            table = opened.read(columns=columns, use_threads=False).rename_columns([*SUMMARY])
     except pyarrow.ArrowInvalid as error:
         raise ValueError(f"{path}: not a parquet file ({error})") from error
     return table.replace_schema_metadata(None)

@@ -53,7 +53,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         options = dict((self.data_config.get("agentgym_envs") or {}).get(task.env) or {})
         host = HostSettings.of(options.pop("host", {}))
         options = {"style": settings.style.value, **options}
-        decoding, horizon, branch = row.get("decoding"), row.get("horizon"), row.get("branch")
+        decoding, horizon, branch = row.get("decoding"), row.get("max_turns"), row.get("branch")
         request_id = uuid4().hex
         converse = partial(
             TokenConversation,

@@ -142,7 +142,7 @@ async def run_attempt(
         ending=ending,
         reward=reward,
         success=env.spec.success(reward),
-        horizon=limit,
+        max_turns=limit,
         messages=messages,
         turns=turns,
         began=began,
@@ -167,7 +167,7 @@ def turn_limit(env: TextEnv, settings: RolloutSettings, max_turns: int | None = 
 
 def unsolved(task: Task, limit: int, ending: Ending = Ending.TURN_LIMIT) -> Episode:
     """An episode without turns."""
-    return Episode(env=task.env, item_id=str(task), ending=ending, reward=0.0, success=False, horizon=limit)
+    return Episode(env=task.env, item_id=str(task), ending=ending, reward=0.0, success=False, max_turns=limit)
 
 
 async def _act(
@@ -192,7 +192,7 @@ def _turn(response: Response, command: str | None, step: Step) -> Turn:
         reward=step.reward,
         invalid=bool(step.info.get("invalid")),
         tokens=response.span,
-        sample=response.segment,
+        segment=response.segment,
         notes=response.notes,
         log_prob=response.log_prob,
         pieces=list(response.pieces),

@@ -19,7 +19,7 @@ def episode(item_id, responses, success=True, ending=Ending.TERMINATED, reward=N
     ]
     return Episode(
         env=env, item_id=item_id, ending=ending, reward=float(success) if reward is None else reward, success=success,
-        horizon=9, turns=turns, response_tokens=3 * len(turns),
+        max_turns=9, turns=turns, response_tokens=3 * len(turns),
     )  # fmt: skip
 
 

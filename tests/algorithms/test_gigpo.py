@@ -24,7 +24,7 @@ def episode(observations, rewards):
         messages += [{"role": "user", "content": observation}, {"role": "assistant", "content": "do"}]
     turns = [Turn(response="do", action="do", observation="later", reward=reward, invalid=False) for reward in rewards]
     return Episode(
-        env="e", item_id="e_1", ending=Ending.TERMINATED, reward=sum(rewards), success=False, horizon=9,
+        env="e", item_id="e_1", ending=Ending.TERMINATED, reward=sum(rewards), success=False, max_turns=9,
         messages=messages, turns=turns,
     )  # fmt: skip
 

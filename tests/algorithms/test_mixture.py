@@ -63,7 +63,7 @@ def outcomes(draws: list[Draw], rng: Random, rates: dict[str, float] | None = No
                     ending=ending,
                     reward=float(success),
                     success=success,
-                    horizon=9,
+                    max_turns=9,
                 )
             )
     return episodes

@@ -23,7 +23,7 @@ def mixture(envs=RATES, shares=None, value="variance", **keys) -> Mixture:
 def outcomes(env: str, wins: int, losses: int) -> list[Episode]:
     return [
         Episode(
-            env=env, item_id=f"{env}_0", ending=Ending.TERMINATED, reward=float(won), success=won, horizon=9, turns=[]
+            env=env, item_id=f"{env}_0", ending=Ending.TERMINATED, reward=float(won), success=won, max_turns=9, turns=[]
         )
         for won in [True] * wins + [False] * losses
     ]

@@ -26,7 +26,7 @@ def mixture(pool: Sequence[int] = range(60), tasks: str = "task", **keys) -> Mix
 
 def outcomes(index: int, wins: int, losses: int) -> list[Episode]:
     return [
-        Episode(env="w", item_id=f"w_{index}", ending=Ending.TERMINATED, reward=float(won), success=won, horizon=9)
+        Episode(env="w", item_id=f"w_{index}", ending=Ending.TERMINATED, reward=float(won), success=won, max_turns=9)
         for won in [True] * wins + [False] * losses
     ]
 

@@ -14,7 +14,7 @@ NUMBERS = st.lists(st.tuples(st.floats(-2, 2, width=32), st.floats(-2, 2, width=
 def rollout(rewards, values):
     turns = [Turn(response="r", action="r", observation="", reward=reward, invalid=False) for reward in rewards]
     episode = Episode(
-        env="e", item_id="e_1", ending=Ending.TERMINATED, reward=0.0, success=False, horizon=9, turns=turns
+        env="e", item_id="e_1", ending=Ending.TERMINATED, reward=0.0, success=False, max_turns=9, turns=turns
     )
     return Rollout(episode=episode, values=values)
 

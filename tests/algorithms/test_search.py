@@ -354,6 +354,6 @@ def test_branches_of_an_interrupted_search_can_be_samples_of_the_next():
     log = []
     found = search([*earlier, *samples], player(1, log=log), SearchConfig(calls=30), replayable=WORLD, seed=1)
     assert found.rollouts and found.dropped == []
-    assert all(one.episode.horizon <= 8 for _, outcomes in log for one in outcomes)
+    assert all(one.episode.max_turns <= 8 for _, outcomes in log for one in outcomes)
     alone = search(earlier, player(1), SearchConfig(calls=30), replayable=WORLD, seed=1)
     assert alone.rollouts

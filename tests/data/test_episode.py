@@ -28,7 +28,7 @@ EPISODES = st.builds(
     ending=st.sampled_from(Ending),
     reward=FLOATS,
     success=st.booleans(),
-    horizon=st.integers(1, 99),
+    max_turns=st.integers(1, 99),
     seed=st.integers(),
     model_step=st.integers(0),
     messages=st.lists(st.fixed_dictionaries({"role": st.just("user"), "content": st.text()})),
@@ -58,7 +58,7 @@ def test_only_what_the_agent_did_counts(ending):
 
 def test_an_unknown_ending_is_refused():
     data = Episode(
-        env="counter", item_id="counter_1", ending=Ending.TIMEOUT, reward=0.0, success=False, horizon=1
+        env="counter", item_id="counter_1", ending=Ending.TIMEOUT, reward=0.0, success=False, max_turns=1
     ).to_dict()
     with pytest.raises(ValueError, match="exploded"):
         Episode.from_dict({**data, "ending": "exploded"})

@@ -37,7 +37,7 @@ episodes = st.builds(
     ending=st.sampled_from(Ending),
     reward=st.floats(0, 1),
     success=st.booleans(),
-    horizon=st.integers(1, 99),
+    max_turns=st.integers(1, 99),
     seed=st.integers(0, 2**40),
     model_step=st.integers(0, 5),
     messages=st.lists(st.fixed_dictionaries({"role": texts, "content": texts}), max_size=2),
@@ -49,7 +49,7 @@ episodes = st.builds(
 
 def made(number=0, **fields):
     basis = {"env": "maze", "item_id": f"maze_{number}", "ending": Ending.TERMINATED, "reward": 1.0, "success": True}
-    return Episode(**(basis | {"horizon": 5, "messages": [{"role": "user", "content": "Go."}]} | fields))
+    return Episode(**(basis | {"max_turns": 5, "messages": [{"role": "user", "content": "Go."}]} | fields))
 
 
 def older(path, dicts):

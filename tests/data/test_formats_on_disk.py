@@ -95,7 +95,7 @@ def episode(reward, item_id="textcraft_1", ending="turn_limit", reply="a"):
     message = {"role": "assistant", "content": reply}
     return {
         "env": "textcraft", "item_id": item_id, "ending": ending, "reward": reward, "success": reward == 1,
-        "horizon": 3, "messages": [{"role": "system", "content": "r"}, {"role": "user", "content": "o"}, message],
+        "max_turns": 3, "messages": [{"role": "system", "content": "r"}, {"role": "user", "content": "o"}, message],
         "turns": [{"response": reply, "action": reply, "observation": "x", "reward": reward, "invalid": False,
                    "tokens": [0, 1]}],
     }  # fmt: skip

@@ -434,7 +434,7 @@ def test_failed_episodes_leave_the_batch_and_are_counted(monkeypatch):
     from agentgym_rl.engine.verl.buffer import NothingToLearn
 
     def episode(ending):
-        return Episode(env="counter", item_id="counter_1", ending=ending, reward=0.0, success=False, horizon=5)
+        return Episode(env="counter", item_id="counter_1", ending=ending, reward=0.0, success=False, max_turns=5)
 
     endings = {"a": Ending.TERMINATED, "b": Ending.ENV_ERROR, "c": Ending.TURN_LIMIT}
     cleared = []

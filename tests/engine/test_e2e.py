@@ -187,13 +187,13 @@ def test_episodes_of_more_tokens_than_the_context(tmp_path: Path) -> None:
         names = sorted({file.name.partition(".")[0] for file in (folder / "episodes").iterdir()})
         played = [one for name in names for one in found.read_episodes(name)]
         longest = max(played, key=lambda one: one.response_tokens)
-        assert longest.samples > 1 and longest.response_tokens > 160
+        assert longest.segments > 1 and longest.response_tokens > 160
         assert any(turn.notes for one in played for turn in one.turns)
         if word == "agentevol":
             continue
         for row in check_policy_steps(rows):
-            assert row["rollout/samples_per_episode"] > 1
-            assert row["rollout/staleness"] == row["rollout/lone_episodes"] == 0
+            assert row["rollout/segments_per_episode"] > 1
+            assert row["rollout/staleness"] == row["rollout/singleton_episodes"] == 0
 
 
 @pytest.mark.parametrize(("mode", "stragglers"), [("colocate_async", "wait"), ("separate_async", "partial")])
@@ -209,7 +209,7 @@ def test_playing_while_learning(tmp_path: Path, mode: str, stragglers: str) -> N
     most = 1 if stragglers == "wait" else 2
     assert stale[0] == 0 < max(stale) and all(row["rollout/staleness_max"] <= most for row in trained)
     assert all(0 < row["rollout_corr/rollout_is_mean"] <= 2 for row in trained)
-    assert [row["curriculum/horizon"] for row in trained] == [4, 4, 8, 8]
+    assert [row["curriculum/max_turns"] for row in trained] == [4, 4, 8, 8]
     assert trained[-1]["run/episodes"] == 4 * 8 * 4
 
 

@@ -22,7 +22,7 @@ def played(number, decoding="sampled", says="go"):
     turn = Turn(response=says, action=says, observation="done", reward=1.0, invalid=False)
     messages = [{"role": "user", "content": "task"}, {"role": "assistant", "content": says}]
     return Episode(
-        env="textcraft", item_id=f"textcraft_{number}", ending=Ending.TERMINATED, reward=1.0, success=True, horizon=5,
+        env="textcraft", item_id=f"textcraft_{number}", ending=Ending.TERMINATED, reward=1.0, success=True, max_turns=5,
         model_step=1, turns=[turn], messages=messages, tags={"panel": "new", "decoding": decoding},
     )  # fmt: skip
 

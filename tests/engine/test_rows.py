@@ -31,7 +31,7 @@ def episode(rewards, spans):
         for reward, span in zip(rewards, spans, strict=True)
     ]
     return Episode(
-        env="e", item_id="e_1", ending=Ending.TERMINATED, reward=sum(rewards), success=False, horizon=9, turns=turns
+        env="e", item_id="e_1", ending=Ending.TERMINATED, reward=sum(rewards), success=False, max_turns=9, turns=turns
     )
 
 
@@ -201,7 +201,7 @@ def test_observation_weights_are_on_what_the_model_did_not_write(queue, batch):
 def folded(queue):
     """The first episode has two segments: a turn and, after it, notes on it; then the second turn."""
     first = EPISODES[0]
-    turns = [replace(first.turns[0], tokens=(0, 2)), replace(first.turns[1], tokens=(1, 2), sample=1)]
+    turns = [replace(first.turns[0], tokens=(0, 2)), replace(first.turns[1], tokens=(1, 2), segment=1)]
     masks = [[1, 1, 0, 1], [0, 1], MASKS[1]]
     queue.fields |= {
         "response_mask": jagged(masks, torch.int64),

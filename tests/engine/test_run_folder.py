@@ -59,7 +59,7 @@ def test_pools_and_journals_last_as_long_as_the_state_needs_them(tmp_path):
 def test_a_journal_outlives_a_kill(tmp_path):
     def episode(index):
         return Episode(env="counter", item_id="counter_1", ending=Ending.TERMINATED, reward=1.0, success=True,
-                       horizon=3, tags={"index": index})  # fmt: skip
+                       max_turns=3, tags={"index": index})  # fmt: skip
 
     path = tmp_path / "exploring" / "step000007.jsonl"
     journal = Journal(path)
@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, where):
 def test_episodes_come_back(tmp_path):
     turn = Turn(response="Action: schön", action="schön", observation="雪", reward=1.0, invalid=False, tokens=(3, 9))
     episodes = [
-        Episode(env="counter", item_id=f"counter_{number}", ending=ending, reward=0.5, success=False, horizon=5,
+        Episode(env="counter", item_id=f"counter_{number}", ending=ending, reward=0.5, success=False, max_turns=5,
                 turns=[turn] * number, tags={"panel": "test"})
         for number, ending in enumerate(Ending)
     ]  # fmt: skip

@@ -87,7 +87,7 @@ def outcomes(drawn: Sequence[tuple[str, int]], step: int) -> Iterator[Episode]:
             env = item.partition("_")[0]
             ending = Ending.ENV_ERROR if chance > 0.95 else Ending.TERMINATED
             solved = ending is Ending.TERMINATED and chance < step / STEPS * {"maze": 0.9, "textcraft": 0.6}[env]
-            yield Episode(env=env, item_id=item, ending=ending, reward=float(solved), success=solved, horizon=8)
+            yield Episode(env=env, item_id=item, ending=ending, reward=float(solved), success=solved, max_turns=8)
 
 
 def digest(content: Any) -> str:

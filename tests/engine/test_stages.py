@@ -58,7 +58,7 @@ class ScriptedTrainer:
             won = number % PANEL < rate * PANEL if validate else int(row["item_id"].split("_")[1]) % 2 == 0
             episode = Episode(
                 env="counter", item_id=row["item_id"], ending=Ending.TERMINATED, reward=float(won), success=won,
-                horizon=row["horizon"] or 5, tags=row["tags"], response_tokens=2,
+                max_turns=row["max_turns"] or 5, tags=row["tags"], response_tokens=2,
                 messages=[{"role": "system", "content": "say N"}, {"role": "user", "content": row["item_id"]},
                           {"role": "assistant", "content": f"say {row['index']}"}],
                 turns=[Turn(response=f"say {row['index']}", action="say", observation="", reward=0.0, invalid=False)],

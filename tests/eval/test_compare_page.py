@@ -55,7 +55,7 @@ def comparison(tmp_path, evil="easy"):
         read(
             write_run(
                 tmp_path / f"{kind}{seed}", seed=seed, stages=stages, episodes=300, seconds=180.0,
-                metrics=metrics([0.3, 0.4, 0.5], share=[0.5, 0.6, 0.7], horizon=[4, 4, 8], tokens=[1e3, 2e3, 3e3]),
+                metrics=metrics([0.3, 0.4, 0.5], share=[0.5, 0.6, 0.7], max_turns=[4, 4, 8], tokens=[1e3, 2e3, 3e3]),
                 config={"envs": {"toy": {"difficulty": kind if kind == "plain" else evil}}},
             )
         )

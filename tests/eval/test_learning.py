@@ -21,7 +21,7 @@ def timelines(comparison, what):
 STAGES = {"bc": 0.2, "grpo": 0.6, "control": 0.3}
 
 
-def metrics(values, *, clock=0.0, evaluated=True, share=None, horizon=None, tokens=None):
+def metrics(values, *, clock=0.0, evaluated=True, share=None, max_turns=None, tokens=None):
     """Cloning until step 5, then a step and an evaluation for each value, 100 episodes and 60 s apart."""
     rows = [{"step": 5, "stage/bc": 2, "run/episodes": 0, "run/wall_s": clock + 30.0}]
     if evaluated:
@@ -81,9 +81,9 @@ def test_steps_that_not_every_seed_has_are_left_out(tmp_path):
     assert plot.curves[0][1].steps == (0, 1, 2)
 
 
-def test_shares_and_horizons_over_time(tmp_path):
-    found = compare(made(tmp_path, [0.3, 0.4], [0.3, 0.4], share=[0.5, 0.5], horizon=[4, 8]))
-    share, horizon = timelines(found, "shares")["toy"], timelines(found, "horizons")["toy"]
+def test_shares_and_turn_limits_over_time(tmp_path):
+    found = compare(made(tmp_path, [0.3, 0.4], [0.3, 0.4], share=[0.5, 0.5], max_turns=[4, 8]))
+    share, horizon = timelines(found, "shares")["toy"], timelines(found, "turn_limits")["toy"]
     assert share.mean == (0.5, 0.5) and not share.varies
     assert horizon.mean == (4, 8) and horizon.varies and horizon.episodes == (100, 200) and horizon.seeds == 2
 

@@ -19,7 +19,7 @@ def episode(ending, success=False, turns=2):
         ending=ending,
         reward=float(success),
         success=success,
-        horizon=5,
+        max_turns=5,
         turns=[turn] * turns,
     )
 

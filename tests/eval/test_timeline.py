@@ -27,7 +27,7 @@ def turn(began_s, model_s=0.2, parse_s=0.01, env_s=0.1, action="look"):
 
 def episode(item_id="maze_1", began=1e9, reset_s=0.5, turns=(), env="maze"):
     return Episode(
-        env=env, item_id=item_id, ending=Ending.TERMINATED, reward=1.0, success=True, horizon=9,
+        env=env, item_id=item_id, ending=Ending.TERMINATED, reward=1.0, success=True, max_turns=9,
         turns=list(turns), began=began, reset_s=reset_s,
     )  # fmt: skip
 

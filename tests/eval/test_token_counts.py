@@ -10,17 +10,17 @@ from agentgym_rl.eval.comparison.logs import tokens_by_step
 
 ROWS = [
     {"step": 1, "stage/bc": 1},
-    {"step": 2, "curriculum/horizon": 4},
+    {"step": 2, "curriculum/max_turns": 4},
     {"step": 2, "val/new/toy/success": 0.5},
     {"step": 3, "stage/agentevol": 2},  # learns, and plays nothing
-    {"step": 4, "curriculum/horizon": 4},
+    {"step": 4, "curriculum/max_turns": 4},
 ]
 
 
 def store(folder, name, *tokens):
     episodes = [
         Episode(
-            env="toy", item_id="toy_0", ending=Ending.TERMINATED, reward=1.0, success=True, horizon=4,
+            env="toy", item_id="toy_0", ending=Ending.TERMINATED, reward=1.0, success=True, max_turns=4,
             prompt_tokens=prompt, response_tokens=response,
         )
         for prompt, response in tokens

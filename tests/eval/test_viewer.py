@@ -95,7 +95,7 @@ def test_an_observation_that_was_put_before_the_model_is_shown():
 
 def test_a_folded_conversation_shows_its_notes():
     episode = made(turns=2)
-    episode.turns[1] = replace(episode.turns[1], sample=1, tokens=(0, 6), notes="one is done")
+    episode.turns[1] = replace(episode.turns[1], segment=1, tokens=(0, 6), notes="one is done")
     first, last = detail(episode)["turns"]
     assert (first["notes"], last["notes"], first["observation_tokens"]) == ("", "one is done", 0)
 

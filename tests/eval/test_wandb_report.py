@@ -20,7 +20,7 @@ from agentgym_rl.eval.comparison.runs import read
 
 @pytest.fixture
 def folders(tmp_path):
-    rows = metrics([0.3, 0.4], share=[0.5, 0.6], horizon=[4, 8])
+    rows = metrics([0.3, 0.4], share=[0.5, 0.6], max_turns=[4, 8])
     config = {"logger": {"project": "agentgym-rl"}}
     return [
         write_run(tmp_path / f"grpo-seed{seed}", seed=seed, stages={"grpo": 0.5}, metrics=rows, config=config)
@@ -41,7 +41,7 @@ def test_the_report_has_a_plot_for_every_metric(folders):
     grids = [block for block in report.blocks if hasattr(block, "panels")]
     plotted = [panel.y for grid in grids for panel in grid.panels if hasattr(panel, "y")]
     names = [[getattr(metric, "name", metric) for metric in own] for own in plotted]
-    assert names == [["val/new/toy/success"], ["env/toy/success"], ["env/toy/share"], ["env/toy/horizon"]]
+    assert names == [["val/new/toy/success"], ["env/toy/success"], ["env/toy/share"], ["env/toy/max_turns"]]
     assert [panel.table_name for panel in grids[-1].panels] == ["val/new/toy/episodes"]
     assert all(grid.runsets[0].groupby == ["Group", "JobType"] for grid in grids)
 

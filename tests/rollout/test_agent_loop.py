@@ -102,11 +102,11 @@ def test_decoding(tokenizer, row, sampling):
 
 
 def test_the_row_sets_the_horizon(tokenizer):
-    output = run(tokenizer, server_for(tokenizer, *SOLUTION), rules={"max_turns": 1}, horizon=np.int64(2))
+    output = run(tokenizer, server_for(tokenizer, *SOLUTION), rules={"max_turns": 1}, max_turns=np.int64(2))
     episode = episode_of(output)
-    assert (episode.horizon, len(episode.turns), episode.ending) == (2, 2, Ending.TURN_LIMIT)
-    output = run(tokenizer, server_for(tokenizer, *SOLUTION), rules={"max_turns": 1}, horizon=None)
-    assert episode_of(output).horizon == 1
+    assert (episode.max_turns, len(episode.turns), episode.ending) == (2, 2, Ending.TURN_LIMIT)
+    output = run(tokenizer, server_for(tokenizer, *SOLUTION), rules={"max_turns": 1}, max_turns=None)
+    assert episode_of(output).max_turns == 1
 
 
 def test_options_reach_the_world(tokenizer):

@@ -46,7 +46,7 @@ def test_a_hundred_turns_in_a_small_context(tokenizer, builder, context):
     server = FakeServer([reply])
     episode, kept = run(server, tokenizer, builder, SAID, context=context, notes_tokens=16)
     assert (episode.ending, len(episode.turns)) == (Ending.TERMINATED, 100)
-    assert episode.samples == len(kept.segments) > 5
+    assert episode.segments == len(kept.segments) > 5
     sampled = 0
     for segment in kept.segments:
         assert len(segment.prompt_ids) <= 200 and len(segment.response_ids) <= 240
@@ -56,7 +56,7 @@ def test_a_hundred_turns_in_a_small_context(tokenizer, builder, context):
     assert sampled == sum(len(request.output.token_ids) for request in server.requests)
     assert {request.id for request in server.requests} == {kept.request_id}
     for turn in episode.turns:
-        assert kept.segments[turn.sample].response_ids[slice(*turn.tokens)] == reply
+        assert kept.segments[turn.segment].response_ids[slice(*turn.tokens)] == reply
     # every request ends in what the environment said last, whatever was folded before
     asked = [tokenizer.decode(request.prompt) for request in server.requests]
     replies = [text for text in asked if ASK not in text.rsplit("<|im_start|>user", 1)[-1]]

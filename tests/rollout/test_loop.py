@@ -70,7 +70,7 @@ def forget_calls():
 
 def test_a_solved_task():
     episode = run("Thought: up\nAction: say 1", *SOLUTION[1:])
-    assert (episode.ending, episode.success, episode.reward, episode.horizon) == (Ending.TERMINATED, True, 1.0, 5)
+    assert (episode.ending, episode.success, episode.reward, episode.max_turns) == (Ending.TERMINATED, True, 1.0, 5)
     assert [turn.action for turn in episode.turns] == ["say 1", "say 2", "say 3"]
     assert [turn.reward for turn in episode.turns] == [0.0, 0.0, 1.0]
     assert [turn.observation for turn in episode.turns] == ["Right.", "Right.", "Done."]
@@ -107,7 +107,7 @@ def test_the_turn_limit_is_the_episodes_then_the_settings_then_the_worlds():
     of_settings = RolloutSettings(max_turns=4)
     assert len(run(*looks, settings=of_settings).turns) == 4
     episode = run(*looks, settings=of_settings, max_turns=7)
-    assert (len(episode.turns), episode.horizon, episode.ending) == (7, 7, Ending.TURN_LIMIT)
+    assert (len(episode.turns), episode.max_turns, episode.ending) == (7, 7, Ending.TURN_LIMIT)
     with pytest.raises(ValueError, match="max_turns is 0; give at least 1"):
         run(max_turns=0)
 
@@ -175,7 +175,7 @@ class Dying(Recorded):
 
 def test_a_dead_world_is_an_env_error_after_all_retries():
     episode = run(*SOLUTION, world=Dying, settings=RolloutSettings(retries=2), max_turns=4)
-    assert (episode.ending, episode.attempts, episode.horizon) == (Ending.ENV_ERROR, 3, 4)
+    assert (episode.ending, episode.attempts, episode.max_turns) == (Ending.ENV_ERROR, 3, 4)
     assert (episode.reward, episode.success, episode.turns, episode.messages) == (0.0, False, [], [])
     assert episode.error == "EnvUnavailable: the server is gone"
     assert Dying.calls == ["reset", "close"] * 3

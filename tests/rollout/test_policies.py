@@ -96,5 +96,5 @@ def test_a_person_may_leave():
 
 def test_the_oracle_passes_over_what_it_cannot_solve():
     episode = asyncio.run(Oracle().run(toy.Plain(), Task("plain", 2), RolloutSettings(max_turns=3)))
-    assert (episode.success, episode.messages, episode.turns, episode.horizon) == (False, [], [], 3)
+    assert (episode.success, episode.messages, episode.turns, episode.max_turns) == (False, [], [], 3)
     assert episode.ending.counts

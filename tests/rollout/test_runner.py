@@ -31,7 +31,7 @@ def oracle(**facts):
 
 def episode_of(job, ending=Ending.TERMINATED):
     return Episode(
-        env=job.task.env, item_id=str(job.task), ending=ending, reward=1.0, success=True, horizon=5, error="gone"
+        env=job.task.env, item_id=str(job.task), ending=ending, reward=1.0, success=True, max_turns=5, error="gone"
     )
 
 

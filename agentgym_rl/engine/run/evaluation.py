@@ -44,7 +44,7 @@ class RunPanels:
             row(
                 index,
                 task,
-                horizon=config.envs[task.env].max_turns,
+                max_turns=config.envs[task.env].max_turns,
                 seed=config.seed,
                 __rollout_n__=1,
                 decoding=tags["decoding"],

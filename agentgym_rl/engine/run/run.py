@@ -255,7 +255,7 @@ class EngineRun:
             row(
                 index,
                 one.task,
-                horizon=one.max_turns,
+                max_turns=one.max_turns,
                 seed=self.seed,
                 tags={"split": "train", **one.tags, "index": index},
                 __rollout_n__=one.samples,

@@ -161,12 +161,12 @@ def episode_metrics(episodes: Sequence[Episode]) -> Metrics:
             f"env/{env}/reward": result.reward,
             f"env/{env}/turns": result.turns,
             f"env/{env}/error_rate": result.error_rate,
-            f"env/{env}/horizon": max(episode.horizon for episode in own),
+            f"env/{env}/max_turns": max(episode.max_turns for episode in own),
             f"env/{env}/cut_share": cut_share(own),
         }
     turns = [turn for episode in episodes for turn in episode.turns]
     model_s, env_s = sum(turn.model_s for turn in turns), sum(turn.env_s for turn in turns)
-    metrics["curriculum/horizon"] = max(episode.horizon for episode in episodes)
+    metrics["curriculum/max_turns"] = max(episode.max_turns for episode in episodes)
     metrics["curriculum/cut_share"] = cut_share(episodes)
     metrics["rollout/slowest_s"] = max(episode.seconds for episode in episodes)
     if model_s + env_s > 0:

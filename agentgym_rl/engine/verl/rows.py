@@ -87,7 +87,7 @@ def turn_values(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> None:
     values = _padded(_get(batch, "values", "response_mask"), "values")
     row_of = _row_of(batch)
     for rollout in rollouts:
-        starts = [(row_of[rollout.key, turn.sample], turn.tokens[0]) for turn in rollout.episode.turns]
+        starts = [(row_of[rollout.key, turn.segment], turn.tokens[0]) for turn in rollout.episode.turns]
         rollout.values = [float(values[start]) for start in starts]
 
 
@@ -156,9 +156,9 @@ def over_tokens(
 def _of_segment(turns: Sequence[Turn], numbers: Sequence[float], segment: int, width: int) -> torch.Tensor:
     """[tokens]: up to the end of each turn of a segment its number; behind the last one that of the next turn."""
     spread, begin = torch.zeros(width), 0
-    behind = [number for turn, number in zip(turns, numbers, strict=True) if turn.sample > segment] or [*numbers[-1:]]
+    behind = [number for turn, number in zip(turns, numbers, strict=True) if turn.segment > segment] or [*numbers[-1:]]
     for turn, number in zip(turns, numbers, strict=True):
-        if turn.sample == segment:
+        if turn.segment == segment:
             spread[begin : turn.tokens[1]] = number
             begin = turn.tokens[1]
     spread[begin:] = behind[0] if behind else 0.0
@@ -170,7 +170,7 @@ def _turn_starts(batch: KVBatchMeta, rollouts: Sequence[Rollout], mask: torch.Te
     starts, row_of = torch.zeros_like(mask), _row_of(batch)
     for rollout in rollouts:
         for turn in rollout.episode.turns:
-            starts[row_of[rollout.key, turn.sample], turn.tokens[0]] = 1
+            starts[row_of[rollout.key, turn.segment], turn.tokens[0]] = 1
     return starts * mask
 
 

@@ -244,9 +244,9 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         if self._fewest_samples > 1:
             batch = queue.without_singletons(batch)
             kept = {queue.session_of(key) for key in batch.keys}
-            metrics["rollout/lone_episodes"] = len(sessions) - len(kept)
+            metrics["rollout/singleton_episodes"] = len(sessions) - len(kept)
             sessions = kept
-        metrics["rollout/samples_per_episode"] = len(batch) / len(sessions)
+        metrics["rollout/segments_per_episode"] = len(batch) / len(sessions)
         rollouts = [
             Rollout(episode=episodes[session], group=queue.prompt_of(session), key=session)
             for session in dict.fromkeys(map(queue.session_of, batch.keys))

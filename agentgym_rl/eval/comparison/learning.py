@@ -109,9 +109,9 @@ def shares(comparison: Comparison, logs: Mapping[Path, Log]) -> list[ArmCurves]:
     return _arm_curves(comparison, logs, "share")
 
 
-def horizons(comparison: Comparison, logs: Mapping[Path, Log]) -> list[ArmCurves]:
+def turn_limits(comparison: Comparison, logs: Mapping[Path, Log]) -> list[ArmCurves]:
     """Turn limits of the environments' training episodes, of each arm."""
-    return _arm_curves(comparison, logs, "horizon")
+    return _arm_curves(comparison, logs, "max_turns")
 
 
 def curve(arm: Arm, logs: Sequence[Log], key: str) -> Curve | None:

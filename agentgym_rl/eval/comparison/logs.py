@@ -45,7 +45,7 @@ def tokens_by_step(folder: Path, rows: Sequence[Mapping[str, Any]]) -> dict[int,
     units = [row for row in rows if not any(name.startswith("val/") for name in row)]
     if any(METRIC in row for row in units):
         return {row["step"]: row[METRIC] for row in units if METRIC in row}
-    trained = [row["step"] for row in units if "curriculum/horizon" in row]  # steps with training episodes
+    trained = [row["step"] for row in units if "curriculum/max_turns" in row]  # steps with training episodes
     stored = _stored(folder) if trained else {}
     spent = {step: stored.get(f"step{step:06d}", 0) for step in trained}
     if not trained or not all(spent.values()):

@@ -26,7 +26,7 @@ from agentgym_rl.eval.comparison.charts import (
     short,
 )
 from agentgym_rl.eval.comparison.compare import Comparison, Estimate
-from agentgym_rl.eval.comparison.learning import ArmCurves, horizons, logs, online, plots, shares
+from agentgym_rl.eval.comparison.learning import ArmCurves, logs, online, plots, shares, turn_limits
 from agentgym_rl.eval.comparison.logs import Log
 from agentgym_rl.eval.comparison.runs import Run
 from agentgym_rl.eval.comparison.tables import cell_text, points, rate_text, seeds_text
@@ -70,7 +70,7 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
     sections = {
         "curves": _Section("Learning curves", learning_figures(comparison, drawn), meaning),
         "shares": _shares(shares(comparison, found)),
-        "horizon": _over_time("Turn limit", "Most turns of a training episode", horizons(comparison, found), False),
+        "horizon": _over_time("Turn limit", "Most turns of a training episode", turn_limits(comparison, found), False),
     }
     figures = [figure for section in sections.values() for figure in section.figures]
     curves = {arm.label for plot in drawn for arm, _ in plot.curves}

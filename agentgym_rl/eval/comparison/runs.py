@@ -35,7 +35,8 @@ class Run:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Rows of ``metrics.jsonl``."""
-        return list(read_jsonl(self.folder / "metrics.jsonl"))
+        rows = read_jsonl(self.folder / "metrics.jsonl")
+        return [{name.replace("/horizon", "/max_turns"): value for name, value in row.items()} for row in rows]
 
 
 def find(places: Sequence[str]) -> tuple[list[Path], list[Path]]:

@@ -26,7 +26,7 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
     turns = []
     for number, turn in enumerate(episode.turns):
         following = episode.turns[number + 1] if number + 1 < len(episode.turns) else turn
-        after = following.tokens[0] if following.sample == turn.sample else turn.tokens[1]
+        after = following.tokens[0] if following.segment == turn.segment else turn.tokens[1]
         turns.append(
             {
                 "notes": turn.notes,
@@ -54,7 +54,7 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
         "counts": episode.ending.counts,
         "reward": episode.reward,
         "success": episode.success,
-        "horizon": episode.horizon,
+        "max_turns": episode.max_turns,
         "seed": episode.seed,
         "step": episode.model_step,
         "prompt_tokens": episode.prompt_tokens,
