@@ -107,7 +107,7 @@ def outcome(task: Any, sample: int, step: int) -> Episode:
         messages += [{"role": "assistant", "content": turn.response}, {"role": "user", "content": turn.observation}]
     return Episode(
         env=task.env, item_id=str(task), ending=Ending.TERMINATED, reward=float(success) * (1 - sample / 10),
-        success=success, horizon=9, turns=turns, messages=messages[:-1], start=1, tags={"index": sample},
+        success=success, horizon=9, turns=turns, messages=messages[:-1], tags={"index": sample},
     )  # fmt: skip
 
 
