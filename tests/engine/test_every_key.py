@@ -1,0 +1,436 @@
+"""Every key of a run's configuration has an effect: moving it moves something that can be observed.
+
+The tree is walked for each algorithm, curriculum, mixture and kind of model. A key without an entry here fails.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+pytest.importorskip("verl")
+
+from omegaconf import OmegaConf
+
+from agentgym_rl.algorithms import algorithms, search
+from agentgym_rl.algorithms.base import LOADED, OnlineConfig, Request, Rollout
+from agentgym_rl.algorithms.bc import Cloning
+from agentgym_rl.algorithms.mixture import mixtures
+from agentgym_rl.algorithms.scaling_inter import curricula
+from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe import tasks
+from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.digest import digest
+from agentgym_rl.engine.run import evaluation, metrics_log, session, stages, tiny, train
+from agentgym_rl.engine.verl import cluster, launch
+from agentgym_rl.engine.verl.environment import environment
+from agentgym_rl.engine.verl.mapping import verl_config
+from agentgym_rl.rollout.supervised import Example
+
+pytestmark = pytest.mark.usefixtures("toy_recipes")
+
+TWO = "env=generous"
+"""A second environment."""
+BASE = ("experiment=counter", TWO, "seed=0")
+ASYNC = "engine.mode=colocate_async"
+
+
+# what can be observed
+
+
+def verl(config: Config) -> Any:
+    """verl's configuration."""
+    return OmegaConf.to_container(verl_config(config, "model", Path("run")), resolve=False)
+
+
+def process(config: Config) -> Any:
+    """Environment variables of the run's processes."""
+    return environment(config.engine)
+
+
+def draws(config: Config) -> Any:
+    """Tasks, numbers of samples and turn limits of some steps, with made-up outcomes."""
+    mixture, curriculum = tasks.mixture(config), tasks.curriculum(config)
+    found = []
+    for step in range(1, 7):
+        drawn = mixture.draw(step, 8, 4)
+        found.append([drawn, mixture.metrics(), [curriculum.max_turns(env, step) for env in config.worlds]])
+        episodes = [outcome(one.task, sample, step) for one in drawn for sample in range(one.samples)]
+        mixture.observe(episodes)
+        curriculum.observe(episodes)
+    return found
+
+
+def evaluations(config: Config) -> Any:
+    """The panels, with what is done with them, and the names of the stages."""
+    panels = {env: {label: one.item_ids for label, one in own.items()} for env, own in tasks.panels(config).items()}
+    asked = {
+        env: {label: (one.samples, one.role) for label, one in w.panels.items()} for env, w in config.worlds.items()
+    }
+    return panels, asked, stages.stage_names(config)
+
+
+def files(config: Config) -> Any:
+    """What tiny models and cloned weights are kept by."""
+    return digest(config, cloned=False), digest(config, cloned=True), config.run.dir
+
+
+def learning(config: Config) -> Any:
+    """All that the stages ask of a run."""
+    run = Recorder(config)
+    for algorithm in (Cloning(config.cloning), algorithms()[config.algorithm.name](config.algorithm)):
+        algorithm.begin(run)
+        for number in range(algorithm.units):
+            run.asked.append(algorithm.unit(run, number).keys())
+    return run.asked, algorithms()[config.algorithm.name].needs(config.algorithm)
+
+
+def outcome(task: Any, sample: int, step: int) -> Episode:
+    """An episode of two turns: more succeed as steps go by, and never those of every fourth task."""
+    success = task.index % 4 > 0 and (task.index * 7 + sample * 5 + step * 3) % 11 < 2 + step
+    turns = [
+        Turn(response=f"say {sample % 2}", action=f"say {sample % 2}", observation=f"seen {number}", reward=reward,
+             invalid=False)
+        for number, reward in enumerate([0.0] * (1 + sample % 2) + [float(success)])
+    ]  # fmt: skip
+    messages = [{"role": "user", "content": "start"}]
+    for turn in turns:
+        messages += [{"role": "assistant", "content": turn.response}, {"role": "user", "content": turn.observation}]
+    return Episode(
+        env=task.env, item_id=str(task), ending=Ending.TERMINATED, reward=float(success) * (1 - sample / 10),
+        success=success, horizon=9, turns=turns, messages=messages[:-1], tags={"index": sample},
+    )  # fmt: skip
+
+
+class Recorder:
+    """A run that writes down what it is asked for."""
+
+    seed, step, replayable, validation_success = 0, 1, ("counter", "generous"), 1.0
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.asked = config, list[Any]()
+        self.mixture, self.curriculum = tasks.mixture(config), tasks.curriculum(config)
+        self.demonstrations = [Example([1, 2, 3], [0.0, 1.0, 1.0])]
+        self.observation_weight = config.cloning.observation_weight
+        self.kept: list[Rollout] = []
+
+    def requests(self, number: int) -> list[Request]:
+        config: Any = self.config.algorithm
+        drawn = self.mixture.draw(number, config.tasks_per_step, config.samples_per_task)
+        return [self.request(number, one.task, samples=one.samples) for one in drawn]
+
+    def request(self, number: int, task: Any, **keys: Any) -> Request:
+        return Request(**{"task": task, "max_turns": self.curriculum.max_turns(task.env, number + 1), **keys})
+
+    def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:
+        self.asked.append([repr(one) for one in requests])
+        found = [
+            Rollout(episode=replace(outcome(one.task, sample + len(self.kept) % 3, 1), tags=dict(one.tags)),
+                    segments=[Example([1, 2], [0.0, 1.0])], group=str(one.task), values=[0.3, 0.2, 0.1])
+            for one in requests for sample in range(one.samples)
+        ]  # fmt: skip
+        for rollout in found:
+            rollout.values = rollout.values[: len(rollout.episode.turns)]
+        self.kept = [*self.kept, *found] if resumable else self.kept
+        return found
+
+    def batches(self, number: int) -> Iterator[list[Rollout]]:
+        yield self.rollouts(self.requests(number), "")
+
+    def journal(self) -> list[Rollout]:
+        return self.kept
+
+    def update(self, update: Any, *, lr: float, seed: str = "") -> dict[str, float]:
+        self.asked.append((repr(update), lr, seed))
+        return {}
+
+    def weights(self) -> Any:
+        return LOADED
+
+    def restore(self, weights: Any) -> None:
+        self.asked.append(("restore", weights))
+
+    def validate(self, label: str) -> float:
+        return 0.5
+
+    def observe(self, rollouts: Any) -> None: ...
+    def discard(self, rollout: Any) -> None: ...
+    def save_demonstrations(self, name: str, rollouts: Any) -> None: ...
+    def progress(self, label: str, done: int, total: int) -> None: ...
+    def say(self, text: str) -> None: ...
+
+
+def reads(module: ModuleType) -> Callable[[str], bool]:
+    """For what only a running engine does: whether a module reads the key, by the syntax tree."""
+
+    def found(key: str) -> bool:
+        tree = ast.walk(ast.parse(inspect.getsource(module)))
+        return key in {node.attr for node in tree if isinstance(node, ast.Attribute)}
+
+    return found
+
+
+# what to move, and where it shows
+
+Entry = tuple[Any, ...]
+"""The other value, what shows it, and overrides without which the key has no effect."""
+
+KEYS: dict[str, Entry] = {
+    "name": ("other", verl),
+    "seed": (1, draws),
+    "profile": (True, reads(stages)),
+    "verl": ("{actor_rollout_ref: {actor: {optim: {weight_decay: 0.1}}}}", verl),
+    "worlds.counter.share": (0.2, draws),
+    "worlds.counter.split": ("test", draws),
+    "worlds.counter.difficulty": ("[length 1]", draws),
+    "worlds.counter.pool": (3, draws),
+    "worlds.counter.pool_seed": (1, draws, "worlds.counter.pool=3"),
+    "worlds.counter.max_turns": (3, files),
+    "worlds.counter.curriculum": ("{type: fixed, rounds: [3]}", draws),
+    "worlds.counter.experts": (5, files),
+    "worlds.counter.expert_file": (__file__, files),
+    "worlds.counter.options": ("{style: compact}", files),
+    "worlds.counter.host": ("{kind: ray}", verl),
+    "worlds.counter.panels.test.split": ("train", evaluations),
+    "worlds.counter.panels.test.n": (3, evaluations),
+    "worlds.counter.panels.test.difficulty": ("[length 1]", evaluations, "worlds.counter.panels.test.n=2"),
+    "worlds.counter.panels.test.seed": (3, evaluations),
+    "worlds.counter.panels.test.samples": (2, evaluations),
+    "worlds.counter.panels.test.role": ("validation", evaluations),
+    "rollout.style": ("agentgym", verl),
+    "rollout.action_format": ("code_as_action", verl),
+    "rollout.max_turns": (3, verl),
+    "rollout.turn_tokens": (25, verl),
+    "rollout.context": ("window", verl),
+    "rollout.keep_turns": (3, verl, "rollout.context=window"),
+    "rollout.notes_tokens": (3, verl, "rollout.context=summary"),
+    "rollout.invalid_limit": (3, verl),
+    "rollout.step_seconds": (3, verl),
+    "rollout.episode_seconds": (3, verl),
+    "rollout.retries": (3, verl),
+    "rollout.temperature": (0.5, verl),
+    "rollout.workers": (2, verl),
+    "cloning.epochs": (2, learning),
+    "cloning.lr": (0.1, learning),
+    "cloning.mini_batch_trajectories": (2, learning),
+    "cloning.observation_weight": (0.5, files),
+    "engine.device": ("cuda", verl),
+    "engine.mode": ("colocate_async", verl),
+    "engine.ahead": (2, verl, ASYNC),
+    "engine.stragglers": ("cap", verl, ASYNC),
+    "engine.max_staleness": (3, verl, ASYNC, "engine.stragglers=partial"),
+    "engine.workers": (2, verl),
+    "engine.rollout_workers": (2, verl, "engine.mode=separate_async"),
+    "engine.nodes": (2, verl),
+    "engine.tensor_parallel": (2, verl),
+    "engine.micro_tokens": (5000, verl),
+    "engine.max_sequences": (3, verl),
+    "engine.memory_fraction": (0.3, verl, "engine=gpu"),
+    "engine.kv_cache_gib": (2, process),
+    "engine.threads": (3, reads(session)),
+    "engine.ray_address": ("ray://x", reads(cluster)),
+    "engine.start_seconds": (3, reads(launch)),
+    "engine.offload": (True, verl, "engine=gpu"),
+    "logger.wandb": ("offline", reads(metrics_log)),
+    "logger.project": ("mine", verl),
+    "logger.group": ("mine", reads(metrics_log)),
+    "run.dir": ("elsewhere", files),
+    "run.eval_every": (3, reads(stages)),
+    "run.save_every": (3, reads(stages)),
+    "run.control": (True, evaluations),
+    "run.evaluate_untrained": (False, evaluations),
+    "run.greedy": (False, reads(evaluation)),
+    "run.cache": ("kept", reads(tiny)),
+    "run.resume": (False, reads(train)),
+}
+
+OF_MODELS: dict[str, dict[str, Entry]] = {
+    "tiny": {
+        **{key: (64, files) for key in ("vocabulary", "width", "layers", "heads", "kv_heads", "mlp")},
+        "prompt_tokens": (64, verl),
+        "response_tokens": (64, verl),
+    },
+    "hf": {
+        "path": ("other", files, "model.path=one"),
+        "prompt_tokens": (64, verl, "model.path=one"),
+        "response_tokens": (64, verl, "model.path=one"),
+    },
+}
+
+ONLINE: dict[str, Entry] = {
+    "steps": (3, learning),
+    "tasks_per_step": (6, learning),
+    "samples_per_task": (4, learning),
+    "lr": (0.5, learning),
+    "epochs": (2, learning),
+}
+POLICY: dict[str, Entry] = {
+    **ONLINE,
+    "epochs": (2, verl),
+    "mini_batch_tasks": (2, verl),
+    "clip": (0.1, verl),
+    "kl_loss": (0.1, verl),
+    "entropy": (0.1, verl),
+    "loss_aggregation": ("seq-mean-token-sum", verl),
+    "importance_cap": (3, verl, ASYNC),
+}
+OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
+    "bc": {},
+    "grpo": {**POLICY, "normalise_by_std": (False, learning)},
+    "rloo": POLICY,
+    "reinforce_pp": {**POLICY, "gamma": (0.5, verl)},
+    "ppo": {
+        **POLICY,
+        "level": ("turn", learning),
+        "gamma": (0.5, verl),
+        "lam": (0.5, verl),
+        "critic_lr": (0.5, verl),
+        "critic_warmup": (1, verl),
+    },
+    "gigpo": {**POLICY, "normalise_by_std": (False, learning), "step_weight": (2, learning), "gamma": (0.5, learning)},
+    "dpo": {
+        **ONLINE,
+        "mini_batch_pairs": (2, learning),
+        "pairs_per_task": (1, learning, "algorithm.samples_per_task=6"),
+        "beta": (0.5, learning),
+    },
+    "agentevol": {
+        **ONLINE,
+        "mini_batch_trajectories": (2, learning),
+        "restart_from": ("current", learning),
+        "accumulate": (True, learning),
+        "max_per_task": (2, learning, "algorithm.samples_per_task=6"),
+        "success_threshold": ("{counter: 0.95, generous: 0.95}", learning, "algorithm.samples_per_task=6"),
+        "keep_best": (True, learning, "worlds.counter.panels.test.role=validation"),
+        "search.calls": (9, learning),
+        "search.exploration": (9, reads(search)),
+        "search.branches": (3, learning, "algorithm.search.calls=9"),
+        "search.resamples": (1, reads(search)),
+    },
+}
+
+OF_CURRICULA: dict[str, dict[str, Entry]] = {
+    "fixed": {"rounds": ("[3]", draws)},
+    "stepwise": {"rounds": ("[3,4]", draws), "steps": (1, draws)},
+    "linear": {"rounds": ("[3,40]", draws), "steps": (1, draws)},
+    "success_gated": {"rounds": ("[3,4]", draws), "threshold": (0.1, draws), "patience": (1, draws)},
+}
+
+OF_TASKS: dict[str, Entry] = {
+    "tasks": ("task", draws),
+    "floor": (0.9, draws, "mixture.tasks=task"),
+    "temperature": (9, draws, "mixture.tasks=task"),
+    "decay": (0.1, draws, "mixture.tasks=task"),
+    "min_samples": (4, draws, "mixture.tasks=task"),
+    "max_samples": (4, draws, "mixture.tasks=task"),
+}
+OF_MIXTURES: dict[str, dict[str, Entry]] = {
+    **dict.fromkeys(("fixed", "uniform", "proportional"), OF_TASKS),
+    "dynamic": {**OF_TASKS, "value": ("failure", draws), "smoothing": (0, draws)},
+}
+
+
+def keys(node: Any, prefix: str = "") -> Iterator[str]:
+    """The dotted keys below a node of the tree; a mapping that is no block is one key."""
+    for one in fields(node):
+        value, key = getattr(node, one.name), f"{prefix}{one.name}"
+        if is_dataclass(value):
+            yield from keys(value, f"{key}.")
+        elif isinstance(value, dict) and value and all(is_dataclass(block) for block in value.values()):
+            for name in value:
+                yield from keys(value[name], f"{key}.{name}.")
+        else:
+            yield key
+
+
+CHOICES = {
+    "algorithm": (OF_ALGORITHMS, algorithms, "name"),
+    "curriculum": (OF_CURRICULA, curricula, "type"),
+    "mixture": (OF_MIXTURES, mixtures, "type"),
+}
+
+
+def test_there_is_an_entry_for_every_key():
+    config = recipes.load(["experiment=counter"])
+    chosen = {group: getattr(config, group) for group in (*CHOICES, "model")}
+    common = {key for key in keys(config) if key.partition(".")[0] not in chosen}
+    assert common == set(KEYS)
+    for group, (tables, kinds, choice) in CHOICES.items():
+        ours = {name for name, kind in kinds().items() if kind.__module__.startswith("agentgym_rl.")}
+        assert set(tables) == ours
+        for name, table in tables.items():
+            assert {*keys(kinds()[name].Config())} - {choice} == set(table), (group, name)
+    assert {*keys(config.model)} - {"path"} == set(OF_MODELS["tiny"])
+    assert {*keys(recipes.load(["name=x", "model=hf", "model.path=x"]).model)} == set(OF_MODELS["hf"])
+
+
+def moved(key: str, entry: Entry, *base: str) -> None:
+    value, show, *needed = entry
+    if getattr(show, "__qualname__", "").startswith("reads."):
+        assert show(key.rpartition(".")[2]), f"{key} is read nowhere"
+        return
+    given = key if "." in key else f"++{key}"
+    run = [*BASE, *base, *needed]
+    before, after = recipes.load(run), recipes.load([*run, f"{given}={value}"])
+    assert plain(show(before)) != plain(show(after)), f"moving {key} to {value} moves nothing"
+
+
+def plain(value: Any) -> str:
+    return repr(value.value if isinstance(value, Enum) else value)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_every_run(key):
+    moved(key, KEYS[key])
+
+
+@pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind, table in OF_MODELS.items() for key in table])
+def test_a_key_of_a_model(kind, key):
+    moved(f"model.{key}", OF_MODELS[kind][key], f"model={kind}")
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "key"),
+    [
+        (group, name, key)
+        for group, (tables, _, _) in CHOICES.items()
+        for name, table in tables.items()
+        for key in table
+    ],
+)
+def test_a_key_of_a_choice(group, name, key):
+    moved(f"{group}.{key}", CHOICES[group][0][name][key], f"{group}={name}")
+
+
+@pytest.mark.parametrize("algorithm", sorted(algorithms()))
+def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
+    config = recipes.load(["experiment=counter", f"algorithm={algorithm}"])
+    kept = {*leaves(OmegaConf.to_container(OmegaConf.create(recipes.identity(config))))}
+    operational = {key for key in keys(config) if not any(one == key or one.startswith(f"{key}.") for one in kept)}
+    online = {"algorithm.steps"} if isinstance(config.algorithm, OnlineConfig) else set()
+    assert operational == online | {
+        "worlds.counter.host", "rollout.workers", "profile",
+        *(f"engine.{key}" for key in (
+            "rollout_workers", "tensor_parallel", "micro_tokens", "max_sequences", "memory_fraction", "kv_cache_gib",
+            "threads", "ray_address", "start_seconds", "offload",
+        )),
+        *(f"logger.{key}" for key in ("wandb", "project", "group")),
+        *(f"run.{key}" for key in ("dir", "eval_every", "save_every", "cache", "resume")),
+    }  # fmt: skip
+
+
+def leaves(tree: Any, prefix: str = "") -> Iterator[str]:
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
