@@ -9,6 +9,7 @@ from agentgym_rl.envs.actions import parse_rest
 from agentgym_rl.envs.core import (
     BlockingEnv,
     EnvSpec,
+    EnvUnavailable,
     Observation,
     OracleUnavailable,
     ProtocolError,
@@ -124,8 +125,11 @@ class SciWorld(BlockingEnv):
         with self._busy:
             if self._simulation is None:
                 raise ProtocolError("sciworld was closed before the step")
-            self._in_episode = False  # until the simulator has answered: a step is never repeated
-            turn = self._simulation.step(action[:LONGEST_ACTION])
+            try:
+                turn = self._simulation.step(action[:LONGEST_ACTION])
+            except EnvUnavailable:
+                self._in_episode = False  # a step is never repeated
+                raise
             truncated = turn.moves > self._step_limit and not turn.over
             earned = max(turn.score - self._best, 0) / 100
             self._best = max(turn.score, self._best)
