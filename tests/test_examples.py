@@ -85,8 +85,8 @@ def episode(*rewards, spans=(), success=True):
     ]
     tokens = spans[-1][1] if spans else 0
     return Episode(
-        env="e", item_id="e_1", ending=Ending.TERMINATED, reward=sum(rewards), success=success, max_turns=9, turns=turns,
-        response_tokens=tokens,
+        env="e", item_id="e_1", ending=Ending.TERMINATED, reward=sum(rewards), success=success, max_turns=9,
+        turns=turns, response_tokens=tokens,
     )  # fmt: skip
 
 

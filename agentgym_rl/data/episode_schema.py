@@ -69,7 +69,17 @@ class Summary:
 
     @classmethod
     def of(cls, episode: Episode, file: str = "", row: int = 0) -> Summary:
-        same = ("env", "item_id", "success", "reward", "prompt_tokens", "response_tokens", "seconds", "seed", "max_turns")
+        same = (
+            "env",
+            "item_id",
+            "success",
+            "reward",
+            "prompt_tokens",
+            "response_tokens",
+            "seconds",
+            "seed",
+            "max_turns",
+        )
         values: dict[str, Any] = {name: getattr(episode, name) for name in (*same, "error")}
         for name in ("split", "panel", "decoding"):
             tag = episode.tags.get(name)

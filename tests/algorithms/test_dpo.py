@@ -10,7 +10,13 @@ from agentgym_rl.data.episode import Ending, Episode, Turn
 def episode(item_id, turns, success, ending=Ending.TERMINATED):
     one = Turn(response="r", action="r", observation="", reward=0.0, invalid=False)
     return Episode(
-        env="e", item_id=item_id, ending=ending, reward=float(success), success=success, max_turns=9, turns=[one] * turns
+        env="e",
+        item_id=item_id,
+        ending=ending,
+        reward=float(success),
+        success=success,
+        max_turns=9,
+        turns=[one] * turns,
     )
 
 

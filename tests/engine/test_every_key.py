@@ -63,7 +63,7 @@ def draws(config: Config) -> Any:
     found = []
     for step in range(1, 7):
         drawn = mixture.draw(step, 8, 4)
-        found.append([drawn, mixture.metrics(), [curriculum.max_turns(env, step) for env in config.worlds]])
+        found.append([drawn, mixture.metrics(), [curriculum.max_turns(env, step) for env in config.envs]])
         episodes = [outcome(one.task, sample, step) for one in drawn for sample in range(one.samples)]
         mixture.observe(episodes)
         curriculum.observe(episodes)
@@ -73,9 +73,7 @@ def draws(config: Config) -> Any:
 def evaluations(config: Config) -> Any:
     """The panels, with what is done with them, and the names of the stages."""
     panels = {env: {label: one.item_ids for label, one in own.items()} for env, own in tasks.panels(config).items()}
-    asked = {
-        env: {label: (one.samples, one.role) for label, one in w.panels.items()} for env, w in config.worlds.items()
-    }
+    asked = {env: {label: (one.samples, one.role) for label, one in w.panels.items()} for env, w in config.envs.items()}
     return panels, asked, stages.stage_names(config)
 
 
@@ -189,27 +187,27 @@ KEYS: dict[str, Entry] = {
     "seed": (1, draws),
     "profile": (True, reads(stages)),
     "verl": ("{actor_rollout_ref: {actor: {optim: {weight_decay: 0.1}}}}", verl),
-    "worlds.counter.share": (0.2, draws),
-    "worlds.counter.split": ("test", draws),
-    "worlds.counter.difficulty": ("[length 1]", draws),
-    "worlds.counter.pool": (3, draws),
-    "worlds.counter.pool_seed": (1, draws, "worlds.counter.pool=3"),
-    "worlds.counter.max_turns": (3, files),
-    "worlds.counter.curriculum": ("{type: fixed, rounds: [3]}", draws),
-    "worlds.counter.experts": (5, files),
-    "worlds.counter.expert_file": (__file__, files),
-    "worlds.counter.options": ("{style: compact}", files),
-    "worlds.counter.host": ("{kind: ray}", verl),
-    "worlds.counter.panels.test.split": ("train", evaluations),
-    "worlds.counter.panels.test.n": (3, evaluations),
-    "worlds.counter.panels.test.difficulty": ("[length 1]", evaluations, "worlds.counter.panels.test.n=2"),
-    "worlds.counter.panels.test.seed": (3, evaluations),
-    "worlds.counter.panels.test.samples": (2, evaluations),
-    "worlds.counter.panels.test.role": ("validation", evaluations),
+    "envs.counter.share": (0.2, draws),
+    "envs.counter.split": ("test", draws),
+    "envs.counter.difficulty": ("[length 1]", draws),
+    "envs.counter.pool": (3, draws),
+    "envs.counter.pool_seed": (1, draws, "envs.counter.pool=3"),
+    "envs.counter.max_turns": (3, files),
+    "envs.counter.curriculum": ("{type: fixed, rounds: [3]}", draws),
+    "envs.counter.demonstrations": (5, files),
+    "envs.counter.demonstrations_file": (__file__, files),
+    "envs.counter.options": ("{style: compact}", files),
+    "envs.counter.host": ("{kind: ray}", verl),
+    "envs.counter.panels.test.split": ("train", evaluations),
+    "envs.counter.panels.test.n": (3, evaluations),
+    "envs.counter.panels.test.difficulty": ("[length 1]", evaluations, "envs.counter.panels.test.n=2"),
+    "envs.counter.panels.test.seed": (3, evaluations),
+    "envs.counter.panels.test.samples": (2, evaluations),
+    "envs.counter.panels.test.role": ("validation", evaluations),
     "rollout.style": ("agentgym", verl),
     "rollout.action_format": ("code_as_action", verl),
     "rollout.max_turns": (3, verl),
-    "rollout.turn_tokens": (25, verl),
+    "rollout.max_new_tokens": (25, verl),
     "rollout.context": ("window", verl),
     "rollout.keep_turns": (3, verl, "rollout.context=window"),
     "rollout.notes_tokens": (3, verl, "rollout.context=summary"),
@@ -310,7 +308,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "accumulate": (True, learning),
         "max_per_task": (2, learning, "algorithm.samples_per_task=6"),
         "success_threshold": ("{counter: 0.95, generous: 0.95}", learning, "algorithm.samples_per_task=6"),
-        "keep_best": (True, learning, "worlds.counter.panels.test.role=validation"),
+        "keep_best": (True, learning, "envs.counter.panels.test.role=validation"),
         "search.calls": (9, learning),
         "search.exploration": (9, reads(search)),
         "search.branches": (3, learning, "algorithm.search.calls=9"),
@@ -418,7 +416,7 @@ def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
     operational = {key for key in keys(config) if not any(one == key or one.startswith(f"{key}.") for one in kept)}
     online = {"algorithm.steps"} if isinstance(config.algorithm, OnlineConfig) else set()
     assert operational == online | {
-        "worlds.counter.host", "rollout.workers", "profile",
+        "envs.counter.host", "rollout.workers", "profile",
         *(f"engine.{key}" for key in (
             "rollout_workers", "tensor_parallel", "micro_tokens", "max_sequences", "memory_fraction", "kv_cache_gib",
             "threads", "ray_address", "start_seconds", "offload",

@@ -28,7 +28,12 @@ def metrics(values, *, clock=0.0, evaluated=True, share=None, max_turns=None, to
         rows.append({**rows[0], "val/new/toy/success": 0.2, "val/new/toy/greedy_success": 0.3})
     for step, value in enumerate(values, start=1):
         row = {"step": 5 + step, "stage/grpo": step, "run/episodes": 100 * step, "run/wall_s": 30.0 + 60 * step}
-        more = {"env/toy/share": share, "env/toy/horizon": horizon, "curriculum/horizon": horizon, "run/tokens": tokens}
+        more = {
+            "env/toy/share": share,
+            "env/toy/max_turns": max_turns,
+            "curriculum/max_turns": max_turns,
+            "run/tokens": tokens,
+        }
         row |= {key: own[step - 1] for key, own in more.items() if own is not None and key == "run/tokens"}
         own = {key: own[step - 1] for key, own in more.items() if own is not None}
         rows.append(row | {"env/toy/success": value - 0.1} | own)

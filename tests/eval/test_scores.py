@@ -79,7 +79,13 @@ def test_an_outcome_of_episodes():
     def episode(ending, success):
         turn = Turn(response="", action="", observation="", reward=float(success), invalid=False)
         return Episode(
-            env="maze", item_id="maze_1", ending=ending, reward=float(success), success=success, max_turns=9, turns=[turn]
+            env="maze",
+            item_id="maze_1",
+            ending=ending,
+            reward=float(success),
+            success=success,
+            max_turns=9,
+            turns=[turn],
         )
 
     found = Outcome.of("maze_1", "easy", [episode(Ending.TERMINATED, True), episode(Ending.TIMEOUT, False)])

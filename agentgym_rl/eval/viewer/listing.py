@@ -8,7 +8,18 @@ from agentgym_rl.data.episode_store import EpisodeStore
 
 NAMED = ("env", "item_id", "ending", "panel", "split", "decoding", "file", "error")
 """Columns of few distinct texts: codes into ``values``, -1 where there is none."""
-PLAIN = ("success", "reward", "turns", "prompt_tokens", "response_tokens", "seconds", "step", "seed", "max_turns", "row")
+PLAIN = (
+    "success",
+    "reward",
+    "turns",
+    "prompt_tokens",
+    "response_tokens",
+    "seconds",
+    "step",
+    "seed",
+    "max_turns",
+    "row",
+)
 
 
 def listing(store: EpisodeStore) -> dict[str, Any]:
