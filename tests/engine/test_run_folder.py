@@ -185,7 +185,7 @@ def test_a_run_that_was_not_to_resume_can_be_resumed(toy_recipes):
     """``run.resume`` says what may happen to a folder and is no part of the run in it."""
     with pytest.raises(Reached):
         train(recipes.load(["experiment=counter", "run.resume=false"]), Console(quiet=True))
-    RunFolder(toy_recipes, (toy_recipes / "config.yaml").read_text(), resume=True).save_state(STATE)
+    RunFolder(toy_recipes, (toy_recipes / "identity.yaml").read_text(), resume=True).save_state(STATE)
     with pytest.raises(Reached):
         train(recipes.load(["experiment=counter"]), Console(quiet=True))
 
@@ -215,7 +215,7 @@ def test_a_finished_run_is_shown_again(toy_recipes):
     score = {"success": 0.5, "ci95": [0.2, 0.8], "n": 4, "reward": 0.5, "turns": 2.0, "error_rate": 0.0}
     stage = {"name": "bc", "panels": {"test": {"counter": {"sampled": score, "greedy": score}}}}
     summary = {"name": "counter", "seed": 0, "stages": [stage], "reference": {}}
-    folder = RunFolder(toy_recipes, (toy_recipes / "config.yaml").read_text(), resume=True)
+    folder = RunFolder(toy_recipes, (toy_recipes / "identity.yaml").read_text(), resume=True)
     folder.write_summary(summary)
     (toy_recipes / "metrics.jsonl").write_text(json.dumps({"step": 1, "run/episodes": 4}) + "\n")
     result = command()

@@ -7,7 +7,7 @@ from dataclasses import fields
 from random import Random
 from typing import Any
 
-from agentgym_rl.algorithms import algorithms
+from agentgym_rl.algorithms import Algorithm, algorithms
 from agentgym_rl.algorithms.base import OnlineConfig
 from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
 from agentgym_rl.algorithms.scaling_inter import Curriculum, TurnLimit, curricula
@@ -22,6 +22,12 @@ from agentgym_rl.rollout.settings import RolloutSettings
 def open_env(config: Config, name: str) -> TextEnv:
     """An environment of the run in this process, whatever its host, with its options and the run's wording."""
     return make(name, **{**config.envs[name].options, "style": config.rollout.style})
+
+
+def chosen(config: Config) -> Algorithm[Any]:
+    """The algorithm of the run."""
+    algorithm: Algorithm[Any] = algorithms()[config.algorithm.name](config.algorithm)
+    return algorithm
 
 
 def replayable(config: Config) -> list[str]:

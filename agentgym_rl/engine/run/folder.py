@@ -44,7 +44,7 @@ class State:
     fresh_optimizer: bool = True
     """Whether the optimizer has no moments: no update since the stage began."""
     learnt: dict[str, Any] | None = None
-    """``origin`` and ``updates`` at the end of the algorithm's stage, which the control repeats."""
+    """The end of the algorithm's stage: what the control repeats, and where a run with more steps goes on."""
     algorithm: str | None = None
     """File with the state of the algorithm."""
     best: float | None = None
@@ -63,6 +63,22 @@ class State:
     results: list[dict[str, Any]] = field(default_factory=list)
     """Finished stages, as in ``summary.json``."""
 
+    def end_of_algorithm(self, units: int) -> None:
+        """Note the end of the algorithm's stage."""
+        names = ("stage", "global_step", "checkpoint", "origin", "updates", "algorithm")
+        self.learnt = {"units": units, **{name: getattr(self, name) for name in names}}
+
+    def extend(self, units: int) -> bool:
+        """Go back to the end of the algorithm's stage if it has more units now; whether it does."""
+        learnt = self.learnt
+        if learnt is None or self.stage <= learnt["stage"] or units <= learnt["units"]:
+            return False
+        for name in ("stage", "global_step", "checkpoint", "origin", "updates", "algorithm"):
+            setattr(self, name, learnt[name])
+        self.unit, self.saved, self.fresh_optimizer = learnt["units"], True, False
+        self.results = self.results[: self.stage]
+        return True
+
     def spent(self) -> dict[str, float]:
         """Episodes, tokens and time of training so far, as metrics."""
         return {"run/episodes": self.episodes, "run/tokens": self.tokens, "run/wall_s": self.wall_s}
@@ -71,8 +87,12 @@ class State:
 class RunFolder:
     """Everything a run writes; every file appears whole."""
 
-    def __init__(self, folder: Path, config_yaml: str, resume: bool) -> None:
+    def __init__(self, folder: Path, identity: str, resume: bool, config: str = "") -> None:
         """Open or create the folder.
+
+        Args:
+            identity: the keys that make the run what it is; a resumed run has the same.
+            config: the whole configuration, for the record.
 
         Raises:
             RunFolderError: it cannot be written, or holds a run that is not to be resumed or has another configuration.
@@ -88,24 +108,31 @@ class RunFolder:
                 f"run folder {folder} cannot be written: {error.strerror}; choose another run.dir"
             ) from error
         self.resumed = (self.path / "state.json").is_file()
-        known = self.path / "config.yaml"
+        known = self.path / "identity.yaml"
         if self.resumed and not resume:
             raise RunFolderError(
                 f"{folder} already holds a run; set run.resume=true to continue it or choose another run.dir"
             )
-        if self.resumed and known.read_text() != config_yaml:
-            old, new = known.read_text().splitlines(), config_yaml.splitlines()
+        before = known.read_text() if known.is_file() else ""
+        if self.resumed and before != identity:
+            old, new = before.splitlines(), identity.splitlines()
             changed = [line.strip() for line in new if line not in old][:5]
             raise RunFolderError(
                 f"{folder} holds a run of another configuration (now: {'; '.join(changed) or 'fewer keys'}); "
                 "use its settings to resume it, or choose another run.dir"
             )
-        write_text(known, config_yaml)
+        write_text(known, identity)
+        write_text(self.path / "config.yaml", config)
 
     @property
     def finished(self) -> bool:
         """Whether the run is complete."""
         return (self.path / "summary.json").is_file()
+
+    def reopen(self, state: State) -> None:
+        """Go on with a complete run from an earlier state."""
+        self.save_state(state)
+        (self.path / "summary.json").unlink(missing_ok=True)
 
     # state
 
@@ -116,14 +143,18 @@ class RunFolder:
             return State()
         state = State(**json.loads(file.read_text()))
         state.updates = [(int(count), float(lr), int(size)) for count, lr, size in state.updates]
+        if state.learnt is not None:
+            state.learnt["updates"] = [
+                (int(count), float(lr), int(size)) for count, lr, size in state.learnt["updates"]
+            ]
         return state
 
     def save_state(self, state: State) -> None:
         write_text(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")
 
-    def save_algorithm(self, step: int, state: Mapping[str, Any]) -> str:
-        """Write the state of the algorithm; the run's state names the file that belongs to it."""
-        name = f"algorithm_{step:06d}.json"
+    def save_algorithm(self, stage: str, step: int, state: Mapping[str, Any]) -> str:
+        """Write the state of a stage's algorithm; the run's state names the file that belongs to it."""
+        name = f"algorithm_{stage}_{step:06d}.json"
         write_text(self.path / name, json.dumps(state) + "\n")
         return name
 
@@ -138,7 +169,7 @@ class RunFolder:
     def drop_leftovers(self, state: State) -> None:
         """Remove files of earlier states and journals of finished units."""
         for file in self.path.glob("algorithm_*.json"):
-            if file.name != state.algorithm:
+            if file.name not in (state.algorithm, (state.learnt or {}).get("algorithm")):
                 file.unlink()
         for file in self.path.glob("exploring/step*.jsonl"):
             if file <= self.journal(state.global_step):

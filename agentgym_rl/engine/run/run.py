@@ -206,13 +206,13 @@ class EngineRun:
         if state.fresh_optimizer:
             self.trainer.reset_optimizer()
 
-    def save(self, algorithm_state: Mapping[str, Any]) -> None:
+    def save(self, stage: str, algorithm_state: Mapping[str, Any]) -> None:
         """Weights where they changed, then the state that names them; last, files that no state needs any more go."""
         state = self.state
         if not state.saved:
             state.checkpoint, state.saved = self.trainer.save(), True
         state.mixture, state.curriculum = self.mixture.state_dict(), self.curriculum.state_dict()
-        state.algorithm = self.folder.save_algorithm(state.global_step, algorithm_state)
+        state.algorithm = self.folder.save_algorithm(stage, state.global_step, algorithm_state)
         self.folder.save_state(state)
         self.folder.drop_leftovers(state)
 

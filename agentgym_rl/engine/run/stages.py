@@ -6,12 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from agentgym_rl.algorithms import Algorithm, algorithms
+from agentgym_rl.algorithms import Algorithm
 from agentgym_rl.algorithms.base import AlgorithmConfig, Metrics, Run, Weights
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.control import Control
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.tasks import chosen
 from agentgym_rl.engine.run.cache import ClonedCache
 from agentgym_rl.engine.run.evaluation import VALIDATION
 from agentgym_rl.engine.run.folder import Interrupted
@@ -39,11 +40,6 @@ def stage_names(config: Config) -> list[str]:
     names += [config.algorithm.name] if online else []
     names += [Control.stage] if online and config.run.control else []
     return names
-
-
-def chosen(config: Config) -> Algorithm[Any]:
-    """The algorithm of a configuration."""
-    return algorithms()[config.algorithm.name](config.algorithm)
 
 
 class Stages:
@@ -84,7 +80,7 @@ class Stages:
         if state.unit == 0:
             run.begin_stage()
             algorithm.begin(run)
-            run.save(algorithm.state_dict())
+            run.save(name, algorithm.state_dict())
         elif state.algorithm is not None:
             algorithm.load_state_dict(run.folder.load_algorithm(state.algorithm))
         for number in range(state.unit, algorithm.units):
@@ -97,7 +93,7 @@ class Stages:
                 run.evaluate(name, VALIDATION if run.panels.of_role(VALIDATION) else None)
             due = every.save_every and state.unit % every.save_every == 0
             if run.stop() or (not last and (due or algorithm.ends_phase(number))):
-                run.save(algorithm.state_dict())
+                run.save(name, algorithm.state_dict())
             if run.stop():
                 raise Interrupted
         run.bar(name, algorithm.units, algorithm.units)
@@ -142,10 +138,11 @@ class Stages:
                 "wall_s": round(seconds, 1),
             }
         )
+        run.save(name, algorithm.state_dict())
         if name not in (UNTRAINED, Cloning.stage, Control.stage):
-            state.learnt = Weights(checkpoint=None, origin=state.origin, updates=tuple(state.updates)).to_dict()
+            state.end_of_algorithm(algorithm.units)
         state.stage, state.unit, state.stage_wall_s, state.stage_episodes = state.stage + 1, 0, 0.0, 0
-        run.save({})
+        run.folder.save_state(state)
         if name == Cloning.stage and self.cache is not None:
             self.cache.keep(run)
 

@@ -13,7 +13,7 @@ from hydra.errors import HydraException
 
 from agentgym_rl.algorithms import algorithms
 from agentgym_rl.engine.recipe import preflight, tasks
-from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, loader
+from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, loader, to_yaml
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.run.folder import RunFolder
@@ -155,6 +155,6 @@ def _standing(config: Config) -> str:
     """How far a job is, by its folder."""
     if not (Path(config.run.dir) / "state.json").is_file():
         return "new"
-    return (
-        "finished" if RunFolder(Path(config.run.dir), identity(config), config.run.resume).finished else "interrupted"
-    )
+    folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume, to_yaml(config))
+    extended = folder.load_state().extend(tasks.chosen(config).units)
+    return "finished" if folder.finished and not extended else "interrupted"

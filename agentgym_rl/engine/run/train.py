@@ -20,7 +20,7 @@ from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.recipe import preflight, tasks
-from agentgym_rl.engine.recipe.compose import identity
+from agentgym_rl.engine.recipe.compose import identity, to_yaml
 from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest, versions
 from agentgym_rl.engine.recipe.schema import to_dict
@@ -49,8 +49,10 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
     os.environ.update(variables(config.engine))
     panels = tasks.panels(config)
     mixture, curriculum = tasks.mixture(config), tasks.curriculum(config)
-    folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume)
+    folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume, to_yaml(config))
     state = folder.load_state()
+    if state.extend(tasks.chosen(config).units):
+        folder.reopen(state)
     if folder.finished:
         console.print(
             f"{config.run.dir} holds this run, finished; choose another name or run.dir to run it again", soft_wrap=True
