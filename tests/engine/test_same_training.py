@@ -55,7 +55,7 @@ COMMON = ("env=maze", "worlds.maze.split={items}", "worlds.maze.panels.test.spli
 """The tasks of the recording are all there are, so that any draw of a step is all of them."""
 
 REPLAYED = (*COMMON, "worlds.maze.expert_file={demonstrations}", "worlds.maze.panels.test.role=validation",
-            "engine.threads=1", "run.save_every=1", "engine.micro_tokens=2048",
+            "engine.threads=1", "engine.start_seconds=500", "run.save_every=1", "engine.micro_tokens=2048",
             "algorithm.steps=2", "algorithm.minibatch=4", "algorithm.epochs=2", "algorithm.lr=1e-3")  # fmt: skip
 """Two updates an epoch, two epochs a step, so that the policy leaves the one that is taken for the sampling one."""
 
