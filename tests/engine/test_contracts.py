@@ -28,7 +28,6 @@ from agentgym_rl.engine.platform.gloo_weights import GlooWeights
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.verl import mapping as verl_config
 from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer, EpisodeBuffer
-from agentgym_rl.engine.verl.credit import CreditTrainer
 from agentgym_rl.engine.verl.modes import TRAINERS, SeparateTrainer
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.engine.verl.worker import AgentWorker
@@ -177,7 +176,6 @@ def test_signatures_of_what_is_replaced():
 
 @pytest.mark.parametrize(("ours", "theirs"), [
     (AgentTrainer, "verl.trainer.ppo.v1.trainer_base.PPOTrainer"),
-    (CreditTrainer, "verl.trainer.ppo.v1.trainer_base.PPOTrainer"),
     (SeparateTrainer, "verl.trainer.ppo.v1.trainer_separate_async.PPOTrainerSeparateAsync"),
     (EpisodeBuffer, "verl.trainer.ppo.v1.replay_buffer.ReplayBuffer"),
     (AsyncEpisodeBuffer, "verl.trainer.ppo.v1.replay_buffer.ReplayBufferAsync"),
@@ -202,9 +200,7 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
             "_init_resource_pool_mgr",
             "_add_prompts_to_generate",
             "_load_checkpoint",
-            "prepare_step",
         },
-        CreditTrainer: {"__init__", "_balance_batch", "_compute_advantage", "_update_critic"},
         EpisodeBuffer: {"__init__", "_wait_for_next_poll", "_materialize_batch"},
         AsyncEpisodeBuffer: {"_has_enough_samples"},
         AgentWorker: {"init_model"},
@@ -389,7 +385,7 @@ def test_the_engine_has_what_set_learning_rate_changes():
     scheduler.step()
     assert (optimizer.param_groups[0]["lr"], scheduler.get_last_lr()) == (0.25, [0.25])
     assert optimizer.state
-    worker.set_learning_rate(0.5, fresh_optimizer=True)
+    worker.reset_optimizer()
     assert not optimizer.state
     source = inspect.getsource(resolve("verl.workers.engine.fsdp.transformer_impl.FSDPEngine"))
     assert "self.optimizer" in source and "self.lr_scheduler" in source

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,9 +31,7 @@ from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe import tasks
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
-from agentgym_rl.engine.run import evaluation, metrics_log, session, stages, tiny, train
-from agentgym_rl.engine.verl import cluster, launch
-from agentgym_rl.engine.verl.environment import environment
+from agentgym_rl.engine.run import evaluation, metrics_log, session, stages, sweep, tiny, train
 from agentgym_rl.engine.verl.mapping import verl_config
 from agentgym_rl.rollout.supervised import Example
 
@@ -54,7 +53,7 @@ def verl(config: Config) -> Any:
 
 def process(config: Config) -> Any:
     """Environment variables of the run's processes."""
-    return environment(config.engine)
+    return session.variables(config.engine)
 
 
 def draws(config: Config) -> Any:
@@ -89,6 +88,7 @@ def learning(config: Config) -> Any:
         algorithm.begin(run)
         for number in range(algorithm.units):
             run.asked.append(algorithm.unit(run, number).keys())
+            run.kept = []
     return run.asked, algorithms()[config.algorithm.name].needs(config.algorithm)
 
 
@@ -96,7 +96,7 @@ def outcome(task: Any, sample: int, step: int) -> Episode:
     """An episode of two turns: more succeed as steps go by, and never those of every fourth task."""
     success = task.index % 4 > 0 and (task.index * 7 + sample * 5 + step * 3) % 11 < 2 + step
     turns = [
-        Turn(response=f"say {sample % 2}", action=f"say {sample % 2}", observation=f"seen {number}", reward=reward,
+        Turn(response=f"say {sample % 3}", action=f"say {sample % 3}", observation=f"seen {number}", reward=reward,
              invalid=False)
         for number, reward in enumerate([0.0] * (1 + sample % 2) + [float(success)])
     ]  # fmt: skip
@@ -105,7 +105,7 @@ def outcome(task: Any, sample: int, step: int) -> Episode:
         messages += [{"role": "assistant", "content": turn.response}, {"role": "user", "content": turn.observation}]
     return Episode(
         env=task.env, item_id=str(task), ending=Ending.TERMINATED, reward=float(success) * (1 - sample / 10),
-        success=success, horizon=9, turns=turns, messages=messages[:-1], tags={"index": sample},
+        success=success, max_turns=9, turns=turns, messages=messages[:-1], tags={"index": sample},
     )  # fmt: skip
 
 
@@ -120,6 +120,7 @@ class Recorder:
         self.demonstrations = [Example([1, 2, 3], [0.0, 1.0, 1.0])]
         self.observation_weight = config.cloning.observation_weight
         self.kept: list[Rollout] = []
+        self.numbers = count()
 
     def requests(self, number: int) -> list[Request]:
         config: Any = self.config.algorithm
@@ -132,9 +133,9 @@ class Recorder:
     def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:
         self.asked.append([repr(one) for one in requests])
         found = [
-            Rollout(episode=replace(outcome(one.task, sample + len(self.kept) % 3, 1), tags=dict(one.tags)),
+            Rollout(episode=replace(outcome(one.task, next(self.numbers), 1), tags=dict(one.tags)),
                     segments=[Example([1, 2], [0.0, 1.0])], group=str(one.task), values=[0.3, 0.2, 0.1])
-            for one in requests for sample in range(one.samples)
+            for one in requests for _ in range(one.samples)
         ]  # fmt: skip
         for rollout in found:
             rollout.values = rollout.values[: len(rollout.episode.turns)]
@@ -172,7 +173,7 @@ def reads(module: ModuleType) -> Callable[[str], bool]:
 
     def found(key: str) -> bool:
         tree = ast.walk(ast.parse(inspect.getsource(module)))
-        return key in {node.attr for node in tree if isinstance(node, ast.Attribute)}
+        return key in {node.attr for node in tree if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
 
     return found
 
@@ -235,12 +236,12 @@ KEYS: dict[str, Entry] = {
     "engine.memory_fraction": (0.3, verl, "engine=gpu"),
     "engine.kv_cache_gib": (2, process),
     "engine.threads": (3, reads(session)),
-    "engine.ray_address": ("ray://x", reads(cluster)),
-    "engine.start_seconds": (3, reads(launch)),
+    "engine.ray_address": ("ray://x", reads(session)),
+    "engine.start_seconds": (3, reads(session)),
     "engine.offload": (True, verl, "engine=gpu"),
     "logger.wandb": ("offline", reads(metrics_log)),
     "logger.project": ("mine", verl),
-    "logger.group": ("mine", reads(metrics_log)),
+    "logger.group": ("mine", reads(sweep)),
     "run.dir": ("elsewhere", files),
     "run.eval_every": (3, reads(stages)),
     "run.save_every": (3, reads(stages)),
@@ -311,7 +312,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "keep_best": (True, learning, "envs.counter.panels.test.role=validation"),
         "search.calls": (9, learning),
         "search.exploration": (9, reads(search)),
-        "search.branches": (3, learning, "algorithm.search.calls=9"),
+        "search.branches": (3, learning, "algorithm.search.calls=99"),
         "search.resamples": (1, reads(search)),
     },
 }
@@ -328,7 +329,7 @@ OF_TASKS: dict[str, Entry] = {
     "floor": (0.9, draws, "mixture.tasks=task"),
     "temperature": (9, draws, "mixture.tasks=task"),
     "decay": (0.1, draws, "mixture.tasks=task"),
-    "min_samples": (4, draws, "mixture.tasks=task"),
+    "min_samples": (4, draws, "mixture.tasks=task", "algorithm.samples_per_task=4"),
     "max_samples": (4, draws, "mixture.tasks=task"),
 }
 OF_MIXTURES: dict[str, dict[str, Entry]] = {

@@ -54,7 +54,7 @@ COMMON = ("env=maze", "envs.maze.split={items}", "envs.maze.panels.test.split={i
 """The tasks of the recording are all there are, so that any draw of a step is all of them."""
 
 REPLAYED = (*COMMON, "envs.maze.demonstrations_file={demonstrations}", "envs.maze.panels.test.role=validation",
-            "engine.threads=1", "run.save_every=1", "engine.micro_tokens=2048")  # fmt: skip
+            "engine.threads=1", "engine.start_seconds=500", "run.save_every=1", "engine.micro_tokens=2048")  # fmt: skip
 DRAWN = ("algorithm.tasks_per_step=8", "algorithm.samples_per_task=4")
 ONLINE = (*DRAWN, "algorithm.steps=2", "algorithm.epochs=2", "algorithm.lr=1e-3")
 POLICY = (*ONLINE, "algorithm.mini_batch_tasks=4")
