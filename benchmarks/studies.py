@@ -54,7 +54,7 @@ EXPLORED = 480
 def alone(world: str) -> list[str]:
     """As many rounds and episodes of a single environment as the joint run gives it."""
     idle = [f"envs.{other}.share=0" for other in EXPERTS if other != world]
-    return [*idle, f"algorithm.tasks={EXPLORED // len(EXPERTS)}"]
+    return [*idle, f"algorithm.tasks_per_step={EXPLORED // len(EXPERTS)}"]
 
 
 SINGLE = {world: f"evol_{world}" for world in EXPERTS}
@@ -67,7 +67,7 @@ ALGORITHMS = Study(
     arms={
         "bc": ["algorithm=bc"],
         "bc_large": [
-            "algorithm=bc", "bc.epochs=25", *(f"envs.{world}.demonstrations={2 * n}" for world, n in EXPERTS.items()),
+            "algorithm=bc", "cloning.epochs=25", *(f"envs.{world}.demonstrations={2 * n}" for world, n in EXPERTS.items()),
         ],
         "evol": ["algorithm=agentevol", "run.control=true"],
         "evol_dynamic": ["algorithm=agentevol", "mixture=dynamic"],

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import tomllib
+from collections.abc import Iterator
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -133,13 +136,37 @@ def test_every_page_is_in_the_navigation():
     assert set(listed) == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
 
 
-def test_every_world_and_algorithm_has_a_page():
-    from agentgym_rl.algorithms import ALGORITHMS
+def test_every_environment_and_algorithm_has_a_page():
+    from agentgym_rl.algorithms import algorithms
 
     points = re.search(r'entry-points\."agentgym_rl.envs"\]\n(.*?)\n\n', (ROOT / "pyproject.toml").read_text(), re.S)
-    worlds = re.findall(r"^(\w+) =", points[1], re.MULTILINE)
-    assert {page.stem for page in DOCS.glob("envs/*.md")} == set(worlds)
-    assert {page.stem for page in DOCS.glob("algorithms/*.md")} == set(ALGORITHMS)
+    envs = re.findall(r"^(\w+) =", points[1], re.MULTILINE)
+    assert {page.stem for page in DOCS.glob("envs/*.md")} == set(envs)
+    ours = {name for name, kind in algorithms().items() if kind.__module__.startswith("agentgym_rl.")}
+    assert {page.stem for page in DOCS.glob("algorithms/*.md")} == ours
+
+
+@pytest.fixture
+def example_algorithms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The algorithms of ``examples/add_an_algorithm``, as if installed."""
+    hydra = pytest.importorskip("hydra.core.config_store")
+    from agentgym_rl.algorithms.installed import installed
+
+    package = ROOT / "examples" / "add_an_algorithm"
+    group = "agentgym_rl.algorithms"
+    points = tomllib.loads((package / "pyproject.toml").read_text())["project"]["entry-points"][group]
+    info = tmp_path / "my_algorithms-1.0.dist-info"
+    info.mkdir()
+    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: my-algorithms\nVersion: 1.0\n")
+    lines = [f"{name} = {place}" for name, place in points.items()]
+    info.joinpath("entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(package)
+    store = hydra.ConfigStore.instance()
+    monkeypatch.setattr(store, "repo", deepcopy(store.repo))
+    installed.cache_clear()
+    yield
+    installed.cache_clear()
 
 
 def compositions() -> list[tuple[str, list[str]]]:
@@ -164,7 +191,7 @@ def compositions() -> list[tuple[str, list[str]]]:
     return [(", ".join(sorted(pages)), [f"{key}={value}" for key, value in keys.items()]) for pages, _, keys in merged]
 
 
-def test_recipes_compose():
+def test_recipes_compose(example_algorithms):
     pytest.importorskip("hydra")
     from agentgym_rl.engine.recipe.compose import RecipeError, load
 
@@ -183,7 +210,8 @@ def test_the_recipe_to_write_composes(tmp_path, monkeypatch):
 
     from agentgym_rl.engine.recipe import compose as recipes
 
-    written = next(body for language, body in FENCE.findall((DOCS / "recipes.md").read_text()) if language == "yaml")
+    blocks = FENCE.findall((DOCS / "recipes.md").read_text())
+    written = next(body for language, body in blocks if language == "yaml" and "@package" in body)
     tree = tmp_path / "recipes"
     shutil.copytree(recipes.recipes_dir(), tree)
     tree.joinpath("experiment", "shallow.yaml").write_text(written)
@@ -192,12 +220,15 @@ def test_the_recipe_to_write_composes(tmp_path, monkeypatch):
 
 
 def test_recipe_groups_are_listed():
-    """Choices in the table of groups are files, and the files are in the table."""
+    """The table of groups has each group with all its choices: files, and classes that are installed."""
+    pytest.importorskip("hydra")
+    from agentgym_rl.engine.recipe.compose import options
+
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \| .+\|$", (DOCS / "recipes.md").read_text(), re.MULTILINE)
     listed = {group: set(re.findall(r"`([\w.-]+)`", choices)) for group, choices in rows}
-    for folder in (ROOT / "recipes").iterdir():
-        if folder.is_dir() and folder.name != "tuned":
-            assert listed[folder.name] == {path.stem for path in folder.glob("*.yaml")}, folder.name
+    folders = {folder.name for folder in (ROOT / "recipes").iterdir() if folder.is_dir()}
+    groups = (folders | {"algorithm", "mixture"}) - {"tuned"}
+    assert {group: listed[group] for group in groups} == {group: set(options(group)) for group in groups}
 
 
 def test_keys_of_tables_exist():
@@ -206,7 +237,16 @@ def test_keys_of_tables_exist():
     from dataclasses import fields, is_dataclass
     from typing import get_type_hints
 
-    from agentgym_rl.engine.recipe.config import Config, EnvConfig, PanelConfig
+    from agentgym_rl.algorithms import algorithms
+    from agentgym_rl.algorithms.mixture import mixtures
+    from agentgym_rl.algorithms.scaling_inter import curricula
+    from agentgym_rl.engine.recipe.config import (
+        Config,
+        EnvConfig,
+        PanelConfig,
+        PretrainedModelConfig,
+        TinyModelConfig,
+    )
 
     def known(kind: type, prefix: str) -> set[str]:
         hints = get_type_hints(kind)
@@ -217,8 +257,11 @@ def test_keys_of_tables_exist():
         return found
 
     keys = known(Config, "") | known(EnvConfig, "envs.<name>.") | known(PanelConfig, "envs.<name>.panels.<label>.")
+    for section, kinds in (("algorithm", algorithms()), ("curriculum", curricula()), ("mixture", mixtures())):
+        keys |= {key for kind in kinds.values() for key in known(kind.Config, f"{section}.")}
+    keys |= known(TinyModelConfig, "model.") | known(PretrainedModelConfig, "model.")
     open_ended = re.compile(
-        r"verl\.|worlds\.\w+|worlds\.<name>\.(host|options|curriculum|panels)\.|algorithm\.success_threshold\."
+        r"verl\.|envs\.(?!<name>)\w+|envs\.<name>\.(host|options|curriculum|panels)\.|algorithm\.success_threshold\."
     )
     sections = "|".join(sorted({key.split(".")[0] for key in keys if "." in key} | {"envs"}))
     lost = []

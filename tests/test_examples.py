@@ -165,7 +165,7 @@ def halve(messages):
 
 def test_an_api_model_is_evaluated(installed, tmp_path, monkeypatch):
     pytest.importorskip("openai")
-    monkeypatch.syspath_prepend(Path(__file__).parent / "data")
+    monkeypatch.syspath_prepend(Path(__file__).parent / "rollout")
     from chat_server import ChatServer
 
     async def work(name):

@@ -15,7 +15,7 @@ def logged():
     for layer in ("algorithms", "engine"):
         for file in (ROOT / "agentgym_rl" / layer).rglob("*.py"):
             found |= set(NAME.findall(file.read_text(encoding="utf-8")))
-    return sorted({re.sub("^stage/.*", "stage/<stage>", name.replace("{env}", "<env>")) for name in found})
+    return sorted({re.sub("^stage/.*", "stage/<stage>", re.sub(r"{(env|key)}", r"<\1>", name)) for name in found})
 
 
 @pytest.mark.parametrize("name", logged())

@@ -13,8 +13,8 @@ from agentgym_rl.cli.common import (
     Options,
     StyleOption,
     TokenOption,
+    env_options,
     place,
-    world_options,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def command(
             env,
             split,
             None if everything else n,
-            world_options(env, option, style),
+            env_options(env, option, style),
             progress=lambda title, share: bar.update(running, description=title, completed=share),
             host=place(host, address, token_env),
         )

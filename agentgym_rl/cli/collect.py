@@ -18,10 +18,10 @@ from agentgym_rl.cli.common import (
     Tasks,
     Temperature,
     TokenOption,
+    env_options,
     place,
     progress_bar,
     resumable,
-    world_options,
 )
 from agentgym_rl.cli.policy import Backend, PolicyOption, open_policy, rules_for
 from agentgym_rl.envs.actions import ActionFormat
@@ -77,7 +77,7 @@ def command(
     """
     from agentgym_rl.rollout.collect import collect
 
-    options = world_options(env, option)
+    options = env_options(env, option)
     rules = rules_for(
         policy, style=style, max_turns=max_turns, action_format=action_format, max_new_tokens=max_new_tokens
     )

@@ -55,7 +55,7 @@ def place(kind: str | None, address: str | None, token_env: str | None) -> EnvHo
     return open_host(HostSettings.of({key: value for key, value in given.items() if value is not None}))
 
 
-def world_options(env: str, pairs: list[str] | None, style: str | None = None) -> dict[str, Any]:
+def env_options(env: str, pairs: list[str] | None, style: str | None = None) -> dict[str, Any]:
     """Constructor options of an environment from ``KEY=VALUE`` texts; a value that is JSON is read as such.
 
     Raises:

@@ -15,9 +15,9 @@ from agentgym_rl.cli.common import (
     StyleOption,
     Tasks,
     Temperature,
+    env_options,
     progress_bar,
     resumable,
-    world_options,
 )
 
 
@@ -40,7 +40,7 @@ def command(
     from agentgym_rl.rollout.expand import expand
     from agentgym_rl.rollout.policies.api import ChatModel
 
-    options = world_options(env, option)
+    options = env_options(env, option)
     chat = ChatModel(model, temperature=temperature)
     with resumable(out), progress_bar(f"{env} {split}") as progress:
         summary = asyncio.run(

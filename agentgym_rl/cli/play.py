@@ -17,8 +17,8 @@ from agentgym_rl.cli.common import (
     Options,
     Temperature,
     TokenOption,
+    env_options,
     place,
-    world_options,
 )
 from agentgym_rl.cli.policy import Backend, open_policy, rules_for
 from agentgym_rl.envs.core import EnvUnavailable, OracleUnavailable
@@ -70,7 +70,7 @@ def command(
     opener = place(host, address, token_env)
     rules = rules_for(policy, style=style, action_format=chosen, max_turns=max_turns)
     settings = rules.of_env(task.env)
-    env = opener.open(task.env, world_options(task.env, option, settings.style.value))
+    env = opener.open(task.env, env_options(task.env, option, settings.style.value))
     screen: JsonLines | Terminal = JsonLines(item_id) if as_json else Terminal(env, task, policy == "human")
     found = (
         Human(screen.ask, (lambda line: Action(line.strip())) if raw else None)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agentgym_rl.cli.common import StyleOption, world_options
+from agentgym_rl.cli.common import StyleOption, env_options
 from agentgym_rl.envs.core import MissingExtra
 
 
@@ -70,14 +70,14 @@ def _options(envs: list[str], pairs: list[str], style: str) -> dict[str, dict[st
     if len(set(envs)) < len(envs):
         raise ValueError(f"an environment is named twice: {', '.join(envs)}")
     if len(envs) == 1:
-        return {envs[0]: world_options(envs[0], pairs, style)}
+        return {envs[0]: env_options(envs[0], pairs, style)}
     own: dict[str, list[str]] = {env: [] for env in envs}
     for pair in pairs:
         env, dot, rest = pair.partition(".")
         if not dot or env not in own:
             raise ValueError(f"--option {pair!r} is not ENV.KEY=VALUE with one of {', '.join(envs)}")
         own[env].append(rest)
-    return {env: world_options(env, some, style) for env, some in own.items()}
+    return {env: env_options(env, some, style) for env, some in own.items()}
 
 
 def _token(file: Path | None, variable: str | None) -> str | None:

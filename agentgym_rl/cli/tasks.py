@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agentgym_rl.cli.common import Difficulty, EnvName, Options, world_options
+from agentgym_rl.cli.common import Difficulty, EnvName, Options, env_options
 
 MANY = 2000
 """Above this number of tasks, goals are computed only with --goals."""
@@ -29,7 +29,7 @@ def command(
     from agentgym_rl.data.panels import digest, indices_of, label, sample
     from agentgym_rl.envs import make
 
-    environment = make(env, **world_options(env, option))
+    environment = make(env, **env_options(env, option))
     tasks = sample(environment, split, difficulty or None, n, seed)
     size = len(indices_of(environment, split))
     with_goals = goals or len(tasks) <= MANY

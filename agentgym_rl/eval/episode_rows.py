@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentgym_rl.data.episode import Episode
 
-COLUMNS = ("item", "world", "decoding", "success", "reward", "turns", "ending", "step", "conversation")
+COLUMNS = ("item", "env", "decoding", "success", "reward", "turns", "ending", "step", "conversation")
 ROWS = 50
 """Most episodes of a decoding."""
 LINES, CHARACTERS = 12, 1500

@@ -167,7 +167,7 @@ def test_an_episode_of_a_stranger_is_refused():
     "shares", [{"babyai": -1.0, "counter": 2.0}, {"babyai": 0.0, "counter": 0.0}, {"babyai": float("nan")}, {}]
 )
 def test_bad_shares(shares):
-    with pytest.raises(ValueError, match=r"worlds\.<name>\.share must be finite, not negative and not all 0"):
+    with pytest.raises(ValueError, match=r"envs\.<name>\.share must be finite, not negative and not all 0"):
         mixture(shares)
 
 

@@ -107,7 +107,7 @@ def test_environments_have_their_own_gates():
         return SuccessGated(SuccessGatedConfig(rounds=[2, 4], threshold=0.5, patience=9))
 
     def episode(env, success, ending=Ending.TERMINATED):
-        return Episode(env=env, item_id=f"{env}_1", ending=ending, reward=0.0, success=success, horizon=2)
+        return Episode(env=env, item_id=f"{env}_1", ending=ending, reward=0.0, success=success, max_turns=2)
 
     curriculum = Curriculum({"maze": gate(), "todo": gate()})
     curriculum.observe([episode("maze", True), episode("maze", False), episode("todo", False)])

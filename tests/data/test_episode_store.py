@@ -165,9 +165,10 @@ def test_a_newer_schema_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
     write(path, [made()])
     table = parquet.read_table(path)
-    parquet.write_table(table.replace_schema_metadata({episode_schema.KEY: b"2"}), path)
+    newer = episode_schema.VERSION + 1
+    parquet.write_table(table.replace_schema_metadata({episode_schema.KEY: f"{newer}".encode()}), path)
     for opened in (EpisodeStore, read, convert.read):
-        with pytest.raises(ValueError, match=r"schema 2.*upgrade"):
+        with pytest.raises(ValueError, match=rf"schema {newer}.*upgrade"):
             opened(path)
 
 

@@ -82,7 +82,12 @@ def run(model, tmp_path, toys):
         "engine": {"device": "cpu"},
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    state = {"checkpoint": "global_step_6", "cloned": "global_step_2", "global_step": 6}
+    state = {
+        "checkpoint": "global_step_6",
+        "origin": "global_step_4",
+        "learnt": {"origin": "global_step_2"},
+        "global_step": 6,
+    }
     (folder / "state.json").write_text(json.dumps(state))
     stages = [(1, "bc"), (2, "bc"), (3, "grpo"), (4, "grpo"), (5, "control"), (6, "control")]
     lines = [json.dumps({"step": step, f"stage/{name}": step}) for step, name in stages]
@@ -156,7 +161,7 @@ def test_without_a_control_the_last_weights_are_meant(run):
 
 def test_cloned_weights_may_be_in_a_cache(run, tmp_path):
     shutil.move(run / "checkpoints" / "global_step_2", tmp_path / "cache")
-    state = json.loads((run / "state.json").read_text()) | {"cloned": str(tmp_path / "cache")}
+    state = json.loads((run / "state.json").read_text()) | {"learnt": {"origin": str(tmp_path / "cache")}}
     (run / "state.json").write_text(json.dumps(state))
     found = find(f"{run}:bc")
     assert (found.folder, found.step) == (tmp_path / "cache", 2)

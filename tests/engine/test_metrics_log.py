@@ -12,6 +12,7 @@ import wandb
 from agentgym_rl.cli.sync import starts, upload
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read, without_seed
 from agentgym_rl.eval.episode_rows import ROWS
 
@@ -27,6 +28,11 @@ def played(number, decoding="sampled", says="go"):
     )  # fmt: skip
 
 
+def whole(*overrides):
+    """A run's whole configuration, as its log gets it."""
+    return to_dict(recipes.load(overrides))
+
+
 def uploaded(run, server):
     """Upload an offline run; what the server was sent of it."""
     wandb.teardown()  # its file is whole when the service has ended
@@ -39,8 +45,8 @@ def uploaded(run, server):
 
 
 def test_what_a_run_logs_offline(tmp_path, wandb_server):
-    config = recipes.load(OVERRIDES)
-    log = MetricsLog(tmp_path, config, {"seed": 3, "bc": {"lr": 0.5}}, last_step=0)
+    config = whole(*OVERRIDES, "cloning.lr=0.5")
+    log = MetricsLog(tmp_path, config, last_step=0)
     log.log(1, {"run/episodes": 8.0, "env/textcraft/success": 0.5})
     log.log(1, {"val/new/textcraft/success": 0.25})
     log.log_episodes(1, [*(played(number) for number in range(2 * ROWS)), played(0, "greedy", says="<b>" * 2000)])
@@ -53,11 +59,12 @@ def test_what_a_run_logs_offline(tmp_path, wandb_server):
         "agentgym-rl", "n-grpo", "n-grpo-seed3", "grpo"
     ]  # fmt: skip
     assert set(sent["tags"]) == {
-        "algorithm:grpo", "world:textcraft", f"mixture:{config.mixture.type}", f"curriculum:{config.curriculum.type}",
+        "algorithm:grpo", "env:textcraft", f"mixture:{config['mixture']['type']}",
+        f"curriculum:{config['curriculum']['type']}",
         "seed:3",
     }  # fmt: skip
-    config = json.loads(sent["config"])
-    assert config["seed"]["value"] == 3 and config["bc"]["value"] == {"lr": 0.5}
+    logged = json.loads(sent["config"])
+    assert logged["seed"]["value"] == 3 and logged["cloning"]["value"]["lr"] == 0.5
     first, second = wandb_server.history
     assert (first["_step"], second["_step"], second["run/episodes"]) == (1, 2, 16)
     assert (first["env/textcraft/success"], first["val/new/textcraft/success"]) == (0.5, 0.25)
@@ -67,7 +74,7 @@ def test_what_a_run_logs_offline(tmp_path, wandb_server):
     assert [row["decoding"] for row in rows] == ["greedy"] + ["sampled"] * ROWS
     assert [row["item"] for row in rows[1:4]] == ["textcraft_0", "textcraft_1", "textcraft_2"]
     assert rows[1] | {"conversation": None} == {
-        "item": "textcraft_0", "world": "textcraft", "decoding": "sampled", "success": True, "reward": 1.0, "turns": 1,
+        "item": "textcraft_0", "env": "textcraft", "decoding": "sampled", "success": True, "reward": 1.0, "turns": 1,
         "ending": "terminated", "step": 1, "conversation": None,
     }  # fmt: skip
     assert rows[1]["conversation"] == "user: task\nassistant: go\nuser: done"
@@ -75,7 +82,7 @@ def test_what_a_run_logs_offline(tmp_path, wandb_server):
 
 
 def test_a_group_of_its_own(tmp_path, wandb_server):
-    log = MetricsLog(tmp_path, recipes.load([*OVERRIDES, "logger.group=ablation"]), {}, last_step=0)
+    log = MetricsLog(tmp_path, whole(*OVERRIDES, "logger.group=ablation"), last_step=0)
     log.close()
     assert uploaded(tmp_path, wandb_server)["groupName"] == "ablation"
 
@@ -92,7 +99,7 @@ def test_names_without_their_seed(name, shown):
 
 
 def test_nothing_is_started_where_wandb_is_disabled(tmp_path):
-    log = MetricsLog(tmp_path, recipes.load([*OVERRIDES[:-1], "logger.wandb=disabled"]), {}, last_step=0)
+    log = MetricsLog(tmp_path, whole(*OVERRIDES[:-1], "logger.wandb=disabled"), last_step=0)
     assert log.wandb is None
     log.log_episodes(1, [played(0)])
     log.close()

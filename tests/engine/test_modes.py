@@ -164,7 +164,7 @@ def test_servers_of_their_own():
         (("engine.mode=fast",), "engine.mode='fast' is unknown; choose sync"),
         (("engine.stragglers=shoot",), "engine.stragglers='shoot'"),
         (("engine.mode=colocate_async", "engine.ahead=0"), "engine.ahead must be at least 1"),
-        (("engine.mode=colocate_async", "engine.ahead=3"), "engine.max_staleness=2 leaves no time"),
+        (("engine.mode=colocate_async", "engine.ahead=3", "engine.stragglers=cap"), "max_staleness=2 leaves no time"),
         (("algorithm.importance_cap=-1",), "algorithm.importance_cap"),
         (("engine.mode=separate_async", "algorithm.tasks_per_step=6"), "algorithm.mini_batch_tasks=4 must divide"),
         (("algorithm=dpo", "rollout.context=window"), "algorithm=dpo needs whole conversations"),

@@ -21,9 +21,10 @@ class Runs:
     def __init__(self):
         self.started, self.troubles = [], {}
 
-    def __call__(self, config, console, session):
+    def __call__(self, job, console, session):
+        config = job.config
         self.started.append(config.name)
-        folder = RunFolder(Path(config.run.dir), recipes.identity(config), config.run.resume)
+        folder = RunFolder(Path(config.run.dir), recipes.identity(config), config.run.resume, recipes.to_yaml(config))
         folder.save_state(State(stage=1))
         if config.name in self.troubles:
             raise self.troubles[config.name]
@@ -108,9 +109,9 @@ def test_jobs_on_different_panels_are_run_and_not_compared(runs, overrides, monk
 
 
 def test_mistakes_stop_everything_before_it_starts(runs, overrides):
-    code, output = command("-m", *overrides, "algorithm.minibatch=4,0")
+    code, output = command("-m", *overrides, "algorithm.mini_batch_tasks=4,0")
     assert code == 2 and runs.started == []
-    assert "job 2 of 6 (seed=0 algorithm.minibatch=0): algorithm.minibatch must be at least 1" in output
+    assert "job 2 of 6 (seed=0 algorithm.mini_batch_tasks=0): algorithm.mini_batch_tasks must be at least 1" in output
 
 
 def test_commas_without_m_suggest_it(toy_recipes):

@@ -65,8 +65,8 @@ def test_settings_tuned_for_an_algorithm_are_keys_of_it(tuned):
     ("overrides", "says"),
     [
         (["nosuch=1"], "nosuch"),
-        (["rollout.turn_token=5"], r"rollout\.turn_token is unknown \(did you mean max_new_tokens\?\)"),
-        (["envs.textcraft.panel.x=5"], r"worlds\.textcraft\.panel"),
+        (["rollout.max_new_token=5"], r"rollout\.max_new_token is unknown \(did you mean max_new_tokens\?\)"),
+        (["envs.textcraft.panel.x=5"], r"envs\.textcraft\.panel"),
         (["envs.textcraft.panels.new_variants.count=5"], r"panels\.new_variants\.count"),
         (["cloning.epochs=many"], r"cloning\.epochs"),
         (["run.control=perhaps"], r"run\.control"),
@@ -76,7 +76,7 @@ def test_settings_tuned_for_an_algorithm_are_keys_of_it(tuned):
         (["seed"], "seed"),
         (
             ["envs.textcraft.panels.new_variants.split=???"],
-            r"missing values: worlds\.textcraft\.panels\.new_variants\.split",
+            r"missing values: envs\.textcraft\.panels\.new_variants\.split",
         ),
     ],
 )
@@ -140,9 +140,9 @@ def test_values_and_keys_that_do_not_fit(overrides, says):
         (["curriculum=steep"], "curriculum/steep is unknown.*; choose fixed, growing, linear, stepwise"),
         (["curriculum=stepwise", "curriculum.rounds=[3]"], "two or more"),
         (["curriculum.steps=3"], "curriculum.steps is unknown"),
-        (["envs.textcraft.curriculum.round=[3]"], r"worlds\.textcraft\.curriculum\.round is unknown"),
-        (["envs.textcraft.curriculum.rounds=[0]"], r"worlds\.textcraft\.curriculum\.rounds=\[0\] .*at least 1"),
-        (["envs.textcraft.curriculum.type=steep"], r"worlds\.textcraft\.curriculum\.type='steep' is unknown"),
+        (["envs.textcraft.curriculum.round=[3]"], r"envs\.textcraft\.curriculum\.round is unknown"),
+        (["envs.textcraft.curriculum.rounds=[0]"], r"envs\.textcraft\.curriculum\.rounds=\[0\] .*at least 1"),
+        (["envs.textcraft.curriculum.type=steep"], r"envs\.textcraft\.curriculum\.type='steep' is unknown"),
         (["algorithm.rounds_ctrl.type=linear"], "rounds_ctrl.type='linear' is unknown; choose fixed, scaling_inter"),
         (["algorithm.rounds_ctrl.type=fixed"], "rounds_ctrl.rounds is missing"),
         (["algorithm.rounds_ctrl.type=fixed", "algorithm.rounds_ctrl.round=4"], "rounds_ctrl.round is unknown"),

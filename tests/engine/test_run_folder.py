@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 from omegaconf import OmegaConf
@@ -13,10 +14,10 @@ from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.digest import versions
 from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State
-from agentgym_rl.engine.run.journal import Journal
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
 from agentgym_rl.engine.run.train import train
 from agentgym_rl.engine.verl import launch
+from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.supervised import Example
 
 STATE = State(
@@ -24,9 +25,9 @@ STATE = State(
     unit=2,
     global_step=5,
     checkpoint="global_step_5",
-    cloned="global_step_3",
-    updates=[[4, 1e-3, 2], [4, 1e-4, 2]],
-    pool="pool_000005.jsonl",
+    origin="global_step_3",
+    updates=[(4, 1e-3, 2), (4, 1e-4, 2)],
+    algorithm="algorithm_agentevol_000005.json",
     episodes=64,
     wall_s=12.5,
     results=[{"name": "untrained", "panels": {}}],
@@ -44,15 +45,15 @@ def test_a_state_comes_back(tmp_path):
     assert again.finished and RunFolder(tmp_path / "run", "a: 1\n", resume=True).finished
 
 
-def test_pools_and_journals_last_as_long_as_the_state_needs_them(tmp_path):
+def test_states_of_algorithms_and_journals_last_as_long_as_the_state_needs_them(tmp_path):
     folder = RunFolder(tmp_path, "a: 1\n", resume=True)
-    rows = [{"input_ids": [1, 2], "loss_weight": [0.0, 1.0]}]
-    assert [folder.save_pool(step, rows) for step in (4, 5)] == ["pool_000004.jsonl", "pool_000005.jsonl"]
+    pool = {"successes": [{"input_ids": [1, 2], "loss_weight": [0.0, 1.0]}]}
+    names = [folder.save_algorithm("agentevol", step, pool) for step in (4, 5, 6)]
     for step in (5, 6):
         Journal(folder.journal(step)).close()
-    folder.drop_leftovers(STATE)
-    assert folder.load_pool("pool_000005.jsonl") == rows
-    assert not (tmp_path / "pool_000004.jsonl").exists()
+    folder.drop_leftovers(replace(STATE, algorithm=names[1], learnt={"algorithm": names[2]}))
+    assert folder.load_algorithm(names[1]) == pool == folder.load_algorithm(names[2])
+    assert not (tmp_path / names[0]).exists()
     assert not folder.journal(5).exists() and folder.journal(6).exists()
 
 
@@ -64,14 +65,26 @@ def test_a_journal_outlives_a_kill(tmp_path):
     path = tmp_path / "exploring" / "step000007.jsonl"
     journal = Journal(path)
     folded = [Example([1, 2], [0.0, 1.0]), Example([1, 3], [0.0, 1.0])]
-    journal.add((episode(4), folded))
-    journal.add((episode(2), []))
+    journal.add("4", Entry(episode(4), folded))
+    journal.add("2", Entry(episode(2)))
     with path.open("a") as file:
         file.write('{"episode": {"env"')  # the process died while it wrote
     again = Journal(path)
-    assert again.played == {4: (episode(4), folded), 2: (episode(2), [])}
-    again.add((episode(0), []))
-    assert sorted(Journal(path).played) == [0, 2, 4]
+    assert again.entries == {"4": Entry(episode(4), tuple(folded)), "2": Entry(episode(2))}
+    again.add("0", Entry(episode(0)))
+    assert sorted(Journal(path).entries) == ["0", "2", "4"]
+
+
+def test_a_state_goes_back_to_where_more_steps_go_on():
+    state = replace(STATE, results=[{"name": "untrained"}, {"name": "agentevol"}, {"name": "control"}])
+    state.end_of_algorithm(2)
+    ended = replace(state)
+    state.stage, state.unit, state.global_step, state.checkpoint, state.updates = 3, 0, 9, "global_step_9", []
+    assert not state.extend(2), "it has no more units than before"
+    assert state.extend(4)
+    same = ("stage", "unit", "global_step", "checkpoint", "updates", "algorithm")
+    assert [getattr(state, name) for name in same] == [getattr(ended, name) for name in same]
+    assert state.results == [{"name": "untrained"}] and not state.fresh_optimizer
 
 
 def test_a_checkpoint_is_found_or_missed(tmp_path):
@@ -91,13 +104,21 @@ def test_a_folder_of_another_run(tmp_path):
         RunFolder(tmp_path, "a: 1\nb: 3\n", resume=True)
     with pytest.raises(RunFolderError, match=r"already holds a run; set run\.resume=true"):
         RunFolder(tmp_path, "a: 1\nb: 2\n", resume=False)
-    assert (tmp_path / "config.yaml").read_text() == "a: 1\nb: 2\n"
+    assert (tmp_path / "identity.yaml").read_text() == "a: 1\nb: 2\n"
+
+
+def test_a_folder_of_an_earlier_version(tmp_path):
+    RunFolder(tmp_path, "a: 1\n", resume=True).save_state(STATE)
+    (tmp_path / "identity.yaml").unlink()
+    with pytest.raises(RunFolderError, match=r"a run of an earlier version; .*choose another run\.dir"):
+        RunFolder(tmp_path, "a: 1\n", resume=True)
 
 
 def test_a_folder_without_a_state_may_be_used_again(tmp_path):
     RunFolder(tmp_path, "a: 1\n", resume=True)
-    RunFolder(tmp_path, "a: 2\n", resume=False)
-    assert (tmp_path / "config.yaml").read_text() == "a: 2\n"
+    RunFolder(tmp_path, "a: 2\n", resume=False, config="all: 2\n")
+    assert (tmp_path / "identity.yaml").read_text() == "a: 2\n"
+    assert (tmp_path / "config.yaml").read_text() == "all: 2\n"
 
 
 @pytest.mark.parametrize("where", ["/dev/null/x", "{tmp}/file/run"])
@@ -125,14 +146,14 @@ def test_episodes_come_back(tmp_path):
 
 
 def test_metrics_after_the_checkpoint_are_dropped_on_resuming(tmp_path):
-    config = recipes.load(["experiment=smoke", "logger.wandb=disabled"])
-    log = MetricsLog(tmp_path, config, {}, last_step=0)
+    config = {"logger": {"wandb": "disabled"}, "name": "x", "seed": 0}
+    log = MetricsLog(tmp_path, config, last_step=0)
     for step in (1, 2, 2, 3):
         log.log(step, {"a": step / 2})
     log.close()
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"step": 4, "a"')  # killed while writing
-    resumed = MetricsLog(tmp_path, config, {}, last_step=2)
+    resumed = MetricsLog(tmp_path, config, last_step=2)
     resumed.log(3, {"a": 9.0})
     resumed.close()
     assert read(tmp_path) == [
@@ -160,7 +181,7 @@ def command(*overrides):
 
 def test_train_refuses_the_folder_of_another_run(toy_recipes):
     started(toy_recipes)
-    result = command("seed=1", "bc.lr=0.5")
+    result = command("seed=1", "cloning.lr=0.5")
     assert result.exit_code == 2
     assert "another configuration (now: seed: 1; lr: 0.5)" in result.stderr
     result = command("run.resume=false")

@@ -57,13 +57,9 @@ CURRICULA: dict[str, tuple[str, ...]] = {
     "linear": ("curriculum=linear", "curriculum.rounds=[4,11,30]", "curriculum.steps=4"),
     "success_gated": ("curriculum=success_gated", "curriculum.rounds=[4,8,12]", "curriculum.threshold=0.6",
                       "curriculum.patience=3"),
-<<<<<<< HEAD
-    "of_one_environment": ("curriculum=stepwise", "curriculum.steps=2", "envs.maze.curriculum.rounds=[2,3,4]"),
-=======
     "success_gated_by_patience": ("curriculum=success_gated", "curriculum.rounds=[4,8,12]", "curriculum.threshold=1.0",
                                   "curriculum.patience=2"),
-    "of_one_environment": ("curriculum=stepwise", "curriculum.steps=2", "worlds.maze.curriculum.rounds=[2,3,4]"),
->>>>>>> harness
+    "of_one_environment": ("curriculum=stepwise", "curriculum.steps=2", "envs.maze.curriculum.rounds=[2,3,4]"),
 }  # fmt: skip
 
 STEPS, TASKS, SAMPLES = 12, 13, 4

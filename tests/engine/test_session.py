@@ -24,12 +24,12 @@ class Engine:
         monkeypatch.setattr(launch, "launch", self.launch)
 
     @contextmanager
-    def cluster(self, settings, engine):
+    def cluster(self, settings, variables, ray_address=None):
         self.open += 1
         yield
         self.open -= 1
 
-    def launch(self, settings, engine, say):
+    def launch(self, settings, start_seconds, say):
         told = []
         trainer = SimpleNamespace(
             told=told,

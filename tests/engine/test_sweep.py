@@ -77,7 +77,7 @@ def test_a_bad_job_is_named_before_anything_starts(sweep):
         match=r"job 2 of 2 \(algorithm\.mini_batch_tasks=0\): algorithm\.mini_batch_tasks must be at least 1",
     ):
         jobs([*sweep, "name=n${algorithm.mini_batch_tasks}", "algorithm.mini_batch_tasks=4,0"])
-    with pytest.raises(RecipeError, match=r"job 2 of 2 \(worlds\.counter\.panels\.test\.n=99\): n is 99"):
+    with pytest.raises(RecipeError, match=r"job 2 of 2 \(envs\.counter\.panels\.test\.n=99\): n is 99"):
         jobs([*sweep, "name=n${envs.counter.panels.test.n}", "envs.counter.panels.test.n=4,99"])
     with pytest.raises(RecipeError, match=r"job 2 of 2 \(algorithm=nope\): .*algorithm/nope"):
         jobs([*sweep, "algorithm=grpo,nope"])

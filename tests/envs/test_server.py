@@ -282,8 +282,8 @@ def test_unused_sessions_expire(toys):
         assert "not valid" in client.post("/reset", json={"id": old, "data_idx": 1}).json()["error"]
         assert client.get("/observation", params={"id": used}).json() == "Count to 2."
         counted = client.get("/metrics").text
-        assert 'agentgym_sessions_expired_total{world="counter"} 1.0' in counted
-        assert 'agentgym_sessions_open{world="counter"} 1.0' in counted
+        assert 'agentgym_sessions_expired_total{env="counter"} 1.0' in counted
+        assert 'agentgym_sessions_open{env="counter"} 1.0' in counted
 
 
 def test_the_server_looks_for_unused_sessions_itself(toys):
@@ -391,10 +391,10 @@ def test_metrics_count_sessions_steps_and_errors(counter):
     counter.post("/close", json={"id": number})
     counted = counter.get("/metrics").text
     for line in (
-        'agentgym_sessions_open{world="counter"} 0.0',
-        'agentgym_sessions_created_total{world="counter"} 1.0',
-        'agentgym_sessions_closed_total{world="counter"} 1.0',
-        'agentgym_steps_total{world="counter"} 1.0',
+        'agentgym_sessions_open{env="counter"} 0.0',
+        'agentgym_sessions_created_total{env="counter"} 1.0',
+        'agentgym_sessions_closed_total{env="counter"} 1.0',
+        'agentgym_steps_total{env="counter"} 1.0',
         'agentgym_errors_total{route="/step",status="200",world="counter"} 1.0',
         'agentgym_errors_total{route="/step",status="422",world="counter"} 1.0',
         'agentgym_request_seconds_count{route="/step",world="counter"} 3.0',

@@ -54,7 +54,7 @@ def test_two_workers_answer_for_each_others_sessions(toys):
             assert one.post("/todo/step", json={"env_idx": min(ids), "action": ""}).status_code == 404
             while one.post("/counter/create", json={}).status_code == 200:
                 pass
-            assert one.get("/metrics").text.count('agentgym_sessions_open{world="counter"} 8.0') == 1
+            assert one.get("/metrics").text.count('agentgym_sessions_open{env="counter"} 8.0') == 1
             assert [one.post("/counter/close", json={"id": number}).json() for number in ids] == [True] * len(ids)
             assert [one.post("/counter/close", json={"id": number}).json() for number in ids] == [False] * len(ids)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does for Ctrl-C

@@ -14,29 +14,29 @@ def score(success, low, high, n=20):
     return {"success": success, "ci95": [low, high], "n": n, "reward": success, "turns": 4.0, "error_rate": 0.0}
 
 
-def stage(name, success, worlds):
+def stage(name, success, envs):
     both = {"sampled": score(success, success - 0.1, success + 0.1), "greedy": score(success + 0.05, 0.0, 1.0, n=10)}
-    return {"name": name, "panels": {"unseen_goals": dict.fromkeys(worlds, both)}}
+    return {"name": name, "panels": {"unseen_goals": dict.fromkeys(envs, both)}}
 
 
-def summary(*worlds):
+def summary(*envs):
     return {
-        "stages": [stage("bc", 0.3, worlds), stage("grpo", 0.6, worlds)],
+        "stages": [stage("bc", 0.3, envs), stage("grpo", 0.6, envs)],
         "reference": {
-            "random": {"unseen_goals": dict.fromkeys(worlds, score(0.1, 0.02, 0.31))},
-            "oracle": {"unseen_goals": dict.fromkeys(worlds, score(1.0, 0.84, 1.0))},
+            "random": {"unseen_goals": dict.fromkeys(envs, score(0.1, 0.02, 0.31))},
+            "oracle": {"unseen_goals": dict.fromkeys(envs, score(1.0, 0.84, 1.0))},
         },
     }
 
 
-@pytest.mark.parametrize("envs", [("counter",), tuple(f"world{number}" for number in range(9))])
-def test_a_picture_is_written(tmp_path, worlds):
+@pytest.mark.parametrize("envs", [("counter",), tuple(f"env{number}" for number in range(9))])
+def test_a_picture_is_written(tmp_path, envs):
     metrics = [{"step": 1, "stage/bc": 1}]
     metrics += [
-        {"step": step, "run/episodes": 8 * step, **{f"env/{world}/success": 0.1 * step for world in worlds}}
+        {"step": step, "run/episodes": 8 * step, **{f"env/{env}/success": 0.1 * step for env in envs}}
         for step in range(2, 6)
     ]
-    path = draw(summary(*worlds), metrics, tmp_path / "curves.png", "a run, seed 0")
+    path = draw(summary(*envs), metrics, tmp_path / "curves.png", "a run, seed 0")
     assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert path.stat().st_size > 10_000
     assert [file.name for file in tmp_path.iterdir()] == ["curves.png"]

@@ -25,12 +25,12 @@ def folder(tokenizer):
 
 def test_the_engine_starts_with_the_first_request_only(folder):
     model = VllmModel(folder, temperature=0, seed=0, cpu=True)
-    assert model.context == 9216 and model.usage.calls == 0
+    assert model.context == 768 and model.usage.calls == 0
     asyncio.run(model.close())
 
 
 def test_a_context_too_small_is_told(folder):
-    with pytest.raises(ValueError, match="9216 tokens, too few for prompts of 9000 and responses of 1000"):
+    with pytest.raises(ValueError, match="768 tokens, too few for prompts of 9000 and responses of 1000"):
         VllmModel(folder, temperature=0, seed=0, prompt_tokens=9000, response_tokens=1000)
     assert VllmModel(folder, temperature=0, seed=0, prompt_tokens=400, response_tokens=200).context == 600
 

@@ -34,7 +34,7 @@ NOT_CLONED = {"share", "curriculum"}
 def digest(config: Config, *, cloned: bool) -> str:
     """First 12 hex digits over everything that a tiny model, or weights cloned from it, depend on."""
     run = to_dict(config, operational=False)
-    worlds = {
+    envs = {
         name: {key: facts[key] for key in facts if (key not in NOT_CLONED if cloned else key in MODEL)}
         for name, facts in run["envs"].items()
     }
@@ -54,7 +54,7 @@ def digest(config: Config, *, cloned: bool) -> str:
             "verl": config.verl,
             "versions": {key: value for key, value in versions().items() if key != "git"},
         }
-    text = json.dumps([parts, worlds], sort_keys=True)
+    text = json.dumps([parts, envs], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

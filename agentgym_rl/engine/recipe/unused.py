@@ -54,7 +54,7 @@ def _unused(config: Config) -> Iterator[Unused]:
     yield from _of_engine(config)
     yield from _of_run(config)
     for name in config.envs:
-        yield from _of_world(config, name)
+        yield from _of_env(config, name)
     asynchronous = config.engine.mode is not Mode.SYNC
     for key, why in config.algorithm.unused(asynchronous=asynchronous).items():
         yield Unused(f"algorithm.{key}", why)
@@ -104,7 +104,7 @@ def _of_run(config: Config) -> Iterator[Unused]:
         yield Unused("run.cache", "the run builds no tiny model and clones nothing", in_recipes=False)
 
 
-def _of_world(config: Config, name: str) -> Iterator[Unused]:
+def _of_env(config: Config, name: str) -> Iterator[Unused]:
     env, place = config.envs[name], f"envs.{name}"
     if env.pool is None:
         yield Unused(f"{place}.pool_seed", f"{place}.pool=null takes all tasks")

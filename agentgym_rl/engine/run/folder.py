@@ -113,8 +113,11 @@ class RunFolder:
             raise RunFolderError(
                 f"{folder} already holds a run; set run.resume=true to continue it or choose another run.dir"
             )
-        before = known.read_text() if known.is_file() else ""
-        if self.resumed and before != identity:
+        if self.resumed and not known.is_file():
+            raise RunFolderError(
+                f"{folder} holds a run of an earlier version; finish it there or choose another run.dir"
+            )
+        if self.resumed and (before := known.read_text()) != identity:
             old, new = before.splitlines(), identity.splitlines()
             changed = [line.strip() for line in new if line not in old][:5]
             raise RunFolderError(

@@ -107,9 +107,9 @@ def read_config(run: Path) -> dict[str, Any]:
         config = yaml.safe_load(file.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
-    if isinstance(config, dict) and "envs" in config:  # written by an earlier version
-        config["envs"] = config.pop("envs")
-        config["rollout"]["max_new_tokens"] = config["rollout"].pop("max_new_tokens")
+    if isinstance(config, dict) and "worlds" in config:  # written by an earlier version
+        config["envs"] = config.pop("worlds")
+        config["rollout"]["max_new_tokens"] = config["rollout"].pop("turn_tokens")
     if not isinstance(config, dict) or not {"envs", "rollout", "model"} <= set(config):
         raise ValueError(f"{file} is not the configuration of a run")
     return config

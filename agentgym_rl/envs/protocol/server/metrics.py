@@ -14,7 +14,7 @@ FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
 """Upper bounds of the latency buckets."""
 
-ENV = "world"
+ENV = "env"
 """Label with the name of an environment."""
 
 
