@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from agentgym_rl.algorithms.base import Metrics, Rollout, at_least, share
 from agentgym_rl.algorithms.grpo import GRPOConfig, relative
@@ -66,12 +67,23 @@ class GiGPO(PolicyGradient[GiGPOConfig]):
         ]
 
     def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
-        """How many observations several turns answered, and the share of turns that did."""
+        """How many observations several turns answered, the share of turns that did, and the mean size of A^S."""
+        config = self.config
+        groups: dict[str, list[Episode]] = {}
+        for one in rollouts:
+            groups.setdefault(one.group, []).append(one.episode)
+        steps = [
+            abs(advantage)
+            for group in groups.values()
+            for own in step_advantages(group, gamma=config.gamma, by_std=config.normalise_by_std)
+            for advantage in own
+        ]
         sizes = Counter((one.group, anchor) for one in rollouts for anchor in anchors(one.episode))
         shared = [size for size in sizes.values() if size > 1]
         return {
             "gigpo/step_groups": float(len(shared)),
             "gigpo/shared_turns_frac": sum(shared) / max(1, sizes.total()),
+            "gigpo/step_advantage_abs": fmean(steps) if steps else 0.0,
         }
 
 

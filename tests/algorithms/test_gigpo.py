@@ -74,7 +74,17 @@ def test_groups_are_kept_apart():
     rollouts = [Rollout(episode=episode(*one), group=group) for one, group in ((WON, "g"), (LOST, "h"))]
     algorithm = GiGPO(GiGPOConfig(gamma=1.0))
     assert algorithm.advantages(rollouts) == [[0, 0, 0], [0, 0, 0]]
-    assert algorithm.metrics(rollouts) == {"gigpo/step_groups": 1.0, "gigpo/shared_turns_frac": 2 / 6}
+    alone = {"gigpo/step_groups": 1.0, "gigpo/shared_turns_frac": 2 / 6, "gigpo/step_advantage_abs": 0.0}
+    assert algorithm.metrics(rollouts) == alone
+
+
+def test_the_size_of_step_advantages_is_over_all_turns():
+    rollouts = [Rollout(episode=episode(*one), group="g") for one in (WON, LOST)]
+    config = GiGPOConfig(gamma=0.5, normalise_by_std=False)
+    steps = step_advantages([one.episode for one in rollouts], gamma=0.5, by_std=False)
+    size = sum(abs(advantage) for own in steps for advantage in own) / 6
+    assert size > 0
+    assert GiGPO(config).metrics(rollouts)["gigpo/step_advantage_abs"] == pytest.approx(size)
 
 
 def test_a_turn_has_the_advantage_of_its_episode_and_of_its_step():

@@ -103,7 +103,11 @@ BROKEN = {"maze_280": [0], "maze_148": [1, 2, 3]}
 
 # What is compared.
 
-RENAMED: dict[str, str] = {}
+RENAMED = {
+    "curriculum/horizon": "curriculum/max_turns", "env/maze/horizon": "env/maze/max_turns",
+    "rollout/lone_episodes": "rollout/singleton_episodes",
+    "rollout/samples_per_episode": "rollout/segments_per_episode",
+}  # fmt: skip
 """Metrics that have another name now than in the values: committed name, present name."""
 
 COMPARED = re.compile(

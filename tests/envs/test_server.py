@@ -395,9 +395,9 @@ def test_metrics_count_sessions_steps_and_errors(counter):
         'agentgym_sessions_created_total{env="counter"} 1.0',
         'agentgym_sessions_closed_total{env="counter"} 1.0',
         'agentgym_steps_total{env="counter"} 1.0',
-        'agentgym_errors_total{route="/step",status="200",world="counter"} 1.0',
-        'agentgym_errors_total{route="/step",status="422",world="counter"} 1.0',
-        'agentgym_request_seconds_count{route="/step",world="counter"} 3.0',
+        'agentgym_errors_total{env="counter",route="/step",status="200"} 1.0',
+        'agentgym_errors_total{env="counter",route="/step",status="422"} 1.0',
+        'agentgym_request_seconds_count{env="counter",route="/step"} 3.0',
     ):
         assert line in counted
 
