@@ -7,7 +7,6 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -147,26 +146,32 @@ def test_every_environment_and_algorithm_has_a_page():
 
 
 @pytest.fixture
-def example_algorithms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The algorithms of ``examples/add_an_algorithm``, as if installed."""
+def example_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The packages under ``examples/``, as if installed."""
     hydra = pytest.importorskip("hydra.core.config_store")
     from agentgym_rl.algorithms.installed import installed
+    from agentgym_rl.envs import registry
 
-    package = ROOT / "examples" / "add_an_algorithm"
-    group = "agentgym_rl.algorithms"
-    points = tomllib.loads((package / "pyproject.toml").read_text())["project"]["entry-points"][group]
-    info = tmp_path / "my_algorithms-1.0.dist-info"
-    info.mkdir()
-    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: my-algorithms\nVersion: 1.0\n")
-    lines = [f"{name} = {place}" for name, place in points.items()]
-    info.joinpath("entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+    choices: list[tuple[str, str]] = []
+    for pyproject in (ROOT / "examples").glob("*/pyproject.toml"):
+        project = tomllib.loads(pyproject.read_text())["project"]
+        info = tmp_path / f"{project['name'].replace('-', '_')}-1.0.dist-info"
+        info.mkdir()
+        info.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1.0\n")
+        lines = []
+        for group, points in project["entry-points"].items():
+            lines += [f"[{group}]", *(f"{name} = {place}" for name, place in points.items())]
+            choices += [("env" if group.endswith(".envs") else "algorithm", f"{name}.yaml") for name in points]
+        info.joinpath("entry_points.txt").write_text("\n".join([*lines, ""]))
+        monkeypatch.syspath_prepend(pyproject.parent)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.syspath_prepend(package)
-    store = hydra.ConfigStore.instance()
-    monkeypatch.setattr(store, "repo", deepcopy(store.repo))
     installed.cache_clear()
+    registry.read_points.cache_clear()
     yield
     installed.cache_clear()
+    registry.read_points.cache_clear()
+    for folder, file in choices:
+        hydra.ConfigStore.instance().repo[folder].pop(file, None)
 
 
 def compositions() -> list[tuple[str, list[str]]]:
@@ -191,7 +196,7 @@ def compositions() -> list[tuple[str, list[str]]]:
     return [(", ".join(sorted(pages)), [f"{key}={value}" for key, value in keys.items()]) for pages, _, keys in merged]
 
 
-def test_recipes_compose(example_algorithms):
+def test_recipes_compose(example_packages):
     pytest.importorskip("hydra")
     from agentgym_rl.engine.recipe.compose import RecipeError, load
 

@@ -16,7 +16,7 @@ def command(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Hydra overrides: experiment=NAME, algorithm=grpo, seed=1, bc.epochs=5, verl.KEY=VALUE, ..."
+            help="Hydra overrides: experiment=NAME, algorithm=grpo, seed=1, cloning.epochs=5, verl.KEY=VALUE, ..."
         ),
     ] = None,
     multirun: Annotated[
