@@ -4,8 +4,8 @@ An episode is create, reset, ten steps and close. A bare FastAPI server that sen
 requests in the same run, and so does any server of AgentGym's protocol named with ``--against``.
 
     python benchmarks/env_server.py                          # TextCraft and BabyAI; some minutes
-    python benchmarks/env_server.py --quick --environments textcraft
-    python benchmarks/env_server.py --environments textcraft --against http://127.0.0.1:36001
+    python benchmarks/env_server.py --quick --envs textcraft
+    python benchmarks/env_server.py --envs textcraft --against http://127.0.0.1:36001
 
 Compare CPU per episode: it depends on the machine alone. The rate is also bounded by the client, which needs a core of
 its own.
@@ -308,12 +308,12 @@ def compare_memory(console: Console, targets: list[Target], sessions: int) -> No
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--worlds", nargs="+", choices=sorted(ACTIONS), default=sorted(ACTIONS, reverse=True))
+    parser.add_argument("--envs", nargs="+", choices=sorted(ACTIONS), default=sorted(ACTIONS, reverse=True))
     parser.add_argument("--clients", nargs="*", type=int, default=[1, 16, 64, 256])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--episodes", type=int, default=400, help="a repeat")
     parser.add_argument("--abandoned", type=int, default=2000, help="sessions of the memory test")
-    parser.add_argument("--against", metavar="URL", help="another server of the only world")
+    parser.add_argument("--against", metavar="URL", help="another server of the only environment")
     parser.add_argument("--workers", type=int, default=1, help="of our server")
     parser.add_argument("--port", type=int, default=36100, help="first of the ports to use")
     parser.add_argument("--quick", action="store_true", help="1 and 64 clients, one repeat, a few episodes")
@@ -321,7 +321,7 @@ def main() -> None:
     if given.quick:
         given.clients, given.repeats, given.episodes, given.abandoned = [1, 64], 1, 100, 200
     if given.against and len(given.envs) != 1:
-        parser.error("--against needs --worlds with one world")
+        parser.error("--against needs --envs with one environment")
     console = Console()
     console = console if console.width > 110 else Console(width=130)
     with started([sys.executable, "-c", ECHO, str(given.port)], given.port) as bare:

@@ -18,17 +18,16 @@ The raw results go to ``benchmarks/evidence.json`` and ``benchmarks/horizon.json
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from evidence_page import page, pictures
 from rich.console import Console
+from settings_digest import digest as settings
 from studies import STUDIES, Study
 
 from agentgym_rl.data.files import read_jsonl, write_text
@@ -66,24 +65,6 @@ def composed(study: Study, arm: str, seed: int, folder: Path) -> Config:
     return load([f"experiment={study.recipe}", *study.arms[arm], f"seed={seed}", *place, f"run.cache={folder}/cloned"])
 
 
-def settings(config: Config) -> str:
-    """First 12 hex digits over every value that is not its field's default, but for where a run is kept."""
-    bare = replace(config, run=replace(config.run, dir="", cache=None))
-    return hashlib.sha256(json.dumps(chosen(bare), sort_keys=True).encode()).hexdigest()[:12]
-
-
-def chosen(value: Any) -> Any:
-    """A configuration without its defaults, so that a field added later does not make these results another's."""
-    if is_dataclass(value):
-        return {
-            field.name: chosen(own)
-            for field in fields(value)
-            if (own := getattr(value, field.name)) != field.default
-            and (field.default_factory is MISSING or own != field.default_factory())
-        }
-    return {key: chosen(own) for key, own in value.items()} if isinstance(value, dict) else value
-
-
 def record(study: Study, arm: str, seed: int, digest: str, place: Path) -> None:
     """Add a finished run to the raw results."""
     summary = json.loads((place / "summary.json").read_text())
@@ -107,20 +88,20 @@ def record(study: Study, arm: str, seed: int, digest: str, place: Path) -> None:
     write_text(study.raw, "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
 
 
-def learning(place: Path, label: str, world: str) -> dict[str, Any]:
+def learning(place: Path, label: str, env: str) -> dict[str, Any]:
     """Tokens of the training episodes, and success on a panel on the way: rows of episodes, tokens, success.
 
     Weights that were evaluated again, as those of the last round are at the end, count as evaluated last.
     """
     rows = list(read_jsonl(place / "metrics.jsonl"))
-    key = f"val/{label}/{world}/success"
+    key = f"val/{label}/{env}/success"
     curve = {row["run/episodes"]: [row["run/episodes"], row["run/tokens"], row[key]] for row in rows if key in row}
     return {"tokens": rows[-1]["run/tokens"], "curve": list(curve.values())}
 
 
 def _success(study: Study, stage: dict[str, Any]) -> dict[str, list[float]]:
     """Success and number of episodes, by column."""
-    found = {name: stage["panels"][label][world]["sampled"] for name, (label, world) in study.columns.items()}
+    found = {name: stage["panels"][label][env]["sampled"] for name, (label, env) in study.columns.items()}
     return {name: [one["success"], one["n"]] for name, one in found.items()}
 
 

@@ -17,14 +17,14 @@ from paced import PacedWorld, understand
 from agentgym_rl.rollout.tokens import TokenConversation
 
 PAUSE_S = 1.0
-"""AgentGym-RL's ``send_interval``, slept before each step of the envs."""
+"""AgentGym-RL's ``send_interval``, slept before each step of the environments."""
 
 
 async def lockstep(worlds: Sequence[PacedWorld], conversations: Sequence[TokenConversation], pause_s: float) -> None:
     """Play one batch of episodes to their ends.
 
     Args:
-        pause_s: seconds slept before each step of the envs.
+        pause_s: seconds slept before each step of the environments.
     """
     loop = asyncio.get_running_loop()
     live = list(zip(worlds, conversations, strict=True))

@@ -1,22 +1,19 @@
-"""The rollout: one asyncio task an episode, beside lockstep rounds and beside what model and environments allow, in
-one run.
+"""The rollout: a task for each episode, beside lockstep rounds and what model and environments allow, in one run.
 
 Episodes are those of TextCraft, BabyAI and Maze as their oracles play them: their texts, turns and lengths of replies.
 Environments answer with what was recorded, after 0, 10 or 100 ms or with a heavy tail (lognormal, p99 = 20 x median).
-The
-model is a tiny one behind verl's vLLM servers; it decodes greedily and as many tokens as the oracle's reply has. Every
-side plays the same episodes with the same waiting times against the same servers, whose prefix caches start empty.
+The model is a tiny one behind verl's vLLM servers; it decodes greedily and as many tokens as the oracle's reply has.
+Every side plays the same episodes with the same waiting times against the same servers; prefix caches start empty.
 
-ours           ``agentgym_rl.rollout.loop.run_episode`` and ``TokenConversation``
-lockstep       rounds as AgentGym-RL plays them (``lockstep.py``), without its pause of 1 s a round
-lockstep+1s    with it
-model only     the same requests, each sent when the reply to the one before it is there
-environment only     the same waiting times, one after the other
-longest alone  the episode that waits and generates most, played by ours with nothing beside it
+ours               ``agentgym_rl.rollout.loop.run_episode`` and ``TokenConversation``
+lockstep           rounds as AgentGym-RL plays them (``lockstep.py``), without its pause of 1 s a round
+lockstep+1s        with it
+model only         the same requests, each sent when the reply to the one before it is there
+environments only  the same waiting times, one after the other
+longest alone      the episode that waits and generates most, played by ours with nothing beside it
 
-The bound is the longer one of *model only* and *environment only*. No rollout reaches it where *longest alone* takes
-longer:
-an episode's turns wait for each other. All episodes of a side start at once.
+The bound is the longer one of *model only* and *environments only*. No rollout reaches it where *longest alone* takes
+longer: an episode's turns wait for each other. All episodes of a side start at once.
 
     python benchmarks/rollout.py                                   # about a quarter of an hour on two cores
     python benchmarks/rollout.py --in-flight 16 64 --latency tail --repeats 1
@@ -165,7 +162,7 @@ def play_side(side: str, model: Model, batch: Sequence[Paced], asked: Sequence[S
         "lockstep": lambda: rounds(model, server, world, batch, 0.0),
         "lockstep+1s": lambda: rounds(model, server, world, batch, PAUSE_S),
         "model only": lambda: model_only(server, asked),
-        "world only": lambda: world_only(world, batch),
+        "environments only": lambda: world_only(world, batch),
         "longest alone": lambda: ours(model, server, world, batch),
     }
     with Cost() as cost:
@@ -258,7 +255,7 @@ def plan(chosen: Sequence[Cell], repeats: int) -> list[tuple[Cell, int, str]]:
     found = []
     for cell in chosen:
         for repeat in range(repeats):
-            found += [(cell, repeat, side) for side in ("ours", "lockstep", "world only", "longest alone")]
+            found += [(cell, repeat, side) for side in ("ours", "lockstep", "environments only", "longest alone")]
             alone = (Cell(cell.in_flight, NO_WORLD), repeat, "model only")
             found += [alone] if alone not in found else []
             found += [(cell, repeat, "lockstep+1s")] if repeat == 0 else []
@@ -268,7 +265,7 @@ def plan(chosen: Sequence[Cell], repeats: int) -> list[tuple[Cell, int, str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--in-flight", nargs="+", type=int, default=[16, 64, 256, 1000], help="episodes at once")
-    parser.add_argument("--latency", nargs="+", default=["0", "10", "100", "tail"], help="of worlds: ms, or tail")
+    parser.add_argument("--latency", nargs="+", default=["0", "10", "100", "tail"], help="of environments: ms, or tail")
     parser.add_argument("--median", type=float, default=100.0, help="of the tail, in ms")
     parser.add_argument("--at", type=int, default=256, help="episodes at once for every latency")
     parser.add_argument("--every-pair", action="store_true", help="of --in-flight and --latency")

@@ -14,7 +14,7 @@ from rich.table import Table
 TIMES_LOCKSTEP, OF_BOUND, COST_GROWTH = 3.0, 0.9, 1.2
 """Targets: the first under the heavy tail, the second at 256 episodes, the third from 16 to 1,000 of them."""
 NO_WORLD = "-"
-"""Latency of what is played without envs."""
+"""Latency of what is played without environments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,9 @@ class Measured:
 
     def of_bound(self) -> list[float]:
         """Fraction of the bound."""
-        return [max(model, world) / mine for mine, model, world in self.together("ours", "model only", "world only")]
+        return [
+            max(model, envs) / mine for mine, model, envs in self.together("ours", "model only", "environments only")
+        ]
 
     def per_turn(self, side: str, key: str) -> list[float]:
         return [row[key] / row["turns"] for _, row in sorted(self.by_side[side].items())]
@@ -106,14 +108,14 @@ def _table(title: str, *columns: str) -> Table:
 def _speed(found: dict[tuple[int, str], Measured]) -> Table:
     table = _table(
         "episodes a second", "ours", "lockstep", "ours/lockstep", "ours/lockstep+1s", "of the bound", "bound by",
-        "model only, s", "world only, s", "longest alone, s", "ours, s",
+        "model only, s", "environments only, s", "longest alone, s", "ours, s",
     )  # fmt: skip
     for (count, latency), cell in found.items():
-        model, world = median(cell.each("model only", "seconds")), median(cell.each("world only", "seconds"))
+        model, envs = median(cell.each("model only", "seconds")), median(cell.each("environments only", "seconds"))
         table.add_row(
             str(count), latency, spread(cell.rate("ours"), 1), spread(cell.rate("lockstep"), 1),
             spread(cell.times("lockstep"), 2), spread(cell.times("lockstep+1s"), 1), spread(cell.of_bound(), 2),
-            "model" if model > world else "world", f"{model:.1f}", f"{world:.1f}",
+            "model" if model > envs else "environments", f"{model:.1f}", f"{envs:.1f}",
             f"{median(cell.each('longest alone', 'seconds')):.1f}", f"{median(cell.each('ours', 'seconds')):.1f}",
         )  # fmt: skip
     return table
@@ -121,7 +123,7 @@ def _speed(found: dict[tuple[int, str], Measured]) -> Table:
 
 def _cost(found: dict[tuple[int, str], Measured]) -> Table:
     table = _table(
-        "idle share of the time; cost of ours", "model idle, %", "lockstep's", "world idle, %", "lockstep's",
+        "idle share of the time; cost of ours", "model idle, %", "lockstep's", "environments idle, %", "lockstep's",
         "CPU ms/turn", "servers' CPU ms/turn", "model only's", "KiB/episode",
     )  # fmt: skip
     for (count, latency), cell in found.items():

@@ -38,7 +38,7 @@ from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.policies.scripted import SIMPLE_COMMANDS, to_response
 from agentgym_rl.rollout.settings import RolloutSettings
 
-WORLDS: dict[str, dict[str, Any]] = {
+ENVS: dict[str, dict[str, Any]] = {
     "textcraft": {"split": "train", "difficulty": ["depth [234]"]},
     "babyai": {
         "split": "train_variants",
@@ -67,11 +67,11 @@ class Noisy:
     Instead it says an action the environment lists, or another command of its plan where the environment lists none.
     """
 
-    def __init__(self, plan: Sequence[str], epsilon: float, seed: str, world: TextEnv) -> None:
-        self.plan, self.epsilon, self.world = plan, epsilon, world
+    def __init__(self, plan: Sequence[str], epsilon: float, seed: str, env: TextEnv) -> None:
+        self.plan, self.epsilon, self.env = plan, epsilon, env
         self.rng = random.Random(seed)
         self.possible: Sequence[str] = plan
-        self.head = len(world.spec.conversation_start(world.style)) + 1
+        self.head = len(env.spec.conversation_start(env.style)) + 1
 
     def __call__(self, messages: list[Message]) -> str:
         turn = (len(messages) - self.head) // 2
@@ -79,25 +79,25 @@ class Noisy:
         if self.rng.random() < self.epsilon:
             others = [one for one in self.possible if one != command]
             command = self.rng.choice(others or SIMPLE_COMMANDS)
-        return to_response(command, self.world)
+        return to_response(command, self.env)
 
     def watch(self, action: str | None, step: Step) -> None:
         self.possible = step.observation.actions or self.plan
 
 
-def noisy(world: TextEnv, settings: RolloutSettings, epsilon: float) -> Samplers:
+def noisy(env: TextEnv, settings: RolloutSettings, epsilon: float) -> Samplers:
     """Play with noisy oracles."""
     plans: dict[Task, list[str]] = {}
 
     async def one(task: Task, seed: str, branch: Branch | None) -> Rollout:
         if task not in plans:
-            plans[task] = world.oracle(task)
-        session = make(world.name, style=settings.style)
+            plans[task] = env.oracle(task)
+        session = make(env.name, style=settings.style)
         policy = Noisy(plans[task], epsilon, seed, session)
         extra = (branch.responses, branch.avoid, branch.resamples) if branch else ()
         conversation = partial(Scripted, policy, *extra)
-        horizon = branch.max_turns if branch else None
-        episode, _ = await run_episode(lambda: session, task, conversation, settings, horizon, watch=policy.watch)
+        max_turns = branch.max_turns if branch else None
+        episode, _ = await run_episode(lambda: session, task, conversation, settings, max_turns, watch=policy.watch)
         episode.tags = branch.tags() if branch else {}
         return Rollout(episode=episode)
 
@@ -120,11 +120,12 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
     """The configuration of a run, and players with its newest weights on a running engine."""
     from omegaconf import OmegaConf
 
-    from agentgym_rl.engine.recipe.schema import typed
+    from agentgym_rl.engine.recipe.compose import restore
     from agentgym_rl.engine.run import tiny
     from agentgym_rl.engine.run.session import variables
+    from agentgym_rl.eval.evaluation.rules import read_config
 
-    config = typed(OmegaConf.load(run / "config.yaml"))
+    config = restore(read_config(run))
     os.environ.update(variables(config.engine))
 
     from agentgym_rl.engine.verl.cluster import cluster
@@ -248,8 +249,8 @@ def main() -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--policy", choices=["noisy"], help="play without a model")
     where.add_argument("--run", type=Path, help="folder of a trained run")
-    parser.add_argument("--env", nargs="+", help="worlds; the run's own, or textcraft and babyai")
-    parser.add_argument("--tasks", type=int, default=100, help="tasks a world")
+    parser.add_argument("--env", nargs="+", help="environments; the run's own, or textcraft and babyai")
+    parser.add_argument("--tasks", type=int, default=100, help="tasks an environment")
     parser.add_argument("--samples", type=int, default=2, help="samples a task before the search")
     parser.add_argument("--calls", type=int, default=48, help="model calls a failed task and arm")
     parser.add_argument("--branches", type=int, default=2, help="branches of a task at a time")
@@ -269,20 +270,20 @@ def main() -> None:
     tables = []
     if arguments.policy:
         rules = RolloutSettings(style="compact", invalid_limit=2)
-        for env in arguments.env or WORLDS:
-            world = make(env, style="compact")
-            chosen = sample(world, WORLDS[env]["split"], WORLDS[env]["difficulty"], arguments.tasks, arguments.seed)
-            repeats = measure(noisy(world, rules, arguments.epsilon), chosen, arguments, settings)
-            tables.append(report(f"{env}, noisy oracle (epsilon {arguments.epsilon}), {budget}; {machine}", repeats))
+        for name in arguments.env or ENVS:
+            env = make(name, style="compact")
+            chosen = sample(env, ENVS[name]["split"], ENVS[name]["difficulty"], arguments.tasks, arguments.seed)
+            repeats = measure(noisy(env, rules, arguments.epsilon), chosen, arguments, settings)
+            tables.append(report(f"{name}, noisy oracle (epsilon {arguments.epsilon}), {budget}; {machine}", repeats))
     else:
         with engine(arguments.run) as (config, players):
             from agentgym_rl.engine.recipe.tasks import open_env
 
-            for env in arguments.env or config.envs:
-                own = config.envs[env]
-                chosen = sample(open_env(config, env), own.split, own.difficulty, arguments.tasks, arguments.seed)
+            for name in arguments.env or config.envs:
+                own = config.envs[name]
+                chosen = sample(open_env(config, name), own.split, own.difficulty, arguments.tasks, arguments.seed)
                 repeats = measure(players, chosen, arguments, settings)
-                tables.append(report(f"{env} {own.split}, run {arguments.run.name}, {budget}; {machine}", repeats))
+                tables.append(report(f"{name} {own.split}, run {arguments.run.name}, {budget}; {machine}", repeats))
     if arguments.out:
         write_text(arguments.out, json.dumps({"arguments": vars(arguments), "tables": tables}, default=str) + "\n")
 

@@ -30,9 +30,11 @@ from typing import Any
 
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.run import tiny
-from agentgym_rl.engine.verl.environment import environment
+from agentgym_rl.engine.run.session import variables
 
 TASKS, SAMPLES = 16, 4
+PROMPT, RESPONSE = 256, 512
+"""Most tokens of the tiny model's prompts and responses."""
 LAUNCH_S, OVERHEAD = 45.0, 0.1
 """Targets: at most so many seconds, and at most that share of a step."""
 RECORD = "STEP_OVERHEAD_RECORD"
@@ -69,15 +71,20 @@ def ending(log: str) -> str:
     return "".join(Path(log).read_text().splitlines(keepends=True)[-40:])
 
 
+def overrides(model: Path, folder: Path, steps: int) -> list[str]:
+    """Our training."""
+    return [
+        "experiment=smoke", "algorithm=grpo", f"model={model}", f"model.prompt_tokens={PROMPT}",
+        f"model.response_tokens={RESPONSE}", f"run.dir={folder}", "cloning.epochs=0", "run.evaluate_untrained=false",
+        "run.save_every=0", "logger.wandb=disabled",
+        "envs.textcraft.panels.new_variants.n=1", f"algorithm.steps={steps}", f"algorithm.tasks_per_step={TASKS}",
+        f"algorithm.samples_per_task={SAMPLES}", f"algorithm.mini_batch_tasks={TASKS}",
+    ]  # fmt: skip
+
+
 def ours(model: Path, folder: Path, steps: int) -> tuple[float, list[float], list[float]]:
     """Launch seconds, step seconds, overhead shares."""
-    command = [
-        sys.executable, "-m", "agentgym_rl.cli", "train", "experiment=smoke", "algorithm=grpo",
-        f"model.path={model}", f"run.dir={folder}", "bc.epochs=0", "run.evaluate_untrained=false", "run.save_every=0",
-        "logger.wandb=disabled",
-        "envs.textcraft.panels.new_variants.n=1", f"algorithm.steps={steps}", f"algorithm.tasks={TASKS}",
-        f"algorithm.samples={SAMPLES}", f"algorithm.minibatch={TASKS}",
-    ]  # fmt: skip
+    command = [sys.executable, "-m", "agentgym_rl.cli", "train", *overrides(model, folder, steps)]
     started = time.time()
     with open(folder.with_suffix(".log"), "w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -99,7 +106,7 @@ def stock(model: Path, folder: Path, steps: int) -> tuple[float, list[float], li
         "data.custom_cls.path": "pkg://agentgym_rl.engine.verl.dataset", "data.custom_cls.name": "TaskDataset",
         "data.train_files": f"[textcraft:train_variants:{TASKS * steps}]", "data.val_files": "[textcraft:test:1]",
         "+data.agentgym.style": "compact", "+data.agentgym.max_new_tokens": 24, "+data.agentgym.invalid_limit": 2,
-        "data.train_batch_size": TASKS, "data.max_prompt_length": 256, "data.max_response_length": 512,
+        "data.train_batch_size": TASKS, "data.max_prompt_length": PROMPT, "data.max_response_length": RESPONSE,
         "algorithm.adv_estimator": "grpo", "actor_rollout_ref.model.path": model,
         "actor_rollout_ref.model.use_remove_padding": False,
         "+actor_rollout_ref.model.override_config.attn_implementation": "sdpa",
@@ -107,7 +114,8 @@ def stock(model: Path, folder: Path, steps: int) -> tuple[float, list[float], li
         "actor_rollout_ref.actor.optim.lr": 1e-4, "actor_rollout_ref.actor.ppo_mini_batch_size": TASKS,
         "actor_rollout_ref.actor.use_dynamic_bsz": True, "actor_rollout_ref.rollout.name": "vllm",
         "actor_rollout_ref.rollout.n": SAMPLES, "actor_rollout_ref.rollout.dtype": "float32",
-        "actor_rollout_ref.rollout.tensor_model_parallel_size": 1, "actor_rollout_ref.rollout.max_model_len": 768,
+        "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,
+        "actor_rollout_ref.rollout.max_model_len": PROMPT + RESPONSE,
         "actor_rollout_ref.rollout.enforce_eager": True, "actor_rollout_ref.rollout.free_cache_engine": False,
         "+actor_rollout_ref.rollout.enable_sleep_mode": False, "actor_rollout_ref.rollout.calculate_log_probs": True,
         "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz": True, "actor_rollout_ref.rollout.agent.num_workers": 1,
@@ -126,11 +134,11 @@ def stock(model: Path, folder: Path, steps: int) -> tuple[float, list[float], li
         "MALLOC_TRIM_THRESHOLD_",
     )
     engine = recipes.load(["name=stock", "env=textcraft"]).engine
-    variables = {key: value for key, value in environment(engine).items() if key not in mended}
+    own = {key: value for key, value in variables(engine).items() if key not in mended}
     started, launch, rows = time.time(), 0.0, []
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env=os.environ | variables | {RECORD: str(record), "PYTHONUNBUFFERED": "1"},
+        env=os.environ | own | {RECORD: str(record), "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     assert process.stdout is not None
     with open(folder.with_suffix(".log"), "w") as log:

@@ -45,33 +45,34 @@ class Study:
 
 # which algorithm
 
-EXPERTS = {"textcraft": 48, "babyai": 48, "maze": 16}
-"""Trajectories in the recipe."""
+DEMONSTRATIONS = {"textcraft": 48, "babyai": 48, "maze": 16}
+"""Demonstrations in the recipe."""
 EXPLORED = 480
 """Tasks a round of AgentEvol in the recipe."""
 
 
-def alone(world: str) -> list[str]:
+def alone(env: str) -> list[str]:
     """As many rounds and episodes of a single environment as the joint run gives it."""
-    idle = [f"envs.{other}.share=0" for other in EXPERTS if other != world]
-    return [*idle, f"algorithm.tasks_per_step={EXPLORED // len(EXPERTS)}"]
+    idle = [f"envs.{other}.share=0" for other in DEMONSTRATIONS if other != env]
+    return [*idle, f"algorithm.tasks_per_step={EXPLORED // len(DEMONSTRATIONS)}"]
 
 
-SINGLE = {world: f"evol_{world}" for world in EXPERTS}
+SINGLE = {env: f"evol_{env}" for env in DEMONSTRATIONS}
 RL = ("grpo", "rloo", "reinforce_pp", "gigpo", "dpo", "ppo", "ppo_turn")
 
 ALGORITHMS = Study(
     recipe="ablation",
     prefix="evidence",
-    columns={world: ("new_variants", world) for world in EXPERTS},
+    columns={env: ("new_variants", env) for env in DEMONSTRATIONS},
     arms={
         "bc": ["algorithm=bc"],
         "bc_large": [
-            "algorithm=bc", "cloning.epochs=25", *(f"envs.{world}.demonstrations={2 * n}" for world, n in EXPERTS.items()),
+            "algorithm=bc", "cloning.epochs=25",
+            *(f"envs.{env}.demonstrations={2 * n}" for env, n in DEMONSTRATIONS.items()),
         ],
         "evol": ["algorithm=agentevol", "run.control=true"],
         "evol_dynamic": ["algorithm=agentevol", "mixture=dynamic"],
-        **{arm: ["algorithm=agentevol", *alone(world)] for world, arm in SINGLE.items()},
+        **{arm: ["algorithm=agentevol", *alone(env)] for env, arm in SINGLE.items()},
         "grpo": ["algorithm=grpo", "run.control=true"],
         "rloo": ["algorithm=rloo"],
         "reinforce_pp": ["algorithm=reinforce_pp"],
@@ -87,7 +88,7 @@ ALGORITHMS = Study(
             Ordering("BC on twice the demonstrations > BC", "bc_large", "bc"),
             Ordering("AgentEvol > BC on twice the demonstrations", "evol", "bc_large"),
         ],
-        "envs": [Ordering("all worlds together > each alone", "evol", SINGLE)],
+        "environments": [Ordering("all environments together > each alone", "evol", SINGLE)],
         "mixture": [Ordering("dynamic > uniform", "evol_dynamic", "evol")],
         "rl": [
             *(Ordering(f"{arm} > BC", arm, "bc") for arm in RL),
@@ -105,7 +106,7 @@ ALGORITHMS = Study(
 HORIZONS = {
     "short": ["curriculum=fixed", "curriculum.rounds=[5]"],
     "long": ["curriculum=fixed", "curriculum.rounds=[20]"],
-    "growing": ["curriculum=stepwise", "curriculum.rounds=[5,10,20]"],
+    "growing": ["curriculum=growing"],
 }
 
 CURRICULUM = Study(

@@ -108,7 +108,7 @@ def browse(store: EpisodeStore) -> None:
                 page.wait_for_selector(selector, timeout=300_000)
 
         seen("the list is there", lambda: page.goto(viewer.url), ".envs")
-        seen("filter by world", lambda: page.select_option("#f-env", "beta"), "#f-env.set")
+        seen("filter by environment", lambda: page.select_option("#f-env", "beta"), "#f-env.set")
         seen("filter by text", lambda: page.fill("#f-task", "alpha_77"), "#f-task.set")
         page.click("#clear")
         seen("to the end of the list", lambda: page.keyboard.press("End"), f"[aria-posinset='{len(store.table)}']")
@@ -136,7 +136,7 @@ def main() -> None:
         with timed("list them all"):
             store = EpisodeStore(folder)
             table = store.table
-        with timed("query: one world, failures, a range of steps"):
+        with timed("query: one environment, failures, a range of steps"):
             found = store.query(env="beta", success=False, step=(2, 5))
         print(f"{'  found':<52}{len(found):9,} of {len(table):,}")
         rng, times = random.Random(1), []

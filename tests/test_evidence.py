@@ -20,12 +20,12 @@ from agentgym_rl.engine.recipe import tasks  # noqa: E402
 
 
 def row(arm, seed, textcraft, babyai, maze, control=None):
-    def worlds(numbers):
-        return {world: [number, 100] for world, number in zip(ALGORITHMS.columns, numbers, strict=True)}
+    def envs(numbers):
+        return {env: [number, 100] for env, number in zip(ALGORITHMS.columns, numbers, strict=True)}
 
     return {
-        "arm": arm, "seed": seed, "success": worlds((textcraft, babyai, maze)), "episodes": 960, "minutes": 2.0,
-        "control": None if control is None else worlds((control,) * 3),
+        "arm": arm, "seed": seed, "success": envs((textcraft, babyai, maze)), "episodes": 960, "minutes": 2.0,
+        "control": None if control is None else envs((control,) * 3),
     }  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def episodes_of(name, arm):
     return sum(
         draw.samples
         for step in range(algorithm.steps)
-        for draw in tasks.mixture(config).draw(step, algorithm.tasks, algorithm.samples)
+        for draw in tasks.mixture(config).draw(step, algorithm.tasks_per_step, algorithm.samples_per_task)
     )
 
 
@@ -97,6 +97,11 @@ def test_every_arm_composes_with_the_same_number_of_episodes(arm):
 
 def test_every_horizon_composes_with_the_same_number_of_episodes():
     assert {episodes_of("curriculum", name) for name in HORIZONS} == {1440}
+
+
+def test_growing_takes_a_round_for_each_of_its_limits():
+    limit = tasks.curriculum(composed("curriculum", "growing"))
+    assert [limit.max_turns("maze", step) for step in (1, 2, 3)] == [5, 10, 20]
 
 
 def test_results_belong_to_their_settings_wherever_they_were_run():

@@ -187,8 +187,8 @@ def test_a_served_world_is_played(tmp_path):
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
 def test_the_engine_trains_the_algorithm_on_a_served_world(installed, tmp_path):
-    said = run(tmp_path, EXAMPLES / "remote_server.py", "algorithm=grpo", "algorithm.name=reinforce_rej",
+    said = run(tmp_path, EXAMPLES / "remote_server.py", "algorithm=turn_rloo",
                "logger.wandb=offline", "run.evaluate_untrained=false", "run.greedy=false")  # fmt: skip
-    assert "reinforce_rej" in said
+    assert "turn_rloo" in said
     rows = [json.loads(line) for line in (tmp_path / "runs/remote/metrics.jsonl").read_text().splitlines()]
     assert len([row for row in rows if "actor/pg_loss" in row]) == 2

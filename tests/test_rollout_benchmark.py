@@ -111,8 +111,8 @@ def test_rounds_wait_for_the_slowest_world_and_ours_does_not(model):
     played = [
         rollout.Paced(script(3), [0.0, *(0.6 if turn == slow else 0.0 for turn in (1, 2, 3))]) for slow in slow_at
     ]
-    rows = {side: rollout.play_side(side, model, played, []) for side in ("ours", "lockstep", "world only")}
-    assert rows["world only"].seconds >= 0.6
+    rows = {side: rollout.play_side(side, model, played, []) for side in ("ours", "lockstep", "environments only")}
+    assert rows["environments only"].seconds >= 0.6
     assert rows["lockstep"].seconds > 1.8
     assert rows["ours"].seconds < rows["lockstep"].seconds - 0.4
 
@@ -167,7 +167,8 @@ def test_busy_time_is_counted_once():
 
 def made_rows():
     seconds = {
-        "ours": 2.0, "lockstep": 8.0, "lockstep+1s": 20.0, "model only": 1.9, "world only": 1.0, "longest alone": 1.5,
+        "ours": 2.0, "lockstep": 8.0, "lockstep+1s": 20.0, "model only": 1.9, "environments only": 1.0,
+        "longest alone": 1.5,
     }  # fmt: skip
     return [
         {

@@ -267,11 +267,11 @@ class Run(Protocol):
 
     @property
     def demonstrations(self) -> Sequence[Example]:
-        """Expert trajectories as tokens."""
+        """Demonstrations as tokens."""
 
     @property
     def observation_weight(self) -> float:
-        """Weight of the supervised loss on tokens the model did not write (``bc.observation_weight``)."""
+        """Weight of the supervised loss on tokens the model did not write (``cloning.observation_weight``)."""
 
     @property
     def replayable(self) -> Sequence[str]:

@@ -56,7 +56,7 @@ def command(
     concurrency: Annotated[int, typer.Option("--concurrency", help="Episodes that run at the same time.")] = 1,
     temperature: Temperature = 1,
     max_new_tokens: Annotated[
-        int | None, typer.Option("--turn-tokens", help="Most tokens of a model's response; 512 where left out.")
+        int | None, typer.Option("--max-new-tokens", help="Most tokens of a model's response; 512 where left out.")
     ] = None,
     price: Annotated[
         tuple[float, float],

@@ -136,7 +136,7 @@ class Episode:
         return cls(**_present(data | {"ending": Ending(data["ending"]), "turns": turns}))
 
 
-RENAMED = {"horizon": "max_turns", "sample": "segment", "env_s": "env_s"}
+RENAMED = {"horizon": "max_turns", "sample": "segment", "world_s": "env_s"}
 """Fields of episodes and turns that earlier versions wrote under another name."""
 
 

@@ -32,7 +32,7 @@ DECODING = {"greedy": GREEDY, "sampled": SAMPLED}
 class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     """Runs one episode; its output is one segment or, where the conversation was folded, several.
 
-    A dataset row gives ``item_id`` (AgentGym's), and may give ``horizon`` (turn limit), ``decoding`` (``greedy`` or
+    A dataset row gives ``item_id`` (AgentGym's), and may give ``max_turns``, ``decoding`` (``greedy`` or
     ``sampled``; verl's sampling parameters without it), ``tags`` (copied into the episode) and ``branch`` (responses to
     replay first, and commands to avoid afterwards, see :class:`agentgym_rl.algorithms.search.Branch`). Rules come from
     ``data.agentgym``, see :class:`RolloutSettings`; an environment's options from ``data.agentgym_envs.<name>``, and
@@ -53,7 +53,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         options = dict((self.data_config.get("agentgym_envs") or {}).get(task.env) or {})
         host = HostSettings.of(options.pop("host", {}))
         options = {"style": settings.style.value, **options}
-        decoding, horizon, branch = row.get("decoding"), row.get("max_turns"), row.get("branch")
+        decoding, max_turns, branch = row.get("decoding"), row.get("max_turns"), row.get("branch")
         request_id = uuid4().hex
         converse = partial(
             TokenConversation,
@@ -70,7 +70,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         make_env = partial(opener(host).open, task.env, options)
         try:
             episode, conversation = await run_episode(
-                make_env, task, converse, settings, None if horizon is None else int(horizon)
+                make_env, task, converse, settings, None if max_turns is None else int(max_turns)
             )
         finally:
             if isinstance(self.server_manager, EpisodeClient):

@@ -110,6 +110,8 @@ class Journal:
 
     def _check(self, own: Mapping[str, Any], found: Mapping[str, Any]) -> None:
         if found != own:
+            if found.get("journal") != FORMAT:
+                raise ValueError(f"{self.path} was left by another version; delete it, or choose another file")
             other = [key for key in own if found.get(key) != own[key]]
             raise ValueError(
                 f"{self.path} holds an interrupted command with another {' and '.join(other)}; "

@@ -161,6 +161,24 @@ def test_places_without_episodes(tmp_path, name, fault):
         EpisodeStore(tmp_path / name)
 
 
+def test_names_of_an_earlier_version_are_read(tmp_path):
+    turn = Turn(response="r", action="a", observation="o", reward=0.5, invalid=False, segment=1, env_s=0.25)
+    known = made(turns=[turn], max_turns=7)
+    data = known.to_dict()
+    data["horizon"] = data.pop("max_turns")
+    (written,) = data["turns"]
+    written |= {"sample": written.pop("segment"), "world_s": written.pop("env_s")}
+    older(tmp_path / "old.jsonl.zst", [data])
+    assert read(tmp_path / "old.jsonl.zst") == [known]
+    write(tmp_path / "new.parquet", [known])
+    table = parquet.read_table(tmp_path / "new.parquet")
+    names = [{"max_turns": "horizon"}.get(name, name) for name in table.column_names]
+    first = table.rename_columns(names).replace_schema_metadata({episode_schema.KEY: b"1"})
+    parquet.write_table(first, tmp_path / "new.parquet")
+    (listed,) = EpisodeStore(tmp_path / "new.parquet").query()
+    assert listed.max_turns == 7
+
+
 def test_a_newer_schema_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
     write(path, [made()])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -26,7 +26,18 @@ from agentgym_rl.engine.recipe.schema import CHOSEN, RecipeError, explain, neare
 from agentgym_rl.engine.recipe.unused import check_unused
 from agentgym_rl.envs import registry
 
-__all__ = ["RecipeError", "experiments", "identity", "load", "loader", "options", "recipes_dir", "to_dict", "to_yaml"]
+__all__ = [
+    "RecipeError",
+    "experiments",
+    "identity",
+    "load",
+    "loader",
+    "options",
+    "recipes_dir",
+    "restore",
+    "to_dict",
+    "to_yaml",
+]
 
 _EVERYWHERE = {"env.host": "kind", "env.address": "address"}
 """Keys of a host that may be given for every environment."""
@@ -116,6 +127,28 @@ def load(overrides: Sequence[str]) -> Config:
     for env in config.envs.values():
         env.host = everywhere | env.host
     check_unused(config, {_key(one) for one in own})
+    return config
+
+
+def restore(values: Mapping[str, Any]) -> Config:
+    """The configuration that :func:`to_dict` took apart, e.g. from the ``config.yaml`` of a run.
+
+    Raises:
+        RecipeError: it has keys, or values, that this version does not know.
+    """
+    composed = OmegaConf.structured(schema(Config))
+    for group, kinds in (("algorithm", algorithms()), ("curriculum", curricula()), ("mixture", mixtures())):
+        key = CHOSEN[group]
+        name = values[group].get(key)
+        if name not in kinds:
+            raise RecipeError(f"{group}.{key}={name!r} is unknown; choose {', '.join(kinds)}")
+        composed[group] = schema(kinds[name].Config)
+    composed.model = schema(TinyModelConfig if values["model"].get("path") is None else PretrainedModelConfig)
+    try:
+        config = typed(OmegaConf.merge(composed, dict(values)))  # type: ignore[arg-type]
+    except OmegaConfBaseException as error:
+        raise RecipeError(_said(error)) from error
+    assert isinstance(config, Config)
     return config
 
 

@@ -45,7 +45,7 @@ def files(config: Config, folder: Path, progress: Callable[[str, int, int], None
                         {
                             "style": config.rollout.style,
                             "action_format": config.rollout.action_format,
-                            "max_turns": env.max_turns,
+                            "max_turns": env.max_turns or config.rollout.max_turns,
                         }
                     ),
                     difficulty=env.difficulty,

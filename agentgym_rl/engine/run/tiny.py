@@ -47,8 +47,8 @@ async def corpus(config: Config) -> list[str]:
                 with suppress(OracleUnavailable):
                     commands = env.oracle(task)
                     oracle = Scripted(OracleScript(commands, env, settings.action_format))
-                    horizon = min(len(commands), env.spec.max_turns)
-                    episode = await run_attempt(env, task, oracle, settings, horizon)
+                    max_turns = min(len(commands), env.spec.max_turns)
+                    episode = await run_attempt(env, task, oracle, settings, max_turns)
                     texts += [message["content"] for message in episode.messages]
                     texts.append(episode.turns[-1].observation)
         await env.close()

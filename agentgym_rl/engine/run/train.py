@@ -143,14 +143,15 @@ def _run(
 
 
 def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, dict[str, Panel]]) -> dict[str, Any]:
-    rules = {key: getattr(config.rollout, key) for key in ("style", "action_format", "invalid_limit")}
+    rollout = config.rollout
+    rules = {key: getattr(rollout, key) for key in ("style", "action_format", "invalid_limit", "max_turns")}
     settings = RolloutSettings.from_mapping(rules)
     bounds: dict[str, Any] = {}
     for policy in ("random", "oracle"):
         for env, by_label in panels.items():
             env_config = config.envs[env]
             for label, panel in by_label.items():
-                own = replace(settings, max_turns=env_config.max_turns)
+                own = replace(settings, max_turns=env_config.max_turns or settings.max_turns)
                 found = asyncio.run(reference(panel, policy, own, env_config.options))
                 bounds.setdefault(policy, {}).setdefault(label, {})[env] = found.to_dict()
     return {

@@ -1,0 +1,79 @@
+"""The digest of a study's settings, the same as when its results were recorded.
+
+Results outlive the names of keys. A digest is taken over the names, and the defaults, of the version that made the
+first one; a key that was given another name since is in :data:`NAMES`, and in :data:`DEFAULTS` if it was given another
+default, or one that goes by the kind of algorithm, curriculum, mixture or model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from typing import Any
+
+from agentgym_rl.engine.recipe.config import Config
+
+NAMES = {
+    "envs": "worlds",
+    "envs.*.demonstrations": "experts",
+    "envs.*.demonstrations_file": "expert_file",
+    "rollout.max_new_tokens": "turn_tokens",
+    "cloning": "bc",
+    "cloning.mini_batch_trajectories": "batch",
+    "algorithm.tasks_per_step": "tasks",
+    "algorithm.samples_per_task": "samples",
+    "algorithm.mini_batch_tasks": "minibatch",
+    "algorithm.mini_batch_trajectories": "minibatch",
+    "algorithm.mini_batch_pairs": "minibatch",
+}
+"""First names of keys; ``*`` stands for an environment."""
+
+DEFAULTS: dict[str, Any] = {
+    "model.prompt_tokens": 1024,
+    "model.response_tokens": 8192,
+    "algorithm.steps": 0,
+    "algorithm.tasks_per_step": 32,
+    "algorithm.samples_per_task": 8,
+    "algorithm.lr": 1e-6,
+    "algorithm.mini_batch_tasks": 32,
+    "algorithm.mini_batch_trajectories": 32,
+    "algorithm.mini_batch_pairs": 32,
+    "algorithm.epochs": 1,
+    "algorithm.gamma": 1.0,
+    "algorithm.pairs_per_task": 1,
+    "curriculum.type": "fixed",
+    "curriculum.rounds": [],
+    "curriculum.steps": 100,
+    "mixture.type": "fixed",
+}
+"""First defaults, by the present name."""
+
+
+def digest(config: Config) -> str:
+    """First 12 hex digits over every value that is not its key's default, but for where a run is kept."""
+    bare = chosen(replace(config, run=replace(config.run, dir="", cache=None)))
+    if config.curriculum.type == "fixed" and "curriculum" in bare:
+        bare["curriculum"]["steps"] = 1  # the recipe `horizon` gave it to every curriculum; a fixed one has it no more
+    return hashlib.sha256(json.dumps(bare, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def chosen(value: Any, path: str = "") -> Any:
+    """A configuration without its defaults, so that a key added later does not make these results another's."""
+    if isinstance(value, Mapping):
+        return {key: chosen(own, f"{path}*.") for key, own in value.items()}
+    if not is_dataclass(value):
+        return value
+    found = {}
+    for one in fields(value):
+        key, own = f"{path}{one.name}", getattr(value, one.name)
+        kept = chosen(own, f"{key}.")
+        if (kept != {}) if is_dataclass(own) else (own != default(one, key)):
+            found[NAMES.get(key, one.name)] = kept
+    return found
+
+
+def default(one: Field[Any], key: str) -> Any:
+    """The first default of a key, or that of its class."""
+    return DEFAULTS.get(key, one.default if one.default_factory is MISSING else one.default_factory())

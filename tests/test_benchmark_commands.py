@@ -1,0 +1,88 @@
+"""The commands of benchmarks/: they start, and what they run composes."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("verl")
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+import step_overhead  # noqa: E402
+
+from agentgym_rl.engine.recipe.compose import RecipeError, load, restore, to_dict, to_yaml  # noqa: E402
+from agentgym_rl.engine.run.session import variables  # noqa: E402
+from agentgym_rl.eval.evaluation.rules import read_config  # noqa: E402
+
+SCRIPTS = sorted(path.stem for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text())
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_tells_its_options(script, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [f"{script}.py", "--help"])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        importlib.import_module(script).main()
+    assert "--" in capsys.readouterr().out
+
+
+def test_another_server_is_measured_in_one_environment(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["env_server.py", "--against", "http://127.0.0.1:1"])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        importlib.import_module("env_server").main()
+    assert "--against needs --envs with one environment" in capsys.readouterr().err
+
+
+def test_both_sides_of_the_step_overhead_do_the_same_work(tmp_path, monkeypatch):
+    commands = {}
+
+    def started(command, **options):
+        commands[Path(options["stdout"].name).stem if hasattr(options["stdout"], "name") else "stock"] = command
+        raise InterruptedError
+
+    monkeypatch.setattr(step_overhead.subprocess, "Popen", started)
+    for side in (step_overhead.ours, step_overhead.stock):
+        with pytest.raises(InterruptedError):
+            side(tmp_path / "model", tmp_path / side.__name__, 6)
+    stock = dict(one.split("=", 1) for one in commands["stock"][3:])
+    ours = load(commands["ours"][4:])
+    assert ours.model.path == stock["actor_rollout_ref.model.path"] == str(tmp_path / "model")
+    same = {
+        "data.train_batch_size": ours.algorithm.tasks_per_step,
+        "data.max_prompt_length": ours.model.prompt_tokens,
+        "data.max_response_length": ours.model.response_tokens,
+        "+data.agentgym.max_new_tokens": ours.rollout.max_new_tokens,
+        "+data.agentgym.invalid_limit": ours.rollout.invalid_limit,
+        "actor_rollout_ref.rollout.n": ours.algorithm.samples_per_task,
+        "actor_rollout_ref.actor.ppo_mini_batch_size": ours.algorithm.mini_batch_tasks,
+        "actor_rollout_ref.actor.optim.lr": ours.algorithm.lr,
+        "trainer.total_training_steps": ours.algorithm.steps,
+    }
+    assert {key: float(stock[key]) for key in same} == same
+    assert variables(ours.engine)["VERL_PLATFORM"] == "cpu"
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["experiment=demo", "algorithm=agentevol", "mixture=dynamic", "curriculum=growing"],
+        ["experiment=smoke", "algorithm=grpo", "model=some/model", "envs.textcraft.max_turns=7"],
+        ["experiment=horizon", "algorithm=bc"],
+    ],
+)
+def test_the_configuration_of_a_run_is_read_again(overrides, tmp_path):
+    config = load(overrides)
+    (tmp_path / "config.yaml").write_text(to_yaml(config))
+    again = restore(read_config(tmp_path))
+    assert again == config
+    assert [type(one) for one in vars(again).values()] == [type(one) for one in vars(config).values()]
+
+
+def test_a_configuration_of_unknown_keys_is_refused():
+    config = to_dict(load(["experiment=smoke", "algorithm=grpo"]))
+    with pytest.raises(RecipeError, match=r"algorithm\.name='unheard' is unknown; choose"):
+        restore(config | {"algorithm": {"name": "unheard"}})
+    with pytest.raises(RecipeError, match="bc is unknown"):
+        restore(config | {"bc": {"epochs": 1}})
