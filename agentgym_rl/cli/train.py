@@ -44,6 +44,7 @@ def command(
         from agentgym_rl.engine.recipe.compose import experiments, load, to_yaml
         from agentgym_rl.engine.run.folder import Interrupted
         from agentgym_rl.engine.run.train import train
+        from agentgym_rl.engine.verl.mapping import check_verl
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"training needs the package {error.name!r}; install it with: pip install 'agentgym-rl[cpu]' (or [gpu])"
@@ -57,6 +58,7 @@ def command(
     if multirun:
         raise typer.Exit(run_all(overrides, console, show))
     config = load(overrides)
+    check_verl(config)
     if show:
         typer.echo(to_yaml(config))
         return

@@ -50,6 +50,9 @@ def refused(*arguments):
         (["experiment=counter", "model=a/b/c"], "give a Hugging Face folder or an id like owner/name"),
         (["experiment=counter", "run.dir=/dev/null/x"], "run folder /dev/null/x cannot be written"),
         (["experiment=counter", "engine.workers=3"], "cannot be shared equally by 3 workers"),
+        (["experiment=counter", "verl.trainer.nosuch=1"], "verl.trainer.nosuch"),
+        (["experiment=counter", "--show", "verl.trainer.total_epochs=3"], "verl.trainer.total_epochs is set by"),
+        (["-m", "experiment=counter", "seed=0", "verl.algorithm.filter_groups.enable=true"], "has no effect"),
         (["algorithm=ppo"], "missing values: name"),
         ([], None),
     ],
@@ -69,7 +72,6 @@ def test_train_refuses(arguments, says, tmp_path):
     [
         ("model.prompt_tokens=5", "more than model.prompt_tokens=5; raise it, or set rollout.style=compact"),
         ("model.response_tokens=3", "more than model.prompt_tokens + model.response_tokens"),
-        ("verl.trainer.nosuch=1", "verl.trainer.nosuch"),
     ],
 )
 def test_train_refuses_with_a_model_at_hand(override, says, toy_recipes):

@@ -17,6 +17,7 @@ from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, loade
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.run.folder import RunFolder
+from agentgym_rl.engine.verl.mapping import check_verl
 from agentgym_rl.envs.core import EnvError
 
 NAMED_BY = {
@@ -90,6 +91,7 @@ def jobs(overrides: Sequence[str]) -> list[Job]:
             config = load(all_of)
             preflight.check_config(config)
             preflight.check_model(config)
+            check_verl(config)
             tasks.panels(config)
             tasks.mixture(config)
         except (EnvError, ValueError, FileNotFoundError) as error:

@@ -28,6 +28,7 @@ from agentgym_rl.engine.run import demonstrations
 from agentgym_rl.engine.run.folder import RunFolder, State
 from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session, variables
+from agentgym_rl.engine.verl.mapping import check_verl, verl_config
 from agentgym_rl.eval.reference import reference
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -45,6 +46,7 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
     """
     preflight.check_config(config)
     preflight.check_model(config)
+    check_verl(config)
     preflight.check_hosts(config)
     os.environ.update(variables(config.engine))
     panels = tasks.panels(config)
@@ -103,7 +105,6 @@ def _run(
     from verl.utils.tokenizer import hf_tokenizer
 
     from agentgym_rl.engine.run.metrics_log import MetricsLog
-    from agentgym_rl.engine.verl.mapping import verl_config
     from agentgym_rl.rollout.builder import continuous_token_builder
     from agentgym_rl.rollout.supervised import with_observations
 

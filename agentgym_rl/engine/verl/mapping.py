@@ -31,6 +31,12 @@ def defaults() -> DictConfig:
         return compose("ppo_trainer")
 
 
+def check_verl(config: Config) -> None:
+    """Refuse keys under ``verl`` before anything is built; raises what :func:`verl_config` does."""
+    if config.verl:
+        verl_config(config, "model", Path(config.run.dir))
+
+
 def verl_config(config: Config, model_path: str, run_dir: Path) -> DictConfig:
     """verl's configuration of a run.
 
