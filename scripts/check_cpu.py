@@ -14,10 +14,12 @@ LEFT_OUT = {"torchvision", "torchaudio", "torchcodec"}
 device = get_platform().device_name
 assert device == "cpu", f"verl's active platform is {device!r}, not 'cpu'"
 assert torch.version.cuda is None, f"torch {torch.__version__} is a CUDA build"
-worlds = sorted(point.name for point in entry_points(group="agentgym_rl.envs"))
-assert worlds, "the project's entry points are not registered"
+environments = sorted(point.name for point in entry_points(group="agentgym_rl.envs"))
+assert environments, "the project's entry points are not registered"
 found = LEFT_OUT & {distribution.name for distribution in distributions()}
 assert not found, f"{', '.join(sorted(found))} must not be installed beside a CPU torch"
 
 versions = ", ".join(f"{name} {version(name)}" for name in SHOWN)
-print(f"      python {sys.version.split()[0]}, {versions}, vllm {vllm.__version__}; platform {device}; worlds {worlds}")
+print(
+    f"      python {sys.version.split()[0]}, {versions}, vllm {vllm.__version__}; platform {device}; environments {environments}"
+)
