@@ -87,12 +87,12 @@ class State:
 class RunFolder:
     """Everything a run writes; every file appears whole."""
 
-    def __init__(self, folder: Path, identity: str, resume: bool, config: str = "") -> None:
+    def __init__(self, folder: Path, identity: str, resume: bool, config: str | None = None) -> None:
         """Open or create the folder.
 
         Args:
             identity: the keys that make the run what it is; a resumed run has the same.
-            config: the whole configuration, for the record.
+            config: the whole configuration, for the record; None leaves what is there.
 
         Raises:
             RunFolderError: it cannot be written, or holds a run that is not to be resumed or has another configuration.
@@ -125,7 +125,8 @@ class RunFolder:
                 "use its settings to resume it, or choose another run.dir"
             )
         write_text(known, identity)
-        write_text(self.path / "config.yaml", config)
+        if config is not None:
+            write_text(self.path / "config.yaml", config)
 
     @property
     def finished(self) -> bool:

@@ -33,8 +33,8 @@ class ColocateTrainer(AgentTrainer, PPOTrainerColocateAsync):  # type: ignore[mi
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config, ahead=int(config.trainer.v1.colocate_async.num_warmup_batches))
 
-    def sync_weights(self) -> None:
-        super().sync_weights()
+    def sync_weights(self, step: int | None = None) -> None:
+        super().sync_weights(step)
         self.checkpoint_manager.resume_generation_replicas()
 
 

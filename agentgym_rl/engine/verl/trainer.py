@@ -202,7 +202,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self.config.trainer.critic_warmup = self.global_steps - number + self._warmup  # verl counts global steps
         self._set_loss("policy")
         if not self._synced:
-            self.sync_weights()
+            self.sync_weights(self.global_steps - 1)
         learnt: list[KVBatchMeta] = []
         with marked_timer("step", self.timing_raw):
             for due in self.schedule.start(number, steps):
@@ -402,10 +402,10 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         """verl's manager of the vLLM servers that roll out."""
         return self.checkpoint_manager
 
-    def sync_weights(self) -> None:
-        """Send the weights to the vLLM servers."""
+    def sync_weights(self, step: int | None = None) -> None:
+        """Send the weights to the vLLM servers, as those after a global step; None is the present one."""
         with marked_timer("update_weights", self.timing_raw):
-            self._servers.update_weights(self.global_steps)
+            self._servers.update_weights(self.global_steps if step is None else step)
         self._synced = True
 
     def sleep(self) -> None:
