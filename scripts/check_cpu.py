@@ -20,6 +20,5 @@ found = LEFT_OUT & {distribution.name for distribution in distributions()}
 assert not found, f"{', '.join(sorted(found))} must not be installed beside a CPU torch"
 
 versions = ", ".join(f"{name} {version(name)}" for name in SHOWN)
-print(
-    f"      python {sys.version.split()[0]}, {versions}, vllm {vllm.__version__}; platform {device}; environments {environments}"
-)
+print(f"      python {sys.version.split()[0]}, {versions}, vllm {vllm.__version__}; platform {device}")
+print(f"      environments {environments}")
