@@ -66,6 +66,7 @@ def serve(settings: Settings, listening: socket.socket) -> None:
         for process in processes:
             process.join(2 * GRACE)
             process.kill()
+            process.join()  # it writes to the folder until it has ended
         del os.environ[FOLDER]
         shutil.rmtree(folder)
 
