@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from agentgym_rl.algorithms.base import (
@@ -43,7 +43,7 @@ from agentgym_rl.envs import Task
 from agentgym_rl.rollout.supervised import Example, weighted, with_observations
 
 
-class RestartFrom(str, Enum):
+class RestartFrom(StrEnum):
     """Weights that the learning of a round starts from."""
 
     BASE = "base"

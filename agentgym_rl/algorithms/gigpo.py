@@ -24,7 +24,7 @@ from statistics import fmean
 
 from agentgym_rl.algorithms.base import Metrics, Rollout, at_least, share
 from agentgym_rl.algorithms.grpo import GRPOConfig, relative
-from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient
+from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient, groups
 from agentgym_rl.data.episode import Episode
 
 
@@ -60,22 +60,20 @@ class GiGPO(PolicyGradient[GiGPOConfig]):
     def credit(self, group: Sequence[Episode]) -> Credit:
         config = self.config
         of_episodes = relative([episode.reward for episode in group], config.normalise_by_std)
-        of_steps = step_advantages(group, gamma=config.gamma, by_std=config.normalise_by_std)
         return [
             [advantage + config.step_weight * step for step in steps]
-            for advantage, steps in zip(of_episodes, of_steps, strict=True)
+            for advantage, steps in zip(of_episodes, self._of_steps(group), strict=True)
         ]
+
+    def _of_steps(self, group: Sequence[Episode]) -> list[list[float]]:
+        return step_advantages(group, gamma=self.config.gamma, by_std=self.config.normalise_by_std)
 
     def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
         """How many observations several turns answered, the share of turns that did, and the mean size of A^S."""
-        config = self.config
-        groups: dict[str, list[Episode]] = {}
-        for one in rollouts:
-            groups.setdefault(one.group, []).append(one.episode)
         steps = [
             abs(advantage)
-            for group in groups.values()
-            for own in step_advantages(group, gamma=config.gamma, by_std=config.normalise_by_std)
+            for group in groups(rollouts)
+            for own in self._of_steps([one.episode for one in group])
             for advantage in own
         ]
         sizes = Counter((one.group, anchor) for one in rollouts for anchor in anchors(one.episode))

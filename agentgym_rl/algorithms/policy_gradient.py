@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import ClassVar, TypeVar
 
 from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, OnlineConfig, Policy, Rollout, Run, above, at_least
 from agentgym_rl.data.episode import Episode
 
 
-class LossAggregation(str, Enum):
+class LossAggregation(StrEnum):
     """How the losses of tokens become the loss of an update."""
 
     TOKEN_MEAN = "token-mean"
@@ -93,12 +93,9 @@ class PolicyGradient(Algorithm[P]):
 
     def advantages(self, rollouts: Sequence[Rollout]) -> list[float | Sequence[float]]:
         """:meth:`credit` of each group, in the order of the rollouts."""
-        groups: dict[str, list[Rollout]] = {}
-        for rollout in rollouts:
-            groups.setdefault(rollout.group, []).append(rollout)
         found = {
             id(rollout): advantage
-            for group in groups.values()
+            for group in groups(rollouts)
             for rollout, advantage in zip(group, self.credit([one.episode for one in group]), strict=True)
         }
         return [found[id(rollout)] for rollout in rollouts]
@@ -114,3 +111,11 @@ class PolicyGradient(Algorithm[P]):
     def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
         """Metrics of its own for a batch."""
         return {}
+
+
+def groups(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:
+    """The rollouts of each task, in the order of their first ones."""
+    found: dict[str, list[Rollout]] = {}
+    for rollout in rollouts:
+        found.setdefault(rollout.group, []).append(rollout)
+    return list(found.values())

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import StrEnum
 
 from agentgym_rl.algorithms.base import Critic, Estimator, Needs, Policy, Rollout, above, at_least, share
 from agentgym_rl.algorithms.policy_gradient import PolicyGradient, PolicyGradientConfig
 
 
-class Level(str, Enum):
+class Level(StrEnum):
     """What a value and an advantage belong to."""
 
     TOKEN = "token"

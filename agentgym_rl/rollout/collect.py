@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from agentgym_rl.rollout.runner import Job, Progress, episodes_of, run_jobs
 from agentgym_rl.rollout.settings import RolloutSettings, choice
 
 
-class Keep(str, Enum):
+class Keep(StrEnum):
     """Which trajectories are written."""
 
     success = "success"

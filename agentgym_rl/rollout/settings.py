@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, TypeVar
 
 from agentgym_rl.envs.actions import ActionFormat
@@ -12,14 +12,14 @@ from agentgym_rl.envs.actions import ActionFormat
 E = TypeVar("E", bound=Enum)
 
 
-class Style(str, Enum):
+class Style(StrEnum):
     """Wording of instructions and observations."""
 
     agentgym = "agentgym"
     compact = "compact"
 
 
-class Context(str, Enum):
+class Context(StrEnum):
     """What the model sees of a conversation that grows longer than its context."""
 
     full = "full"

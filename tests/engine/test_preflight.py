@@ -48,6 +48,14 @@ def refused(*arguments):
         (["experiment=counter", "model=/nowhere/model"], "model.path=/nowhere/model does not exist"),
         (["experiment=counter", "model=./model"], "model.path=./model does not exist"),
         (["experiment=counter", "model=a/b/c"], "give a Hugging Face folder or an id like owner/name"),
+        (
+            ["experiment=counter", "rollout.context=window", "rollout.notes_tokens=9"],
+            "rollout.notes_tokens has no effect: rollout.context=window asks for no notes",
+        ),
+        (
+            ["experiment=counter", "rollout.context=window", "algorithm=agentevol", "algorithm.search.calls=9"],
+            "algorithm.search needs whole conversations, which rollout.context=window folds",
+        ),
         (["experiment=counter", "run.dir=/dev/null/x"], "run folder /dev/null/x cannot be written"),
         (["experiment=counter", "engine.workers=3"], "cannot be shared equally by 3 workers"),
         (["experiment=counter", "verl.trainer.nosuch=1"], "verl.trainer.nosuch"),

@@ -6,12 +6,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.algorithms import algorithms
 from agentgym_rl.algorithms.base import Needs, OnlineConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.config import Config, Mode, Role
 from agentgym_rl.engine.recipe.schema import RecipeError
-from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, open_env, rules, training_pool
+from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, needs, open_env, rules, training_pool
 from agentgym_rl.envs import Task, hosts
 from agentgym_rl.envs.actions import ActionFormat, parse_react
 from agentgym_rl.envs.formats import opening
@@ -32,8 +31,9 @@ def check_config(config: Config) -> None:
     if not config.envs:
         raise RecipeError("no environments; choose env=textcraft, env=babyai or env=both")
     curriculum(config)
-    _check_needs(config, algorithms()[config.algorithm.name].needs(config.algorithm))
-    _check_batches(config)
+    wanted = needs(config)
+    _check_needs(config, wanted)
+    _check_batches(config, wanted)
 
 
 def _check_needs(config: Config, needs: Needs) -> None:
@@ -71,11 +71,11 @@ def _check_needs(config: Config, needs: Needs) -> None:
         )
 
 
-def _check_batches(config: Config) -> None:
+def _check_batches(config: Config, needs: Needs) -> None:
     """Each worker takes an equal part of an update; verl finds out only in the worker."""
     algorithm, engine = config.algorithm, config.engine
     workers = engine.workers * engine.nodes
-    updates = dict(algorithms()[algorithm.name].needs(algorithm).equal_updates)
+    updates = dict(needs.equal_updates)
     if config.cloning.epochs or config.run.control:
         updates["cloning.mini_batch_trajectories"] = config.cloning.mini_batch_trajectories
     for key, size in updates.items():

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from agentgym_rl.algorithms import Algorithm, algorithms
-from agentgym_rl.algorithms.base import OnlineConfig
+from agentgym_rl.algorithms.base import Needs, OnlineConfig
 from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
 from agentgym_rl.algorithms.scaling_inter import Curriculum, TurnLimit, curricula
 from agentgym_rl.data.panels import Panel, indices_of, sample, select
@@ -28,6 +28,16 @@ def chosen(config: Config) -> Algorithm[Any]:
     """The algorithm of the run."""
     algorithm: Algorithm[Any] = algorithms()[config.algorithm.name](config.algorithm)
     return algorithm
+
+
+def needs(config: Config) -> Needs:
+    """What the algorithm of the run needs."""
+    return chosen(config).needs(config.algorithm)
+
+
+def max_turns(config: Config, env: str) -> int | None:
+    """The turn limit of an environment's episodes; None takes its own."""
+    return config.envs[env].max_turns or config.rollout.max_turns
 
 
 def replayable(config: Config) -> list[str]:
@@ -80,7 +90,7 @@ def mixture(config: Config) -> Mixture[Any]:
         shares={name: env.share for name, env in config.envs.items()},
         seed=config.seed,
         difficulty=lambda task: envs[task.env].difficulty(task),
-        fewest_samples=algorithms()[algorithm.name].needs(algorithm).samples_per_task,
+        fewest_samples=needs(config).samples_per_task,
     )
     found = mixtures()[config.mixture.type](config.mixture, pools)
     if isinstance(algorithm, OnlineConfig):

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.tasks import open_env, rules
+from agentgym_rl.engine.recipe.tasks import max_turns, open_env, rules
 from agentgym_rl.envs.formats import reader
 from agentgym_rl.rollout.collect import collect
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -45,7 +45,7 @@ def files(config: Config, folder: Path, progress: Callable[[str, int, int], None
                         {
                             "style": config.rollout.style,
                             "action_format": config.rollout.action_format,
-                            "max_turns": env.max_turns or config.rollout.max_turns,
+                            "max_turns": max_turns(config, name),
                         }
                     ),
                     difficulty=env.difficulty,

@@ -11,6 +11,7 @@ from agentgym_rl.algorithms.base import Metrics
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.tasks import max_turns
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.envs import Task
 from agentgym_rl.eval.score import DECODINGS, score
@@ -44,7 +45,7 @@ class RunPanels:
             row(
                 index,
                 task,
-                max_turns=config.envs[task.env].max_turns,
+                max_turns=max_turns(config, task.env),
                 seed=config.seed,
                 __rollout_n__=1,
                 decoding=tags["decoding"],

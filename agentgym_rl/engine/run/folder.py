@@ -24,6 +24,10 @@ class Interrupted(Exception):
     """The user asked to stop; the state is saved."""
 
 
+KEPT = ("stage", "global_step", "checkpoint", "origin", "updates", "algorithm")
+"""What of a state is noted at the end of the algorithm's stage."""
+
+
 @dataclass
 class State:
     """The point that a resumed run goes on from."""
@@ -65,15 +69,14 @@ class State:
 
     def end_of_algorithm(self, units: int) -> None:
         """Note the end of the algorithm's stage."""
-        names = ("stage", "global_step", "checkpoint", "origin", "updates", "algorithm")
-        self.learnt = {"units": units, **{name: getattr(self, name) for name in names}}
+        self.learnt = {"units": units, **{name: getattr(self, name) for name in KEPT}}
 
     def extend(self, units: int) -> bool:
         """Go back to the end of the algorithm's stage if it has more units now; whether it does."""
         learnt = self.learnt
         if learnt is None or self.stage <= learnt["stage"] or units <= learnt["units"]:
             return False
-        for name in ("stage", "global_step", "checkpoint", "origin", "updates", "algorithm"):
+        for name in KEPT:
             setattr(self, name, learnt[name])
         self.unit, self.saved, self.fresh_optimizer = learnt["units"], True, False
         self.results = self.results[: self.stage]
@@ -143,15 +146,7 @@ class RunFolder:
     def load_state(self) -> State:
         """The state saved last, or a fresh one."""
         file = self.path / "state.json"
-        if not file.is_file():
-            return State()
-        state = State(**json.loads(file.read_text()))
-        state.updates = [(int(count), float(lr), int(size)) for count, lr, size in state.updates]
-        if state.learnt is not None:
-            state.learnt["updates"] = [
-                (int(count), float(lr), int(size)) for count, lr, size in state.learnt["updates"]
-            ]
-        return state
+        return State(**json.loads(file.read_text())) if file.is_file() else State()
 
     def save_state(self, state: State) -> None:
         write_text(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")

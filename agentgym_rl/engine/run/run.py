@@ -25,6 +25,7 @@ from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.tasks import max_turns
 from agentgym_rl.engine.run.evaluation import VALIDATION, RunPanels, Scores
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
@@ -106,7 +107,7 @@ class EngineRun:
         return self._drawn(number, self.step)
 
     def request(self, number: int, task: Task, **fields: Any) -> Request:
-        limit = self.curriculum.max_turns(task.env, number + 1) or self.config.envs[task.env].max_turns
+        limit = self.curriculum.max_turns(task.env, number + 1) or max_turns(self.config, task.env)
         return Request(**{"task": task, "max_turns": limit, **fields})
 
     def batches(self, number: int) -> Iterator[list[Rollout]]:
@@ -239,8 +240,7 @@ class EngineRun:
     # helpers
 
     def _present(self) -> Weights:
-        state = self.state
-        return Weights(checkpoint=state.checkpoint, origin=state.origin, updates=tuple(state.updates))
+        return Weights.from_dict(vars(self.state))
 
     def _drawn(self, number: int, draw: int) -> list[Request]:
         """The tasks of a step of the stage; ``draw`` seeds which."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
-from agentgym_rl.algorithms import algorithms
 from agentgym_rl.engine.recipe import preflight, tasks
 from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, loader, to_yaml
 from agentgym_rl.engine.recipe.config import Config
@@ -110,14 +109,10 @@ def jobs(overrides: Sequence[str]) -> list[Job]:
 def by_engine(listed: Sequence[Job]) -> list[Job]:
     """Jobs in an order in which those that can share an engine follow each other."""
     order: dict[tuple[bool, str], int] = {}
-    keys = [(_has_critic(job.config), digest(job.config, cloned=False)) for job in listed]
+    keys = [(tasks.needs(job.config).critic is not None, digest(job.config, cloned=False)) for job in listed]
     for key in keys:
         order.setdefault(key, len(order))
     return [job for _, job in sorted(zip(keys, listed, strict=True), key=lambda pair: order[pair[0]])]
-
-
-def _has_critic(config: Config) -> bool:
-    return algorithms()[config.algorithm.name].needs(config.algorithm).critic is not None
 
 
 def group_name(overrides: Sequence[str], names: Sequence[str]) -> str | None:

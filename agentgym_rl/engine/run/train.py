@@ -15,7 +15,6 @@ from typing import Any
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from agentgym_rl.algorithms import algorithms
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data.panels import Panel
@@ -113,7 +112,7 @@ def _run(
     preflight.check_context(config, builder)
     examples = demonstrations.examples(config, files, tokenizer, builder)
     settings = verl_config(config, model, folder.path)
-    needs = algorithms()[config.algorithm.name].needs(config.algorithm)
+    needs = tasks.needs(config)
     validate_config(settings, use_reference_policy=needs.reference, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)
     log = MetricsLog(folder.path, to_dict(config), state.global_step)
@@ -145,15 +144,14 @@ def _run(
 
 def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, dict[str, Panel]]) -> dict[str, Any]:
     rollout = config.rollout
-    rules = {key: getattr(rollout, key) for key in ("style", "action_format", "invalid_limit", "max_turns")}
+    rules = {key: getattr(rollout, key) for key in ("style", "action_format", "invalid_limit")}
     settings = RolloutSettings.from_mapping(rules)
     bounds: dict[str, Any] = {}
     for policy in ("random", "oracle"):
         for env, by_label in panels.items():
-            env_config = config.envs[env]
+            own = replace(settings, max_turns=tasks.max_turns(config, env))
             for label, panel in by_label.items():
-                own = replace(settings, max_turns=env_config.max_turns or settings.max_turns)
-                found = asyncio.run(reference(panel, policy, own, env_config.options))
+                found = asyncio.run(reference(panel, policy, own, config.envs[env].options))
                 bounds.setdefault(policy, {}).setdefault(label, {})[env] = found.to_dict()
     return {
         "name": config.name,

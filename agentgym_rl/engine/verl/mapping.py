@@ -11,12 +11,11 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from agentgym_rl.algorithms import algorithms
 from agentgym_rl.algorithms.base import Critic, OnlineConfig
 from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyGradientConfig
 from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.tasks import rules
+from agentgym_rl.engine.recipe.tasks import needs, rules
 from agentgym_rl.engine.recipe.unused import check_verl_keys
 
 PACKAGE = "agentgym_rl.engine"
@@ -73,8 +72,8 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
 def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
     engine, model, rollout = config.engine, config.model, config.rollout
     online, policy = _online(config), _policy(config)
-    needs = algorithms()[config.algorithm.name].needs(config.algorithm)
-    critic = needs.critic or Critic(lr=1e-5)
+    wanted = needs(config)
+    critic = wanted.critic or Critic(lr=1e-5)
     actor, generation = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     context = model.prompt_tokens + model.response_tokens
     return {
@@ -93,9 +92,9 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
             name: {**env.options, "host": env.host} if env.host else env.options for name, env in config.envs.items()
         },
         # algorithm
-        "algorithm.adv_estimator": ESTIMATOR if needs.estimator is None else needs.estimator.name,
-        "algorithm.gamma": 1.0 if needs.estimator is None else needs.estimator.gamma,
-        "algorithm.lam": 1.0 if needs.estimator is None else needs.estimator.lam,
+        "algorithm.adv_estimator": ESTIMATOR if wanted.estimator is None else wanted.estimator.name,
+        "algorithm.gamma": 1.0 if wanted.estimator is None else wanted.estimator.gamma,
+        "algorithm.lam": 1.0 if wanted.estimator is None else wanted.estimator.lam,
         "algorithm.use_kl_in_reward": False,
         # policy
         "actor_rollout_ref.model.path": model_path,
@@ -116,7 +115,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         if policy.loss_aggregation is LossAggregation.SEQ_MEAN_TOKEN_SUM_NORM
         else None,
         f"{actor}.entropy_coeff": policy.entropy,
-        f"{actor}.use_kl_loss": needs.reference,
+        f"{actor}.use_kl_loss": wanted.reference,
         f"{actor}.kl_loss_coef": policy.kl_loss,
         f"{actor}.kl_loss_type": "low_var_kl",
         f"{actor}.data_loader_seed": config.seed,
@@ -146,7 +145,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{generation}.agent.num_workers": rollout.workers,
         f"{generation}.multi_turn.enable": True,
         # critic
-        "critic.enable": needs.critic is not None,
+        "critic.enable": wanted.critic is not None,
         "critic.strategy": "fsdp2",
         "critic.model.path": model_path,
         "critic.optim.lr": critic.lr,
@@ -167,7 +166,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "trainer.project_name": config.logger.project,
         "trainer.experiment_name": config.name,
         "trainer.logger": [],
-        "trainer.v1.agentgym": {"fewest_samples": needs.samples_per_task},
+        "trainer.v1.agentgym": {"fewest_samples": wanted.samples_per_task},
         "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.verl.buffer",
         "reward.num_workers": 0,  # episodes bring their reward
         "transfer_queue.enable": True,

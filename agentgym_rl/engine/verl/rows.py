@@ -110,9 +110,7 @@ def write(batch: KVBatchMeta, update: Policy) -> None:
     if fields:
         # the queue drops a field of another dtype with no more than a line in its log
         typed = {name: value.to(data[name].dtype) if name in data else value for name, value in fields.items()}
-        nested = {name: response_to_nested(value, data["response_mask"]) for name, value in typed.items()}
-        rows = TensorDict(nested, batch_size=len(batch))
-        tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=rows)
+        _put(batch, {name: response_to_nested(value, data["response_mask"]) for name, value in typed.items()})
 
 
 @contextmanager
@@ -120,14 +118,9 @@ def critic_learns_at_turns(batch: KVBatchMeta) -> Iterator[None]:
     """Inside, the masks of the rows are 1 only where the critic learns, for verl's value loss and its mean."""
     names = ["response_mask", "loss_mask"]
     data = _get(batch, *names, VALUE_MASK)
-
-    def put(fields: dict[str, torch.Tensor]) -> None:
-        rows = TensorDict(fields, batch_size=len(batch))
-        tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=rows)
-
-    put({name: data[VALUE_MASK].to(data[name].dtype) for name in names})
+    _put(batch, {name: data[VALUE_MASK].to(data[name].dtype) for name in names})
     yield
-    put({name: data[name] for name in names})
+    _put(batch, {name: data[name] for name in names})
 
 
 def over_tokens(
@@ -181,6 +174,11 @@ def _row_of(batch: KVBatchMeta) -> Mapping[tuple[str, int], int]:
 
 def _get(batch: KVBatchMeta, *fields: str) -> Any:
     return tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(fields))
+
+
+def _put(batch: KVBatchMeta, fields: dict[str, torch.Tensor]) -> None:
+    rows = TensorDict(fields, batch_size=len(batch))
+    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=rows)
 
 
 def _padded(data: TensorDict, field: str) -> torch.Tensor:
