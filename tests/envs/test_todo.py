@@ -15,9 +15,8 @@ from tool_sessions import call, run_episode
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import OracleUnavailable, ProtocolError, Style, TaskNotFound
-from agentgym_rl.envs.tooluse.todo import Todo
+from agentgym_rl.envs.tooluse.todo import TASKS, Todo
 from agentgym_rl.envs.tooluse.todo.draft import CATALOGUE
-from agentgym_rl.envs.tooluse.todo.env import TASKS
 from agentgym_rl.envs.tooluse.todo.tools import FUNCTIONS
 
 SIZES = {"train": 400, "test": 100, "train_variants": 10_000, "val_variants": 1_000, "test_variants": 1_000}

@@ -1,5 +1,45 @@
 """Academia: questions about papers and authors, answered by walks over two graphs."""
 
-from agentgym_rl.envs.tooluse.academia.env import Academia
+from __future__ import annotations
 
-__all__ = ["Academia"]
+from agentgym_rl.envs.core import Style
+from agentgym_rl.envs.tooluse.academia import questions
+from agentgym_rl.envs.tooluse.academia.draft import AcademiaDraft
+from agentgym_rl.envs.tooluse.academia.tools import FUNCTIONS, TEXTS, Library
+from agentgym_rl.envs.tooluse.env import ToolEnv
+from agentgym_rl.envs.tooluse.tasks import GeneratedTasks
+
+TASKS: GeneratedTasks[Library] = GeneratedTasks(
+    "academia",
+    AcademiaDraft,
+    {
+        range(3, 4): (questions.fact, questions.author_fact, questions.references, questions.joint_papers),
+        range(4, 6): (
+            questions.two_papers,
+            questions.common_collaborators,
+            questions.first_author,
+            questions.most_cited,
+            questions.same_organization,
+        ),
+        range(6, 10): (
+            questions.best_reference,
+            questions.colleagues,
+            questions.organizations,
+            questions.joint_citations,
+            questions.closest,
+        ),
+    },
+)
+
+
+class Academia(ToolEnv[Library]):
+    """The tools of AgentGym's academia environment over graphs of this package, with generated questions.
+
+    Args:
+        style: wording of instruction and observations.
+    """
+
+    name = "academia"
+
+    def __init__(self, style: Style = "agentgym") -> None:
+        super().__init__(style, TEXTS, FUNCTIONS, TASKS)

@@ -1,5 +1,60 @@
 """Movie: questions about films and people, answered by calls of a film database."""
 
-from agentgym_rl.envs.tooluse.movie.env import Movie
+from __future__ import annotations
 
-__all__ = ["Movie"]
+from agentgym_rl.envs.core import Style
+from agentgym_rl.envs.tooluse.env import ToolEnv
+from agentgym_rl.envs.tooluse.movie import one_film, several
+from agentgym_rl.envs.tooluse.movie.database import Database
+from agentgym_rl.envs.tooluse.movie.draft import MovieDraft
+from agentgym_rl.envs.tooluse.movie.tools import FUNCTIONS, TEXTS
+from agentgym_rl.envs.tooluse.tasks import GeneratedTasks
+
+TASKS: GeneratedTasks[Database] = GeneratedTasks(
+    "movie",
+    MovieDraft,
+    {
+        range(3, 4): (
+            one_film.fact,
+            one_film.staff,
+            one_film.role,
+            one_film.origin,
+            one_film.person,
+            one_film.genre,
+            one_film.films_of,
+            one_film.abroad,
+            one_film.profit,
+            one_film.keywords,
+        ),
+        range(4, 6): (
+            several.of_the_maker,
+            several.better_of,
+            several.other_role,
+            several.in_common,
+            several.film_of_role,
+            several.together,
+            several.directed_by_maker,
+            several.older,
+        ),
+        range(6, 10): (
+            several.better_of,
+            several.best_of_maker,
+            several.older,
+            several.career,
+            several.two_makers,
+        ),
+    },
+)
+
+
+class Movie(ToolEnv[Database]):
+    """The tools of AgentGym's movie environment over a film database of this package, with generated questions.
+
+    Args:
+        style: wording of instruction and observations.
+    """
+
+    name = "movie"
+
+    def __init__(self, style: Style = "agentgym") -> None:
+        super().__init__(style, TEXTS, FUNCTIONS, TASKS)

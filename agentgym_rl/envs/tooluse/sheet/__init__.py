@@ -1,5 +1,79 @@
 """Sheet: change a small workbook with the tools of a spreadsheet service."""
 
-from agentgym_rl.envs.tooluse.sheet.env import Sheet
+from __future__ import annotations
 
-__all__ = ["Sheet"]
+from agentgym_rl.envs.core import Step, Style
+from agentgym_rl.envs.tools import to_command
+from agentgym_rl.envs.tooluse import GeneratedTasks, ToolEnv
+from agentgym_rl.envs.tooluse.sheet import edits, reports
+from agentgym_rl.envs.tooluse.sheet.book import Book
+from agentgym_rl.envs.tooluse.sheet.draft import SheetDraft
+from agentgym_rl.envs.tooluse.sheet.official import OfficialTasks
+from agentgym_rl.envs.tooluse.sheet.tools import FUNCTIONS, TEXTS
+
+TASKS: GeneratedTasks[Book] = GeneratedTasks(
+    "sheet",
+    SheetDraft,
+    {
+        range(4, 5): (
+            edits.set_cell,
+            edits.write_note,
+            edits.delete_record,
+            edits.add_record,
+            edits.one_formula,
+            edits.delete_column,
+            edits.add_column,
+            edits.delete_label,
+        ),
+        range(5, 7): (
+            edits.sort,
+            edits.several_cells,
+            edits.title_row,
+            edits.one_note,
+            reports.stock,
+            reports.threshold,
+            reports.below_average,
+            reports.raise_label,
+        ),
+        range(7, 9): (
+            reports.best,
+            reports.best_label,
+            reports.from_other_sheet,
+        ),
+        range(9, 13): (
+            reports.record_formula,
+            reports.several_notes,
+            reports.group_totals,
+        ),
+    },
+)
+
+
+class Sheet(ToolEnv[Book]):
+    """A workbook with AgentGym's tools, which are those of a client of Google Sheets (https://docs.gspread.org).
+
+    A task is solved when at ``finish`` all cells, notes and merged areas of all sheets are as they must be; numbers
+    may be rounded to two digits after the point. The answer of ``finish`` does not matter; it may be missing.
+
+    Args:
+        style: wording of instruction and observations.
+        official: AgentGym's ``sheet.jsonl``; ``test`` then holds its tasks.
+        workbook: the Excel file these tasks start with, AgentGym's ``Test Sheet-For Copy.xlsx``.
+
+    Raises:
+        ValueError: only one of the two paths is given, or a file is malformed.
+    """
+
+    name = "sheet"
+
+    def __init__(self, style: Style = "agentgym", official: str | None = None, workbook: str | None = None) -> None:
+        if (official is None) != (workbook is None):
+            raise ValueError("sheet's options official (sheet.jsonl) and workbook (.xlsx) go together: give both")
+        tasks = TASKS if official is None or workbook is None else OfficialTasks.read(official, workbook, TASKS)
+        super().__init__(style, TEXTS, FUNCTIONS, tasks)
+
+    async def _step(self, action: str) -> Step:
+        name, _, arguments = action.partition("with Action Input:")
+        if name.strip() == "finish" and arguments.strip() in ("", "{}"):  # AgentGym's takes no answer
+            action = to_command(self.spec.tools, "finish", {"answer": "done"})
+        return await super()._step(action)

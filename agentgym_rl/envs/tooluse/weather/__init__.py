@@ -1,5 +1,49 @@
 """Weather: questions about places and days, answered by calls of weather tools."""
 
-from agentgym_rl.envs.tooluse.weather.env import Weather
+from __future__ import annotations
 
-__all__ = ["Weather"]
+from agentgym_rl.envs.core import Style
+from agentgym_rl.envs.tooluse.env import ToolEnv
+from agentgym_rl.envs.tooluse.tasks import GeneratedTasks
+from agentgym_rl.envs.tooluse.weather import one_place, places
+from agentgym_rl.envs.tooluse.weather.draft import WeatherDraft
+from agentgym_rl.envs.tooluse.weather.tools import FUNCTIONS, TEXTS, Visitor
+
+TASKS: GeneratedTasks[Visitor] = GeneratedTasks(
+    "weather",
+    WeatherDraft,
+    {
+        range(3, 4): (one_place.on_a_date, one_place.total, one_place.extreme_date, one_place.days_of_kind),
+        range(4, 6): (
+            one_place.near_today,
+            one_place.air_level,
+            places.apart,
+            one_place.near_total,
+            places.height_difference,
+            places.most_of_several,
+            one_place.near_days,
+            places.mean_of_several,
+        ),
+        range(6, 10): (
+            one_place.against_today,
+            places.here_or_there,
+            one_place.before_and_after,
+            places.nearest,
+            places.most_of_several,
+            one_place.dry_and_mild,
+        ),
+    },
+)
+
+
+class Weather(ToolEnv[Visitor]):
+    """The tools of AgentGym's weather environment over a climate of this package, with generated questions.
+
+    Args:
+        style: wording of instruction and observations.
+    """
+
+    name = "weather"
+
+    def __init__(self, style: Style = "agentgym") -> None:
+        super().__init__(style, TEXTS, FUNCTIONS, TASKS)
