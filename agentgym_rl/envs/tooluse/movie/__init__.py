@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tooluse.env import ToolEnv
-from agentgym_rl.envs.tooluse.movie import one_film, several
+from agentgym_rl.envs.tooluse.movie import questions, several
 from agentgym_rl.envs.tooluse.movie.database import Database
 from agentgym_rl.envs.tooluse.movie.draft import MovieDraft
 from agentgym_rl.envs.tooluse.movie.tools import FUNCTIONS, TEXTS
@@ -15,16 +15,16 @@ TASKS: GeneratedTasks[Database] = GeneratedTasks(
     MovieDraft,
     {
         range(3, 4): (
-            one_film.fact,
-            one_film.staff,
-            one_film.role,
-            one_film.origin,
-            one_film.person,
-            one_film.genre,
-            one_film.films_of,
-            one_film.abroad,
-            one_film.profit,
-            one_film.keywords,
+            questions.fact,
+            questions.staff,
+            questions.role,
+            questions.origin,
+            questions.person,
+            questions.genre,
+            questions.films_of,
+            questions.abroad,
+            questions.profit,
+            questions.keywords,
         ),
         range(4, 6): (
             several.of_the_maker,

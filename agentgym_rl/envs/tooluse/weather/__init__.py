@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks
-from agentgym_rl.envs.tooluse.weather import one_place, places
+from agentgym_rl.envs.tooluse.weather import places, questions
 from agentgym_rl.envs.tooluse.weather.draft import WeatherDraft
 from agentgym_rl.envs.tooluse.weather.tools import FUNCTIONS, TEXTS, Visitor
 
@@ -13,24 +13,24 @@ TASKS: GeneratedTasks[Visitor] = GeneratedTasks(
     "weather",
     WeatherDraft,
     {
-        range(3, 4): (one_place.on_a_date, one_place.total, one_place.extreme_date, one_place.days_of_kind),
+        range(3, 4): (questions.on_a_date, questions.total, questions.extreme_date, questions.days_of_kind),
         range(4, 6): (
-            one_place.near_today,
-            one_place.air_level,
+            questions.near_today,
+            questions.air_level,
             places.apart,
-            one_place.near_total,
+            questions.near_total,
             places.height_difference,
             places.most_of_several,
-            one_place.near_days,
+            questions.near_days,
             places.mean_of_several,
         ),
         range(6, 10): (
-            one_place.against_today,
+            questions.against_today,
             places.here_or_there,
-            one_place.before_and_after,
+            questions.before_and_after,
             places.nearest,
             places.most_of_several,
-            one_place.dry_and_mild,
+            questions.dry_and_mild,
         ),
     },
 )
