@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tooluse.env import ToolEnv
-from agentgym_rl.envs.tooluse.movie import questions, several
+from agentgym_rl.envs.tooluse.movie import questions
 from agentgym_rl.envs.tooluse.movie.database import Database
 from agentgym_rl.envs.tooluse.movie.draft import MovieDraft
 from agentgym_rl.envs.tooluse.movie.tools import FUNCTIONS, TEXTS
@@ -27,21 +27,21 @@ TASKS: GeneratedTasks[Database] = GeneratedTasks(
             questions.keywords,
         ),
         range(4, 6): (
-            several.of_the_maker,
-            several.better_of,
-            several.other_role,
-            several.in_common,
-            several.film_of_role,
-            several.together,
-            several.directed_by_maker,
-            several.older,
+            questions.of_the_maker,
+            questions.better_of,
+            questions.other_role,
+            questions.in_common,
+            questions.film_of_role,
+            questions.together,
+            questions.directed_by_maker,
+            questions.older,
         ),
         range(6, 10): (
-            several.better_of,
-            several.best_of_maker,
-            several.older,
-            several.career,
-            several.two_makers,
+            questions.better_of,
+            questions.best_of_maker,
+            questions.older,
+            questions.career,
+            questions.two_makers,
         ),
     },
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks
-from agentgym_rl.envs.tooluse.weather import places, questions
+from agentgym_rl.envs.tooluse.weather import questions
 from agentgym_rl.envs.tooluse.weather.draft import WeatherDraft
 from agentgym_rl.envs.tooluse.weather.tools import FUNCTIONS, TEXTS, Visitor
 
@@ -17,19 +17,19 @@ TASKS: GeneratedTasks[Visitor] = GeneratedTasks(
         range(4, 6): (
             questions.near_today,
             questions.air_level,
-            places.apart,
+            questions.apart,
             questions.near_total,
-            places.height_difference,
-            places.most_of_several,
+            questions.height_difference,
+            questions.most_of_several,
             questions.near_days,
-            places.mean_of_several,
+            questions.mean_of_several,
         ),
         range(6, 10): (
             questions.against_today,
-            places.here_or_there,
+            questions.here_or_there,
             questions.before_and_after,
-            places.nearest,
-            places.most_of_several,
+            questions.nearest,
+            questions.most_of_several,
             questions.dry_and_mild,
         ),
     },
