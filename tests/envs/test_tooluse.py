@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -310,6 +311,14 @@ def test_every_goal_has_its_code(name: str) -> None:
     folder = Path(tooluse.__file__).parent / name
     code = "".join(path.read_text() for path in folder.glob("*.py"))
     assert [goal for goal in ToolEnvTexts.beside(str(folder / "tools.py")).goals if f'"{goal}"' not in code] == []
+
+
+@pytest.mark.parametrize("name", ["weather", "movie", "academia", "todo", "sheet"])
+def test_every_kind_of_task_has_its_level(name: str) -> None:
+    folder = Path(tooluse.__file__).parent / name
+    code = "".join(path.read_text() for path in folder.glob("*.py"))
+    kinds = set(re.findall(r"^def (\w+)\(draft: \w+\)", code, re.MULTILINE))
+    assert kinds == {kind for level in ToolEnvTexts.beside(str(folder / "tools.py")).levels for kind in level.kinds}
 
 
 def test_a_draft_carries_out_its_calls() -> None:

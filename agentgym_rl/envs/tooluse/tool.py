@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from agentgym_rl.envs.tables import load
@@ -48,9 +49,18 @@ class ToolText:
     optional: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The kinds of tasks whose plans have ``shortest`` to ``longest`` calls, ``finish`` among them."""
+
+    shortest: int
+    longest: int
+    kinds: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEnvTexts:
-    """The file ``env.toml`` of an environment: what the agent reads."""
+    """The file ``env.toml`` of an environment: what the agent reads, and which kinds of tasks there are."""
 
     about: str
     """The purpose of the tools, one sentence."""
@@ -65,6 +75,7 @@ class ToolEnvTexts:
     """What AgentGym's tasks need; ends the error about such an index."""
     goals: dict[str, str] = field(default_factory=dict)
     """Templates of goals, in the form of :meth:`str.format`; ``draft`` is the draft of the task."""
+    levels: tuple[Level, ...] = ()
     schemas: dict[str, Any] = field(default_factory=dict)
     """JSON schemas that several arguments share."""
     tools: dict[str, ToolText] = field(default_factory=dict)
@@ -79,6 +90,17 @@ class ToolEnvTexts:
     def beside(cls, module: str) -> ToolEnvTexts:
         """The file ``env.toml`` in the folder of a module, given by its ``__file__``."""
         return load(Path(module).with_name("env.toml"), cls)
+
+    def kinds(self, *modules: ModuleType) -> dict[range, list[Callable[[Any], Any]]]:
+        """The kinds of tasks of each level: functions of these modules, by the possible lengths of a plan.
+
+        Raises:
+            KeyError: no module has a function of this name.
+        """
+        known = {name: kind for module in modules for name, kind in vars(module).items()}
+        return {
+            range(level.shortest, level.longest + 1): [known[name] for name in level.kinds] for level in self.levels
+        }
 
     def functions(
         self, runs: Mapping[str, Callable[..., Any]], briefs: Mapping[str, Callable[[Any], str]]

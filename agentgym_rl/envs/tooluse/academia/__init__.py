@@ -9,27 +9,7 @@ from agentgym_rl.envs.tooluse.academia.tools import FUNCTIONS, TEXTS, Library
 from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks
 
-TASKS: GeneratedTasks[Library] = GeneratedTasks(
-    "academia",
-    AcademiaDraft,
-    {
-        range(3, 4): (questions.fact, questions.author_fact, questions.references, questions.joint_papers),
-        range(4, 6): (
-            questions.two_papers,
-            questions.common_collaborators,
-            questions.first_author,
-            questions.most_cited,
-            questions.same_organization,
-        ),
-        range(6, 10): (
-            questions.best_reference,
-            questions.colleagues,
-            questions.organizations,
-            questions.joint_citations,
-            questions.closest,
-        ),
-    },
-)
+TASKS: GeneratedTasks[Library] = GeneratedTasks("academia", AcademiaDraft, TEXTS.kinds(questions))
 
 
 class Academia(ToolEnv[Library]):

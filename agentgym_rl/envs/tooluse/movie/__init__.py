@@ -10,41 +10,7 @@ from agentgym_rl.envs.tooluse.movie.draft import MovieDraft
 from agentgym_rl.envs.tooluse.movie.tools import FUNCTIONS, TEXTS
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks
 
-TASKS: GeneratedTasks[Database] = GeneratedTasks(
-    "movie",
-    MovieDraft,
-    {
-        range(3, 4): (
-            questions.fact,
-            questions.staff,
-            questions.role,
-            questions.origin,
-            questions.person,
-            questions.genre,
-            questions.films_of,
-            questions.abroad,
-            questions.profit,
-            questions.keywords,
-        ),
-        range(4, 6): (
-            questions.of_the_maker,
-            questions.better_of,
-            questions.other_role,
-            questions.in_common,
-            questions.film_of_role,
-            questions.together,
-            questions.directed_by_maker,
-            questions.older,
-        ),
-        range(6, 10): (
-            questions.better_of,
-            questions.best_of_maker,
-            questions.older,
-            questions.career,
-            questions.two_makers,
-        ),
-    },
-)
+TASKS: GeneratedTasks[Database] = GeneratedTasks("movie", MovieDraft, TEXTS.kinds(questions))
 
 
 class Movie(ToolEnv[Database]):

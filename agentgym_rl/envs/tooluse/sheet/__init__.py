@@ -11,42 +11,7 @@ from agentgym_rl.envs.tooluse.sheet.draft import SheetDraft
 from agentgym_rl.envs.tooluse.sheet.official import OfficialTasks
 from agentgym_rl.envs.tooluse.sheet.tools import FUNCTIONS, TEXTS
 
-TASKS: GeneratedTasks[Book] = GeneratedTasks(
-    "sheet",
-    SheetDraft,
-    {
-        range(4, 5): (
-            edits.set_cell,
-            edits.write_note,
-            edits.delete_record,
-            edits.add_record,
-            edits.one_formula,
-            edits.delete_column,
-            edits.add_column,
-            edits.delete_label,
-        ),
-        range(5, 7): (
-            edits.sort,
-            edits.several_cells,
-            edits.title_row,
-            edits.one_note,
-            reports.stock,
-            reports.threshold,
-            reports.below_average,
-            reports.raise_label,
-        ),
-        range(7, 9): (
-            reports.best,
-            reports.best_label,
-            reports.from_other_sheet,
-        ),
-        range(9, 13): (
-            reports.record_formula,
-            reports.several_notes,
-            reports.group_totals,
-        ),
-    },
-)
+TASKS: GeneratedTasks[Book] = GeneratedTasks("sheet", SheetDraft, TEXTS.kinds(edits, reports))
 
 
 class Sheet(ToolEnv[Book]):

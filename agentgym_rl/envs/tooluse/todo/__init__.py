@@ -9,63 +9,7 @@ from agentgym_rl.envs.tooluse.todo.draft import TodoDraft
 from agentgym_rl.envs.tooluse.todo.official import OfficialTasks
 from agentgym_rl.envs.tooluse.todo.tools import FUNCTIONS, TEXTS, Session
 
-TASKS: GeneratedTasks[Session] = GeneratedTasks(
-    "todo",
-    TodoDraft,
-    {
-        range(2, 5): (
-            questions.due_date,
-            changes.complete,
-            questions.priority,
-            changes.set_date,
-            questions.duration,
-            changes.delete,
-            questions.detail,
-            changes.make_favorite,
-            questions.size,
-            changes.shift,
-            questions.favorite,
-            questions.extreme_date,
-            questions.urgent,
-            questions.overdue_in_project,
-        ),
-        range(5, 7): (
-            questions.extreme_duration,
-            changes.from_today,
-            questions.total_duration,
-            changes.complete_priority,
-            questions.place_in_project,
-            changes.shift_project,
-            questions.owner,
-            changes.change_anywhere,
-            questions.search_detail,
-            changes.favorite_of_task,
-            questions.count_priority,
-            questions.due_by,
-            questions.largest_project,
-        ),
-        range(7, 9): (
-            questions.count_overdue,
-            changes.short_ones,
-            changes.complete_everywhere,
-            questions.next_days,
-            changes.clear_overdue,
-            questions.priority_duration,
-            changes.move_overdue,
-            changes.complete_then_total,
-            changes.delete_then_count,
-            changes.change_anywhere,
-        ),
-        range(9, 13): (
-            changes.clear_overdue,
-            questions.priority_duration,
-            changes.move_overdue,
-            questions.overdue_contacts,
-            changes.complete_everywhere,
-            changes.delete_then_count,
-        ),
-    },
-)
+TASKS: GeneratedTasks[Session] = GeneratedTasks("todo", TodoDraft, TEXTS.kinds(changes, questions))
 
 
 class Todo(ToolEnv[Session]):

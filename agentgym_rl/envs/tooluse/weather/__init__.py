@@ -9,31 +9,7 @@ from agentgym_rl.envs.tooluse.weather import questions
 from agentgym_rl.envs.tooluse.weather.draft import WeatherDraft
 from agentgym_rl.envs.tooluse.weather.tools import FUNCTIONS, TEXTS, Visitor
 
-TASKS: GeneratedTasks[Visitor] = GeneratedTasks(
-    "weather",
-    WeatherDraft,
-    {
-        range(3, 4): (questions.on_a_date, questions.total, questions.extreme_date, questions.days_of_kind),
-        range(4, 6): (
-            questions.near_today,
-            questions.air_level,
-            questions.apart,
-            questions.near_total,
-            questions.height_difference,
-            questions.most_of_several,
-            questions.near_days,
-            questions.mean_of_several,
-        ),
-        range(6, 10): (
-            questions.against_today,
-            questions.here_or_there,
-            questions.before_and_after,
-            questions.nearest,
-            questions.most_of_several,
-            questions.dry_and_mild,
-        ),
-    },
-)
+TASKS: GeneratedTasks[Visitor] = GeneratedTasks("weather", WeatherDraft, TEXTS.kinds(questions))
 
 
 class Weather(ToolEnv[Visitor]):
