@@ -194,7 +194,7 @@ class Counting(ToolEnv[list[int]]):
     name = "counting"
 
     def __init__(self, style: Style = "agentgym", tasks: GeneratedTasks[list[int]] | None = None) -> None:
-        super().__init__(style, TEXTS, COUNTING, tasks or counting_tasks(2, count_up))
+        super().__init__(style, CountingDraft, tasks or counting_tasks(2, count_up))
 
 
 def test_a_goal_of_state_is_judged_at_the_end() -> None:

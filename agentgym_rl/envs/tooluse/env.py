@@ -9,9 +9,9 @@ from agentgym_rl.envs.actions import parse_rest
 from agentgym_rl.envs.core import EnvSpec, Observation, OracleUnavailable, Step, Style, Task, TextEnv
 from agentgym_rl.envs.tools import to_command
 from agentgym_rl.envs.tooluse import wording
-from agentgym_rl.envs.tooluse.problem import Problem
+from agentgym_rl.envs.tooluse.problem import Draft, Problem
 from agentgym_rl.envs.tooluse.tasks import TaskSource
-from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, Refused, S, ToolEnvTexts, read_command
+from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, Refused, S, read_command
 
 
 class ToolEnv(TextEnv, Generic[S]):
@@ -23,30 +23,28 @@ class ToolEnv(TextEnv, Generic[S]):
 
     Args:
         style: wording of instruction and observations.
-        texts: what the agent reads.
-        functions: the environment's own tools, by name.
+        draft: class of the drafts of its tasks, which holds its texts and its own tools.
         tasks: its tasks.
     """
 
-    def __init__(
-        self, style: Style, texts: ToolEnvTexts, functions: Mapping[str, Function[S]], tasks: TaskSource[S]
-    ) -> None:
+    def __init__(self, style: Style, draft: type[Draft[S]], tasks: TaskSource[S]) -> None:
         super().__init__(style)
         self._tasks = tasks
-        self._functions = functions
-        tools = (*(function.tool for function in functions.values()), CHECK, FINISH)
+        self._functions: Mapping[str, Function[S]] = draft.functions
+        functions = list(draft.functions.values())
+        tools = (*(function.tool for function in functions), CHECK, FINISH)
         self._tools = {tool.name: tool for tool in tools}
         styles: tuple[Style, ...] = ("agentgym", "compact")
         self._spec = EnvSpec(
             name=self.name,
-            instructions={each: wording.instruction(each, texts, list(functions.values())) for each in styles},
+            instructions={each: wording.instruction(each, draft.texts, functions) for each in styles},
             splits=tasks.splits,
             max_turns=15,
             success_above=0.99,
             tools=tools,
             read=parse_rest,
             write=wording.write,
-            licence=texts.licence,
+            licence=draft.texts.licence,
         )
         self._problem: Problem[S]
         self._state: S

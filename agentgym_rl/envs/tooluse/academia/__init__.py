@@ -5,11 +5,11 @@ from __future__ import annotations
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tooluse.academia import questions
 from agentgym_rl.envs.tooluse.academia.draft import AcademiaDraft
-from agentgym_rl.envs.tooluse.academia.tools import FUNCTIONS, TEXTS, Library
+from agentgym_rl.envs.tooluse.academia.tools import Library
 from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks
 
-TASKS: GeneratedTasks[Library] = GeneratedTasks("academia", AcademiaDraft, TEXTS.kinds(questions))
+TASKS: GeneratedTasks[Library] = GeneratedTasks("academia", AcademiaDraft, AcademiaDraft.texts.kinds(questions))
 
 
 class Academia(ToolEnv[Library]):
@@ -22,4 +22,4 @@ class Academia(ToolEnv[Library]):
     name = "academia"
 
     def __init__(self, style: Style = "agentgym") -> None:
-        super().__init__(style, TEXTS, FUNCTIONS, TASKS)
+        super().__init__(style, AcademiaDraft, TASKS)

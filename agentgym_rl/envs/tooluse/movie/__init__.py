@@ -7,10 +7,9 @@ from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.movie import questions
 from agentgym_rl.envs.tooluse.movie.database import Database
 from agentgym_rl.envs.tooluse.movie.draft import MovieDraft
-from agentgym_rl.envs.tooluse.movie.tools import FUNCTIONS, TEXTS
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks
 
-TASKS: GeneratedTasks[Database] = GeneratedTasks("movie", MovieDraft, TEXTS.kinds(questions))
+TASKS: GeneratedTasks[Database] = GeneratedTasks("movie", MovieDraft, MovieDraft.texts.kinds(questions))
 
 
 class Movie(ToolEnv[Database]):
@@ -23,4 +22,4 @@ class Movie(ToolEnv[Database]):
     name = "movie"
 
     def __init__(self, style: Style = "agentgym") -> None:
-        super().__init__(style, TEXTS, FUNCTIONS, TASKS)
+        super().__init__(style, MovieDraft, TASKS)

@@ -9,9 +9,8 @@ from agentgym_rl.envs.tooluse.sheet import edits, reports
 from agentgym_rl.envs.tooluse.sheet.book import Book
 from agentgym_rl.envs.tooluse.sheet.draft import SheetDraft
 from agentgym_rl.envs.tooluse.sheet.official import OfficialTasks
-from agentgym_rl.envs.tooluse.sheet.tools import FUNCTIONS, TEXTS
 
-TASKS: GeneratedTasks[Book] = GeneratedTasks("sheet", SheetDraft, TEXTS.kinds(edits, reports))
+TASKS: GeneratedTasks[Book] = GeneratedTasks("sheet", SheetDraft, SheetDraft.texts.kinds(edits, reports))
 
 
 class Sheet(ToolEnv[Book]):
@@ -35,7 +34,7 @@ class Sheet(ToolEnv[Book]):
         if (official is None) != (workbook is None):
             raise ValueError("sheet's options official (sheet.jsonl) and workbook (.xlsx) go together: give both")
         tasks = TASKS if official is None or workbook is None else OfficialTasks.read(official, workbook, TASKS)
-        super().__init__(style, TEXTS, FUNCTIONS, tasks)
+        super().__init__(style, SheetDraft, tasks)
 
     async def _step(self, action: str) -> Step:
         name, _, arguments = action.partition("with Action Input:")

@@ -7,9 +7,9 @@ from agentgym_rl.envs.tooluse import GeneratedTasks, ToolEnv
 from agentgym_rl.envs.tooluse.todo import changes, questions
 from agentgym_rl.envs.tooluse.todo.draft import TodoDraft
 from agentgym_rl.envs.tooluse.todo.official import OfficialTasks
-from agentgym_rl.envs.tooluse.todo.tools import FUNCTIONS, TEXTS, Session
+from agentgym_rl.envs.tooluse.todo.tools import Session
 
-TASKS: GeneratedTasks[Session] = GeneratedTasks("todo", TodoDraft, TEXTS.kinds(changes, questions))
+TASKS: GeneratedTasks[Session] = GeneratedTasks("todo", TodoDraft, TodoDraft.texts.kinds(changes, questions))
 
 
 class Todo(ToolEnv[Session]):
@@ -33,4 +33,4 @@ class Todo(ToolEnv[Session]):
         if (official is None) != (projects is None):
             raise ValueError("todo's options official (todo.jsonl) and projects (projects.json) go together: give both")
         tasks = TASKS if official is None or projects is None else OfficialTasks.read(official, projects)
-        super().__init__(style, TEXTS, FUNCTIONS, tasks)
+        super().__init__(style, TodoDraft, tasks)

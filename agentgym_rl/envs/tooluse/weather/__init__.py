@@ -7,9 +7,9 @@ from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks
 from agentgym_rl.envs.tooluse.weather import questions
 from agentgym_rl.envs.tooluse.weather.draft import WeatherDraft
-from agentgym_rl.envs.tooluse.weather.tools import FUNCTIONS, TEXTS, Visitor
+from agentgym_rl.envs.tooluse.weather.tools import Visitor
 
-TASKS: GeneratedTasks[Visitor] = GeneratedTasks("weather", WeatherDraft, TEXTS.kinds(questions))
+TASKS: GeneratedTasks[Visitor] = GeneratedTasks("weather", WeatherDraft, WeatherDraft.texts.kinds(questions))
 
 
 class Weather(ToolEnv[Visitor]):
@@ -22,4 +22,4 @@ class Weather(ToolEnv[Visitor]):
     name = "weather"
 
     def __init__(self, style: Style = "agentgym") -> None:
-        super().__init__(style, TEXTS, FUNCTIONS, TASKS)
+        super().__init__(style, WeatherDraft, TASKS)
