@@ -18,11 +18,10 @@ from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import ProtocolError, Style, TaskNotFound
 from agentgym_rl.envs.tooluse import Refused
 from agentgym_rl.envs.tooluse.sheet import Sheet
-from agentgym_rl.envs.tooluse.sheet.book import Book
+from agentgym_rl.envs.tooluse.sheet.book import FUNCTIONS, Book
 from agentgym_rl.envs.tooluse.sheet.formula import FormulaError, evaluate, moved
 from agentgym_rl.envs.tooluse.sheet.grid import BROKEN, Grid
 from agentgym_rl.envs.tooluse.sheet.judge import Judge
-from agentgym_rl.envs.tooluse.sheet.tools import FUNCTIONS
 from agentgym_rl.envs.tooluse.sheet.xlsx import read_xlsx
 
 SIZES = {"train": 400, "test": 100, "train_variants": 10_000, "val_variants": 1_000, "test_variants": 1_000}

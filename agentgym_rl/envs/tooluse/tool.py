@@ -102,6 +102,10 @@ class ToolEnvTexts:
             range(level.shortest, level.longest + 1): [known[name] for name in level.kinds] for level in self.levels
         }
 
+    def methods(self, state: type) -> dict[str, Callable[..., Any]]:
+        """The methods of a class of states that have the names of tools."""
+        return {name: method for name, method in vars(state).items() if name in self.tools}
+
     def functions(
         self, runs: Mapping[str, Callable[..., Any]], briefs: Mapping[str, Callable[[Any], str]]
     ) -> dict[str, Function[Any]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.movie import questions
-from agentgym_rl.envs.tooluse.movie.database import Database
 from agentgym_rl.envs.tooluse.movie.draft import MovieDraft
+from agentgym_rl.envs.tooluse.movie.tools import Database
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks
 
 TASKS: GeneratedTasks[Database] = GeneratedTasks("movie", MovieDraft, MovieDraft.texts.kinds(questions))

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
-from pathlib import Path
 from random import Random
 
-from agentgym_rl.envs.tables import load
+from agentgym_rl.envs.tooluse.movie.tools import WORDS, Database, Film, Person, key
 from agentgym_rl.envs.tooluse.names import NAMES
 
 FILMS = 1_800
@@ -20,101 +18,16 @@ DIRECTORS = 650
 CREDITS = 9
 """Most films a person acts in, and most a person works for otherwise: lists of ten are never cut."""
 
-
-@dataclass(frozen=True, slots=True)
-class Language:
-    code: str
-    name: str
-    english: str
-    overview: str
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """What films are made of: the file ``words.toml``."""
-
-    adjectives: tuple[str, ...]
-    nouns: tuple[str, ...]
-    titles: tuple[str, ...]
-    """Patterns."""
-    traits: tuple[str, ...]
-    studios: tuple[str, ...]
-    keywords: tuple[str, ...]
-    birthplaces: tuple[str, ...]
-    jobs: tuple[str, ...]
-    themes: tuple[dict[str, str], ...]
-    genres: dict[str, int]
-    countries: dict[str, str]
-    languages: dict[str, Language]
-
-
-WORDS = load(Path(__file__).with_name("words.toml"), Words)
-
 CHARACTERS = tuple(f"{trait} {name}" for trait in WORDS.traits for name in (*NAMES.given, *NAMES.family))
 STUDIOS = tuple(f"{first} {last}" for first in WORDS.adjectives[:12] for last in WORDS.studios)
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    id: int
-    name: str
-    birthday: date
-    birthplace: str
-    accounts: Mapping[str, str | None]
-    """External identifiers, or None."""
-
-
-@dataclass(frozen=True, slots=True)
-class Film:
-    """``cast`` holds (person, character), ``crew`` (person, job) with exactly one director."""
-
-    id: int
-    title: str
-    overviews: Mapping[str, str]
-    """By country of the language."""
-    genres: tuple[str, ...]
-    budget: int
-    revenue: int
-    vote_average: float
-    release_date: date
-    companies: tuple[tuple[int, str, str], ...]
-    """Number, name and country."""
-    countries: tuple[str, ...]
-    keywords: tuple[str, ...]
-    cast: tuple[tuple[Person, str], ...]
-    crew: tuple[tuple[Person, str], ...]
-    alternative: tuple[tuple[str, str], ...]
-    """Country and title there."""
-
-    @property
-    def director(self) -> Person:
-        return next(person for person, job in self.crew if job == "Director")
-
-
-@dataclass(frozen=True, eq=False)
-class Database:
-    films: Mapping[int, Film]
-    people: Mapping[int, Person]
-    acted: Mapping[int, tuple[tuple[Film, str], ...]]
-    """Films and characters by a person's id."""
-    worked: Mapping[int, tuple[tuple[Film, str], ...]]
-    """Films and jobs by a person's id."""
-    titles: Mapping[str, int]
-    """Films' ids by :func:`key` of the title."""
-    names: Mapping[str, int]
-    """People's ids by :func:`key` of the name."""
-
-
-def key(name: str) -> str:
-    """A name without case and additional spaces."""
-    return " ".join(name.casefold().split())
 
 
 @lru_cache(maxsize=1)
 def database() -> Database:
     """All films and people."""
     rng = Random("movie 0")
-    people = [_person(rng, number, name) for number, name in zip(_ids(rng, PEOPLE), _names(rng), strict=True)]
+    ids, names = _ids(rng, PEOPLE), rng.sample(NAMES.full, PEOPLE)
+    people = [_person(rng, number, name) for number, name in zip(ids, names, strict=True)]
     titles = _titles(rng)
     acted: dict[int, list[tuple[Film, str]]] = defaultdict(list)
     worked: dict[int, list[tuple[Film, str]]] = defaultdict(list)
@@ -153,10 +66,6 @@ def _free(
 
 def _ids(rng: Random, count: int) -> list[int]:
     return rng.sample(range(10_000, 1_000_000), count)
-
-
-def _names(rng: Random) -> list[str]:
-    return rng.sample(NAMES.full, PEOPLE)
 
 
 def _titles(rng: Random) -> list[str]:
@@ -203,14 +112,13 @@ def _film(rng: Random, number: int, titles: list[str], actors: list[Person], sta
         revenue=int(budget * rng.lognormvariate(0.3, 0.9)),
         vote_average=round(rng.triangular(3, 9, 6.5), 3),
         release_date=date(1962, 1, 1) + timedelta(rng.randrange(22_500)),
-        companies=tuple((4_000 + STUDIOS.index(name), name, rng.choice(countries)) for name in _studios(rng)),
+        companies=tuple(
+            (4_000 + STUDIOS.index(name), name, rng.choice(countries))
+            for name in rng.sample(STUDIOS, rng.choice((1, 1, 2, 2, 3)))
+        ),
         countries=countries,
         keywords=tuple(rng.sample(WORDS.keywords, rng.randint(3, 6))),
         cast=tuple(zip(actors, characters, strict=True)),
         crew=tuple(zip(staff, jobs, strict=False)),
         alternative=tuple((land, titles.pop()) for land in rng.sample(sorted(WORDS.countries), rng.randint(1, 4))),
     )
-
-
-def _studios(rng: Random) -> list[str]:
-    return rng.sample(STUDIOS, rng.choice((1, 1, 2, 2, 3)))

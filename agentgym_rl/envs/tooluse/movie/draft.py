@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentgym_rl.envs.tooluse.movie.database import Database, Film, Person, database
-from agentgym_rl.envs.tooluse.movie.tools import FUNCTIONS, TEXTS
+from agentgym_rl.envs.tooluse.movie.database import database
+from agentgym_rl.envs.tooluse.movie.tools import FUNCTIONS, TEXTS, Database, Film, Person
 from agentgym_rl.envs.tooluse.problem import Draft, Problem
 
 ACCOUNTS = {"imdb_id": "IMDb", "facebook_id": "Facebook", "instagram_id": "Instagram", "twitter_id": "Twitter"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentgym_rl.envs.tooluse.movie.database import WORDS, Database, Film
 from agentgym_rl.envs.tooluse.movie.draft import MovieDraft
+from agentgym_rl.envs.tooluse.movie.tools import WORDS, Database, Film
 from agentgym_rl.envs.tooluse.problem import Problem, yes
 
 ROUNDED = 0.01

@@ -1,4 +1,4 @@
-"""A workbook: named sheets, one of them open, and AgentGym's operations on it."""
+"""A workbook: named sheets, one of them open; AgentGym's tools, with the names and arguments of its server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agentgym_rl.envs.tooluse import Refused
+from agentgym_rl.envs.tooluse import Function, Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.sheet.formula import COLUMNS, ROWS, FormulaError, Place, Value, evaluate, name, position
 from agentgym_rl.envs.tooluse.sheet.grid import LONGEST, Area, Grid, shown, value_of
 
@@ -18,7 +18,7 @@ Table = list[list[str]]
 
 @dataclass
 class Book:
-    """The state of a session."""
+    """The state of a session. Its methods are the tools."""
 
     sheets: dict[str, Grid] = field(default_factory=dict)
     current: str | None = None
@@ -209,3 +209,25 @@ def _formula(operator: str, start: str | None, end: str | None, positions: Seque
 
 def _values(values_list: Sequence[Sequence[Entered]]) -> list[list[Value]]:
     return [[value_of(value) for value in line] for line in values_list]
+
+
+TEXTS = ToolEnvTexts.beside(__file__)
+
+
+def _brief_table(table: Sequence[Sequence[str]]) -> str:
+    return "; ".join(" | ".join(row) for row in table) or "empty"
+
+
+FUNCTIONS: dict[str, Function[Book]] = TEXTS.functions(
+    TEXTS.methods(Book),
+    {
+        **dict.fromkeys(TEXTS.tools, lambda result: "done"),
+        "get_A1_annotation": str,
+        "get_all_values": _brief_table,
+        "get_range_values": _brief_table,
+        "get_cell_value": str,
+        "get_value_by_formula": str,
+        "filter_cells": lambda cells: " ".join(cells) or "none",
+        "get_note": lambda note: note or "none",
+    },
+)

@@ -8,12 +8,11 @@ from random import Random
 from typing import Any
 
 from agentgym_rl.envs.tooluse import Draft, Problem
-from agentgym_rl.envs.tooluse.sheet.book import Book
+from agentgym_rl.envs.tooluse.sheet.book import FUNCTIONS, TEXTS, Book
 from agentgym_rl.envs.tooluse.sheet.formula import Value, name
 from agentgym_rl.envs.tooluse.sheet.grid import Grid
 from agentgym_rl.envs.tooluse.sheet.judge import Judge
 from agentgym_rl.envs.tooluse.sheet.tables import TABLES, Table, draw, number
-from agentgym_rl.envs.tooluse.sheet.tools import FUNCTIONS, TEXTS
 
 
 class SheetDraft(Draft[Book]):

@@ -13,13 +13,6 @@ from agentgym_rl.envs.tooluse.todo.account import Account, Item, Project
 Row = dict[str, Any]
 
 
-@dataclass
-class Session:
-    """What the tools read and change."""
-
-    account: Account
-
-
 def project_row(project: Project) -> Row:
     """A project as the tools show one."""
     return {
@@ -43,77 +36,70 @@ def task_row(item: Item) -> Row:
     }
 
 
-def get_user_current_date(session: Session) -> str:
-    return session.account.today.isoformat()
+@dataclass
+class Session:
+    """What the tools read and change. The tools are its methods."""
 
+    account: Account
 
-def get_user_current_location(session: Session) -> str:
-    return session.account.city
+    def get_user_current_date(self) -> str:
+        return self.account.today.isoformat()
 
+    def get_user_current_location(self) -> str:
+        return self.account.city
 
-def get_projects(session: Session) -> list[Row]:
-    return [project_row(project) for project in session.account.projects]
+    def get_projects(self) -> list[Row]:
+        return [project_row(project) for project in self.account.projects]
 
+    def update_project(self, project_id: str, is_favorite: str) -> Row:
+        project = replace(self._project(project_id), is_favorite=is_favorite == "True")
+        self.account = self.account.with_project(project)
+        return {"message": "Update the project successfully.", "project": project_row(project)}
 
-def update_project(session: Session, project_id: str, is_favorite: str) -> Row:
-    project = _project(session, project_id)
-    session.account = session.account.with_project(replace(project, is_favorite=is_favorite == "True"))
-    return {
-        "message": "Update the project successfully.",
-        "project": project_row(_project(session, project_id)),
-    }
+    def get_tasks(self, project_id: str) -> list[Row]:
+        return [task_row(item) for item in self.account.of(self._project(project_id))]
 
+    def get_task_description(self, task_id: str) -> Row:
+        item = self._item(task_id)
+        return {"id": item.id, "content": item.content, "description": item.description}
 
-def get_tasks(session: Session, project_id: str) -> list[Row]:
-    return [task_row(item) for item in session.account.of(_project(session, project_id))]
+    def get_task_duration(self, task_id: str) -> Row:
+        item = self._item(task_id)
+        return {"id": item.id, "content": item.content, "duration": f"{item.minutes}(minute)"}
 
+    def complete_task(self, task_id: str) -> Row:
+        item = self._item(task_id)
+        self.account = self.account.with_item(replace(item, is_completed=True))
+        row = task_row(item)
+        del row["is_completed"]
+        return {"message": "Complete task successfully.", "task": row}
 
-def get_task_description(session: Session, task_id: str) -> Row:
-    item = _item(session, task_id)
-    return {"id": item.id, "content": item.content, "description": item.description}
+    def update_task(self, task_id: str, due_date: str) -> Row:
+        item = self._item(task_id)
+        try:
+            due = date.fromisoformat(due_date)
+        except ValueError:
+            raise Refused(f"due_date {due_date[:20]!r} is no date; write YYYY-MM-DD") from None
+        moved = replace(item, due=due)
+        self.account = self.account.with_item(moved)
+        return {"message": "Update the task successfully", "task": task_row(moved)}
 
+    def delete_task(self, task_id: str) -> Row:
+        item = self._item(task_id)
+        self.account = self.account.without(item)
+        return {"message": "Delete the task successfully.", "task": task_row(item)}
 
-def get_task_duration(session: Session, task_id: str) -> Row:
-    item = _item(session, task_id)
-    return {"id": item.id, "content": item.content, "duration": f"{item.minutes}(minute)"}
+    def _project(self, project_id: str) -> Project:
+        for project in self.account.projects:
+            if project.id == project_id:
+                return project
+        raise Refused(f"project {project_id[:20]!r} does not exist; get_projects gives the ids")
 
-
-def complete_task(session: Session, task_id: str) -> Row:
-    item = _item(session, task_id)
-    session.account = session.account.with_item(replace(item, is_completed=True))
-    row = task_row(item)
-    del row["is_completed"]
-    return {"message": "Complete task successfully.", "task": row}
-
-
-def update_task(session: Session, task_id: str, due_date: str) -> Row:
-    item = _item(session, task_id)
-    try:
-        due = date.fromisoformat(due_date)
-    except ValueError:
-        raise Refused(f"due_date {due_date[:20]!r} is no date; write YYYY-MM-DD") from None
-    session.account = session.account.with_item(replace(item, due=due))
-    return {"message": "Update the task successfully", "task": task_row(_item(session, task_id))}
-
-
-def delete_task(session: Session, task_id: str) -> Row:
-    item = _item(session, task_id)
-    session.account = session.account.without(item)
-    return {"message": "Delete the task successfully.", "task": task_row(item)}
-
-
-def _project(session: Session, project_id: str) -> Project:
-    for project in session.account.projects:
-        if project.id == project_id:
-            return project
-    raise Refused(f"project {project_id[:20]!r} does not exist; get_projects gives the ids")
-
-
-def _item(session: Session, task_id: str) -> Item:
-    for item in session.account.open:
-        if item.id == task_id:
-            return item
-    raise Refused(f"there is no open task {task_id[:20]!r}; get_tasks gives the ids")
+    def _item(self, task_id: str) -> Item:
+        for item in self.account.open:
+            if item.id == task_id:
+                return item
+        raise Refused(f"there is no open task {task_id[:20]!r}; get_tasks gives the ids")
 
 
 def _brief_projects(rows: Sequence[Row]) -> str:
@@ -127,18 +113,7 @@ def _brief_tasks(rows: Sequence[Row]) -> str:
 TEXTS = ToolEnvTexts.beside(__file__)
 
 FUNCTIONS: dict[str, Function[Session]] = TEXTS.functions(
-    {
-        "get_user_current_date": get_user_current_date,
-        "get_user_current_location": get_user_current_location,
-        "get_projects": get_projects,
-        "update_project": update_project,
-        "get_tasks": get_tasks,
-        "get_task_description": get_task_description,
-        "get_task_duration": get_task_duration,
-        "complete_task": complete_task,
-        "update_task": update_task,
-        "delete_task": delete_task,
-    },
+    TEXTS.methods(Session),
     {
         "get_projects": _brief_projects,
         "get_tasks": _brief_tasks,
