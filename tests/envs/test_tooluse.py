@@ -274,7 +274,7 @@ def test_no_plan_is_no_oracle() -> None:
 
 def test_a_kind_of_task_that_gives_nothing_is_an_error() -> None:
     with pytest.raises(EnvError, match="gave no task"):
-        counting_tasks(2, lambda draft: None).problem(1000)
+        counting_tasks(2, lambda draft: draft.require(None)).problem(1000)
 
 
 def test_frozen_splits_hold_no_task_twice() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, TypeVar
 
 from agentgym_rl.envs.tooluse.answers import matches
 from agentgym_rl.envs.tooluse.tool import Function, S, ToolEnvTexts
+
+T = TypeVar("T")
 
 Call = tuple[str, Mapping[str, Any]]
 """Name of a tool and the arguments of the call."""
@@ -40,6 +42,10 @@ class Problem(Generic[S]):
 def answered(expected: Any, tolerance: float = 0.0) -> Callable[[object, Any], float]:
     """The ``progress`` of a question: 1 for the right answer, else 0. ``tolerance`` is absolute, for numbers."""
     return lambda state, answer: float(answer is not None and matches(expected, answer, tolerance))
+
+
+class NoTask(Exception):
+    """The random choices of a draft give no task, for instance no unique answer."""
 
 
 class Draft(ABC, Generic[S]):
@@ -72,6 +78,26 @@ class Draft(ABC, Generic[S]):
         """
         self.calls.append((tool, arguments))
         return self.functions[tool].run(self.state, **arguments)
+
+    def require(self, value: T | None) -> T:
+        """The value.
+
+        Raises:
+            NoTask: it is false, empty or None.
+        """
+        if not value:
+            raise NoTask
+        return value
+
+    def only(self, items: Sequence[T], values: Sequence[Any], pick: Callable[..., Any] = max) -> T:
+        """The item with the greatest of the values, or with the one that ``pick`` gives.
+
+        Raises:
+            NoTask: several items have it, or there are no items.
+        """
+        found = pick(values, default=None)
+        self.require(values.count(found) == 1)
+        return items[values.index(found)]
 
     def goal(self, template: str, /, **words: Any) -> str:
         """The text of a goal of ``env.toml``."""

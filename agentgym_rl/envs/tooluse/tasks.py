@@ -15,7 +15,7 @@ from typing import Any, Generic
 
 from agentgym_rl.envs.core import EnvError
 from agentgym_rl.envs.splits import Splits, fingerprint
-from agentgym_rl.envs.tooluse.problem import Draft, Problem
+from agentgym_rl.envs.tooluse.problem import Draft, NoTask, Problem
 from agentgym_rl.envs.tooluse.tool import S
 
 FIRST = 1_000
@@ -36,8 +36,8 @@ ONCE = ("train", "test")
 DRAWS = 10_000
 """Most draws for one task."""
 
-Kind = Callable[[Any], Problem[Any] | None]
-"""Makes a problem of a draft, or None where the random choices give none, for instance no unique answer."""
+Kind = Callable[[Any], Problem[Any]]
+"""Makes a problem of a draft, or raises :class:`NoTask`; then the next draft is tried."""
 
 
 class TaskSource(ABC, Generic[S]):
@@ -99,8 +99,11 @@ class GeneratedTasks(TaskSource[S]):
         taken = self._taken(split, index, len(self.levels) * len(kinds))
         rng = Random(f"{self.splits.env} 0:{index}")
         for _ in range(DRAWS):
-            problem = kind(self._draft(rng))
-            if problem is None or len(problem.plan) not in level or problem.label in taken:
+            try:
+                problem = kind(self._draft(rng))
+            except NoTask:
+                continue
+            if len(problem.plan) not in level or problem.label in taken:
                 continue
             if self.splits.owns(split, fingerprint(f"{problem.context} {problem.plan}", 16)):
                 return problem

@@ -33,9 +33,10 @@ class AcademiaDraft(Draft[Library]):
         return self.rng.choice(self.paper().authors)
 
     def pair(self) -> list[str]:
-        """Two authors of one paper; none where it has one author."""
+        """Two authors of one paper."""
         authors = self.paper().authors
-        return self.rng.sample(authors, 2) if len(authors) > 1 else []
+        self.require(len(authors) > 1)
+        return self.rng.sample(authors, 2)
 
     def node(self, title: str) -> dict[str, Any]:
         found: dict[str, Any] = self.call("paperNodeCheck", node=title)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from agentgym_rl.envs.tooluse.academia.draft import AcademiaDraft
 from agentgym_rl.envs.tooluse.academia.tools import AUTHOR_NET, PAPER_NET, Library
 from agentgym_rl.envs.tooluse.problem import Problem, yes
@@ -12,7 +10,7 @@ BEST = (("n_citation", "has the most citations"), ("year", "was published last")
 """Fields, and the words for their greatest value."""
 
 
-def fact(draft: AcademiaDraft) -> Problem[Library] | None:
+def fact(draft: AcademiaDraft) -> Problem[Library]:
     """An attribute of a paper."""
     draft.load(PAPER_NET)
     paper = draft.paper()
@@ -21,7 +19,7 @@ def fact(draft: AcademiaDraft) -> Problem[Library] | None:
     return draft.ask(field, node[field], paper=paper)
 
 
-def author_fact(draft: AcademiaDraft) -> Problem[Library] | None:
+def author_fact(draft: AcademiaDraft) -> Problem[Library]:
     """The organization or the collaborators of an author."""
     draft.load(AUTHOR_NET)
     name = draft.author()
@@ -34,13 +32,11 @@ def author_fact(draft: AcademiaDraft) -> Problem[Library] | None:
     return draft.ask("collaborators", found, who=name)
 
 
-def references(draft: AcademiaDraft) -> Problem[Library] | None:
+def references(draft: AcademiaDraft) -> Problem[Library]:
     """The papers that a paper cites, their number, or whether a certain one is among them."""
     draft.load(PAPER_NET)
     paper, other = draft.papers(2)
-    found = draft.cited(paper.title)
-    if not found:
-        return None
+    found = draft.require(draft.cited(paper.title))
     kind = draft.rng.randrange(3)
     if kind == 0:
         return draft.ask("references_count", len(found), paper=paper)
@@ -50,33 +46,28 @@ def references(draft: AcademiaDraft) -> Problem[Library] | None:
     return draft.ask("has_reference", yes(title in found), paper=paper, title=title)
 
 
-def joint_papers(draft: AcademiaDraft) -> Problem[Library] | None:
+def joint_papers(draft: AcademiaDraft) -> Problem[Library]:
     """The papers that two authors wrote together, or their number."""
     draft.load(AUTHOR_NET)
-    if not (pair := draft.pair()):
-        return None
+    pair = draft.pair()
     found = draft.common(*pair)
     if draft.rng.random() < 0.5:
         return draft.ask("joint_count", len(found), pair=pair)
     return draft.ask("joint_papers", found, pair=pair)
 
 
-def two_papers(draft: AcademiaDraft) -> Problem[Library] | None:
+def two_papers(draft: AcademiaDraft) -> Problem[Library]:
     """A comparison of two papers."""
     draft.load(PAPER_NET)
     first, second = both = draft.papers(2)
-    one, two = draft.node(first.title), draft.node(second.title)
+    one, two = (draft.node(paper.title) for paper in both)
     kind = draft.rng.randrange(5)
     if kind == 0:
-        if one["year"] == two["year"]:
-            return None
-        answer = min(both, key=lambda paper: paper.year).title
-        return draft.ask("older_paper", answer, first=first, second=second)
+        answer = draft.only(both, [one["year"], two["year"]], min)
+        return draft.ask("older_paper", answer.title, first=first, second=second)
     if kind == 1:
-        if one["n_citation"] == two["n_citation"]:
-            return None
-        answer = max(both, key=lambda paper: paper.n_citation).title
-        return draft.ask("more_citations", answer, first=first, second=second)
+        answer = draft.only(both, [one["n_citation"], two["n_citation"]])
+        return draft.ask("more_citations", answer.title, first=first, second=second)
     if kind == 2:
         total = one["n_citation"] + two["n_citation"]
         return draft.ask("citations_together", total, first=first, second=second)
@@ -84,44 +75,39 @@ def two_papers(draft: AcademiaDraft) -> Problem[Library] | None:
         conference = one["doc_type"] == two["doc_type"] == "Conference"
         return draft.ask("both_conference", yes(conference), first=first, second=second)
     shared = {*one["authors"]} & {*two["authors"]}
-    if not shared and draft.rng.random() < 0.995:  # nearly all pairs are strangers
-        return None
+    draft.require(shared or draft.rng.random() >= 0.995)  # nearly all pairs are strangers
     return draft.ask("common_author", yes(bool(shared)), first=first, second=second)
 
 
-def most_cited(draft: AcademiaDraft) -> Problem[Library] | None:
+def most_cited(draft: AcademiaDraft) -> Problem[Library]:
     """Which of three papers is cited most, or the newest."""
     draft.load(PAPER_NET)
     papers = draft.papers(3)
     field, best = draft.rng.choice(BEST)
     values = [draft.node(paper.title)[field] for paper in papers]
-    if values.count(max(values)) > 1:
-        return None
-    return draft.ask("best_of_three", papers[values.index(max(values))].title, best=best, papers=papers)
+    return draft.ask("best_of_three", draft.only(papers, values).title, best=best, papers=papers)
 
 
-def common_collaborators(draft: AcademiaDraft) -> Problem[Library] | None:
+def common_collaborators(draft: AcademiaDraft) -> Problem[Library]:
     """The common collaborators of two authors, or their number."""
     draft.load(AUTHOR_NET)
-    if not (pair := draft.pair()):
-        return None
+    pair = draft.pair()
     first, second = (draft.collaborators(name) for name in pair)
     found = [name for name in first if name in second]
     if draft.rng.random() < 0.5:
         return draft.ask("common_count", len(found), pair=pair)
-    return draft.ask("common_collaborators", found, pair=pair) if found else None
+    return draft.ask("common_collaborators", draft.require(found), pair=pair)
 
 
-def same_organization(draft: AcademiaDraft) -> Problem[Library] | None:
+def same_organization(draft: AcademiaDraft) -> Problem[Library]:
     """Whether two authors are in one organization."""
     draft.load(AUTHOR_NET)
-    if not (pair := draft.pair()):
-        return None
+    pair = draft.pair()
     first, second = (draft.organization(name) for name in pair)
     return draft.ask("same_organization", yes(first == second), pair=pair)
 
 
-def first_author(draft: AcademiaDraft) -> Problem[Library] | None:
+def first_author(draft: AcademiaDraft) -> Problem[Library]:
     """The organization of the first author of a paper, or the number of collaborators."""
     draft.load(PAPER_NET, AUTHOR_NET)
     paper = draft.paper()
@@ -132,36 +118,31 @@ def first_author(draft: AcademiaDraft) -> Problem[Library] | None:
     return draft.ask("collaborators_count", len(draft.collaborators(name)), who=who)
 
 
-def joint_citations(draft: AcademiaDraft) -> Problem[Library] | None:
+def joint_citations(draft: AcademiaDraft) -> Problem[Library]:
     """The citations of the common papers of two authors, or the paper that has most of them."""
     draft.load(PAPER_NET, AUTHOR_NET)
-    if not (pair := draft.pair()):
-        return None
+    pair = draft.pair()
     found = draft.common(*pair)
     counts = [draft.node(title)["n_citation"] for title in found]
     if draft.rng.random() < 0.5:
         return draft.ask("joint_citations", sum(counts), pair=pair)
-    if len(found) < 2 or counts.count(max(counts)) > 1:
-        return None
-    return draft.ask("best_joint", found[counts.index(max(counts))], pair=pair)
+    draft.require(len(found) > 1)
+    return draft.ask("best_joint", draft.only(found, counts), pair=pair)
 
 
-def best_reference(draft: AcademiaDraft) -> Problem[Library] | None:
+def best_reference(draft: AcademiaDraft) -> Problem[Library]:
     """Which of the papers a paper cites is cited most, or the newest."""
     draft.load(PAPER_NET)
     paper = draft.paper()
     found = draft.cited(paper.title)
     nodes = [draft.node(title) for title in found]
-    if len(nodes) < 3:
-        return None
+    draft.require(len(nodes) > 2)
     field, best = draft.rng.choice(BEST)
-    values = [node[field] for node in nodes]
-    if values.count(max(values)) > 1:
-        return None
-    return draft.ask("best_reference", found[values.index(max(values))], paper=paper, best=best)
+    answer = draft.only(found, [node[field] for node in nodes])
+    return draft.ask("best_reference", answer, paper=paper, best=best)
 
 
-def colleagues(draft: AcademiaDraft) -> Problem[Library] | None:
+def colleagues(draft: AcademiaDraft) -> Problem[Library]:
     """The collaborators in an author's organization, or in others."""
     draft.load(AUTHOR_NET)
     name = draft.author()
@@ -169,24 +150,21 @@ def colleagues(draft: AcademiaDraft) -> Problem[Library] | None:
     others = {each: draft.organization(each) for each in draft.collaborators(name)}
     same = draft.rng.random() < 0.5
     found = [each for each, organization in others.items() if (organization == home) == same]
-    if not found:
-        return None
     where = "the same organization as" if same else "another organization than"
-    return draft.ask("colleagues", found, name=name, where=where)
+    return draft.ask("colleagues", draft.require(found), name=name, where=where)
 
 
-def closest(draft: AcademiaDraft) -> Problem[Library] | None:
+def closest(draft: AcademiaDraft) -> Problem[Library]:
     """The collaborator with whom an author wrote most papers."""
     draft.load(AUTHOR_NET)
     name = draft.author()
-    counts = Counter({each: len(draft.common(name, each)) for each in draft.collaborators(name)})
-    ranked = counts.most_common(2)
-    if len(ranked) < 2 or ranked[0][1] == ranked[1][1]:
-        return None
-    return draft.ask("closest", ranked[0][0], name=name)
+    others = draft.collaborators(name)
+    draft.require(len(others) > 1)
+    answer = draft.only(others, [len(draft.common(name, each)) for each in others])
+    return draft.ask("closest", answer, name=name)
 
 
-def organizations(draft: AcademiaDraft) -> Problem[Library] | None:
+def organizations(draft: AcademiaDraft) -> Problem[Library]:
     """The organizations behind a paper."""
     draft.load(PAPER_NET, AUTHOR_NET)
     paper = draft.paper()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentgym_rl.envs.tooluse.movie.database import database
 from agentgym_rl.envs.tooluse.movie.tools import FUNCTIONS, TEXTS, Database, Film, Person
-from agentgym_rl.envs.tooluse.problem import Draft, Problem
+from agentgym_rl.envs.tooluse.problem import Draft, Problem, T
 
 ACCOUNTS = {"imdb_id": "IMDb", "facebook_id": "Facebook", "instagram_id": "Instagram", "twitter_id": "Twitter"}
 
@@ -19,6 +20,11 @@ class MovieDraft(Draft[Database]):
 
     def start(self) -> Database:
         return database()
+
+    def only(self, items: Sequence[T], values: Sequence[Any], pick: Callable[..., Any] = max) -> T:
+        """As for all drafts; no two values may be equal."""
+        self.require(len(set(values)) == len(values))
+        return super().only(items, values, pick)
 
     def film(self) -> Film:
         return self.films(1)[0]
@@ -62,11 +68,11 @@ class MovieDraft(Draft[Database]):
         """The credits of a person as director, looked up."""
         return [each for each in self.who("crew", person) if each["job"] == "Director"]
 
-    def ask_account(self, person: Person | str, who: str) -> Problem[Database] | None:
-        """A question for an account of a person who is called ``who``; None where there is no such account."""
+    def ask_account(self, person: Person | str, who: str) -> Problem[Database]:
+        """A question for an account of a person who is called ``who``."""
         account = self.rng.choice(list(ACCOUNTS))
-        value = self.who("external_ids", person)[account]
-        return None if value is None else self.ask("account", value, account=ACCOUNTS[account], who=who)
+        value = self.require(self.who("external_ids", person)[account])
+        return self.ask("account", value, account=ACCOUNTS[account], who=who)
 
     def ask_birth(self, person: Person | str, who: str) -> Problem[Database]:
         """A question for day or place of birth of a person who is called ``who``."""

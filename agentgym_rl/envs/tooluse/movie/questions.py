@@ -29,7 +29,7 @@ SHARED: Mapping[str, tuple[str, str, Callable[[Film], set[Any]]]] = {
 """What two films may have in common: part of the tool's name, the word for it, the values of a film."""
 
 
-def fact(draft: MovieDraft) -> Problem[Database] | None:
+def fact(draft: MovieDraft) -> Problem[Database]:
     """Date, money or rating of a film."""
     film = draft.film()
     details = draft.about("details", film)
@@ -37,17 +37,18 @@ def fact(draft: MovieDraft) -> Problem[Database] | None:
     return draft.ask(field, details[field], ROUNDED, film=film)
 
 
-def profit(draft: MovieDraft) -> Problem[Database] | None:
+def profit(draft: MovieDraft) -> Problem[Database]:
     """What a film earned beyond its budget, or whether it did."""
     film = draft.film()
     details = draft.about("details", film)
     gain = details["revenue"] - details["budget"]
     if draft.rng.random() < 0.5:
         return draft.ask("gains", yes(gain > 0), film=film)
-    return draft.ask("profit", gain, 0.5, film=film) if gain > 0 else None
+    draft.require(gain > 0)
+    return draft.ask("profit", gain, 0.5, film=film)
 
 
-def genre(draft: MovieDraft) -> Problem[Database] | None:
+def genre(draft: MovieDraft) -> Problem[Database]:
     """The genres of a film, or whether one is among them."""
     film = draft.film()
     genres = [each["name"] for each in draft.about("details", film)["genres"]]
@@ -57,7 +58,7 @@ def genre(draft: MovieDraft) -> Problem[Database] | None:
     return draft.ask("has_genre", yes(one in genres), film=film, one=one)
 
 
-def staff(draft: MovieDraft) -> Problem[Database] | None:
+def staff(draft: MovieDraft) -> Problem[Database]:
     """Who did a job."""
     film = draft.film()
     crew = draft.about("crew", film)
@@ -68,7 +69,7 @@ def staff(draft: MovieDraft) -> Problem[Database] | None:
     return draft.ask("staff", names[0], film=film, job=job)
 
 
-def role(draft: MovieDraft) -> Problem[Database] | None:
+def role(draft: MovieDraft) -> Problem[Database]:
     """Who plays a character, or which one someone plays."""
     film = draft.film()
     one = draft.rng.choice(draft.about("cast", film))
@@ -77,7 +78,7 @@ def role(draft: MovieDraft) -> Problem[Database] | None:
     return draft.ask("role", one["character"], film=film, name=one["name"])
 
 
-def origin(draft: MovieDraft) -> Problem[Database] | None:
+def origin(draft: MovieDraft) -> Problem[Database]:
     """Who produced a film, and where."""
     film = draft.film()
     topic = draft.rng.choice(("companies", "countries"))
@@ -92,7 +93,7 @@ def origin(draft: MovieDraft) -> Problem[Database] | None:
     return draft.ask("has_origin", yes(one in names), film=film, one=one, noun=noun)
 
 
-def keywords(draft: MovieDraft) -> Problem[Database] | None:
+def keywords(draft: MovieDraft) -> Problem[Database]:
     """The keywords of a film, or whether one is among them."""
     film = draft.film()
     words = draft.about("keywords", film)
@@ -102,7 +103,7 @@ def keywords(draft: MovieDraft) -> Problem[Database] | None:
     return draft.ask("has_keyword", yes(one in words), film=film, one=one)
 
 
-def abroad(draft: MovieDraft) -> Problem[Database] | None:
+def abroad(draft: MovieDraft) -> Problem[Database]:
     """The title of a film in another country, or its overview in another language."""
     film = draft.film()
     number = draft.find(film)
@@ -110,12 +111,11 @@ def abroad(draft: MovieDraft) -> Problem[Database] | None:
         one = draft.rng.choice(draft.about("alternative_titles", number)["titles"])
         return draft.ask("title_abroad", one["title"], film=film, country=WORDS.countries[one["iso_3166_1"]])
     one = draft.rng.choice(draft.about("translation", number)["translations"])
-    if one["iso_3166_1"] == "US":
-        return None
+    draft.require(one["iso_3166_1"] != "US")
     return draft.ask("overview", one["data"]["overview"], film=film, language=one["english_name"])
 
 
-def person(draft: MovieDraft) -> Problem[Database] | None:
+def person(draft: MovieDraft) -> Problem[Database]:
     """When and where someone was born, or an account of theirs."""
     someone = draft.actor()
     number = draft.find_person(someone)
@@ -124,7 +124,7 @@ def person(draft: MovieDraft) -> Problem[Database] | None:
     return draft.ask_account(number, someone.name)
 
 
-def films_of(draft: MovieDraft) -> Problem[Database] | None:
+def films_of(draft: MovieDraft) -> Problem[Database]:
     """How many films someone acted in, or which ones someone directed."""
     if draft.rng.random() < 0.5:
         someone = draft.actor()
@@ -133,7 +133,7 @@ def films_of(draft: MovieDraft) -> Problem[Database] | None:
     return draft.ask("films_directed", [each["title"] for each in draft.directed(someone)], someone=someone)
 
 
-def of_the_maker(draft: MovieDraft) -> Problem[Database] | None:
+def of_the_maker(draft: MovieDraft) -> Problem[Database]:
     """Birth of a film's director, or of who plays a character."""
     film = draft.film()
     number = draft.find(film)
@@ -145,25 +145,22 @@ def of_the_maker(draft: MovieDraft) -> Problem[Database] | None:
     return draft.ask_account(someone, who) if draft.rng.random() < 0.5 else draft.ask_birth(someone, who)
 
 
-def other_role(draft: MovieDraft) -> Problem[Database] | None:
+def other_role(draft: MovieDraft) -> Problem[Database]:
     """The character that the actor of a character plays in another film."""
     film = draft.film()
     character = draft.rng.choice(film.cast)[1]
     roles = draft.who("cast", draft.actor_of(film, character))
-    others = [each for each in roles if each["title"] != film.title]
-    if not others:
-        return None
-    other = draft.rng.choice(others)
+    other = draft.rng.choice(draft.require([each for each in roles if each["title"] != film.title]))
     return draft.ask("other_role", other["character"], film=film, character=character, other=other["title"])
 
 
-def directed_by_maker(draft: MovieDraft) -> Problem[Database] | None:
+def directed_by_maker(draft: MovieDraft) -> Problem[Database]:
     """How many films a film's director directed."""
     film = draft.film()
     return draft.ask("directed_by_maker", len(draft.directed(draft.director(film))), film=film)
 
 
-def film_of_role(draft: MovieDraft) -> Problem[Database] | None:
+def film_of_role(draft: MovieDraft) -> Problem[Database]:
     """Date or revenue of the film in which someone plays a character."""
     someone = draft.actor()
     one = draft.rng.choice(draft.who("cast", someone))
@@ -172,105 +169,81 @@ def film_of_role(draft: MovieDraft) -> Problem[Database] | None:
     return draft.ask(goal, details[field], someone=someone, character=one["character"])
 
 
-def better_of(draft: MovieDraft) -> Problem[Database] | None:
+def better_of(draft: MovieDraft) -> Problem[Database]:
     """Which of two or three films has more of something."""
     films = draft.films(draft.rng.choice((2, 3)))
     field = draft.rng.choice(list(BEST))
     values = [draft.about("details", film)[field] for film in films]
-    if _repeats(values):
-        return None
-    titles = [f'"{film.title}"' for film in films]
-    names = f"{', '.join(titles[:-1])} or {titles[-1]}"
-    answer = films[values.index(max(values))].title
-    return draft.ask("better_of", answer, best=BEST[field][len(films) > 2], names=names)
+    *titles, last = (f'"{film.title}"' for film in films)
+    names = f"{', '.join(titles)} or {last}"
+    return draft.ask("better_of", draft.only(films, values).title, best=BEST[field][len(films) > 2], names=names)
 
 
-def in_common(draft: MovieDraft) -> Problem[Database] | None:
+def in_common(draft: MovieDraft) -> Problem[Database]:
     """Whether two films share a genre, country, company or director."""
     tool, noun, values = SHARED[draft.rng.choice(list(SHARED))]
     first = draft.film()
     if draft.rng.random() < 0.6:  # most pairs share nothing: look for one that does
         others = [film for film in draft.films(100) if film is not first and values(first) & values(film)]
-        if not others:
-            return None
-        second = others[0]
+        second = draft.require(others)[0]
     else:
         second = draft.film()
-    if first is second:
-        return None
+    draft.require(first is not second)
     for film in (first, second):
         draft.about(tool, film)
     return draft.ask("in_common", yes(bool(values(first) & values(second))), first=first, second=second, noun=noun)
 
 
-def together(draft: MovieDraft) -> Problem[Database] | None:
+def together(draft: MovieDraft) -> Problem[Database]:
     """The one film two people act in."""
     film = draft.film()
     first, second = (person for person, _ in draft.rng.sample(film.cast, 2))
     seen = [{each["title"] for each in draft.who("cast", person)} for person in (first, second)]
-    if len(seen[0] & seen[1]) > 1:
-        return None
+    draft.require(len(seen[0] & seen[1]) == 1)
     return draft.ask("together", film.title, first=first, second=second)
 
 
-def older(draft: MovieDraft) -> Problem[Database] | None:
+def older(draft: MovieDraft) -> Problem[Database]:
     """Which of two people is the older one, or which of the actors of three characters."""
     if draft.rng.random() < 0.5:
         people = [draft.actor(), draft.actor()]
         born = [draft.who("details", person)["birthday"] for person in people]
-        if _repeats(born):
-            return None
         first, second = (person.name for person in people)
-        return draft.ask("older", people[born.index(min(born))].name, first=first, second=second)
+        return draft.ask("older", draft.only(people, born, min).name, first=first, second=second)
     film = draft.film()
     roles = draft.rng.sample(draft.about("cast", film), 3)
     born = [draft.who("details", str(each["id"]))["birthday"] for each in roles]
-    if _repeats(born):
-        return None
     names = [each["character"] for each in roles]
-    return draft.ask("oldest", roles[born.index(min(born))]["name"], names=names, film=film)
+    return draft.ask("oldest", draft.only(roles, born, min)["name"], names=names, film=film)
 
 
-def best_of_maker(draft: MovieDraft) -> Problem[Database] | None:
+def best_of_maker(draft: MovieDraft) -> Problem[Database]:
     """The film by a film's director that has most of something."""
     film = draft.film()
     directed = draft.directed(draft.director(film))
-    if not 2 <= len(directed) <= 5:
-        return None
+    draft.require(2 <= len(directed) <= 5)
     field = draft.rng.choice(list(BEST))
     values = [draft.about("details", str(each["id"]))[field] for each in directed]
-    if _repeats(values):
-        return None
-    answer = directed[values.index(max(values))]["title"]
+    answer = draft.only(directed, values)["title"]
     return draft.ask("best_of_maker", answer, film=film, best=BEST[field][len(directed) > 2])
 
 
-def career(draft: MovieDraft) -> Problem[Database] | None:
+def career(draft: MovieDraft) -> Problem[Database]:
     """The first film someone acted in, or what all of them earned."""
     someone = draft.actor()
     films = draft.who("cast", someone)
-    if not 3 <= len(films) <= 5:
-        return None
+    draft.require(3 <= len(films) <= 5)
     details = [draft.about("details", str(each["id"])) for each in films]
     if draft.rng.random() < 0.5:
         return draft.ask("total_revenue", sum(each["revenue"] for each in details), 0.5, someone=someone)
     dates = [each["release_date"] for each in details]
-    if _repeats(dates):
-        return None
-    return draft.ask("first_film", films[dates.index(min(dates))]["title"], someone=someone)
+    return draft.ask("first_film", draft.only(films, dates, min)["title"], someone=someone)
 
 
-def two_makers(draft: MovieDraft) -> Problem[Database] | None:
+def two_makers(draft: MovieDraft) -> Problem[Database]:
     """The older of the directors of two films."""
     films = draft.films(2)
     makers = [draft.who("details", draft.director(film)) for film in films]
     born = [each["birthday"] for each in makers]
-    if _repeats(born):
-        return None
     first, second = (f'the director of "{film.title}"' for film in films)
-    return draft.ask("older", makers[born.index(min(born))]["name"], first=first, second=second)
-
-
-def _repeats(values: list[Any]) -> bool:
-    """Whether two values are equal."""
-    return len(set(values)) < len(values)
+    return draft.ask("older", draft.only(makers, born, min)["name"], first=first, second=second)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from agentgym_rl.envs.splits import fingerprint
 from agentgym_rl.envs.tooluse import Draft, Problem
 from agentgym_rl.envs.tooluse.sheet.book import FUNCTIONS, TEXTS, Book
 from agentgym_rl.envs.tooluse.sheet.formula import Value, name
@@ -73,10 +73,12 @@ class SheetDraft(Draft[Book]):
         """The numbers of a column."""
         return [value for value in self.table.column(column) if isinstance(value, float)]
 
-    def other_number(self, record: int, column: str) -> float | None:
-        """A new number for a cell, or None where the draw gives the old one."""
-        value = number(self.type, column, self.rng)
-        return None if value == self.table.column(column)[record] else value
+    def new_numbers(self, records: Sequence[int], column: str) -> list[float]:
+        """Numbers for cells of a column, each other than the old one."""
+        values = [number(self.type, column, self.rng) for _ in records]
+        before = self.numbers(column)
+        self.require(all(before[record] != value for record, value in zip(records, values, strict=True)))
+        return values
 
     def having(self, column: str, label: Value) -> list[int]:
         """The records with a label, counted from 0."""
@@ -102,6 +104,11 @@ class SheetDraft(Draft[Book]):
     def update(self, cell: str, value: Value) -> None:
         self.call("update_cell", position=cell, value=plain(value))
 
+    def update_all(self, records: Sequence[int], column: str, values: Sequence[float]) -> None:
+        """Write numbers into the cells of a column, one after the other."""
+        for record, value in zip(records, values, strict=True):
+            self.update(self.cell(record, column), value)
+
     def update_by_formula(self, operator: str, first: str, last: str, target: str) -> None:
         """Write a formula of a range of cells into another cell."""
         area = {"start_position": first, "end_position": last}
@@ -116,19 +123,13 @@ class SheetDraft(Draft[Book]):
         self.call("freeze_data", dimension="rows", num=1)
         self.call("sort_sheet_by_col", col_num=self.place(column), order="des" if descending else "asc")
 
-    def change(self, template: str, /, **words: Any) -> Problem[Book] | None:
-        """The task that asks for the changes that the calls make, and no others; None if they change nothing."""
+    def change(self, template: str, /, **words: Any) -> Problem[Book]:
+        """The task that asks for the changes that the calls make, and no others."""
         progress = Judge(self.book, self.state)
-        if not progress.due:
-            return None
+        self.require(progress.due)
         goal = f'In "{self.title}", {self.goal(template, **words)}'
-        return self.problem(goal, progress, context=f"workbook {fingerprint(self.book)}")
-
-
-def fingerprint(book: Book) -> str:
-    """First 8 hex digits of the SHA-256 of all cells and notes."""
-    kept = [(title, grid.cells, grid.notes) for title, grid in book.sheets.items()]
-    return hashlib.sha256(repr(kept).encode()).hexdigest()[:8]
+        kept = [(title, grid.cells, grid.notes) for title, grid in self.book.sheets.items()]
+        return self.problem(goal, progress, context=f"workbook {fingerprint(repr(kept), 8)}")
 
 
 def plain(value: Value) -> str | float:

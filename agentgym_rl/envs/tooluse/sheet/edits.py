@@ -10,17 +10,16 @@ from agentgym_rl.envs.tooluse.sheet.tables import TABLES, draw
 FORMULAS = (("sum", "SUM"), ("average", "AVERAGE"), ("largest value", "MAX"), ("smallest value", "MIN"))
 
 
-def set_cell(draft: SheetDraft) -> Problem[Book] | None:
+def set_cell(draft: SheetDraft) -> Problem[Book]:
     draft.fill()
     record, column = draft.record(), draft.number()
-    if (value := draft.other_number(record, column)) is None:
-        return None
+    (value,) = draft.new_numbers([record], column)
     draft.read()
     draft.update(draft.cell(record, column), value)
     return draft.change("set_cell", column=column, name=draft.name_of(record), value=plain(value))
 
 
-def write_note(draft: SheetDraft) -> Problem[Book] | None:
+def write_note(draft: SheetDraft) -> Problem[Book]:
     draft.fill()
     record, remark = draft.record(), draft.rng.choice(TABLES.remarks)
     draft.read()
@@ -28,7 +27,7 @@ def write_note(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("write_note", remark=remark, name=draft.name_of(record))
 
 
-def delete_record(draft: SheetDraft) -> Problem[Book] | None:
+def delete_record(draft: SheetDraft) -> Problem[Book]:
     draft.fill()
     record = draft.record()
     draft.read()
@@ -36,11 +35,10 @@ def delete_record(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("delete_record", name=draft.name_of(record))
 
 
-def add_record(draft: SheetDraft) -> Problem[Book] | None:
+def add_record(draft: SheetDraft) -> Problem[Book]:
     draft.fill()
     new = draw(draft.type, draft.rng).records[0]
-    if new[0] in draft.table.column(draft.key):
-        return None
+    draft.require(new[0] not in draft.table.column(draft.key))
     draft.read()
     values = [plain(value) for value in new]
     draft.call("insert_rows", values_list=[values], row_idx=len(draft.records) + 2)
@@ -48,7 +46,7 @@ def add_record(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("add_record", listed=listed)
 
 
-def delete_column(draft: SheetDraft) -> Problem[Book] | None:
+def delete_column(draft: SheetDraft) -> Problem[Book]:
     draft.fill()
     column = draft.rng.choice(draft.table.header[1:])
     draft.read()
@@ -56,7 +54,7 @@ def delete_column(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("delete_column", column=column)
 
 
-def add_column(draft: SheetDraft) -> Problem[Book] | None:
+def add_column(draft: SheetDraft) -> Problem[Book]:
     draft.fill()
     title = draft.rng.choice(("Code", "Batch", "Group", "Ticket"))
     codes = [f"{title[0]}{each}" for each in draft.rng.sample(range(100, 1000), len(draft.records))]
@@ -65,7 +63,7 @@ def add_column(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("add_column", title=title, listed=", ".join(codes))
 
 
-def sort(draft: SheetDraft) -> Problem[Book] | None:
+def sort(draft: SheetDraft) -> Problem[Book]:
     draft.fill()
     column, descending = draft.rng.choice([draft.key, draft.number()]), draft.rng.random() < 0.5
     draft.read()
@@ -73,7 +71,7 @@ def sort(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("sort", column=column, order=direction(descending))
 
 
-def one_formula(draft: SheetDraft) -> Problem[Book] | None:
+def one_formula(draft: SheetDraft) -> Problem[Book]:
     draft.fill()
     column = draft.number()
     word, operator = draft.rng.choice(FORMULAS)
@@ -84,35 +82,30 @@ def one_formula(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("one_formula", word=word, column=column, target=target)
 
 
-def several_cells(draft: SheetDraft) -> Problem[Book] | None:
+def several_cells(draft: SheetDraft) -> Problem[Book]:
     draft.fill()
     column = draft.number()
     records = sorted(draft.rng.sample(range(len(draft.records)), draft.rng.randint(2, 3)))
-    values = [draft.other_number(record, column) for record in records]
+    values = draft.new_numbers(records, column)
     draft.read()
-    listed = []
-    for record, value in zip(records, values, strict=True):
-        if value is None:
-            return None
-        draft.update(draft.cell(record, column), value)
-        listed.append([draft.name_of(record), plain(value)])
+    draft.update_all(records, column, values)
+    listed = [[draft.name_of(record), plain(value)] for record, value in zip(records, values, strict=True)]
     draft.rng.shuffle(listed)
     return draft.change("several_cells", table=[[draft.key, column], *listed])
 
 
-def delete_label(draft: SheetDraft) -> Problem[Book] | None:
+def delete_label(draft: SheetDraft) -> Problem[Book]:
     draft.fill()
     column = draft.label()
     label = draft.rng.choice(draft.table.column(column))
     gone = draft.having(column, label)
-    if len(gone) == len(draft.records):
-        return None
+    draft.require(len(gone) < len(draft.records))
     draft.read()
     draft.delete(gone)
     return draft.change("delete_label", column=column, label=label)
 
 
-def title_row(draft: SheetDraft) -> Problem[Book] | None:
+def title_row(draft: SheetDraft) -> Problem[Book]:
     draft.fill()
     title = f"{draft.key} List {draft.rng.randint(2015, 2030)}"
     last = draft.cell(-1, draft.table.header[-1])
@@ -122,11 +115,10 @@ def title_row(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("title_row", title=title, last=last)
 
 
-def one_note(draft: SheetDraft) -> Problem[Book] | None:
+def one_note(draft: SheetDraft) -> Problem[Book]:
     draft.fill()
     record, column = draft.record(), draft.number()
-    if (value := draft.other_number(record, column)) is None:
-        return None
+    (value,) = draft.new_numbers([record], column)
     draft.put_note(record, f"{column} must be {plain(value)}")
     draft.read()
     draft.call("get_note", position=draft.cell(record, draft.key))

@@ -7,10 +7,9 @@ from agentgym_rl.envs.tooluse.sheet.book import Book
 from agentgym_rl.envs.tooluse.sheet.draft import SheetDraft, direction, plain
 from agentgym_rl.envs.tooluse.sheet.formula import Value, name
 from agentgym_rl.envs.tooluse.sheet.grid import Grid
-from agentgym_rl.envs.tooluse.sheet.tables import number
 
 
-def record_formula(draft: SheetDraft) -> Problem[Book] | None:
+def record_formula(draft: SheetDraft) -> Problem[Book]:
     """A new column with the sum, average or product of each record."""
     draft.fill(most=6)
     if draft.type.factors is None:
@@ -33,17 +32,14 @@ def record_formula(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("record_formula", title=title, word=word, listed=listed)
 
 
-def stock(draft: SheetDraft) -> Problem[Book] | None:
+def stock(draft: SheetDraft) -> Problem[Book]:
     """Numbers lowered by a list, then sorted."""
-    column = draft.type.lowered
-    if column is None:
-        return None
+    column = draft.require(draft.type.lowered)
     draft.fill()
     before = draft.numbers(column)
     taken = [draft.rng.randint(0, int(value)) for value in before]
     after = [value - less for value, less in zip(before, taken, strict=True)]
-    if len(set(after)) < len(after):
-        return None
+    draft.require(len(set(after)) == len(after))
     draft.read()
     draft.call(
         "update_range",
@@ -57,7 +53,7 @@ def stock(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("stock", column=column, table=[[draft.key, "Amount"], *listed])
 
 
-def threshold(draft: SheetDraft) -> Problem[Book] | None:
+def threshold(draft: SheetDraft) -> Problem[Book]:
     """Records above or below a number deleted, the others sorted."""
     draft.fill(least=5)
     column, other, descending = draft.number(), draft.number(), draft.rng.random() < 0.5
@@ -65,8 +61,7 @@ def threshold(draft: SheetDraft) -> Problem[Book] | None:
     limit = draft.rng.choice(sorted(numbers)[1:-1])
     less = draft.rng.random() < 0.5
     gone = [record for record, value in enumerate(numbers) if (value < limit if less else value > limit)]
-    if len(numbers) - len(gone) < 2:
-        return None
+    draft.require(len(numbers) - len(gone) >= 2)
     draft.read()
     draft.delete(gone)
     draft.sort(other, descending)
@@ -74,11 +69,9 @@ def threshold(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("threshold", column=column, side=side, limit=plain(limit), other=other, order=order)
 
 
-def raise_label(draft: SheetDraft) -> Problem[Book] | None:
+def raise_label(draft: SheetDraft) -> Problem[Book]:
     """Numbers of all records with a label raised by a percentage."""
-    column = draft.type.raised
-    if column is None:
-        return None
+    column = draft.require(draft.type.raised)
     draft.fill()
     label_column, percent = draft.label(), draft.rng.choice((10, 20, 50))
     label = draft.rng.choice(draft.table.column(label_column))
@@ -89,30 +82,26 @@ def raise_label(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("raise_label", column=column, percent=percent, label_column=label_column, label=label)
 
 
-def several_notes(draft: SheetDraft) -> Problem[Book] | None:
+def several_notes(draft: SheetDraft) -> Problem[Book]:
     """Changes that notes ask for, then sorted."""
     draft.fill(least=5)
     column = draft.number()
     records = sorted(draft.rng.sample(range(len(draft.records)), draft.rng.randint(2, 3)))
-    before, after = draft.numbers(column), draft.numbers(column)
-    for record in records:
-        after[record] = number(draft.type, column, draft.rng)
-    if len(set(after)) < len(after) or any(before[record] == after[record] for record in records):
-        return None
+    values = draft.new_numbers(records, column)
+    after = dict(enumerate(draft.numbers(column))) | dict(zip(records, values, strict=True))
+    draft.require(len(set(after.values())) == len(after))
     for record in records:
         draft.put_note(record, f"{column} must be {plain(after[record])}")
     draft.read()
     for record in records:
         draft.call("get_note", position=draft.cell(record, draft.key))
-    for record in records:
-        draft.update(draft.cell(record, column), after[record])
+    draft.update_all(records, column, values)
     draft.sort(column, descending=True)
-    return draft.change(
-        "several_notes", names=", ".join(str(draft.name_of(record)) for record in records), column=column
-    )
+    names = ", ".join(str(draft.name_of(record)) for record in records)
+    return draft.change("several_notes", names=names, column=column)
 
 
-def best(draft: SheetDraft) -> Problem[Book] | None:
+def best(draft: SheetDraft) -> Problem[Book]:
     """The three highest records by a column, ranked."""
     draft.fill(least=5)
     column = draft.number()
@@ -133,14 +122,13 @@ def _totals(draft: SheetDraft, label_column: str, column: str) -> dict[Value, fl
     return totals
 
 
-def best_label(draft: SheetDraft) -> Problem[Book] | None:
+def best_label(draft: SheetDraft) -> Problem[Book]:
     """Records of the label with the highest total deleted, the others sorted."""
     draft.fill(least=5)
     label_column, column = draft.label(), draft.number()
     totals = _totals(draft, label_column, column)
     highest, *others = sorted((round(total, 2) for total in totals.values()), reverse=True)
-    if not others or highest - others[0] < 0.05:
-        return None
+    draft.require(others and highest - others[0] >= 0.05)
     draft.read()
     for label in totals:
         cells = [draft.cell(record, column) for record in draft.having(label_column, label)]
@@ -151,14 +139,13 @@ def best_label(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("best_label", label_column=label_column, column=column)
 
 
-def group_totals(draft: SheetDraft) -> Problem[Book] | None:
+def group_totals(draft: SheetDraft) -> Problem[Book]:
     """Sorted by label, with a merged cell for the total of each."""
     draft.fill(least=5)
     label_column, column = draft.label(), draft.number()
     totals = _totals(draft, label_column, column)
     labels = sorted(map(str, draft.table.column(label_column)))
-    if not 2 <= len(totals) <= 3 or len(totals) == len(labels):
-        return None
+    draft.require(2 <= len(totals) <= 3 and len(totals) < len(labels))
     target, title = len(draft.table.header) + 1, f"Total {column}"
     draft.read()
     draft.sort(label_column, descending=False)
@@ -173,32 +160,27 @@ def group_totals(draft: SheetDraft) -> Problem[Book] | None:
     return draft.change("group_totals", label_column=label_column, column=column, title=title)
 
 
-def from_other_sheet(draft: SheetDraft) -> Problem[Book] | None:
+def from_other_sheet(draft: SheetDraft) -> Problem[Book]:
     """New values from another sheet."""
     draft.fill()
     column = draft.number()
     records = draft.rng.sample(range(len(draft.records)), draft.rng.randint(2, 4))
-    before = draft.numbers(column)
-    values = [number(draft.type, column, draft.rng) for _ in records]
-    if any(before[record] == value for record, value in zip(records, values, strict=True)):
-        return None
+    values = draft.new_numbers(records, column)
     news = [[draft.name_of(record), value] for record, value in zip(records, values, strict=True)]
     draft.book.sheets["Changes"] = Grid.of([[draft.key, f"New {column}"], *news])
     draft.read("Changes")
     draft.read()
-    for record, value in zip(records, values, strict=True):
-        draft.update(draft.cell(record, column), value)
+    draft.update_all(records, column, values)
     return draft.change("from_other_sheet", column=column, key=draft.key.lower())
 
 
-def below_average(draft: SheetDraft) -> Problem[Book] | None:
+def below_average(draft: SheetDraft) -> Problem[Book]:
     """Records below the average deleted; the number of the others written below."""
     draft.fill(least=5)
     column = draft.number()
     numbers = draft.numbers(column)
     average = sum(numbers) / len(numbers)
-    if min(abs(value - average) for value in numbers) < 0.05:
-        return None
+    draft.require(min(abs(value - average) for value in numbers) >= 0.05)
     gone = [record for record, value in enumerate(numbers) if value < average]
     left = len(numbers) - len(gone)
     draft.read()

@@ -38,11 +38,10 @@ def make_favorite(draft: TodoDraft) -> Problem[Session]:
     return draft.change("make_favorite" if like else "drop_favorite")
 
 
-def from_today(draft: TodoDraft) -> Problem[Session] | None:
+def from_today(draft: TodoDraft) -> Problem[Session]:
     days = draft.rng.randint(1, 6)
     due = draft.account.today + timedelta(days)
-    if draft.item.due == due:
-        return None
+    draft.require(draft.item.due != due)
     moved = draft.item.later((due - draft.item.due).days)
     draft.read_date()
     draft.read_project()
@@ -58,11 +57,10 @@ def shift(draft: TodoDraft) -> Problem[Session]:
     return draft.change("shift", days=abs(days), side="later" if days > 0 else "earlier")
 
 
-def complete_priority(draft: TodoDraft) -> Problem[Session] | None:
+def complete_priority(draft: TodoDraft) -> Problem[Session]:
     level = draft.item.priority
     found = [item for item in draft.items if item.priority == level]
-    if len(found) == len(draft.items):
-        return None
+    draft.require(len(found) < len(draft.items))
     draft.read_project()
     draft.complete(found)
     return draft.change("complete_priority", level=level)
@@ -79,48 +77,42 @@ def change_anywhere(draft: TodoDraft) -> Problem[Session]:
     return draft.change("postpone_anywhere", when=moved.due)
 
 
-def favorite_of_task(draft: TodoDraft) -> Problem[Session] | None:
-    if draft.project.is_favorite:
-        return None
+def favorite_of_task(draft: TodoDraft) -> Problem[Session]:
+    draft.require(not draft.project.is_favorite)
     draft.read_all(until=draft.item)
     draft.call("update_project", project_id=draft.project.id, is_favorite="True")
     return draft.change("favorite_of_task")
 
 
-def shift_project(draft: TodoDraft) -> Problem[Session] | None:
+def shift_project(draft: TodoDraft) -> Problem[Session]:
     spared = draft.item.priority
     days = draft.rng.randint(2, 9)
     moved = [item.later(days) for item in draft.items if item.priority != spared]
-    if len(moved) < 2:
-        return None
+    draft.require(len(moved) > 1)
     draft.read_project()
     draft.move(moved)
     return draft.change("shift_project", days=days, spared=spared)
 
 
-def short_ones(draft: TodoDraft) -> Problem[Session] | None:
+def short_ones(draft: TodoDraft) -> Problem[Session]:
     limit = draft.item.minutes
-    found = [item for item in draft.items if item.minutes < limit]
-    if not found:
-        return None
+    found = draft.require([item for item in draft.items if item.minutes < limit])
     draft.read_project()
     draft.read_durations(draft.items)
     draft.complete(found)
     return draft.change("short_ones", limit=limit)
 
 
-def clear_overdue(draft: TodoDraft) -> Problem[Session] | None:
-    if not 1 <= len(draft.overdue) <= MOST:
-        return None
+def clear_overdue(draft: TodoDraft) -> Problem[Session]:
+    draft.require(1 <= len(draft.overdue) <= MOST)
     draft.read_date()
     draft.read_all()
     draft.delete(draft.overdue)
     return draft.change("clear_overdue")
 
 
-def move_overdue(draft: TodoDraft) -> Problem[Session] | None:
-    if not 1 <= len(draft.overdue) <= MOST:
-        return None
+def move_overdue(draft: TodoDraft) -> Problem[Session]:
+    draft.require(1 <= len(draft.overdue) <= MOST)
     due = draft.account.today + timedelta(1)
     draft.read_date()
     draft.read_all()
@@ -128,32 +120,27 @@ def move_overdue(draft: TodoDraft) -> Problem[Session] | None:
     return draft.change("move_overdue")
 
 
-def complete_everywhere(draft: TodoDraft) -> Problem[Session] | None:
+def complete_everywhere(draft: TodoDraft) -> Problem[Session]:
     level = draft.rng.randint(1, 4)
     found = draft.of_priority(level)
-    if not 1 <= len(found) <= MOST:
-        return None
+    draft.require(1 <= len(found) <= MOST)
     draft.read_all()
     draft.complete(found)
     return draft.change("complete_everywhere", level=level)
 
 
-def delete_then_count(draft: TodoDraft) -> Problem[Session] | None:
+def delete_then_count(draft: TodoDraft) -> Problem[Session]:
     day = draft.item.due
-    gone = [item for item in draft.items if item.due < day]
-    if not gone:
-        return None
+    gone = draft.require([item for item in draft.items if item.due < day])
     draft.read_all()
     draft.delete(gone)
     return draft.ask("delete_then_count", len(draft.state.account.items), day=day)
 
 
-def complete_then_total(draft: TodoDraft) -> Problem[Session] | None:
+def complete_then_total(draft: TodoDraft) -> Problem[Session]:
     level = draft.item.priority
     done = [item for item in draft.items if item.priority == level]
-    rest = [item for item in draft.items if item.priority != level]
-    if not rest:
-        return None
+    rest = draft.require([item for item in draft.items if item.priority != level])
     draft.read_project()
     draft.complete(done)
     draft.read_durations(rest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -11,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from agentgym_rl.envs.splits import fingerprint
 from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tooluse import Draft, Problem
 from agentgym_rl.envs.tooluse.answers import matches
@@ -147,9 +147,8 @@ class TodoDraft(Draft[Session]):
         return self._ending(self.goal(template, **words), None, "done")
 
     def _ending(self, goal: str, expected: Any, answer: Any) -> Problem[Session]:
-        fingerprint = hashlib.sha256(repr(self.account).encode()).hexdigest()[:8]
         progress = judge(self.account, self.state.account, expected)
-        return self.problem(goal, progress, answer, f"account {fingerprint}")
+        return self.problem(goal, progress, answer, f"account {fingerprint(repr(self.account), 8)}")
 
 
 def _ids(rng: Random, start: str) -> Iterator[str]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any, TypeVar
 
 from agentgym_rl.envs.tooluse import Problem
 from agentgym_rl.envs.tooluse.todo.account import Item
 from agentgym_rl.envs.tooluse.todo.draft import TodoDraft
 from agentgym_rl.envs.tooluse.todo.tools import Session
-
-T = TypeVar("T")
 
 
 def due_date(draft: TodoDraft) -> Problem[Session]:
@@ -43,33 +40,32 @@ def size(draft: TodoDraft) -> Problem[Session]:
     return draft.ask("size", len(draft.items))
 
 
-def favorite(draft: TodoDraft) -> Problem[Session] | None:
+def favorite(draft: TodoDraft) -> Problem[Session]:
     found = [project.name for project in draft.account.projects if project.is_favorite]
-    if len(found) != 1:
-        return None
+    draft.require(len(found) == 1)
     draft.call("get_projects")
     return draft.ask("favorite", found[0])
 
 
-def extreme_date(draft: TodoDraft) -> Problem[Session] | None:
+def extreme_date(draft: TodoDraft) -> Problem[Session]:
     word, pick = draft.rng.choice((("earliest", min), ("latest", max)))
-    item = only(draft.items, pick, lambda each: each.due)
+    item = draft.only(draft.items, [each.due for each in draft.items], pick)
     draft.read_project()
-    return draft.ask("extreme_date", item.content, word=word) if item else None
+    return draft.ask("extreme_date", item.content, word=word)
 
 
-def urgent(draft: TodoDraft) -> Problem[Session] | None:
-    item = only(draft.items, max, lambda each: each.priority)
+def urgent(draft: TodoDraft) -> Problem[Session]:
+    item = draft.only(draft.items, [each.priority for each in draft.items])
     draft.read_project()
-    return draft.ask("urgent", item.content) if item else None
+    return draft.ask("urgent", item.content)
 
 
-def extreme_duration(draft: TodoDraft) -> Problem[Session] | None:
+def extreme_duration(draft: TodoDraft) -> Problem[Session]:
     word, pick = draft.rng.choice((("longest", max), ("shortest", min)))
-    item = only(draft.items, pick, lambda each: each.minutes)
+    item = draft.only(draft.items, [each.minutes for each in draft.items], pick)
     draft.read_project()
     draft.read_durations(draft.items)
-    return draft.ask("extreme_duration", item.content, word=word) if item else None
+    return draft.ask("extreme_duration", item.content, word=word)
 
 
 def total_duration(draft: TodoDraft) -> Problem[Session]:
@@ -78,11 +74,11 @@ def total_duration(draft: TodoDraft) -> Problem[Session]:
     return draft.ask("total_duration", minutes(draft.items))
 
 
-def overdue_in_project(draft: TodoDraft) -> Problem[Session] | None:
+def overdue_in_project(draft: TodoDraft) -> Problem[Session]:
     late = [item for item in draft.items if item.due < draft.account.today]
     draft.read_date()
     draft.read_project()
-    return draft.ask("overdue_in_project", contents(late)) if late else None
+    return draft.ask("overdue_in_project", contents(draft.require(late)))
 
 
 def place_in_project(draft: TodoDraft) -> Problem[Session]:
@@ -113,11 +109,10 @@ def count_priority(draft: TodoDraft) -> Problem[Session]:
     return draft.ask("count_priority", len(draft.of_priority(level)), level=level)
 
 
-def due_by(draft: TodoDraft) -> Problem[Session] | None:
+def due_by(draft: TodoDraft) -> Problem[Session]:
     day = draft.item.due
     found = [item for item in draft.account.items if item.due < day]
-    if not 1 <= len(found) <= 4:
-        return None
+    draft.require(1 <= len(found) <= 4)
     draft.read_all()
     return draft.ask("due_by", contents(found), day=day)
 
@@ -128,48 +123,40 @@ def count_overdue(draft: TodoDraft) -> Problem[Session]:
     return draft.ask("count_overdue", len(draft.overdue))
 
 
-def largest_project(draft: TodoDraft) -> Problem[Session] | None:
-    project = only(draft.account.projects, max, lambda each: len(draft.account.of(each)))
+def largest_project(draft: TodoDraft) -> Problem[Session]:
+    projects = draft.account.projects
+    largest = draft.only(projects, [len(draft.account.of(project)) for project in projects])
     draft.read_all()
-    return draft.ask("largest_project", project.name) if project else None
+    return draft.ask("largest_project", largest.name)
 
 
-def next_days(draft: TodoDraft) -> Problem[Session] | None:
+def next_days(draft: TodoDraft) -> Problem[Session]:
     days = draft.rng.randint(3, 10)
     today = draft.account.today
     soon = [item for item in draft.account.items if today <= item.due <= today + timedelta(days)]
-    item = only(soon, max, lambda each: each.priority)
-    if len(soon) < 2 or item is None:
-        return None
+    draft.require(len(soon) > 1)
+    item = draft.only(soon, [each.priority for each in soon])
     draft.read_date()
     draft.read_all()
     return draft.ask("next_days", item.content, days=days)
 
 
-def priority_duration(draft: TodoDraft) -> Problem[Session] | None:
+def priority_duration(draft: TodoDraft) -> Problem[Session]:
     level = draft.rng.randint(1, 4)
     found = draft.of_priority(level)
-    if not 2 <= len(found) <= 5:
-        return None
+    draft.require(2 <= len(found) <= 5)
     draft.read_all()
     draft.read_durations(found)
     return draft.ask("priority_duration", minutes(found), level=level)
 
 
-def overdue_contacts(draft: TodoDraft) -> Problem[Session] | None:
+def overdue_contacts(draft: TodoDraft) -> Problem[Session]:
     people = sorted({item.detail("Contact") for item in draft.overdue})
-    if not 2 <= len(draft.overdue) == len(people) <= 4:
-        return None
+    draft.require(2 <= len(draft.overdue) == len(people) <= 4)
     draft.read_date()
     draft.read_all()
     draft.read_descriptions(draft.overdue)
     return draft.ask("overdue_contacts", people)
-
-
-def only(items: Sequence[T], pick: Callable[..., T], key: Callable[[T], Any]) -> T | None:
-    """The item that ``min`` or ``max`` picks by the key; None where two items share its key, or there is no item."""
-    found = pick(items, key=key) if items else None
-    return found if found and sum(key(each) == key(found) for each in items) == 1 else None
 
 
 def contents(items: Iterable[Item]) -> list[str]:

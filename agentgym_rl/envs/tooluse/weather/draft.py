@@ -96,9 +96,6 @@ class WeatherDraft(Draft[Visitor]):
         first = FIRST_DAY - timedelta(self.rng.randint(SPAN.days + 1, 3650))
         return f"from {first} to {first + days}", first, first + days
 
-    def ask_date(self) -> None:
-        self.call("get_user_current_date")
-
     def ask_city(self) -> City:
         """The user's city, asked for."""
         self.call("get_user_current_location")
