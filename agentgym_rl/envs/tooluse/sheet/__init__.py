@@ -5,12 +5,12 @@ from __future__ import annotations
 from agentgym_rl.envs.core import Step, Style
 from agentgym_rl.envs.tools import to_command
 from agentgym_rl.envs.tooluse import GeneratedTasks, ToolEnv
-from agentgym_rl.envs.tooluse.sheet import edits, reports
+from agentgym_rl.envs.tooluse.sheet import changes
 from agentgym_rl.envs.tooluse.sheet.book import Book
 from agentgym_rl.envs.tooluse.sheet.draft import SheetDraft
 from agentgym_rl.envs.tooluse.sheet.official import OfficialTasks
 
-TASKS: GeneratedTasks[Book] = GeneratedTasks("sheet", SheetDraft, SheetDraft.texts.kinds(edits, reports))
+TASKS: GeneratedTasks[Book] = GeneratedTasks("sheet", SheetDraft, SheetDraft.texts.kinds(changes))
 
 
 class Sheet(ToolEnv[Book]):
