@@ -41,10 +41,8 @@ class Item:
         Raises:
             KeyError: there is no such line.
         """
-        for line in self.description.splitlines():
-            if line.startswith(f"- {label}: "):
-                return line.removeprefix(f"- {label}: ")
-        raise KeyError(label)
+        lines = (line.removeprefix("- ").partition(": ") for line in self.description.splitlines())
+        return {name: text for name, _, text in lines}[label]
 
 
 @dataclass(frozen=True, slots=True)

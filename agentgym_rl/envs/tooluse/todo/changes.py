@@ -14,13 +14,13 @@ MOST = 4
 
 def complete(draft: TodoDraft) -> Problem[Session]:
     draft.read_project()
-    draft.complete([draft.item])
+    draft.call("complete_task", task_id=draft.item.id)
     return draft.change("complete")
 
 
 def delete(draft: TodoDraft) -> Problem[Session]:
     draft.read_project()
-    draft.delete([draft.item])
+    draft.call("delete_task", task_id=draft.item.id)
     return draft.change("delete")
 
 
@@ -43,7 +43,7 @@ def from_today(draft: TodoDraft) -> Problem[Session]:
     due = draft.account.today + timedelta(days)
     draft.require(draft.item.due != due)
     moved = draft.item.later((due - draft.item.due).days)
-    draft.read_date()
+    draft.call("get_user_current_date")
     draft.read_project()
     draft.move([moved])
     return draft.change("set_date", when="tomorrow" if days == 1 else f"{days} days from today")
@@ -62,7 +62,7 @@ def complete_priority(draft: TodoDraft) -> Problem[Session]:
     found = [item for item in draft.items if item.priority == level]
     draft.require(len(found) < len(draft.items))
     draft.read_project()
-    draft.complete(found)
+    draft.call_each("complete_task", found)
     return draft.change("complete_priority", level=level)
 
 
@@ -70,7 +70,7 @@ def change_anywhere(draft: TodoDraft) -> Problem[Session]:
     item = draft.item
     draft.read_all(until=item)
     if draft.rng.random() < 0.5:
-        draft.complete([item])
+        draft.call("complete_task", task_id=item.id)
         return draft.change("complete_anywhere")
     moved = item.later(draft.rng.randint(2, 14))
     draft.move([moved])
@@ -98,23 +98,23 @@ def short_ones(draft: TodoDraft) -> Problem[Session]:
     limit = draft.item.minutes
     found = draft.require([item for item in draft.items if item.minutes < limit])
     draft.read_project()
-    draft.read_durations(draft.items)
-    draft.complete(found)
+    draft.call_each("get_task_duration", draft.items)
+    draft.call_each("complete_task", found)
     return draft.change("short_ones", limit=limit)
 
 
 def clear_overdue(draft: TodoDraft) -> Problem[Session]:
     draft.require(1 <= len(draft.overdue) <= MOST)
-    draft.read_date()
+    draft.call("get_user_current_date")
     draft.read_all()
-    draft.delete(draft.overdue)
+    draft.call_each("delete_task", draft.overdue)
     return draft.change("clear_overdue")
 
 
 def move_overdue(draft: TodoDraft) -> Problem[Session]:
     draft.require(1 <= len(draft.overdue) <= MOST)
     due = draft.account.today + timedelta(1)
-    draft.read_date()
+    draft.call("get_user_current_date")
     draft.read_all()
     draft.move(item.later((due - item.due).days) for item in draft.overdue)
     return draft.change("move_overdue")
@@ -125,7 +125,7 @@ def complete_everywhere(draft: TodoDraft) -> Problem[Session]:
     found = draft.of_priority(level)
     draft.require(1 <= len(found) <= MOST)
     draft.read_all()
-    draft.complete(found)
+    draft.call_each("complete_task", found)
     return draft.change("complete_everywhere", level=level)
 
 
@@ -133,7 +133,7 @@ def delete_then_count(draft: TodoDraft) -> Problem[Session]:
     day = draft.item.due
     gone = draft.require([item for item in draft.items if item.due < day])
     draft.read_all()
-    draft.delete(gone)
+    draft.call_each("delete_task", gone)
     return draft.ask("delete_then_count", len(draft.state.account.items), day=day)
 
 
@@ -142,6 +142,6 @@ def complete_then_total(draft: TodoDraft) -> Problem[Session]:
     done = [item for item in draft.items if item.priority == level]
     rest = draft.require([item for item in draft.items if item.priority != level])
     draft.read_project()
-    draft.complete(done)
-    draft.read_durations(rest)
+    draft.call_each("complete_task", done)
+    draft.call_each("get_task_duration", rest)
     return draft.ask("complete_then_total", sum(item.minutes for item in rest), level=level)

@@ -101,9 +101,6 @@ class TodoDraft(Draft[Session]):
         """The tasks of all projects with a priority."""
         return [item for item in self.account.items if item.priority == level]
 
-    def read_date(self) -> None:
-        self.call("get_user_current_date")
-
     def read_project(self) -> None:
         """Look up the project's tasks."""
         self.call("get_projects")
@@ -117,26 +114,15 @@ class TodoDraft(Draft[Session]):
             if until is not None and until.project_id == project.id:
                 return
 
-    def read_durations(self, items: Iterable[Item]) -> None:
-        self._for_each("get_task_duration", items)
-
-    def read_descriptions(self, items: Iterable[Item]) -> None:
-        self._for_each("get_task_description", items)
-
-    def complete(self, items: Iterable[Item]) -> None:
-        self._for_each("complete_task", items)
-
-    def delete(self, items: Iterable[Item]) -> None:
-        self._for_each("delete_task", items)
+    def call_each(self, tool: str, items: Iterable[Item]) -> None:
+        """Call a tool for each task."""
+        for item in items:
+            self.call(tool, task_id=item.id)
 
     def move(self, items: Iterable[Item]) -> None:
         """Set the due dates of tasks to those of these items."""
         for item in items:
             self.call("update_task", task_id=item.id, due_date=item.due.isoformat())
-
-    def _for_each(self, tool: str, items: Iterable[Item]) -> None:
-        for item in items:
-            self.call(tool, task_id=item.id)
 
     def ask(self, template: str, answer: Any, tolerance: float = 0.0, /, **words: Any) -> Problem[Session]:
         """A task that asks for an answer, and for the changes that the calls make."""

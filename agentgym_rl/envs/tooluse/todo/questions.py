@@ -23,7 +23,7 @@ def priority(draft: TodoDraft) -> Problem[Session]:
 
 def duration(draft: TodoDraft) -> Problem[Session]:
     draft.read_project()
-    draft.read_durations([draft.item])
+    draft.call("get_task_duration", task_id=draft.item.id)
     return draft.ask("duration", minutes([draft.item]))
 
 
@@ -31,7 +31,7 @@ def detail(draft: TodoDraft) -> Problem[Session]:
     item = draft.item
     label = draft.rng.choice(("Place", "Bring", "Contact"))
     draft.read_project()
-    draft.read_descriptions([item])
+    draft.call("get_task_description", task_id=item.id)
     return draft.ask(label, item.detail(label))
 
 
@@ -64,19 +64,19 @@ def extreme_duration(draft: TodoDraft) -> Problem[Session]:
     word, pick = draft.rng.choice((("longest", max), ("shortest", min)))
     item = draft.only(draft.items, [each.minutes for each in draft.items], pick)
     draft.read_project()
-    draft.read_durations(draft.items)
+    draft.call_each("get_task_duration", draft.items)
     return draft.ask("extreme_duration", item.content, word=word)
 
 
 def total_duration(draft: TodoDraft) -> Problem[Session]:
     draft.read_project()
-    draft.read_durations(draft.items)
+    draft.call_each("get_task_duration", draft.items)
     return draft.ask("total_duration", minutes(draft.items))
 
 
 def overdue_in_project(draft: TodoDraft) -> Problem[Session]:
     late = [item for item in draft.items if item.due < draft.account.today]
-    draft.read_date()
+    draft.call("get_user_current_date")
     draft.read_project()
     return draft.ask("overdue_in_project", contents(draft.require(late)))
 
@@ -84,7 +84,7 @@ def overdue_in_project(draft: TodoDraft) -> Problem[Session]:
 def place_in_project(draft: TodoDraft) -> Problem[Session]:
     place = draft.item.detail("Place")
     draft.read_project()
-    draft.read_descriptions(draft.items)
+    draft.call_each("get_task_description", draft.items)
     found = [item for item in draft.items if item.detail("Place") == place]
     return draft.ask("place_in_project", contents(found), place=place)
 
@@ -99,7 +99,7 @@ def search_detail(draft: TodoDraft) -> Problem[Session]:
     draft.read_all(until=item)
     if draft.rng.random() < 0.5:
         return draft.ask("search_date", str(item.due))
-    draft.read_descriptions([item])
+    draft.call("get_task_description", task_id=item.id)
     return draft.ask("search_contact", item.detail("Contact"))
 
 
@@ -118,7 +118,7 @@ def due_by(draft: TodoDraft) -> Problem[Session]:
 
 
 def count_overdue(draft: TodoDraft) -> Problem[Session]:
-    draft.read_date()
+    draft.call("get_user_current_date")
     draft.read_all()
     return draft.ask("count_overdue", len(draft.overdue))
 
@@ -136,7 +136,7 @@ def next_days(draft: TodoDraft) -> Problem[Session]:
     soon = [item for item in draft.account.items if today <= item.due <= today + timedelta(days)]
     draft.require(len(soon) > 1)
     item = draft.only(soon, [each.priority for each in soon])
-    draft.read_date()
+    draft.call("get_user_current_date")
     draft.read_all()
     return draft.ask("next_days", item.content, days=days)
 
@@ -146,16 +146,16 @@ def priority_duration(draft: TodoDraft) -> Problem[Session]:
     found = draft.of_priority(level)
     draft.require(2 <= len(found) <= 5)
     draft.read_all()
-    draft.read_durations(found)
+    draft.call_each("get_task_duration", found)
     return draft.ask("priority_duration", minutes(found), level=level)
 
 
 def overdue_contacts(draft: TodoDraft) -> Problem[Session]:
     people = sorted({item.detail("Contact") for item in draft.overdue})
     draft.require(2 <= len(draft.overdue) == len(people) <= 4)
-    draft.read_date()
+    draft.call("get_user_current_date")
     draft.read_all()
-    draft.read_descriptions(draft.overdue)
+    draft.call_each("get_task_description", draft.overdue)
     return draft.ask("overdue_contacts", people)
 
 
