@@ -12,8 +12,7 @@ from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import Style, TaskNotFound
 from agentgym_rl.envs.tooluse import Refused
 from agentgym_rl.envs.tooluse.weather import TASKS, Weather
-from agentgym_rl.envs.tooluse.weather.cities import BY_NAME, CITIES, UNIQUE
-from agentgym_rl.envs.tooluse.weather.climate import NEAR, Day, distance, place, weather
+from agentgym_rl.envs.tooluse.weather.climate import BY_NAME, CITIES, NEAR, UNIQUE, Day, distance, place, weather
 from agentgym_rl.envs.tooluse.weather.tools import FUNCTIONS, Visitor, level
 
 USER = Visitor(date(2020, 3, 10), "Oslo")

@@ -1,4 +1,4 @@
-"""Weather of any place on any day: generated, plausible, and always the same.
+"""The cities of ``cities.toml``, and the weather of any place on any day: generated, plausible, and always the same.
 
 A year has a season by latitude, colder with height; on it lie swings of about a week and of a day. All chance comes
 from a hash of place, day and quantity, so nothing needs to be stored.
@@ -11,9 +11,10 @@ from datetime import date
 from functools import lru_cache
 from hashlib import blake2b
 from math import asin, cos, log, pi, radians, sin, sqrt
+from pathlib import Path
 from struct import unpack
 
-from agentgym_rl.envs.tooluse.weather.cities import CITIES
+from agentgym_rl.envs.tables import load
 
 NEAR = 50.0
 """Kilometres within which a point has the weather of a city (AgentGym's limit for the same place)."""
@@ -32,6 +33,29 @@ class Place:
     latitude: float
     longitude: float
     elevation: int
+
+
+@dataclass(frozen=True, slots=True)
+class City(Place):
+    name: str
+    country: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cities:
+    """The file ``cities.toml``."""
+
+    cities: tuple[City, ...]
+
+
+CITIES = load(Path(__file__).with_name("cities.toml"), Cities).cities
+
+_NAMES = [city.name for city in CITIES]
+
+UNIQUE = tuple(city for city in CITIES if _NAMES.count(city.name) == 1)
+"""Cities that share their name with no other."""
+
+BY_NAME = {name.casefold(): tuple(city for city in CITIES if city.name == name) for name in _NAMES}
 
 
 @lru_cache(maxsize=8192)
@@ -64,10 +88,9 @@ def distance(latitude1: float, longitude1: float, latitude2: float, longitude2: 
 def place(latitude: float, longitude: float) -> Place:
     """The nearest city if it is :data:`NEAR`, else the middle of the one-degree cell."""
     near = [city for city in CITIES if abs(city.latitude - latitude) < 1]
-    apart = [(distance(latitude, longitude, city.latitude, city.longitude), city) for city in near]
-    nearest = min(apart, key=lambda pair: pair[0], default=None)
-    if nearest is not None and nearest[0] <= NEAR:
-        return Place(nearest[1].latitude, nearest[1].longitude, nearest[1].elevation)
+    apart = [distance(latitude, longitude, city.latitude, city.longitude) for city in near]
+    if apart and min(apart) <= NEAR:
+        return near[apart.index(min(apart))]
     cell = float(round(latitude)), float(round(longitude))
     return Place(*cell, int(2000 * _chances(*cell, "height", 0)[0] ** 3))
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from agentgym_rl.envs.tooluse.problem import Draft, Problem, answered
-from agentgym_rl.envs.tooluse.weather.cities import CITIES, UNIQUE, City
+from agentgym_rl.envs.tooluse.weather.climate import CITIES, UNIQUE, City
 from agentgym_rl.envs.tooluse.weather.tools import FUNCTIONS, SPAN, TEXTS, Visitor
 
 FIRST_DAY = date(2016, 1, 1)

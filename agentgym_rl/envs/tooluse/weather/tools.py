@@ -10,7 +10,6 @@ from typing import Any
 
 from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.weather import climate
-from agentgym_rl.envs.tooluse.weather.cities import BY_NAME
 
 SPAN = timedelta(days=30)
 """Longest period of a call: from the first day to the last."""
@@ -105,7 +104,7 @@ def _date(text: str) -> date:
 
 
 def _locate(user: Visitor, name: str) -> dict[str, Any]:
-    found = BY_NAME.get(" ".join(name.casefold().split()))
+    found = climate.BY_NAME.get(" ".join(name.casefold().split()))
     if found is None:
         raise Refused(f"no place is called {name[:ECHO]!r}")
     return {
