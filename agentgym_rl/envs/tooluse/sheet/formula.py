@@ -125,11 +125,8 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     return found
 
 
-@dataclass
-class _Range:
-    """The values of a range, empty ones included."""
-
-    values: list[Value]
+_Range = list[Value]
+"""The values of a range, empty ones included."""
 
 
 @dataclass
@@ -208,7 +205,7 @@ class _Parser:
         self.cells += len(places)
         if self.cells > MOST:
             raise FormulaError(f"the ranges of a formula have at most {MOST} cells")
-        return _Range([self.read(*place) for place in places])
+        return [self.read(*place) for place in places]
 
     def _function(self, function: str, depth: int) -> Value:
         arguments: list[Value | _Range] = []
@@ -217,7 +214,7 @@ class _Parser:
                 self._expect(",")
             arguments.append(self.comparison(depth))
         if function in FUNCTIONS:
-            values = [each for part in arguments for each in (part.values if isinstance(part, _Range) else [part])]
+            values = [each for part in arguments for each in (part if isinstance(part, list) else [part])]
             return _finite(FUNCTIONS[function]([each for each in values if isinstance(each, float)]))
         single = [_single(argument) for argument in arguments]
         if function == "ROUND" and len(single) == 2:
@@ -260,7 +257,7 @@ def _at(cell: str) -> Place:
 
 
 def _single(value: Value | _Range) -> Value:
-    if isinstance(value, _Range):
+    if isinstance(value, list):
         raise FormulaError("a range must stand in a function, such as SUM(B2:B9)")
     return value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from agentgym_rl.envs.tooluse import Refused
 from agentgym_rl.envs.tooluse.sheet.formula import COLUMNS, ROWS, FormulaError, Place, Value, evaluate, moved, order
@@ -82,16 +83,11 @@ class Grid:
 
     def value(self, row: int, column: int) -> Value:
         """The value of a cell. All cells of a merged area have the same."""
-        place = self._home((row, column))
-        kept = self.cells.get(place, "")
-        if not (isinstance(kept, str) and kept.startswith("=")):
-            return kept
-        if place not in self._known:
-            try:
-                self._known[place] = self._evaluate(kept, (place,))
-            except FormulaError:
-                self._known[place] = BROKEN
-        return self._known[place]
+        try:
+            return self._read((row, column))
+        except FormulaError:
+            self._known[self._home((row, column))] = BROKEN
+            return BROKEN
 
     def values(self, area: Area | None = None) -> list[list[Value]]:
         """The values of all cells, or of those of an area, row by row."""
@@ -113,8 +109,8 @@ class Grid:
         self._known.clear()
         try:
             for place, value in self.cells.items():
-                if before.get(place) != value and isinstance(value, str) and value.startswith("="):
-                    self._known[place] = self._evaluate(value, (place,))
+                if before.get(place) != value:
+                    self._read(place)
         except FormulaError as error:
             self.cells = before
             self._known.clear()
@@ -126,8 +122,7 @@ class Grid:
         Raises:
             Refused: the sheet has no such place, or no room.
         """
-        size, most = (self.height, ROWS) if axis == 0 else (self.width, COLUMNS)
-        what = "row" if axis == 0 else "column"
+        size, most, what = (self.height, ROWS, "row") if axis == 0 else (self.width, COLUMNS, "column")
         if not 1 <= at <= size + 1:
             raise Refused(f"{what} index {at} is not between 1 and {size + 1}")
         if size + len(lines) > most:
@@ -140,7 +135,8 @@ class Grid:
         trial = self.copy()
         trial._remap(lambda *place: _shifted(place, axis, len(lines)) if place[axis] >= at else place)
         trial.write(entries)
-        self._become(trial)
+        self.cells, self.notes, self.merged = trial.cells, trial.notes, trial.merged
+        self._known.clear()
 
     def delete(self, axis: int, gone: Iterable[int]) -> None:
         """Delete rows (axis 0) or columns (axis 1).
@@ -212,21 +208,23 @@ class Grid:
                 return top, left
         return place
 
-    def _evaluate(self, formula: str, path: tuple[Place, ...]) -> Value:
-        def read(row: int, column: int) -> Value:
-            place = self._home((row, column))
-            kept = self.cells.get(place, "")
-            if not (isinstance(kept, str) and kept.startswith("=")):
-                return kept
-            if place in path:
-                raise FormulaError("the formula refers to its own cell")
-            if len(path) > CHAIN:
-                raise FormulaError(f"more than {CHAIN} formulas build on each other")
-            if place not in self._known:
-                self._known[place] = self._evaluate(kept, (*path, place))
-            return self._known[place]
+    def _read(self, place: Place, path: tuple[Place, ...] = ()) -> Value:
+        """The value of a cell that the formulas in the cells of ``path`` lead to.
 
-        return evaluate(formula, read)
+        Raises:
+            FormulaError: the cell's formula, or one that it builds on, has no value.
+        """
+        place = self._home(place)
+        kept = self.cells.get(place, "")
+        if not _is_formula(kept):
+            return kept
+        if place in path:
+            raise FormulaError("the formula refers to its own cell")
+        if len(path) > CHAIN:
+            raise FormulaError(f"more than {CHAIN} formulas build on each other")
+        if place not in self._known:
+            self._known[place] = evaluate(kept, lambda *other: self._read(other, (*path, place)))
+        return self._known[place]
 
     def _remap(self, move: Move) -> None:
         """Move cells, notes, merged areas and the references of formulas."""
@@ -235,15 +233,11 @@ class Grid:
         self.notes = {there: note for place, note in self.notes.items() if (there := move(*place))}
         areas = []
         for top, left, bottom, right in self.merged:
-            there_all = [move(y, x) for y in range(top, bottom + 1) for x in range(left, right + 1)]
-            kept = [place for place in there_all if place is not None]
+            places = [move(y, x) for y in range(top, bottom + 1) for x in range(left, right + 1)]
+            kept = [place for place in places if place is not None]
             if len(kept) > 1:
                 areas.append((*min(kept), *max(kept)))
         self.merged = areas
-        self._known.clear()
-
-    def _become(self, other: Grid) -> None:
-        self.cells, self.notes, self.merged = other.cells, other.notes, other.merged
         self._known.clear()
 
 
@@ -251,9 +245,13 @@ Move = Callable[[int, int], Place | None]
 """The new place of a cell; None deletes it."""
 
 
+def _is_formula(value: Value) -> TypeGuard[str]:
+    return isinstance(value, str) and value.startswith("=")
+
+
 def _formula(value: Value, move: Move) -> Value:
     """The content of a cell, with the references of a formula moved."""
-    return moved(value, move) if isinstance(value, str) and value.startswith("=") else value
+    return moved(value, move) if _is_formula(value) else value
 
 
 def _down(rows: int) -> Move:
