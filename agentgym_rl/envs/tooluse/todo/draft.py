@@ -125,16 +125,14 @@ class TodoDraft(Draft[Session]):
             self.call("update_task", task_id=item.id, due_date=item.due.isoformat())
 
     def ask(self, template: str, answer: Any, tolerance: float = 0.0, /, **words: Any) -> Problem[Session]:
-        """A task that asks for an answer, and for the changes that the calls make."""
-        return self._ending(self.goal(template, **words), answer, answer)
+        """A task that asks for the changes that the calls make, and for an answer unless it is None."""
+        progress = judge(self.account, self.state.account, answer)
+        context = f"account {fingerprint(repr(self.account), 8)}"
+        return self.problem(self.goal(template, **words), progress, "done" if answer is None else answer, context)
 
     def change(self, template: str, /, **words: Any) -> Problem[Session]:
         """A task that asks for the changes that the calls make."""
-        return self._ending(self.goal(template, **words), None, "done")
-
-    def _ending(self, goal: str, expected: Any, answer: Any) -> Problem[Session]:
-        progress = judge(self.account, self.state.account, expected)
-        return self.problem(goal, progress, answer, f"account {fingerprint(repr(self.account), 8)}")
+        return self.ask(template, None, **words)
 
 
 def _ids(rng: Random, start: str) -> Iterator[str]:
