@@ -1,4 +1,4 @@
-"""Kinds of tasks: changes of cells, records or columns, then those that calculate or take several steps."""
+"""Kinds of tasks. What each asks for is the goal of its name in ``env.toml``."""
 
 from __future__ import annotations
 
@@ -129,7 +129,6 @@ def one_note(draft: SheetDraft) -> Problem[Book]:
 
 
 def record_formula(draft: SheetDraft) -> Problem[Book]:
-    """A new column with the sum, average or product of each record."""
     draft.fill(most=6)
     if draft.type.factors is None:
         columns = draft.type.summed
@@ -152,7 +151,6 @@ def record_formula(draft: SheetDraft) -> Problem[Book]:
 
 
 def stock(draft: SheetDraft) -> Problem[Book]:
-    """Numbers lowered by a list, then sorted."""
     column = draft.require(draft.type.lowered)
     draft.fill()
     before = draft.numbers(column)
@@ -173,7 +171,6 @@ def stock(draft: SheetDraft) -> Problem[Book]:
 
 
 def threshold(draft: SheetDraft) -> Problem[Book]:
-    """Records above or below a number deleted, the others sorted."""
     draft.fill(least=5)
     column, other, descending = draft.number(), draft.number(), draft.rng.random() < 0.5
     numbers = draft.numbers(column)
@@ -189,7 +186,6 @@ def threshold(draft: SheetDraft) -> Problem[Book]:
 
 
 def raise_label(draft: SheetDraft) -> Problem[Book]:
-    """Numbers of all records with a label raised by a percentage."""
     column = draft.require(draft.type.raised)
     draft.fill()
     label_column, percent = draft.label(), draft.rng.choice((10, 20, 50))
@@ -202,7 +198,6 @@ def raise_label(draft: SheetDraft) -> Problem[Book]:
 
 
 def several_notes(draft: SheetDraft) -> Problem[Book]:
-    """Changes that notes ask for, then sorted."""
     draft.fill(least=5)
     column = draft.number()
     records = sorted(draft.rng.sample(range(len(draft.records)), draft.rng.randint(2, 3)))
@@ -221,7 +216,6 @@ def several_notes(draft: SheetDraft) -> Problem[Book]:
 
 
 def best(draft: SheetDraft) -> Problem[Book]:
-    """The three highest records by a column, ranked."""
     draft.fill(least=5)
     column = draft.number()
     numbers = draft.numbers(column)
@@ -242,7 +236,6 @@ def _totals(draft: SheetDraft, label_column: str, column: str) -> dict[Value, fl
 
 
 def best_label(draft: SheetDraft) -> Problem[Book]:
-    """Records of the label with the highest total deleted, the others sorted."""
     draft.fill(least=5)
     label_column, column = draft.label(), draft.number()
     totals = _totals(draft, label_column, column)
@@ -259,7 +252,6 @@ def best_label(draft: SheetDraft) -> Problem[Book]:
 
 
 def group_totals(draft: SheetDraft) -> Problem[Book]:
-    """Sorted by label, with a merged cell for the total of each."""
     draft.fill(least=5)
     label_column, column = draft.label(), draft.number()
     totals = _totals(draft, label_column, column)
@@ -280,7 +272,6 @@ def group_totals(draft: SheetDraft) -> Problem[Book]:
 
 
 def from_other_sheet(draft: SheetDraft) -> Problem[Book]:
-    """New values from another sheet."""
     draft.fill()
     column = draft.number()
     records = draft.rng.sample(range(len(draft.records)), draft.rng.randint(2, 4))
@@ -294,7 +285,6 @@ def from_other_sheet(draft: SheetDraft) -> Problem[Book]:
 
 
 def below_average(draft: SheetDraft) -> Problem[Book]:
-    """Records below the average deleted; the number of the others written below."""
     draft.fill(least=5)
     column = draft.number()
     numbers = draft.numbers(column)
