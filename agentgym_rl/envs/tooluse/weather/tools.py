@@ -72,7 +72,11 @@ def daily(series: Series, latitude: float, longitude: float, first: date, last: 
 def _days(
     series: Series, past: bool, user: Visitor, latitude: float, longitude: float, start_date: str, end_date: str
 ) -> dict[str, Any]:
-    first, last = _period(start_date, end_date)
+    first, last = _date(start_date), _date(end_date)
+    if first > last:
+        raise Refused("start_date must not be later than end_date")
+    if last - first > SPAN:
+        raise Refused(f"at most {SPAN.days} days may lie between start_date and end_date; ask for parts")
     if past and last >= user.today:
         raise Refused("start_date and end_date must be earlier than the current date")
     if not past and first <= user.today:
@@ -85,15 +89,6 @@ def _current(series: Series, user: Visitor, latitude: float, longitude: float, c
     if day != user.today:
         raise Refused(f"{day} is not the current date")
     return daily(series, latitude, longitude, day, day)
-
-
-def _period(start: str, end: str) -> tuple[date, date]:
-    first, last = _date(start), _date(end)
-    if first > last:
-        raise Refused("start_date must not be later than end_date")
-    if last - first > SPAN:
-        raise Refused(f"at most {SPAN.days} days may lie between start_date and end_date; ask for parts")
-    return first, last
 
 
 def _date(text: str) -> date:
