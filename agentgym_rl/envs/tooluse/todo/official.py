@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class OfficialTasks(TaskSource[Session]):
     tasks: Sequence[OfficialTask]
     projects: tuple[Project, ...]
     items: tuple[Item, ...]
-    splits: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    splits: Mapping[str, Sequence[int]]
 
     @classmethod
     def read(cls, official: str, projects: str) -> OfficialTasks:
