@@ -13,8 +13,7 @@ from agentgym_rl.envs.core import EnvSpec, Observation, OracleUnavailable, Step,
 from agentgym_rl.envs.searchqa import tags, wording
 from agentgym_rl.envs.searchqa.articles import builtin
 from agentgym_rl.envs.searchqa.corpus import open_corpus
-from agentgym_rl.envs.searchqa.official import open_questions
-from agentgym_rl.envs.searchqa.question import Collection
+from agentgym_rl.envs.searchqa.official import Official, open_questions
 from agentgym_rl.envs.searchqa.remote import open_remote
 from agentgym_rl.envs.searchqa.retriever import Retriever
 from agentgym_rl.envs.searchqa.tasks import BuiltIn
@@ -71,7 +70,7 @@ class SearchQA(TextEnv):
             raise ValueError("questions need something to search: give corpus and index, or url")
         self._reward, self._final, self._topk = reward, final, topk
         self._retriever = _retriever(corpus, index, url, timeout)
-        self._questions: Collection = BuiltIn() if questions is None else open_questions(str(questions))
+        self._questions: BuiltIn | Official = BuiltIn() if questions is None else open_questions(str(questions))
         self._spec = EnvSpec(
             name=self.name,
             instructions=TEXTS.instructions,

@@ -1,10 +1,8 @@
-"""A question, and where questions come from."""
+"""A question."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,25 +18,3 @@ class Question:
     """What to search for, step by step; empty where that is not known."""
     needed: tuple[str, ...] = ()
     """Title of the article that each query has to find."""
-
-
-class Collection(Protocol):
-    """Questions by task index."""
-
-    @property
-    def splits(self) -> Mapping[str, range]:
-        """Task indices of each split."""
-
-    def question(self, index: int) -> Question:
-        """The question of a task.
-
-        Raises:
-            TaskNotFound: there is no such task.
-        """
-
-    def difficulty(self, index: int) -> str:
-        """A label for the task.
-
-        Raises:
-            TaskNotFound: there is no such task.
-        """

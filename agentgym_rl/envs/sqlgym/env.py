@@ -20,7 +20,7 @@ from agentgym_rl.envs.core import (
 )
 from agentgym_rl.envs.sqlgym import wording
 from agentgym_rl.envs.sqlgym.bird import Bird
-from agentgym_rl.envs.sqlgym.question import Collection, Question
+from agentgym_rl.envs.sqlgym.question import Question
 from agentgym_rl.envs.sqlgym.sandbox import Refused, Row, Sandbox, Source
 from agentgym_rl.envs.sqlgym.tasks import BuiltIn
 from agentgym_rl.envs.sqlgym.wording import TEXTS
@@ -53,7 +53,7 @@ class SQLGym(BlockingEnv):
         if explore < 0:
             raise ValueError(f"explore is {explore}; give the number of queries that do not count, 0 or more")
         self._explore = explore
-        self._questions: Collection = BuiltIn() if data is None else Bird(data)
+        self._questions: BuiltIn | Bird = BuiltIn() if data is None else Bird(data)
         self._spec = EnvSpec(
             name=self.name,
             instructions=wording.instructions(explore),

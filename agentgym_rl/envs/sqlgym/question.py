@@ -1,12 +1,8 @@
-"""A question, and where questions come from."""
+"""A question."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
-
-from agentgym_rl.envs.sqlgym.sandbox import Limits, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,35 +21,3 @@ class Question:
     def __str__(self) -> str:
         place = " ".join(filter(None, [self.database, self.version]))
         return " ".join(f"{place}: {self.text} {self.evidence}".split())
-
-
-class Collection(Protocol):
-    """Questions by task index, and their databases."""
-
-    limits: Limits
-    """What a query may use."""
-
-    @property
-    def splits(self) -> Mapping[str, range]:
-        """Task indices of each split."""
-
-    def question(self, index: int) -> Question:
-        """The question of a task.
-
-        Raises:
-            TaskNotFound: there is no such task.
-        """
-
-    def difficulty(self, index: int) -> str:
-        """A label for the task.
-
-        Raises:
-            TaskNotFound: there is no such task.
-        """
-
-    def source(self, index: int) -> Source:
-        """The task's database.
-
-        Raises:
-            TaskNotFound: there is no such task.
-        """
