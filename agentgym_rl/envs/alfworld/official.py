@@ -14,12 +14,14 @@ from agentgym_rl.envs.alfworld.tasks import OFFICIAL
 from agentgym_rl.envs.alfworld.wording import with_actions
 from agentgym_rl.envs.core import MissingExtra, OracleUnavailable, Style, TaskNotFound
 from agentgym_rl.envs.item_ids import alfworld_games
+from agentgym_rl.envs.texts import cut
 
 FOLDERS = {"train": "json_2.1.1/train", "test": "json_2.1.1/valid_train"}
 """Where the games of each split are, as AgentGym's server has it."""
 
 LIMIT = 4000
 """Longest observation, in characters."""
+_CUT = " [...]"
 
 _ONE_AT_A_TIME = Lock()
 """TextWorld's parser keeps state of its own: two games of a process must not be in it at once."""
@@ -138,7 +140,8 @@ class Official:
             state = self._game.reset()
         text = "\n".join(state.feedback.split("\n\n")[1:])  # without the greeting
         actions = self._list(state)
-        return Turn(_cut(text if self._style == "compact" else with_actions(text, actions)), actions)
+        text = text if self._style == "compact" else with_actions(text, actions)
+        return Turn(cut(text, LIMIT, _CUT), actions)
 
     def act(self, action: str) -> Turn:
         command = self._commands.get(canonical(action))
@@ -147,7 +150,7 @@ class Official:
         with _ONE_AT_A_TIME:
             state, _, _ = self._game.step(command)
         text = _MOVED.sub(r"You put the \1 in/on the \2.", _ARRIVAL.sub("", state.feedback, count=1))
-        return Turn(_cut(text), self._list(state), bool(state.won))
+        return Turn(cut(text, LIMIT, _CUT), self._list(state), bool(state.won))
 
     def close(self) -> None:
         self._game.close()
@@ -156,7 +159,3 @@ class Official:
         own = [command for command in state.admissible_commands if command != "help"]
         self._commands = dict(sorted((canonical(command), command) for command in own))
         return tuple(self._commands)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LIMIT else f"{text[: LIMIT - 6]} [...]"

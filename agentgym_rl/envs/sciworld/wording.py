@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentgym_rl.envs.core import Style
-from agentgym_rl.envs.texts import EnvTexts, read_texts
+from agentgym_rl.envs.texts import EnvTexts, cut, read_texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Texts(EnvTexts):
 TEXTS = read_texts(__file__, Texts)
 
 
-def instructions(teleport: bool = False) -> Mapping[Style, str]:
+def instructions(teleport: bool) -> Mapping[Style, str]:
     """The instruction in each style; ``teleport`` says whether there is that action."""
     return {
         style: text.replace("{teleport}", TEXTS.teleport[style] if teleport else "")
@@ -32,17 +32,13 @@ def instructions(teleport: bool = False) -> Mapping[Style, str]:
 LONGEST: Mapping[Style, int] = {"agentgym": 4_000, "compact": 1_200}
 """Characters of an observation."""
 
-_CUT = " ... (cut)"
-
 _SHORTER = tuple((re.compile(pattern, re.MULTILINE), shorter) for pattern, shorter in TEXTS.shorter)
 
 
 def observe(text: str, style: Style, goal: str = "") -> str:
     """A text of the simulator as the agent reads it; ``goal`` is what is to be done, on a line before the first."""
     shown = _condense(text) if style == "compact" else text
-    shown = f"{goal}\n{shown}" if goal else shown
-    longest = LONGEST[style]
-    return shown if len(shown) <= longest else shown[: longest - len(_CUT)] + _CUT
+    return cut(f"{goal}\n{shown}" if goal else shown, LONGEST[style], " ... (cut)")
 
 
 def _condense(text: str) -> str:
