@@ -16,7 +16,7 @@ from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, OracleUnavailable, ProtocolError, TaskNotFound
 from agentgym_rl.envs.searchqa import SearchQA, articles
 from agentgym_rl.envs.searchqa.corpus import Contents, build, open_corpus
-from agentgym_rl.envs.searchqa.official import SOURCES, STARTS, STOPS
+from agentgym_rl.envs.searchqa.official import RANGES, SOURCES
 
 PASSAGES = [
     '"Aare"\nThe Aare rises in the Bernese Alps. It is 288 km long.',
@@ -302,5 +302,5 @@ def test_files_that_are_no_questions(tmp_path: Path) -> None:
 def test_ranges_of_the_data_sets_are_whole() -> None:
     ranges = list(SOURCES.values())
     assert [each.start for each in ranges] == [0, *(each.stop for each in ranges[:-1])]
-    assert (STARTS["test"], STOPS["test"], STARTS["train"], STOPS["train"]) == (0, 51_713, 51_713, 221_328)
-    assert ranges[6].stop == STARTS["train"] and ranges[-1].stop == STOPS["train"]
+    assert (RANGES["test"], RANGES["train"]) == (range(51_713), range(51_713, 221_328))
+    assert ranges[6].stop == RANGES["train"].start and ranges[-1].stop == RANGES["train"].stop

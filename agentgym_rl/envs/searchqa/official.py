@@ -12,10 +12,8 @@ from agentgym_rl.envs.core import MissingExtra
 from agentgym_rl.envs.searchqa.question import Question
 from agentgym_rl.envs.splits import Splits
 
-STARTS: Mapping[str, int] = {"test": 0, "train": 51_713}
-"""AgentGym's index of the first question of each split."""
-
-STOPS: Mapping[str, int] = {"test": 51_713, "train": 221_328}
+RANGES: Mapping[str, range] = {"test": range(51_713), "train": range(51_713, 221_328)}
+"""AgentGym's indices of each split."""
 
 SOURCES: Mapping[str, range] = {
     "nq": range(0, 3_610),
@@ -42,7 +40,7 @@ class Official:
 
     def __init__(self, rows: Mapping[str, Sequence[Question]]) -> None:
         self._rows = rows
-        ranges = {split: range(STARTS[split], STARTS[split] + len(rows[split])) for split in ("train", "test")}
+        ranges = {split: RANGES[split][: len(rows[split])] for split in ("train", "test")}
         self.splits = Splits("searchqa", ranges)
 
     def question(self, index: int) -> Question:
@@ -65,7 +63,7 @@ def open_questions(folder: str) -> Official:
         MissingExtra: a parquet file needs pyarrow.
         ValueError: a file is missing, or a row is malformed; names file, row (from 1) and fault.
     """
-    return Official({split: _read(Path(folder), split) for split in STARTS})
+    return Official({split: _read(Path(folder), split) for split in RANGES})
 
 
 def _read(folder: Path, split: str) -> list[Question]:
@@ -74,13 +72,13 @@ def _read(folder: Path, split: str) -> list[Question]:
     if path is None:
         raise ValueError(f"no questions: neither {paths[0]} nor {paths[1]} exists")
     rows = _parquet(path) if path.suffix == ".parquet" else _jsonl(path)
-    room = STOPS[split] - STARTS[split]
+    numbered = RANGES[split]
     found: list[Question] = []
     for number, row in enumerate(rows, start=1):
-        if number > room:
-            raise ValueError(f"{path} has more than the {room} questions that AgentGym numbers as {split}")
+        if number > len(numbered):
+            raise ValueError(f"{path} has more than the {len(numbered)} questions that AgentGym numbers as {split}")
         try:
-            found.append(_question(row, STARTS[split] + number - 1))
+            found.append(_question(row, numbered[number - 1]))
         except ValueError as error:
             raise ValueError(f"{path}, row {number}: {error}") from error
     if not found:

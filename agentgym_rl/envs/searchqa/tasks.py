@@ -14,7 +14,7 @@ from random import Random
 
 from agentgym_rl.envs.searchqa.kinds import Comparison, Relation
 from agentgym_rl.envs.searchqa.knowledge import SEED, Region, Thing, answers, regions
-from agentgym_rl.envs.searchqa.official import STOPS
+from agentgym_rl.envs.searchqa.official import RANGES
 from agentgym_rl.envs.searchqa.question import Question
 from agentgym_rl.envs.splits import Splits
 
@@ -29,7 +29,7 @@ SPLITS = Splits(
         "val_variants": range(312_600, 313_800),
         "test_variants": range(313_800, 315_000),
     },
-    official=range(STOPS["train"]),
+    official=range(RANGES["train"].stop),
     missing="give the options questions=<folder with test.parquet and train.parquet> and url=<search engine>",
 )
 PARTNERS = 6
