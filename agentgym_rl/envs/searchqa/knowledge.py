@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -59,30 +59,25 @@ def answers(relation: Relation, value: Thing | str) -> tuple[str, ...]:
 def regions() -> Mapping[str, Region]:
     """The regions by split."""
     rng = Random(SEED)
-    names = _words(rng)
+    names = _each_once(lambda: _open_word(rng) + rng.choice(NAMES.endings))  # such as Keldask
     persons = _people(rng, list(islice(names, SURNAMES)))
     return {split: _region(countries, rng, names, persons) for split, countries in COUNTRIES.items()}
 
 
-def _words(rng: Random) -> Iterator[str]:
-    """Names of two closed syllables such as Keldask, each once."""
+def _each_once(invent: Callable[[], str]) -> Iterator[str]:
+    """Invented names without end, each once."""
     used = set()
     while True:
-        word = _open_word(rng) + rng.choice(NAMES.endings)
-        if word not in used:
-            used.add(word)
-            yield word
+        name = invent()
+        if name not in used:
+            used.add(name)
+            yield name
 
 
 def _people(rng: Random, surnames: list[str]) -> Iterator[str]:
     """First names such as Keldo with one of the surnames, each pair once."""
     first = sorted({_open_word(rng) for _ in range(FIRST_NAMES)})
-    used = set()
-    while True:
-        name = f"{rng.choice(first)} {rng.choice(surnames)}"
-        if name not in used:
-            used.add(name)
-            yield name
+    yield from _each_once(lambda: f"{rng.choice(first)} {rng.choice(surnames)}")
 
 
 def _open_word(rng: Random) -> str:
