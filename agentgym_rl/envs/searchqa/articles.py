@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from random import Random
 
-from agentgym_rl.envs.searchqa.bm25 import BM25, Index
+from agentgym_rl.envs.searchqa.bm25 import Index
 from agentgym_rl.envs.searchqa.kinds import Relation
 from agentgym_rl.envs.searchqa.knowledge import SEED, Thing, regions
 
@@ -43,12 +42,7 @@ def write(path: str | Path) -> int:
     return len(lines)
 
 
-@cache
-def builtin() -> BM25:
-    """A search engine over the articles; the sessions of a process share it."""
-    return BM25(_load)
-
-
-def _load() -> tuple[Index, list[str]]:
+def load() -> tuple[Index, list[str]]:
+    """The index of the articles, and the articles."""
     contents = list(articles())
     return Index.over(contents), contents

@@ -6,12 +6,12 @@ import asyncio
 import re
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any
 
 from agentgym_rl.envs.core import MissingExtra
-from agentgym_rl.envs.searchqa.retriever import Passage
 
 MAX_WORDS = 64
 """Number of different words of a query that are searched for; the others are ignored."""
@@ -44,19 +44,18 @@ class Index:
         self.engine = engine
 
     @classmethod
-    def over(cls, texts: Iterable[str]) -> Index:
-        """Index the texts.
+    def over(cls, texts: Iterable[str], show_progress: bool = False) -> Index:
+        """Index the texts, which are read once.
 
         Raises:
             ValueError: there is no text with a word in it.
         """
-        return cls.build(*numbered(texts))
-
-    @classmethod
-    def build(cls, documents: list[array[int]], numbers: dict[str, int], show_progress: bool = False) -> Index:
-        """Index the result of :func:`numbered`."""
         import bm25s
 
+        numbers: dict[str, int] = {}  # words as numbers of 4 bytes
+        documents = [array("i", [numbers.setdefault(word, len(numbers)) for word in tokens(text)]) for text in texts]
+        if not numbers:
+            raise ValueError("there is nothing to index: no text has a word in it")
         engine = bm25s.BM25()
         engine.index((documents, numbers), show_progress=show_progress)
         return cls(engine)
@@ -76,17 +75,18 @@ class Index:
         return [int(number) for number in found[(-fit).argsort(kind="stable")[:topk]]]
 
 
-def numbered(texts: Iterable[str]) -> tuple[list[array[int]], dict[str, int]]:
-    """The words of each text as numbers of 4 bytes, and the number of each word. Reads the texts once.
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage of a corpus."""
 
-    Raises:
-        ValueError: there is no text with a word in it.
-    """
-    numbers: dict[str, int] = {}
-    documents = [array("i", [numbers.setdefault(word, len(numbers)) for word in tokens(text)]) for text in texts]
-    if not numbers:
-        raise ValueError("there is nothing to index: no text has a word in it")
-    return documents, numbers
+    title: str
+    text: str
+
+    @classmethod
+    def of(cls, contents: str) -> Passage:
+        """Read Search-R1's ``contents``: the title in quotes on the first line, then the text."""
+        title, _, text = contents.partition("\n")
+        return cls(title.strip().strip('"'), text.strip())
 
 
 class BM25:
@@ -109,6 +109,7 @@ class BM25:
         self._loaded: tuple[Index, Sequence[str]] | None = None
 
     async def search(self, query: str, topk: int) -> list[Passage]:
+        """At most ``topk`` passages, best first."""
         if self._threaded or self._loaded is None:
             return await asyncio.to_thread(self._search, query, topk)
         return self._search(query, topk)

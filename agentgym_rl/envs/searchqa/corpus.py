@@ -9,13 +9,12 @@ import json
 import mmap
 from array import array
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import overload
 
 from rich.progress import Progress
 
-from agentgym_rl.envs.searchqa.bm25 import BM25, SCHEME, Index, numbered
+from agentgym_rl.envs.searchqa.bm25 import BM25, SCHEME, Index
 
 OFFSETS, ABOUT = "offsets.bin", "corpus.json"
 """Files beside those of bm25s: the position of each line (64 bits each), and the corpus that the index belongs to."""
@@ -66,20 +65,18 @@ def build(corpus: str | Path, index: str | Path, show_progress: bool = False) ->
         raise ValueError(f"no corpus at {corpus}; give a JSONL file, unpacked")
     (index / ABOUT).unlink(missing_ok=True)  # written last: where it exists, the index is whole
     offsets = array("q", [0])
-    with Progress(disable=not show_progress) as progress:
-        reading = progress.add_task("read", total=corpus.stat().st_size)
 
-        def texts() -> Iterator[str]:
-            with corpus.open("rb") as lines:
-                for number, line in enumerate(lines, start=1):
-                    offsets.append(offsets[-1] + len(line))
-                    yield _contents(corpus, number, line)
-                    if number % 1000 == 0:
-                        progress.update(reading, completed=offsets[-1])
+    def texts() -> Iterator[str]:
+        with Progress(disable=not show_progress) as progress, corpus.open("rb") as lines:
+            reading = progress.add_task("read", total=corpus.stat().st_size)
+            for number, line in enumerate(lines, start=1):
+                offsets.append(offsets[-1] + len(line))
+                yield _contents(corpus, number, line)
+                if number % 1000 == 0:
+                    progress.update(reading, completed=offsets[-1])
+            progress.update(reading, completed=offsets[-1])
 
-        documents, numbers = numbered(texts())
-        progress.update(reading, completed=offsets[-1])
-    Index.build(documents, numbers, show_progress).engine.save(index, show_progress=False)
+    Index.over(texts(), show_progress).engine.save(index, show_progress=False)
     with (index / OFFSETS).open("wb") as file:
         offsets.tofile(file)
     about = {"bytes": offsets[-1], "passages": len(offsets) - 1, "tokens": SCHEME}
@@ -98,9 +95,8 @@ def _contents(corpus: Path, number: int, line: bytes) -> str:
     return contents
 
 
-@lru_cache(maxsize=4)
 def open_corpus(corpus: str, index: str) -> BM25:
-    """A search engine over a corpus; the sessions of a process share it.
+    """A search engine over a corpus.
 
     Raises:
         ValueError: corpus or index is missing, or they do not belong together; the message says how to build.

@@ -6,16 +6,16 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from agentgym_rl.envs.core import EnvSpec, Observation, OracleUnavailable, Step, Style, Task, TextEnv
-from agentgym_rl.envs.searchqa import tags, wording
-from agentgym_rl.envs.searchqa.articles import builtin
+from agentgym_rl.envs.searchqa import articles, tags, wording
+from agentgym_rl.envs.searchqa.bm25 import BM25
 from agentgym_rl.envs.searchqa.corpus import open_corpus
 from agentgym_rl.envs.searchqa.official import Official, open_questions
-from agentgym_rl.envs.searchqa.remote import open_remote
-from agentgym_rl.envs.searchqa.retriever import Retriever
+from agentgym_rl.envs.searchqa.remote import Remote
 from agentgym_rl.envs.searchqa.tasks import BuiltIn
 from agentgym_rl.envs.searchqa.wording import TEXTS
 
@@ -138,15 +138,17 @@ class SearchQA(TextEnv):
         return [*searches, str(tags.Request("answer", question.answers[0]))]
 
 
-def _retriever(corpus: str | Path | None, index: str | Path | None, url: str | None, timeout: float) -> Retriever:
+@lru_cache(maxsize=16)
+def _retriever(corpus: str | Path | None, index: str | Path | None, url: str | None, timeout: float) -> BM25 | Remote:
+    """The search engine; the sessions of a process share it."""
     if url is not None:
         if corpus is not None or index is not None:
             raise ValueError("give url, or corpus and index, not both")
-        return open_remote(url, timeout)
+        return Remote(url, timeout)
     if (corpus is None) != (index is None):
         raise ValueError("corpus and index belong together: give both")
     if corpus is None:
-        return builtin()
+        return BM25(articles.load)
     return open_corpus(str(corpus), str(index))
 
 

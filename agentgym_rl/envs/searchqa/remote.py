@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, ProtocolError
-from agentgym_rl.envs.searchqa.retriever import Passage
+from agentgym_rl.envs.searchqa.bm25 import Passage
 
 THREADS = 64
 """Number of requests of a process to one engine at the same time."""
@@ -46,6 +45,13 @@ class Remote:
         self._threads = ThreadPoolExecutor(THREADS, "searchqa")
 
     async def search(self, query: str, topk: int) -> list[Passage]:
+        """At most ``topk`` passages, best first.
+
+        Raises:
+            EnvUnavailable: the engine cannot be reached.
+            EnvTimeout: it did not answer in time.
+            ProtocolError: its answer is malformed.
+        """
         answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, query, topk)
         try:
             contents = [hit["document"]["contents"] for hit in json.loads(answer)["result"][0]]
@@ -69,9 +75,3 @@ class Remote:
             if isinstance(reason, TimeoutError):
                 raise EnvTimeout(f"{self._url} did not answer within {self._timeout:g} s") from error
             raise EnvUnavailable(f"{self._url} cannot be reached: {reason}") from error
-
-
-@lru_cache(maxsize=16)
-def open_remote(url: str, timeout: float) -> Remote:
-    """The engine at an address; the sessions of a process share its threads."""
-    return Remote(url, timeout)

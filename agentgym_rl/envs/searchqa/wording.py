@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentgym_rl.envs.core import Style
-from agentgym_rl.envs.searchqa.bm25 import tokens
-from agentgym_rl.envs.searchqa.retriever import Passage
-from agentgym_rl.envs.texts import EnvTexts, read_texts
+from agentgym_rl.envs.searchqa.bm25 import Passage, tokens
+from agentgym_rl.envs.texts import EnvTexts, cut, read_texts
 
 LONGEST_QUESTION, LONGEST_TITLE = 2_000, 80
 LONGEST_OBSERVATION = 3_900
@@ -83,8 +82,3 @@ def verdict(correct: bool, final: bool, style: Style) -> str:
     if correct:
         return wording.correct
     return wording.wrong if final else wording.wrong + wording.again
-
-
-def cut(text: str, limit: int) -> str:
-    """The text within a number of characters, with a mark where the rest is missing."""
-    return text if len(text) <= limit else f"{text[: limit - 4]} ..."
