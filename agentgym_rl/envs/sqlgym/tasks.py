@@ -54,27 +54,24 @@ class BuiltIn:
     splits = SPLITS
     limits = LIMITS
 
-    def question(self, index: int) -> Question:
-        return _question(index)
+    @staticmethod
+    @lru_cache(maxsize=8192)
+    def question(index: int) -> Question:
+        split, _ = SPLITS.locate(index)
+        difficulty, domain = _kind(index)
+        data = _database(index)
+        draw = Draw(DOMAINS[domain], data, Random(f"{SEED}:{index}"))
+        with closing(Sandbox(data.image, LIMITS)) as sandbox:
+            while True:
+                draft = draw.rng.choice(TEMPLATES[difficulty]).draft(draw)
+                if SPLITS.owns(split, fingerprint(draft.sql, 12)) and _has_one_answer(draft, sandbox):
+                    return Question(DOMAINS[domain].name, draw.rng.choice(draft.texts), draft.sql, version=data.version)
 
     def difficulty(self, index: int) -> str:
         return _kind(index)[0]
 
     def source(self, index: int) -> bytes:
         return _database(index).image
-
-
-@lru_cache(maxsize=8192)
-def _question(index: int) -> Question:
-    split, _ = SPLITS.locate(index)
-    difficulty, domain = _kind(index)
-    data = _database(index)
-    draw = Draw(DOMAINS[domain], data, Random(f"{SEED}:{index}"))
-    with closing(Sandbox(data.image, LIMITS)) as sandbox:
-        while True:
-            draft = draw.rng.choice(TEMPLATES[difficulty]).draft(draw)
-            if SPLITS.owns(split, fingerprint(draft.sql, 12)) and _has_one_answer(draft, sandbox):
-                return Question(DOMAINS[domain].name, draw.rng.choice(draft.texts), draft.sql, version=data.version)
 
 
 def _has_one_answer(draft: Draft, sandbox: Sandbox) -> bool:
