@@ -50,7 +50,8 @@ class SciWorld(BlockingEnv):
     which is AgentGym's: the score as it is, -100 to 100.
 
     A session leases a game of the process's :data:`.pool.POOL` from its first reset until it is closed. Java starts
-    with the first reset or oracle; goals, labels and splits need none.
+    with the first reset or oracle, which raise JavaMissing where there is no ``java``; goals, labels and splits need
+    none.
 
     Args:
         style: wording of instruction and observations.
@@ -99,13 +100,6 @@ class SciWorld(BlockingEnv):
         return self._spec
 
     def _reset_blocking(self, task: Task) -> Observation:
-        """Load the game of ``task``.
-
-        Raises:
-            TaskNotFound: there is no such task.
-            JavaMissing: there is no ``java``.
-            EnvUnavailable: Java does not start or has died, or too many games are open.
-        """
         game = self._find(task)
         with self._busy:
             if self._simulation is None or self._simulation.engine.dead:
@@ -116,15 +110,9 @@ class SciWorld(BlockingEnv):
         return Observation(observe(seen, self.style, goal))
 
     def _step_blocking(self, action: str) -> Step:
-        """Carry out one action.
-
-        Raises:
-            ProtocolError: the session was closed while the call waited.
-            EnvUnavailable: the simulator failed or has died.
-        """
         with self._busy:
             if self._simulation is None:
-                raise ProtocolError("sciworld was closed before the step")
+                raise ProtocolError("sciworld was closed before the step")  # while the call waited
             try:
                 turn = self._simulation.step(action[:LONGEST_ACTION])
             except EnvUnavailable:
@@ -137,7 +125,6 @@ class SciWorld(BlockingEnv):
         return Step(Observation(observe(turn.text, self.style)), earned, turn.over, truncated, info)
 
     def _close_blocking(self) -> None:
-        """Give the game back."""
         with self._busy:
             if self._simulation is not None:
                 POOL.give_back(self._simulation)
