@@ -11,7 +11,7 @@ from agentgym_rl.envs.alfworld import official, tasks, wording
 from agentgym_rl.envs.alfworld.draw import SIZES
 from agentgym_rl.envs.alfworld.game import TYPES
 from agentgym_rl.envs.alfworld.plan import plan
-from agentgym_rl.envs.alfworld.session import BuiltIn, Session
+from agentgym_rl.envs.alfworld.session import BuiltIn
 from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
 
 MAX_STEPS = 50
@@ -60,7 +60,7 @@ class ALFWorld(TextEnv):
             extra="alfworld" if data is not None else None,
             licence=wording.TEXTS.licence,
         )
-        self._session: Session | None = None
+        self._session: BuiltIn | official.Official | None = None
         self._steps = 0
 
     @property
@@ -82,7 +82,7 @@ class ALFWorld(TextEnv):
     async def _step(self, action: str) -> Step:
         session = self._session
         assert session is not None, "stepped before a reset"
-        blocks = not isinstance(session, BuiltIn)
+        blocks = isinstance(session, official.Official)
         turn = await asyncio.to_thread(session.act, action) if blocks else session.act(action)
         self._steps += 1
         truncated = self._steps == MAX_STEPS and not turn.won
@@ -93,7 +93,7 @@ class ALFWorld(TextEnv):
 
     async def _close(self) -> None:
         session, self._session = self._session, None
-        if session is not None:
+        if isinstance(session, official.Official):
             session.close()
 
     def goal(self, task: Task) -> str:

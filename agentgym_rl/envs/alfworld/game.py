@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from agentgym_rl.envs.alfworld.catalogue import OPENABLE, PLACES
+from agentgym_rl.envs.alfworld.catalogue import OPENABLE
+from agentgym_rl.envs.splits import fingerprint
 
 TYPES = (
     "pick_and_place_simple",
@@ -69,11 +69,7 @@ class Game:
         """First 8 hex digits of the SHA-256 of the whole layout, without the choice of sentence."""
         goal = (self.goal.type, self.goal.object, self.goal.receptacle)
         facts = [self.room, *goal, *map(str, self.receptacles), *(f"{thing}@{place}" for thing, place in self.places)]
-        return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:8]
-
-    def fits(self, thing: Name, receptacle: Name) -> bool:
-        """Whether a receptacle can hold an object."""
-        return receptacle.type in PLACES[self.room].get(thing.type, ())
+        return fingerprint("\n".join(facts), 8)
 
 
 def openable(receptacle: Name) -> bool:

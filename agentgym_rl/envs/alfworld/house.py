@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agentgym_rl.envs.alfworld.catalogue import APPLIANCES, HANDLED, LAMP
+from agentgym_rl.envs.alfworld.catalogue import APPLIANCES, HANDLED, LAMP, PLACES
 from agentgym_rl.envs.alfworld.game import Game, Name, openable, treatment
 
+_NAME = re.compile(r"(\w+) (\d+)")
 _PUT = re.compile(r"(?:put (.+) (?:in/on|into|in|on)|move (.+) to) (.+)")
 
 NOTHING = "nothing"
@@ -71,38 +72,36 @@ class House:
         command = canonical(action)
         if command not in self._possible():
             return Event(NOTHING)
-        match command.split():
-            case ["go", "to", kind, number]:
-                self.at = Name(kind, int(number))
-                return Event("go", receptacle=self.at)
-            case ["open", *_]:
-                self.opened.add(self._here())
-                return Event("open", receptacle=self.at)
-            case ["close", *_]:
-                self.opened.discard(self._here())
-                return Event("close", receptacle=self.at)
-            case ["take", kind, number, "from", *_]:
-                self.held = Name(kind, int(number))
-                self._inside[self._here()].discard(self.held)
-                return Event("take", self.held, self.at)
-            case ["put", *_]:
-                thing, self.held = self._hand(), None
-                self._inside[self._here()].add(thing)
-                return Event("put", thing, self.at)
-            case ["use", kind, number]:
-                lamp = Name(kind, int(number))
+        match command.split()[0], [Name(kind, int(number)) for kind, number in _NAME.findall(command)]:
+            case "go", [place]:
+                self.at = place
+                return Event("go", receptacle=place)
+            case "open", [place]:
+                self.opened.add(place)
+                return Event("open", receptacle=place)
+            case "close", [place]:
+                self.opened.discard(place)
+                return Event("close", receptacle=place)
+            case "take", [thing, place]:
+                self.held = thing
+                self._inside[place].discard(thing)
+                return Event("take", thing, place)
+            case "put", [thing, place]:
+                self.held = None
+                self._inside[place].add(thing)
+                return Event("put", thing, place)
+            case "use", [lamp]:
                 self.lit.add(lamp)
                 return Event("use", lamp)
-            case [("clean" | "heat" | "cool") as verb, *_]:
-                marks = self.done.setdefault(self._hand(), set())
+            case ("clean" | "heat" | "cool") as verb, [thing, place]:
+                marks = self.done.setdefault(thing, set())
                 if verb != "clean":
                     marks -= {"heat", "cool"}
                 marks.add(verb)
-                return Event(verb, self.held, self.at)
-            case ["examine", kind, number]:
-                name = Name(kind, int(number))
+                return Event(verb, thing, place)
+            case "examine", [name]:
                 return Event("examine", receptacle=name) if name == self.at else Event("examine", name)
-            case [verb]:
+            case verb, []:
                 return Event(verb)
         raise AssertionError(f"{command!r} is listed as possible and has no rule")
 
@@ -113,14 +112,12 @@ class House:
             holding = self.held is not None and self.held.type == goal.object
             return holding and self.at is not None and bool(self.lit & self._inside[self.at])
         needed = treatment(goal.type)
-        return any(
-            goal.count
-            <= sum(
-                thing.type == goal.object and (needed is None or needed in self.done.get(thing, ())) for thing in things
-            )
-            for receptacle, things in self._inside.items()
-            if receptacle.type == goal.receptacle
-        )
+
+        def wanted(thing: Name) -> bool:
+            return thing.type == goal.object and (needed is None or needed in self.done.get(thing, ()))
+
+        targets = (things for receptacle, things in self._inside.items() if receptacle.type == goal.receptacle)
+        return any(sum(map(wanted, things)) >= goal.count for things in targets)
 
     def _possible(self) -> Iterator[str]:
         yield from ("inventory", "look")
@@ -142,16 +139,8 @@ class House:
             return
         if self.held is None:
             yield from (f"take {thing} from {at}" for thing in self._inside[at] if thing.type != LAMP)
-        elif self.game.fits(self.held, at):
+        elif at.type in PLACES[self.game.room].get(self.held.type, ()):
             yield f"put {self.held} in/on {at}"
-
-    def _here(self) -> Name:
-        assert self.at is not None, "the agent stands nowhere"
-        return self.at
-
-    def _hand(self) -> Name:
-        assert self.held is not None, "the agent holds nothing"
-        return self.held
 
 
 def counted(types: list[str]) -> tuple[Name, ...]:

@@ -1,9 +1,8 @@
-"""A game under way, in either engine."""
+"""A built-in game under way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from agentgym_rl.envs.alfworld import wording
 from agentgym_rl.envs.alfworld.game import Game
@@ -13,7 +12,7 @@ from agentgym_rl.envs.core import Style
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a game shows."""
+    """What a game shows, in either engine."""
 
     text: str
     actions: tuple[str, ...]
@@ -21,19 +20,6 @@ class Turn:
     won: bool = False
     invalid: bool = False
     """The action that led here could not be carried out."""
-
-
-class Session(Protocol):
-    """A game under way."""
-
-    def first(self) -> Turn:
-        """What is read before the first action."""
-
-    def act(self, action: str) -> Turn:
-        """Carry out an action."""
-
-    def close(self) -> None:
-        """Free what the session holds."""
 
 
 class BuiltIn:
@@ -44,12 +30,10 @@ class BuiltIn:
         self._style: Style = style
 
     def first(self) -> Turn:
+        """What is read before the first action."""
         return Turn(wording.first(self._house, self._style), self._house.possible())
 
     def act(self, action: str) -> Turn:
         event = self._house.act(action)
         text = wording.tell(event, self._house, self._style)
         return Turn(text, self._house.possible(), self._house.solved(), event.verb == NOTHING)
-
-    def close(self) -> None:
-        """Nothing is held."""

@@ -51,8 +51,6 @@ def tell(event: Event, house: House, style: Style) -> str:
 def _agentgym(event: Event, house: House) -> str:
     thing, receptacle = event.thing, event.receptacle
     match event.verb:
-        case "go":
-            return _view(house, receptacle)
         case "open":
             return f"You open the {receptacle}. {_view(house, receptacle)}"
         case "close":
@@ -73,7 +71,7 @@ def _agentgym(event: Event, house: House) -> str:
             return f"You are facing the {house.at}. Next to it, you see nothing."
         case "examine" if thing is not None:
             return _examined(house, thing)
-        case "examine":
+        case "go" | "examine":
             return _view(house, receptacle)
     return "Nothing happens."
 
