@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from agentgym_rl.envs import Step, Task
 from agentgym_rl.envs.actions import Action
-from agentgym_rl.envs.alfworld import ALFWorld
-from agentgym_rl.envs.alfworld.env import MAX_STEPS
+from agentgym_rl.envs.alfworld import MAX_STEPS, ALFWorld
 from agentgym_rl.envs.alfworld.house import canonical
 from agentgym_rl.envs.alfworld.tasks import SPLITS, game, kind
 from agentgym_rl.envs.core import Observation, Style, TaskNotFound

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from agentgym_rl.envs import Step, Task
-from agentgym_rl.envs.alfworld import ALFWorld, official, wording
+from agentgym_rl.envs.alfworld import MAX_STEPS, ALFWorld, official, wording
 from agentgym_rl.envs.alfworld.catalogue import HANDLED, LAMP, PLACES
-from agentgym_rl.envs.alfworld.env import MAX_STEPS
 from agentgym_rl.envs.alfworld.game import TYPES, Game, Goal, Name, openable, treatment
 from agentgym_rl.envs.alfworld.plan import plan
 from agentgym_rl.envs.alfworld.tasks import game

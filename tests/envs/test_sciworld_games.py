@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("scienceworld", reason="the extra sciworld is not installed")
 
-from agentgym_rl.envs import Task, make
+from agentgym_rl.envs import Task, make, sciworld
 from agentgym_rl.envs.core import EnvUnavailable, MissingExtra, ProtocolError, Step, Style, TaskNotFound
 from agentgym_rl.envs.formats import ActionFormat, reader, write
-from agentgym_rl.envs.sciworld import SciWorld, engine, env, pool
+from agentgym_rl.envs.sciworld import SciWorld, engine, pool
 from agentgym_rl.envs.sciworld.engine import JavaMissing, Turn
 from agentgym_rl.envs.sciworld.games import FAMILIES, STARTS, game, splits
 from agentgym_rl.envs.sciworld.pool import Pool
@@ -140,8 +140,8 @@ def test_long_texts_are_cut(style: Style) -> None:
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(env, "POOL", Pool())
-    env.solve.cache_clear()
+    monkeypatch.setattr(sciworld, "POOL", Pool())
+    sciworld.solve.cache_clear()
     world = make("sciworld")
     task = Task("sciworld", 3086)
     assert world.goal(task) == "find-non-living-thing, variation 150"
@@ -190,7 +190,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Pool:
     made = Pool(engines=2, games=2)
     monkeypatch.setattr(pool, "Engine", Machine)
     monkeypatch.setattr(pool, "Simulation", Script)
-    monkeypatch.setattr(env, "POOL", made)
+    monkeypatch.setattr(sciworld, "POOL", made)
     return made
 
 

@@ -12,9 +12,8 @@ from agentgym_rl.envs import Step, Task, make
 from agentgym_rl.envs.actions import Action, ActionFormat
 from agentgym_rl.envs.core import Observation, ProtocolError, Style, TaskNotFound
 from agentgym_rl.envs.formats import reader, write
-from agentgym_rl.envs.searchqa import SearchQA, tags, wording
+from agentgym_rl.envs.searchqa import SearchQA, exact_match, f1, normalise, tags, wording
 from agentgym_rl.envs.searchqa.bm25 import Passage
-from agentgym_rl.envs.searchqa.env import exact_match, f1, normalise
 from agentgym_rl.envs.searchqa.tags import Request
 from agentgym_rl.envs.searchqa.tasks import SPLITS
 

@@ -1,5 +1,140 @@
-"""ALFWorld: tasks of a household, in games built in and in ALFWorld's own."""
+"""ALFWorld: tasks of a household, such as putting a hot apple in the fridge."""
 
-from agentgym_rl.envs.alfworld.env import ALFWorld
+from __future__ import annotations
 
-__all__ = ["ALFWorld"]
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agentgym_rl.envs.actions import parse_rest
+from agentgym_rl.envs.alfworld import official, tasks, wording
+from agentgym_rl.envs.alfworld.draw import SIZES
+from agentgym_rl.envs.alfworld.game import TYPES
+from agentgym_rl.envs.alfworld.plan import plan
+from agentgym_rl.envs.alfworld.session import BuiltIn
+from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
+
+MAX_STEPS = 50
+"""Actions in an episode, the limit of AgentGym's server; the last one truncates."""
+
+
+class ALFWorld(TextEnv):
+    """ALFWorld (Shridhar et al. 2021, arXiv:2010.03768): its own games where they are installed, and games like them.
+
+    Reaching the goal earns 1 and ends the episode. What is not possible is answered with "Nothing happens." and is
+    ``invalid`` in ``info``. After :data:`MAX_STEPS` actions without success the episode is truncated.
+
+    Args:
+        style: wording of instruction and observations.
+        size: let all splits have rooms of this size only: small, medium or large.
+        types: let all splits have tasks of this type, or of these types, only.
+        data: folder of ALFWorld's own data; the splits are then AgentGym's, 0 to 2419 and 2420 to 2619.
+
+    Raises:
+        ValueError: there is no such size or type, the folder holds no such data, or it comes with a size.
+    """
+
+    name = "alfworld"
+
+    def __init__(
+        self,
+        style: Style = "agentgym",
+        size: str | None = None,
+        types: str | Sequence[str] | None = None,
+        data: str | None = None,
+    ) -> None:
+        super().__init__(style)
+        if size is not None and size not in SIZES:
+            raise ValueError(f"size {size!r} is unknown; choose one of {', '.join(SIZES)}")
+        if size is not None and data is not None:
+            raise ValueError(f"size {size!r} is for built-in games; leave out either size or data")
+        self._data = None if data is None else official.check_folder(Path(data).expanduser())
+        self._spec = EnvSpec(
+            name=self.name,
+            instructions=wording.TEXTS.instructions,
+            splits=self._splits(size, _checked(types)),
+            max_turns=30,
+            success_above=0.99,
+            tools=wording.TEXTS.tools,
+            read=parse_rest,
+            extra="alfworld" if data is not None else None,
+            licence=wording.TEXTS.licence,
+        )
+        self._session: BuiltIn | official.Official | None = None
+        self._steps = 0
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self._spec
+
+    async def _reset(self, task: Task) -> Observation:
+        await self._close()
+        folder = self._folder(task)
+        if folder is None:
+            self._session = BuiltIn(tasks.game(task.index), self.style)
+            turn = self._session.first()
+        else:
+            self._session = await asyncio.to_thread(official.Official, folder, task.index, self.style)
+            turn = await asyncio.to_thread(self._session.first)
+        self._steps = 0
+        return Observation(turn.text, turn.actions)
+
+    async def _step(self, action: str) -> Step:
+        session = self._session
+        assert session is not None, "stepped before a reset"
+        blocks = isinstance(session, official.Official)
+        turn = await asyncio.to_thread(session.act, action) if blocks else session.act(action)
+        self._steps += 1
+        truncated = self._steps == MAX_STEPS and not turn.won
+        if turn.won or truncated:
+            await self._close()
+        observation = Observation(turn.text, () if turn.won or truncated else turn.actions)
+        return Step(observation, float(turn.won), turn.won, truncated, {"invalid": turn.invalid})
+
+    async def _close(self) -> None:
+        session, self._session = self._session, None
+        if isinstance(session, official.Official):
+            session.close()
+
+    def goal(self, task: Task) -> str:
+        """The task's sentence, and which game it is. For one of ALFWorld's own games it reads the file."""
+        folder = self._folder(task)
+        if folder is not None:
+            return official.goal(folder, task.index)
+        game = tasks.game(task.index)
+        return f"{wording.sentence(game.goal)} in {game.room}-{game.fingerprint}"
+
+    def difficulty(self, task: Task) -> str:
+        """Size of the room and type of the task, such as ``small look_at_obj_in_light``; ALFWorld's own: the type."""
+        return " ".join(tasks.kind(task.index)) if self._folder(task) is None else official.kind(task.index)
+
+    def oracle(self, task: Task) -> list[str]:
+        """The shortest solution when all places are known. ALFWorld's own games record one."""
+        folder = self._folder(task)
+        if folder is not None:
+            return official.walkthrough(folder, task.index, MAX_STEPS)
+        return plan(tasks.game(task.index))
+
+    def _splits(self, size: str | None, types: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
+        if self._data is None:
+            return tasks.splits(size, types)
+        if types == TYPES:
+            return tasks.OFFICIAL
+        return {
+            name: tuple(index for index in indices if official.kind(index) in types)
+            for name, indices in tasks.OFFICIAL.items()
+        }
+
+    def _folder(self, task: Task) -> Path | None:
+        """The folder of ALFWorld's data if the task is one of its own games, None if it is built in."""
+        return self._data if self._index(task) in tasks.SPLITS.official else None
+
+
+def _checked(types: str | Sequence[str] | None) -> tuple[str, ...]:
+    chosen = TYPES if types is None else (types,) if isinstance(types, str) else tuple(types)
+    for type in chosen:
+        if type not in TYPES:
+            raise ValueError(f"type {type!r} is unknown; choose among {', '.join(TYPES)}")
+    if not chosen:
+        raise ValueError(f"types is empty; choose among {', '.join(TYPES)}")
+    return tuple(type for type in TYPES if type in chosen)

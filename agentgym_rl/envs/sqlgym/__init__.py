@@ -1,5 +1,143 @@
 """SQLGym: answer questions about a database with one SQL query."""
 
-from agentgym_rl.envs.sqlgym.env import SQLGym
+from __future__ import annotations
 
-__all__ = ["SQLGym"]
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
+
+from agentgym_rl.envs.core import (
+    BlockingEnv,
+    EnvSpec,
+    EnvTimeout,
+    EnvUnavailable,
+    Observation,
+    ProtocolError,
+    Step,
+    Style,
+    Task,
+)
+from agentgym_rl.envs.sqlgym import wording
+from agentgym_rl.envs.sqlgym.bird import Bird
+from agentgym_rl.envs.sqlgym.question import Question
+from agentgym_rl.envs.sqlgym.sandbox import Refused, Row, Sandbox, Source
+from agentgym_rl.envs.sqlgym.tasks import BuiltIn
+from agentgym_rl.envs.sqlgym.wording import TEXTS
+from agentgym_rl.envs.sqlgym.workers import POOL, Killed, Worker
+
+
+class SQLGym(BlockingEnv):
+    """Text to SQL: BIRD's questions as in AgentGym's SQLGym, and questions about generated databases.
+
+    The query that counts ends the episode. Its reward is 1 when it returns the rows of the gold query, in any order and
+    with any number of repetitions (BIRD's execution match), else 0. A query that the database refuses is ``invalid``.
+    ``info`` holds ``invalid`` and, after the query that counts, AgentGym's ``ground_truth``: the gold query.
+
+    Args:
+        style: wording of instruction and observations.
+        data: BIRD's folder, see :mod:`agentgym_rl.envs.sqlgym.bird`; the tasks are then AgentGym's.
+        explore: number of queries whose results are shown before one counts; ``submit`` in front of a query makes it
+            count earlier.
+
+    Raises:
+        FileNotFoundError, ValueError: the folder is not BIRD's, or ``explore`` is negative.
+    """
+
+    name = "sqlgym"
+    _question: Question
+    _source: Source
+
+    def __init__(self, style: Style = "agentgym", data: str | Path | None = None, explore: int = 0) -> None:
+        super().__init__(style)
+        if explore < 0:
+            raise ValueError(f"explore is {explore}; give the number of queries that do not count, 0 or more")
+        self._explore = explore
+        self._questions: BuiltIn | Bird = BuiltIn() if data is None else Bird(data)
+        self._spec = EnvSpec(
+            name=self.name,
+            instructions=wording.instructions(explore),
+            splits=self._questions.splits,
+            max_turns=1 + explore,
+            success_above=0.99,
+            tools=TEXTS.tools if explore else TEXTS.tools[1:],
+            read=wording.read,
+            write=wording.write,
+            licence=TEXTS.licence if data is None else TEXTS.licence_of_bird,
+        )
+        self._tries = 0
+        self._lock = Lock()
+        self._worker: Worker | None = None
+        """Runs a query of this session now; guarded by the lock, because another session may have it afterwards."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self._spec
+
+    def _reset_blocking(self, task: Task) -> Observation:
+        self._close_blocking()
+        index = self._index(task)
+        self._question, self._source = self._questions.question(index), self._questions.source(index)
+        self._tries = self._explore
+        try:
+            with closing(Sandbox(self._source, self._questions.limits)) as sandbox:
+                tables = sandbox.schema()
+        except (Refused, sqlite3.Error) as error:
+            raise EnvUnavailable(f"the database {self._question.database} cannot be read: {error}") from error
+        return Observation(wording.observe(self._question, tables, self.style))
+
+    def _step_blocking(self, action: str) -> Step:
+        word, _, rest = action.strip().partition(" ")
+        submitted = self._explore > 0 and word.lower() == "submit"
+        counts = submitted or self._tries == 0
+        self._tries -= 1
+        rows: list[Row] | None = None
+        try:
+            rows = self._run(rest if submitted else action)
+            text = wording.result(rows, self.style)
+        except Refused as error:
+            text = wording.cut(f"Error: {error}", self.style)
+        if not counts:
+            return Step(Observation(text), 0.0, terminated=False, info={"invalid": rows is None})
+        right = rows is not None and set(rows) == self._answer()
+        if rows is not None and self.style == "compact":
+            text = wording.verdict(right)
+        info = {"invalid": rows is None, "ground_truth": self._question.gold}
+        return Step(Observation(text), float(right), terminated=True, info=info)
+
+    def _run(self, query: str, trusted: bool = False) -> list[Row]:
+        with POOL.lease() as worker:
+            with self._lock:
+                self._worker = worker
+            try:
+                return worker.run(self._source, self._questions.limits, query, trusted)
+            finally:
+                with self._lock:
+                    self._worker = None
+
+    def _close_blocking(self) -> None:
+        """Stop a query that is still running: its result is not needed any more."""
+        with self._lock:
+            if self._worker is not None:
+                self._worker.stop()
+
+    def _answer(self) -> set[Row]:
+        gold, database = self._question.gold, self._question.database
+        try:
+            return set(self._run(gold, trusted=True))
+        except Killed as error:
+            raise EnvTimeout(f"the gold query of {database} was stopped: {error}: {gold}") from error
+        except Refused as error:
+            raise ProtocolError(f"the gold query of {database} fails: {error}: {gold}") from error
+
+    def goal(self, task: Task) -> str:
+        """Database, question and evidence."""
+        return str(self._questions.question(self._index(task)))
+
+    def difficulty(self, task: Task) -> str:
+        """``simple``, ``join``, ``aggregate`` or ``nested``; of BIRD its own label."""
+        return self._questions.difficulty(self._index(task))
+
+    def oracle(self, task: Task) -> list[str]:
+        gold = self._questions.question(self._index(task)).gold
+        return [f"submit {gold}" if self._explore else gold]
