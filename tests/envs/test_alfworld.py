@@ -6,30 +6,15 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sessions import play
 
-from agentgym_rl.envs import Step, Task
+from agentgym_rl.envs import Task
 from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.alfworld import MAX_STEPS, ALFWorld
 from agentgym_rl.envs.alfworld.house import canonical
 from agentgym_rl.envs.alfworld.tasks import SPLITS, game, kind
-from agentgym_rl.envs.core import Observation, Style, TaskNotFound
+from agentgym_rl.envs.core import Style, TaskNotFound
 from agentgym_rl.envs.probe import GARBAGE
-
-
-def play(env: ALFWorld, index: int, *actions: str) -> tuple[Observation, list[Step]]:
-    """Actions until the episode ends."""
-
-    async def episode() -> tuple[Observation, list[Step]]:
-        first = await env.reset(Task("alfworld", index))
-        steps: list[Step] = []
-        for action in actions:
-            steps.append(await env.step(action))
-            if steps[-1].done:
-                break
-        return first, steps
-
-    return asyncio.run(episode())
-
 
 HOT_MUG = (
     "look",

@@ -7,10 +7,11 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sessions import play
 
-from agentgym_rl.envs import Step, Task, make
+from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import Action, ActionFormat
-from agentgym_rl.envs.core import Observation, ProtocolError, Style, TaskNotFound
+from agentgym_rl.envs.core import ProtocolError, Style, TaskNotFound
 from agentgym_rl.envs.formats import reader, write
 from agentgym_rl.envs.searchqa import SearchQA, exact_match, f1, normalise, tags, wording
 from agentgym_rl.envs.searchqa.bm25 import Passage
@@ -20,21 +21,6 @@ from agentgym_rl.envs.searchqa.tasks import SPLITS
 INDEX = 300_482
 """On which river does the capital of the country of the city of Malmok stand?"""
 RIGHT = "<answer> River Henvirn </answer>"
-
-
-def run_episode(env: SearchQA, index: int, *actions: str) -> tuple[Observation, list[Step]]:
-    """Actions until the episode ends."""
-
-    async def episode() -> tuple[Observation, list[Step]]:
-        first = await env.reset(Task("searchqa", index))
-        steps: list[Step] = []
-        for action in actions:
-            steps.append(await env.step(action))
-            if steps[-1].done:
-                break
-        return first, steps
-
-    return asyncio.run(episode())
 
 
 @pytest.mark.parametrize(
@@ -74,7 +60,7 @@ def run_episode(env: SearchQA, index: int, *actions: str) -> tuple[Observation, 
 )
 def test_transcript(style: Style, expected: list[str]) -> None:
     actions = ("<search> Malmok country </search>", "<search> the of </search>", "Henvirn", "<answer>Boskiv</answer>")
-    first, steps = run_episode(SearchQA(style), INDEX, *actions, RIGHT)
+    first, steps = play(SearchQA(style), INDEX, *actions, RIGHT)
     assert [first.text, *(step.observation.text for step in steps)] == expected
     assert [step.reward for step in steps] == [0.0] * 4 + [1.0]
     assert [step.terminated for step in steps] == [False] * 4 + [True]
@@ -84,7 +70,7 @@ def test_transcript(style: Style, expected: list[str]) -> None:
 
 
 def test_a_wrong_answer_ends_the_episode_where_answers_are_final() -> None:
-    _, steps = run_episode(SearchQA(final=True), INDEX, "<answer> Boskiv </answer>", RIGHT)
+    _, steps = play(SearchQA(final=True), INDEX, "<answer> Boskiv </answer>", RIGHT)
     assert len(steps) == 1
     assert (steps[0].terminated, steps[0].reward) == (True, 0.0)
     assert steps[0].observation.text == "Your answer is not correct."
@@ -92,7 +78,7 @@ def test_a_wrong_answer_ends_the_episode_where_answers_are_final() -> None:
 
 def test_f1_pays_what_an_answer_adds_to_the_best_before() -> None:
     answers = ["River", "River Mississippi Delta", "the long river henvirn!", "River Henvirn"]
-    _, steps = run_episode(SearchQA(reward="f1"), INDEX, *(f"<answer>{each}</answer>" for each in answers))
+    _, steps = play(SearchQA(reward="f1"), INDEX, *(f"<answer>{each}</answer>" for each in answers))
     assert [step.reward for step in steps] == pytest.approx([2 / 3, 0, 0.8 - 2 / 3, 0.2])
     assert [step.info["raw_reward"] for step in steps] == [0, 0, 0, 1]
     assert [step.terminated for step in steps] == [False, False, False, True]
@@ -101,14 +87,14 @@ def test_f1_pays_what_an_answer_adds_to_the_best_before() -> None:
 
 @pytest.mark.parametrize("action", ["", "Henvirn", "<search>", "<search> </search>", "<answer>\n</answer>", "<think>"])
 def test_what_asks_for_nothing_is_invalid(action: str) -> None:
-    _, (step,) = run_episode(SearchQA(), INDEX, action)
+    _, (step,) = play(SearchQA(), INDEX, action)
     assert step.info == {"invalid": True}
     assert not step.done and step.reward == 0
 
 
 def test_topk_is_the_number_of_passages() -> None:
     for topk in (1, 10):
-        _, (step,) = run_episode(SearchQA(topk=topk), INDEX, "<search> city founded </search>")
+        _, (step,) = play(SearchQA(topk=topk), INDEX, "<search> city founded </search>")
         assert step.observation.text.count("Doc ") == topk
 
 
@@ -118,10 +104,10 @@ def test_step_out_of_order(actions: list[str]) -> None:
     assert isinstance(env, SearchQA)
     with pytest.raises(ProtocolError):
         asyncio.run(env.step(RIGHT))
-    assert run_episode(env, INDEX, *actions)[1][-1].done
+    assert play(env, INDEX, *actions)[1][-1].done
     with pytest.raises(ProtocolError):
         asyncio.run(env.step(RIGHT))
-    run_episode(env, INDEX, RIGHT)  # a reset opens it again
+    play(env, INDEX, RIGHT)  # a reset opens it again
 
 
 @pytest.mark.parametrize("index", [-1, 299_999, 315_000, 10**15])

@@ -6,10 +6,11 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sessions import play
 
-from agentgym_rl.envs import Step, Task, make
+from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import Action, ActionFormat
-from agentgym_rl.envs.core import Observation, ProtocolError, Style, TaskNotFound
+from agentgym_rl.envs.core import ProtocolError, Style, TaskNotFound
 from agentgym_rl.envs.formats import reader, write
 from agentgym_rl.envs.probe import GARBAGE
 from agentgym_rl.envs.sqlgym import SQLGym, sandbox, wording
@@ -28,22 +29,6 @@ SCHEMA = (
     "Question: "
 )
 QUESTION = 'What is the average score of the pupils whose club is "football"?'
-
-
-def run_episode(env: SQLGym, index: int, *actions: str) -> tuple[Observation, list[Step]]:
-    """Actions until the episode ends."""
-
-    async def episode() -> tuple[Observation, list[Step]]:
-        first = await env.reset(Task("sqlgym", index))
-        steps: list[Step] = []
-        for action in actions:
-            steps.append(await env.step(action))
-            if steps[-1].done:
-                break
-        await env.close()
-        return first, steps
-
-    return asyncio.run(episode())
 
 
 @pytest.fixture
@@ -69,7 +54,7 @@ def test_transcript(style: Style, first: str, answers: list[str]) -> None:
     gold = "SELECT AVG(score) FROM pupil WHERE club = 'football'"
     assert env.oracle(Task("sqlgym", INDEX)) == [gold]
     for query, answer, reward in zip(("SELECT 1", gold, "SELECT x"), answers, (0.0, 1.0, 0.0), strict=True):
-        shown, (step,) = run_episode(env, INDEX, query)
+        shown, (step,) = play(env, INDEX, query)
         assert shown.text == first
         assert step.observation.text == answer
         assert (step.reward, step.terminated, step.truncated) == (reward, True, False)
@@ -86,7 +71,7 @@ def test_rows_count_in_any_order_and_however_often() -> None:
         (gold.replace("SELECT name", "SELECT name, 1"), 0.0),
         (f"{gold} LIMIT 0", 0.0),
     ):
-        assert run_episode(env, task, query)[1][0].reward == reward, query
+        assert play(env, task, query)[1][0].reward == reward, query
 
 
 @pytest.mark.parametrize(
@@ -200,10 +185,10 @@ def test_result_is_bounded(reading: Sandbox, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(("style", "limit"), [("agentgym", 1003), ("compact", 203)])
 def test_long_results_are_cut(style: Style, limit: int) -> None:
-    _, (step,) = run_episode(SQLGym(style, explore=1), INDEX, "SELECT a.*, b.* FROM pupil a, pupil b")
+    _, (step,) = play(SQLGym(style, explore=1), INDEX, "SELECT a.*, b.* FROM pupil a, pupil b")
     assert len(step.observation.text) == limit
     assert step.observation.text.endswith("...")
-    _, (step,) = run_episode(SQLGym(style, explore=1), INDEX, f"SELECT {'x' * 5000}")
+    _, (step,) = play(SQLGym(style, explore=1), INDEX, f"SELECT {'x' * 5000}")
     assert len(step.observation.text) == limit
 
 
@@ -212,12 +197,12 @@ def test_explore_shows_results_before_one_counts() -> None:
     assert env.spec.max_turns == 3
     assert "2 queries" in env.spec.instructions["agentgym"]
     answer = env.oracle(Task("sqlgym", INDEX))[0].removeprefix("submit ")
-    _, steps = run_episode(env, INDEX, answer, "SELECT x", answer)
+    _, steps = play(env, INDEX, answer, "SELECT x", answer)
     assert [(step.reward, step.terminated) for step in steps] == [(0.0, False), (0.0, False), (1.0, True)]
     assert [step.info["invalid"] for step in steps] == [False, True, False]
-    _, (step,) = run_episode(env, INDEX, f"Submit  {answer}")
+    _, (step,) = play(env, INDEX, f"Submit  {answer}")
     assert step.reward == 1.0
-    _, (step,) = run_episode(env, INDEX, "submit SELECT 1")
+    _, (step,) = play(env, INDEX, "submit SELECT 1")
     assert (step.reward, step.terminated) == (0.0, True)
     with pytest.raises(ValueError, match="explore is -1"):
         SQLGym(explore=-1)
@@ -228,10 +213,10 @@ def test_step_out_of_order() -> None:
     assert isinstance(env, SQLGym)
     with pytest.raises(ProtocolError):
         asyncio.run(env.step("SELECT 1"))
-    run_episode(env, INDEX, "SELECT 1")
+    play(env, INDEX, "SELECT 1")
     with pytest.raises(ProtocolError):
         asyncio.run(env.step("SELECT 1"))
-    run_episode(env, INDEX, "SELECT 1")  # a reset opens it again
+    play(env, INDEX, "SELECT 1")  # a reset opens it again
 
 
 def test_index_that_no_task_has() -> None:
