@@ -289,6 +289,11 @@ THREADS = ThreadPoolExecutor(64, "env")
 """For all blocking environments of a process. Python's default pool is used for tokenizing, which must not wait."""
 
 
+async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
+    """What a blocking call returns, made in one of :data:`THREADS`."""
+    return await asyncio.get_running_loop().run_in_executor(THREADS, call, *arguments)
+
+
 class BlockingEnv(TextEnv):
     """An environment whose code blocks. Its calls run in threads so that other episodes do not wait for them."""
 
@@ -304,13 +309,10 @@ class BlockingEnv(TextEnv):
         """See :meth:`TextEnv._close`."""
 
     async def _reset(self, task: Task) -> Observation:
-        return await self._in_thread(self._reset_blocking, task)
+        return await in_thread(self._reset_blocking, task)
 
     async def _step(self, action: str) -> Step:
-        return await self._in_thread(self._step_blocking, action)
+        return await in_thread(self._step_blocking, action)
 
     async def _close(self) -> None:
-        await self._in_thread(self._close_blocking)
-
-    async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(THREADS, call, *arguments)
+        await in_thread(self._close_blocking)

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import random
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -166,6 +167,7 @@ class Scripted:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.threads: set[str] = set()
         self.closed = False
 
     def reset(self) -> SimpleNamespace:
@@ -175,6 +177,7 @@ class Scripted:
 
     def step(self, command: str) -> tuple[SimpleNamespace, int, bool]:
         self.asked.append(command)
+        self.threads.add(threading.current_thread().name.partition("_")[0])
         if command == "move mug 1 to desk 1":
             return self._state("You move the mug 1 to the desk 1.", won=True), 1, True
         if command == "look":
@@ -230,6 +233,7 @@ def test_wording_is_that_of_agentgyms_server(folder: Folder, scripted: Scripted,
     assert [step.reward for step in steps] == [0, 0, 0, 0, 1] and steps[-1].terminated
     assert scripted.asked == ["go to desk 1", "look", "move mug 1 to desk 1"]
     assert scripted.closed
+    assert scripted.threads == {"env"}, "TextWorld blocks, so it runs in the threads of environments"
 
 
 def identifier(name: Name) -> str:

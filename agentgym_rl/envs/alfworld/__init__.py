@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from agentgym_rl.envs.alfworld.draw import SIZES
 from agentgym_rl.envs.alfworld.game import TYPES
 from agentgym_rl.envs.alfworld.plan import plan
 from agentgym_rl.envs.alfworld.session import BuiltIn
-from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv, in_thread
 
 MAX_STEPS = 50
 """Actions in an episode, the limit of AgentGym's server; the last one truncates."""
@@ -74,8 +73,8 @@ class ALFWorld(TextEnv):
             self._session = BuiltIn(tasks.game(task.index), self.style)
             turn = self._session.first()
         else:
-            self._session = await asyncio.to_thread(official.Official, folder, task.index, self.style)
-            turn = await asyncio.to_thread(self._session.first)
+            self._session = await in_thread(official.Official, folder, task.index, self.style)
+            turn = await in_thread(self._session.first)
         self._steps = 0
         return Observation(turn.text, turn.actions)
 
@@ -83,7 +82,7 @@ class ALFWorld(TextEnv):
         session = self._session
         assert session is not None, "stepped before a reset"
         blocks = isinstance(session, official.Official)
-        turn = await asyncio.to_thread(session.act, action) if blocks else session.act(action)
+        turn = await in_thread(session.act, action) if blocks else session.act(action)
         self._steps += 1
         truncated = self._steps == MAX_STEPS and not turn.won
         if turn.won or truncated:

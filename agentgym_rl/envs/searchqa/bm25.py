@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +10,7 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import Any
 
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.envs.core import MissingExtra, in_thread
 
 MAX_WORDS = 64
 """Number of different words of a query that are searched for; the others are ignored."""
@@ -111,7 +110,7 @@ class BM25:
     async def search(self, query: str, topk: int) -> list[Passage]:
         """At most ``topk`` passages, best first."""
         if self._threaded or self._loaded is None:
-            return await asyncio.to_thread(self._search, query, topk)
+            return await in_thread(self._search, query, topk)
         return self._search(query, topk)
 
     def _search(self, query: str, topk: int) -> list[Passage]:
