@@ -177,6 +177,7 @@ class TextEnv(ABC):
     """
 
     name: ClassVar[str]
+    _spec: EnvSpec
     _in_episode = False
     """Whether a step may follow. An environment that cannot go on after a failed step sets it to False."""
 
@@ -186,9 +187,9 @@ class TextEnv(ABC):
         self.style: Style = style
 
     @property
-    @abstractmethod
     def spec(self) -> EnvSpec:
-        """The fixed facts of this environment."""
+        """The fixed facts of this environment. It sets ``_spec`` when it is made, or overrides this property."""
+        return self._spec
 
     @final
     async def reset(self, task: Task) -> Observation:

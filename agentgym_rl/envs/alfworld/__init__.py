@@ -62,10 +62,6 @@ class ALFWorld(TextEnv):
         self._session: BuiltIn | official.Official | None = None
         self._steps = 0
 
-    @property
-    def spec(self) -> EnvSpec:
-        return self._spec
-
     async def _reset(self, task: Task) -> Observation:
         await self._close()
         folder = self._folder(task)

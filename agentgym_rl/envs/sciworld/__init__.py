@@ -95,10 +95,6 @@ class SciWorld(BlockingEnv):
         self._best = 0
         """Highest score so far, in percent."""
 
-    @property
-    def spec(self) -> EnvSpec:
-        return self._spec
-
     def _reset_blocking(self, task: Task) -> Observation:
         game = self._find(task)
         with self._busy:

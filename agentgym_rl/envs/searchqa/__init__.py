@@ -87,10 +87,6 @@ class SearchQA(TextEnv):
         self._golden: tuple[str, ...] = ()
         self._best = 0.0
 
-    @property
-    def spec(self) -> EnvSpec:
-        return self._spec
-
     async def _reset(self, task: Task) -> Observation:
         question = self._questions.question(self._index(task))
         self._golden, self._best = question.answers, 0.0

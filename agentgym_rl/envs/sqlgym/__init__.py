@@ -70,10 +70,6 @@ class SQLGym(BlockingEnv):
         self._worker: Worker | None = None
         """Runs a query of this session now; guarded by the lock, because another session may have it afterwards."""
 
-    @property
-    def spec(self) -> EnvSpec:
-        return self._spec
-
     def _reset_blocking(self, task: Task) -> Observation:
         self._close_blocking()
         index = self._index(task)
