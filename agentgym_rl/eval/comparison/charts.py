@@ -18,7 +18,7 @@ MEANING = (
     "Lines are means over seeds, bands reach from the least to the greatest seed. All count from where the algorithm "
     "starts."
 )
-CONTROL = "Dotted to a hollow marker: the control, which takes as many updates on expert data alone."
+CONTROL = "Dotted to a hollow marker: the control, which takes as many updates on demonstrations alone."
 
 
 @dataclass(frozen=True, slots=True)
