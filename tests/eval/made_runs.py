@@ -60,7 +60,8 @@ def write_run(
     (folder / "summary.json").write_text(json.dumps(summary))
     whole: dict[str, Any] = {
         "name": folder.name, "seed": seed, "run": {"dir": str(folder)}, "algorithm": {"name": algorithm, "lr": 1e-3},
-        "bc": {"epochs": 2}, "mixture": {"type": "fixed"}, "envs": {env: {"split": "train"} for env in found},
+        "cloning": {"epochs": 2}, "mixture": {"type": "fixed"}, "rollout": {}, "model": {},
+        "envs": {env: {"split": "train"} for env in found},
     }  # fmt: skip
     for key, value in (config or {}).items():
         whole[key] = {**whole.get(key, {}), **value} if isinstance(value, Mapping) else value

@@ -43,9 +43,9 @@ def test_arms_of_one_algorithm_are_named_by_what_differs(tmp_path):
 
 def test_settings_of_cloning_part_the_cloned_arms_too(tmp_path):
     stages = {"untrained": 0.0, "bc": 0.2, "grpo": 0.5}
-    runs = [made(tmp_path / f"{epochs}", stages=stages, config={"bc": {"epochs": epochs}}) for epochs in (2, 4)]
+    runs = [made(tmp_path / f"{epochs}", stages=stages, config={"cloning": {"epochs": epochs}}) for epochs in (2, 4)]
     assert list(named(arms(runs))) == [
-        "untrained", "bc bc.epochs=2", "bc bc.epochs=4", "grpo bc.epochs=2", "grpo bc.epochs=4",
+        "untrained", "bc cloning.epochs=2", "bc cloning.epochs=4", "grpo cloning.epochs=2", "grpo cloning.epochs=4",
     ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ BOOKKEEPING = (
 """Keys of where and how a run is kept and evaluated, not of what it learns; panels are compared by digest."""
 
 ONLINE = ("algorithm.*", "curriculum.*", "mixture.*", "envs.*.share", "envs.*.curriculum*")
-NOT_YET = {"untrained": (*ONLINE, "bc.*"), "bc": ONLINE}
+NOT_YET = {"untrained": (*ONLINE, "cloning.*"), "bc": ONLINE}
 """Keys without effect until a stage has ended."""
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from agentgym_rl.data.files import read_jsonl
+from agentgym_rl.eval.evaluation.rules import read_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +81,12 @@ def read(folder: Path) -> Run:
         FileNotFoundError: the folder lacks ``summary.json`` or ``config.yaml``.
         ValueError: one of them is not what a run writes.
     """
-    for name in ("summary.json", "config.yaml"):
-        if not (folder / name).is_file():
-            raise FileNotFoundError(f"{folder / name} does not exist; {folder} is not the folder of a finished run")
+    file = folder / "summary.json"
+    if not file.is_file():
+        raise FileNotFoundError(f"{file} does not exist; {folder} is not the folder of a finished run")
+    config = read_config(folder)
     try:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+        summary = json.loads(file.read_text(encoding="utf-8"))
         return Run(
             folder=folder,
             name=summary["name"],
@@ -97,10 +96,10 @@ def read(folder: Path) -> Run:
             digests={(env, label): digest for env, own in summary["panels"].items() for label, digest in own.items()},
             config=dict(_flat(config)),
         )
-    except (json.JSONDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"{folder}: summary.json or config.yaml cannot be read: {error}") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{file} cannot be read: {error}") from error
     except KeyError as error:
-        raise ValueError(f"{folder / 'summary.json'} has no {error}; it was not written by this version") from error
+        raise ValueError(f"{file} has no {error}; it was not written by this version") from error
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

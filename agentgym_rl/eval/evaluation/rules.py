@@ -16,6 +16,9 @@ from agentgym_rl.rollout.settings import RolloutSettings
 FILE = "agentgym_rl.json"
 """Beside the weights of an exported model: the rules it was trained by."""
 
+_MINI_BATCH = {"agentevol": "mini_batch_trajectories", "dpo": "mini_batch_pairs"}
+"""What ``algorithm.minibatch`` of an earlier version is called now, where it does not count tasks."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
@@ -94,7 +97,7 @@ class Rules:
 
 
 def read_config(run: Path) -> dict[str, Any]:
-    """The whole configuration of a run.
+    """The whole configuration of a run; keys that an earlier version wrote have their present names.
 
     Raises:
         FileNotFoundError: the folder holds no run.
@@ -107,9 +110,28 @@ def read_config(run: Path) -> dict[str, Any]:
         config = yaml.safe_load(file.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
-    if isinstance(config, dict) and "worlds" in config:  # written by an earlier version
-        config["envs"] = config.pop("worlds")
-        config["rollout"]["max_new_tokens"] = config["rollout"].pop("turn_tokens")
+    if isinstance(config, dict) and "worlds" in config:
+        config = _renamed(config)
     if not isinstance(config, dict) or not {"envs", "rollout", "model"} <= set(config):
         raise ValueError(f"{file} is not the configuration of a run")
     return config
+
+
+def _renamed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a run of an earlier version under the present keys."""
+
+    def keys(values: Mapping[str, Any], **names: str) -> dict[str, Any]:
+        return {names.get(key, key): value for key, value in values.items()}
+
+    found = keys(config, worlds="envs", bc="cloning")
+    found["envs"] = {
+        env: keys(own, experts="demonstrations", expert_file="demonstrations_file")
+        for env, own in found["envs"].items()
+    }
+    algorithm = found.get("algorithm", {})
+    mini_batch = _MINI_BATCH.get(algorithm.get("name"), "mini_batch_tasks")
+    return found | {
+        "rollout": keys(found.get("rollout", {}), turn_tokens="max_new_tokens"),
+        "cloning": keys(found.get("cloning", {}), batch="mini_batch_trajectories"),
+        "algorithm": keys(algorithm, tasks="tasks_per_step", samples="samples_per_task", minibatch=mini_batch),
+    }
