@@ -24,7 +24,7 @@ GROUPS = ["Group", "JobType"]
 
 def names(runs: list[Run]) -> dict[str, list[str]]:
     """Metrics of each section of the report that the runs have logged."""
-    logged = {name: None for run in runs for row in run.metrics() for name in row}
+    logged = {name: None for run in runs for row in run.metrics for name in row}
     ends = {
         "Panels": ("val/", ("/success",)),
         "Training episodes": ("env/", ("/success", "/turns")),

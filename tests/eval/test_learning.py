@@ -2,18 +2,14 @@
 
 from made_runs import write_run
 
-from agentgym_rl.eval.comparison import learning
 from agentgym_rl.eval.comparison.compare import compare
+from agentgym_rl.eval.comparison.learning import arm_curves, plots
 from agentgym_rl.eval.comparison.runs import read
-
-
-def plots(comparison):
-    return learning.plots(comparison, learning.logs(comparison))
 
 
 def timelines(comparison, what):
     """Of the only arm, by environment."""
-    [(arm, curves)] = getattr(learning, what)(comparison, learning.logs(comparison))
+    [(arm, curves)] = arm_curves(comparison, what)
     assert arm.label == "grpo"
     return curves
 
@@ -60,14 +56,14 @@ def test_the_mean_and_range_over_seeds(tmp_path):
     assert (plot.env, plot.panel) == ("toy", "new")
     [(arm, curve)] = plot.curves
     assert arm.label == "grpo"
-    assert (curve.steps, curve.episodes, curve.minutes) == ((0, 1, 2, 3), (0, 100, 200, 300), (0, 1, 2, 3))
+    assert curve.x == {"steps": (0, 1, 2, 3), "episodes": (0, 100, 200, 300), "minutes": (0, 1, 2, 3)}
     assert curve.mean == (0.2, 0.4, 0.5, 0.7) and curve.low == (0.2, 0.3, 0.4, 0.5) and curve.high[-1] == 0.9
     assert plot.controls == (("grpo", 3.0, 0.3),)
 
 
 def test_the_clock_of_cached_cloning_does_not_matter(tmp_path):
     [plot] = plots(compare(made(tmp_path, [0.3, 0.4, 0.5], clock=9999.0)))
-    assert plot.curves[0][1].minutes == (0, 1, 2, 3)
+    assert plot.curves[0][1].x["minutes"] == (0, 1, 2, 3)
 
 
 def test_greedy_evaluations(tmp_path):
@@ -77,34 +73,34 @@ def test_greedy_evaluations(tmp_path):
 
 def test_training_episodes_stand_in_for_evaluations(tmp_path):
     [plot] = plots(compare(made(tmp_path, [0.3, 0.4, 0.5], evaluated=False)))
-    assert plot.panel is None and plot.curves[0][1].steps == (1, 2, 3)
+    assert plot.panel is None and plot.curves[0][1].x["steps"] == (1, 2, 3)
     assert plot.curves[0][1].mean[0] == 0.3 - 0.1 and plot.controls == ()
 
 
 def test_steps_that_not_every_seed_has_are_left_out(tmp_path):
     [plot] = plots(compare(made(tmp_path, [0.3, 0.4, 0.5], [0.5, 0.6])))
-    assert plot.curves[0][1].steps == (0, 1, 2)
+    assert plot.curves[0][1].x["steps"] == (0, 1, 2)
 
 
 def test_shares_and_turn_limits_over_time(tmp_path):
     found = compare(made(tmp_path, [0.3, 0.4], [0.3, 0.4], share=[0.5, 0.5], max_turns=[4, 8]))
-    share, horizon = timelines(found, "shares")["toy"], timelines(found, "turn_limits")["toy"]
+    share, horizon = timelines(found, "share")["toy"], timelines(found, "max_turns")["toy"]
     assert share.mean == (0.5, 0.5) and not share.varies
-    assert horizon.mean == (4, 8) and horizon.varies and horizon.episodes == (100, 200) and horizon.seeds == 2
+    assert horizon.mean == (4, 8) and horizon.varies and horizon.x["episodes"] == (100, 200) and horizon.seeds == 2
 
 
 def test_tokens_that_a_run_logs(tmp_path):
     [plot] = plots(compare(made(tmp_path, [0.3, 0.4], [0.5, 0.6], tokens=[500, 900])))
     curve = plot.curves[0][1]
-    assert curve.tokens == curve.along("tokens") == (0, 500, 900)
-    assert [curve.along(axis) for axis in ("episodes", "minutes", "steps")] == [(0, 100, 200), (0, 1, 2), (0, 1, 2)]
+    assert curve.x["tokens"] == (0, 500, 900)
+    assert [curve.x[axis] for axis in ("episodes", "minutes", "steps")] == [(0, 100, 200), (0, 1, 2), (0, 1, 2)]
 
 
 def test_tokens_that_not_every_seed_knows_are_not_drawn(tmp_path):
     known = read(write_run(tmp_path / "a", stages=STAGES, episodes=200, metrics=metrics([0.3, 0.4], tokens=[5, 9])))
     unknown = read(write_run(tmp_path / "b", seed=1, stages=STAGES, episodes=200, metrics=metrics([0.3, 0.4])))
     [plot] = plots(compare([known, unknown]))
-    assert plot.curves[0][1].tokens is None
+    assert "tokens" not in plot.curves[0][1].x
 
 
 def test_runs_without_training_episodes_have_no_curves(tmp_path):

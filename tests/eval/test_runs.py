@@ -14,7 +14,7 @@ def test_a_run_comes_back(tmp_path):
     assert (run.name, run.algorithm, run.seed, list(run.stages)) == ("a", "grpo", 3, ["bc", "grpo"])
     assert run.digests == {("toy", "new"): "d-new"}
     assert run.config["algorithm.lr"] == 1e-3 and run.config["envs.toy.split"] == "train"
-    assert run.metrics() == [{"step": 1}]
+    assert run.metrics == [{"step": 1}]
     assert not run.is_validation("toy", "new")
 
 

@@ -6,7 +6,7 @@ pytest.importorskip("pyarrow")
 
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.eval.comparison.logs import tokens_by_step
+from agentgym_rl.eval.comparison.runs import tokens_by_step
 
 ROWS = [
     {"step": 1, "stage/bc": 1},

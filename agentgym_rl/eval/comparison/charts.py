@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentgym_rl.eval.comparison.arms import Arm
 from agentgym_rl.eval.comparison.compare import Comparison
-from agentgym_rl.eval.comparison.learning import ArmCurves, Curve, Plot, logs, plots, shares
+from agentgym_rl.eval.comparison.learning import AXES, ArmCurves, Curve, Plot, arm_curves, plots
 from agentgym_rl.eval.html.chart import Chart, Line
 from agentgym_rl.eval.html.palette import ARMS, DASHES, ENVS, STAGES
 
-AXES = {"episodes": "training episodes", "tokens": "training tokens", "minutes": "minutes", "steps": "training steps"}
-"""What curves are drawn against."""
 MEANING = (
     "Lines are means over seeds, bands reach from the least to the greatest seed. All count from where the algorithm "
     "starts."
@@ -47,9 +45,21 @@ def env_looks(found: Sequence[ArmCurves]) -> dict[str, tuple[str, str]]:
     return {env: (ENVS[place % len(ENVS)], DASHES[place % len(DASHES)]) for place, env in enumerate(envs)}
 
 
-def learning_figures(comparison: Comparison, drawn: Sequence[Plot]) -> list[Figure]:
-    """Success over what training has spent, a figure per panel."""
-    return [_learning_figure(comparison, plot) for plot in drawn]
+def learning_figure(comparison: Comparison, plot: Plot) -> Figure:
+    """Success on a panel over what training has spent."""
+    numbers = {arm.label: number for number, arm in enumerate(comparison.arms)}
+    lines = []
+    for arm, curve in plot.curves:
+        number = numbers[arm.label]
+        colour, dashes = look(comparison.arms, number)
+        lines.append(_line(arm.label, curve, colour, dashes, scale=100.0, unit="%", key=number))
+        lines += [_control(arm, curve, control, colour, number) for control in plot.controls if control[0] == arm.label]
+    highest = max([max(curve.high) for _, curve in plot.curves] + [value for _, _, value in plot.controls])
+    what = "training episodes" if plot.panel is None else f"{plot.panel.replace('_', ' ')}, {comparison.decoding}"
+    name, top = f"{plot.env}: {what}", min(100.0, max(5.0, 108 * highest))
+    without = tuple(arm.label for arm, curve in plot.curves if "tokens" not in curve.x)
+    chart = Chart(name, AXES, lines, top, y_label="success, %")
+    return Figure(plot.env, f"{what}, success in %", chart, without)
 
 
 def over_time(title: str, found: Sequence[ArmCurves], percent: bool) -> list[Figure]:
@@ -61,7 +71,7 @@ def over_time(title: str, found: Sequence[ArmCurves], percent: bool) -> list[Fig
     figures = []
     for arm, curves in moving:
         lines = [_line(env, curve, *looks[env], scale=scale, unit=unit, stepped=True) for env, curve in curves.items()]
-        without = (arm.label,) if any(curve.tokens is None for curve in curves.values()) else ()
+        without = (arm.label,) if any("tokens" not in curve.x for curve in curves.values()) else ()
         chart = Chart(f"{arm.label}: {title}", AXES, lines, top, whole=not percent, y_label=title, height=320)
         figures.append(Figure(arm.label, "", chart, without))
     return figures
@@ -86,40 +96,24 @@ def write_png(comparison: Comparison, path: Path) -> list[Path]:
     """
     from agentgym_rl.eval import png
 
-    found = logs(comparison)
-    drawn = plots(comparison, found)
+    drawn = plots(comparison)
     if not drawn:
         raise ValueError("there are no curves to draw: no run spent training episodes or kept its metrics")
-    rows = [[(one.chart, axis) for axis in ("episodes", "minutes")] for one in learning_figures(comparison, drawn)]
+    figures = [learning_figure(comparison, plot) for plot in drawn]
+    rows = [[(one.chart, axis) for axis in ("episodes", "minutes")] for one in figures]
     caption = f"{MEANING}\n{CONTROL}" if any(plot.controls for plot in drawn) else MEANING
     written = [png.write(path, rows, caption)]
-    varying = over_time("share of episodes, %", shares(comparison, found), percent=True)
+    varying = over_time("share of episodes, %", arm_curves(comparison, "share"), percent=True)
     if varying:
         file = path.with_name(f"{path.stem}-shares.png")
         written.append(png.write(file, [[(one.chart, "steps")] for one in varying]))
     return written
 
 
-def _learning_figure(comparison: Comparison, plot: Plot) -> Figure:
-    numbers = {arm.label: number for number, arm in enumerate(comparison.arms)}
-    lines = []
-    for arm, curve in plot.curves:
-        number = numbers[arm.label]
-        colour, dashes = look(comparison.arms, number)
-        lines.append(_line(arm.label, curve, colour, dashes, scale=100.0, unit="%", key=number))
-        lines += [_control(arm, curve, control, colour, number) for control in plot.controls if control[0] == arm.label]
-    highest = max([max(curve.high) for _, curve in plot.curves] + [value for _, _, value in plot.controls])
-    what = "training episodes" if plot.panel is None else f"{plot.panel.replace('_', ' ')}, {comparison.decoding}"
-    name, top = f"{plot.env}: {what}", min(100.0, max(5.0, 108 * highest))
-    without = tuple(arm.label for arm, curve in plot.curves if curve.tokens is None)
-    chart = Chart(name, AXES, lines, top, y_label="success, %")
-    return Figure(plot.env, f"{what}, success in %", chart, without)
-
-
 def _control(arm: Arm, curve: Curve, control: tuple[str, float, float], colour: str, number: int) -> Line:
     """From where the algorithm starts to where its control ends, at the end of the algorithm's own curve."""
     _, minutes, value = control
-    ends = {axis: [0.0, minutes if axis == "minutes" else places[-1]] for axis, places in _places(curve).items()}
+    ends = {axis: [0.0, minutes if axis == "minutes" else places[-1]] for axis, places in curve.x.items()}
     says = [
         f"{arm.label}: {100 * curve.mean[0]:.1f}% at the start",
         f"control of {arm.label}: {100 * value:.1f}% after {minutes:.1f} minutes",
@@ -132,29 +126,25 @@ def _line(
     label: str, curve: Curve, colour: str, dashes: str, *, scale: float, unit: str, stepped: bool = False, key: int = -1
 ) -> Line:
     return Line(
-        label, colour, _places(curve), [scale * value for value in curve.mean], _says(label, curve, scale, unit),
+        label, colour, curve.x, [scale * value for value in curve.mean], _says(label, curve, scale, unit),
         band=([scale * value for value in curve.low], [scale * value for value in curve.high]),
         dashes=dashes, stepped=stepped, key=key,
     )  # fmt: skip
-
-
-def _places(curve: Curve) -> Mapping[str, Sequence[float]]:
-    """x of every axis that is known."""
-    return {axis: places for axis in AXES if (places := curve.along(axis)) is not None}
 
 
 def _says(label: str, curve: Curve, scale: float, unit: str) -> list[str]:
     """Each point of a curve in words."""
     digits = 1 if unit else 0
     said = []
-    for place, step in enumerate(curve.steps):
-        text = f"{label}: {scale * curve.mean[place]:.{digits}f}{unit}"
+    for place, value in enumerate(curve.mean):
+        text = f"{label}: {scale * value:.{digits}f}{unit}"
         if curve.seeds > 1:
             ends = (f"{scale * one[place]:.{digits}f}" for one in (curve.low, curve.high))
             text += f" ({' to '.join(ends)} over {curve.seeds} seeds)"
-        spent = [f"step {step}", f"{curve.episodes[place]:,.0f} episodes"]
-        spent += [f"{short(curve.tokens[place])} tokens"] if curve.tokens is not None else []
-        said.append(f"{text} · {', '.join(spent)}, {curve.minutes[place]:.1f} minutes")
+        x = {axis: places[place] for axis, places in curve.x.items()}
+        tokens = f", {short(x['tokens'])} tokens" if "tokens" in x else ""
+        spent = f"step {x['steps']:.0f}, {x['episodes']:,.0f} episodes{tokens}, {x['minutes']:.1f} minutes"
+        said.append(f"{text} · {spent}")
     return said
 
 

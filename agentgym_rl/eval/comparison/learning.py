@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 
 from agentgym_rl.eval.comparison.arms import Arm
 from agentgym_rl.eval.comparison.compare import Column, Comparison, stage_before, success
-from agentgym_rl.eval.comparison.logs import Log
+from agentgym_rl.eval.comparison.runs import Run
 
+AXES = {"episodes": "training episodes", "tokens": "training tokens", "minutes": "minutes", "steps": "training steps"}
+"""What curves are drawn against."""
 ENOUGH = 3
 """Points from which a curve of evaluations is one; two are its ends only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Mean over seeds at every step that all of them have; x counts from the start of the stage."""
+    """Mean over seeds at every step that all of them have."""
 
-    steps: tuple[int, ...]
-    episodes: tuple[float, ...]
-    tokens: tuple[float, ...] | None
-    """None where they are not known of all seeds."""
-    minutes: tuple[float, ...]
+    x: Mapping[str, tuple[float, ...]]
+    """By axis, counted from the start of the stage; without tokens where they are not known of all seeds."""
     mean: tuple[float, ...]
     low: tuple[float, ...]
     """Least of the seeds."""
     high: tuple[float, ...]
     seeds: int
     """Seeds that have the metric."""
-
-    def along(self, axis: str) -> tuple[float, ...] | None:
-        """x of one of the axes; None where it is not known."""
-        places = {"episodes": self.episodes, "tokens": self.tokens, "minutes": self.minutes, "steps": self.steps}
-        return places[axis]
 
     @property
     def varies(self) -> bool:
@@ -61,7 +53,7 @@ class Plot:
     @property
     def followed(self) -> bool:
         """Whether some curve has points between its ends."""
-        return any(len(curve.steps) >= ENOUGH for _, curve in self.curves)
+        return any(len(curve.mean) >= ENOUGH for _, curve in self.curves)
 
 
 def online(comparison: Comparison) -> list[Arm]:
@@ -73,12 +65,7 @@ def online(comparison: Comparison) -> list[Arm]:
     ]
 
 
-def logs(comparison: Comparison) -> dict[Path, Log]:
-    """What the runs with training episodes wrote down, by folder."""
-    return {run.folder: Log.of(run) for arm in online(comparison) for run in arm.runs}
-
-
-def plots(comparison: Comparison, logs: Mapping[Path, Log]) -> list[Plot]:
+def plots(comparison: Comparison) -> list[Plot]:
     """A plot per panel that is evaluated during training; for an environment without one, of its training episodes.
 
     Where there is neither, only the evaluations at both ends are drawn.
@@ -91,109 +78,83 @@ def plots(comparison: Comparison, logs: Mapping[Path, Log]) -> list[Plot]:
     found: list[Plot] = []
     for env, labels in panels.items():
         evaluated = [
-            Plot(
-                env,
-                label,
-                _curves(arms, logs, f"val/{label}/{env}/{prefix}success"),
-                _controls(comparison, env, label),
-            )
+            Plot(env, label, _curves(arms, f"val/{label}/{env}/{prefix}success"), _controls(comparison, env, label))
             for label in labels
         ]
-        training = Plot(env, None, _curves(arms, logs, f"env/{env}/success"))
+        training = Plot(env, None, _curves(arms, f"env/{env}/success"))
         found += [plot for plot in evaluated if plot.followed] or ([training] if training.followed else evaluated)
     return [plot for plot in found if plot.curves]
 
 
-def shares(comparison: Comparison, logs: Mapping[Path, Log]) -> list[ArmCurves]:
-    """Shares of the environments in a step's episodes, of each arm."""
-    return _arm_curves(comparison, logs, "share")
+def arm_curves(comparison: Comparison, what: str) -> list[ArmCurves]:
+    """Curves of what is known of each environment, such as its ``share`` in a step's episodes or its ``max_turns``."""
+    found: list[ArmCurves] = []
+    for arm in online(comparison):
+        envs = sorted({env for run in arm.runs for env, _ in run.digests})
+        curves = {env: one for env in envs if (one := curve(arm, f"env/{env}/{what}")) is not None}
+        if curves:
+            found.append((arm, curves))
+    return found
 
 
-def turn_limits(comparison: Comparison, logs: Mapping[Path, Log]) -> list[ArmCurves]:
-    """Turn limits of the environments' training episodes, of each arm."""
-    return _arm_curves(comparison, logs, "max_turns")
-
-
-def curve(arm: Arm, logs: Sequence[Log], key: str) -> Curve | None:
+def curve(arm: Arm, key: str) -> Curve | None:
     """The curve of a metric, from the end of the stage before; None where no run has it."""
-    by_run = [found for found in (_points(log, arm.stage, key) for log in logs) if found]
+    by_run = [found for run in arm.runs if (found := _points(run, arm.stage, key))]
     steps = sorted(set.intersection(*(set(points) for points in by_run))) if by_run else []
     if not steps:
         return None
     at = [[points[step] for points in by_run] for step in steps]
-    tokens = [[one.tokens for one in points if one.tokens is not None] for points in at]
+    known = [axis for axis in AXES if all(axis in x for points in at for _, x in points)]
+    values = [[value for value, _ in points] for points in at]
     return Curve(
-        steps=tuple(steps),
-        episodes=tuple(mean(one.episodes for one in points) for points in at),
-        tokens=tuple(map(mean, tokens)) if all(len(known) == len(by_run) for known in tokens) else None,
-        minutes=tuple(mean(one.minutes for one in points) for points in at),
-        mean=tuple(mean(one.value for one in points) for points in at),
-        low=tuple(min(one.value for one in points) for points in at),
-        high=tuple(max(one.value for one in points) for points in at),
+        x={axis: tuple(mean(x[axis] for _, x in points) for points in at) for axis in known},
+        mean=tuple(map(mean, values)),
+        low=tuple(map(min, values)),
+        high=tuple(map(max, values)),
         seeds=len(by_run),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
-    episodes: float
-    tokens: float | None
-    minutes: float
-    value: float
-
-
-def _points(log: Log, stage: str, key: str) -> dict[int, _Point]:
-    """Points by step, all counted from where the stage starts.
+def _points(run: Run, stage: str, key: str) -> dict[int, tuple[float, dict[str, float]]]:
+    """Value and x of the points by step, all counted from where the stage starts.
 
     Episodes and minutes are counted back from the stage's last unit, at which it has spent what the summary reports:
     weights taken from a cache bring the clock of the run that made them. An evaluation stands at the time of the
     weights that it evaluates.
     """
-    own = [row for row in log.rows if f"stage/{stage}" in row]
+    own = [row for row in run.metrics if f"stage/{stage}" in row]
     units = {row["step"]: row for row in own if not any(name.startswith("val/") for name in row)}
     if not units:
         return {}
-    before = [row for row in log.rows if f"stage/{stage_before(log.run, stage)}" in row][-1:]
+    before = [row for row in run.metrics if f"stage/{stage_before(run, stage)}" in row][-1:]
     origin = before[0]["step"] if before else 0
-    spent, end = log.run.stages[stage], units[max(units)]
-    known = log.tokens is not None
-    points = {row["step"] - origin: _Point(0.0, 0.0 if known else None, 0.0, row[key]) for row in before if key in row}
+    spent, end = run.stages[stage], units[max(units)]
+    start = {axis: 0.0 for axis in AXES if axis != "tokens" or run.tokens is not None}
+    points = {row["step"] - origin: (row[key], start) for row in before if key in row}
     for row in own:
-        if key in row and row["step"] in units:
-            unit = units[row["step"]]
-            points[row["step"] - origin] = _Point(
-                episodes=max(0.0, spent["episodes"] - (end["run/episodes"] - unit["run/episodes"])),
-                tokens=log.tokens.get(row["step"]) if log.tokens is not None else None,
-                minutes=max(0.0, (spent["wall_s"] - (end["run/wall_s"] - unit["run/wall_s"])) / 60),
-                value=row[key],
-            )
+        step = row["step"]
+        if key in row and step in units:
+            x = {
+                "episodes": max(0.0, spent["episodes"] - (end["run/episodes"] - units[step]["run/episodes"])),
+                "minutes": max(0.0, (spent["wall_s"] - (end["run/wall_s"] - units[step]["run/wall_s"])) / 60),
+                "steps": step - origin,
+            }
+            if run.tokens is not None and step in run.tokens:
+                x["tokens"] = run.tokens[step]
+            points[step - origin] = row[key], x
     return points
 
 
-def _curves(arms: Sequence[Arm], logs: Mapping[Path, Log], key: str) -> tuple[tuple[Arm, Curve], ...]:
-    drawn = [(arm, curve(arm, [logs[run.folder] for run in arm.runs], key)) for arm in arms]
-    return tuple((arm, found) for arm, found in drawn if found is not None)
-
-
-def _arm_curves(comparison: Comparison, logs: Mapping[Path, Log], what: str) -> list[ArmCurves]:
-    found: list[ArmCurves] = []
-    for arm in online(comparison):
-        own = [logs[run.folder] for run in arm.runs]
-        envs = sorted({env for run in arm.runs for env, _ in run.digests})
-        curves = {env: curve(arm, own, f"env/{env}/{what}") for env in envs}
-        drawn = {env: one for env, one in curves.items() if one is not None}
-        if drawn:
-            found.append((arm, drawn))
-    return found
+def _curves(arms: Sequence[Arm], key: str) -> tuple[tuple[Arm, Curve], ...]:
+    return tuple((arm, found) for arm in arms if (found := curve(arm, key)) is not None)
 
 
 def _controls(comparison: Comparison, env: str, label: str) -> tuple[tuple[str, float, float], ...]:
     column = Column(env, label, ((env, label, 1.0),))
-    labels = {json.dumps(arm.config, sort_keys=True): arm.label for arm in online(comparison)}
     found = []
     for arm, cost in zip(comparison.arms, comparison.costs, strict=True):
-        key = json.dumps(arm.config, sort_keys=True)
+        of = [one.label for one in online(comparison) if arm.stage == "control" and one.config == arm.config]
         cell = success(arm, column, comparison.decoding)
-        if arm.stage == "control" and key in labels and cell is not None:
-            found.append((labels[key], cost.minutes, cell.mean))
+        if of and cell is not None:
+            found.append((of[0], cost.minutes, cell.mean))
     return tuple(found)

@@ -14,20 +14,18 @@ from urllib.parse import quote
 from agentgym_rl.data.files import write_text
 from agentgym_rl.eval.comparison.arms import Arm, differing
 from agentgym_rl.eval.comparison.charts import (
-    AXES,
     CONTROL,
     MEANING,
     Figure,
     constants,
     env_looks,
-    learning_figures,
+    learning_figure,
     look,
     over_time,
     short,
 )
 from agentgym_rl.eval.comparison.compare import Comparison, Estimate
-from agentgym_rl.eval.comparison.learning import ArmCurves, logs, online, plots, shares, turn_limits
-from agentgym_rl.eval.comparison.logs import Log
+from agentgym_rl.eval.comparison.learning import AXES, arm_curves, online, plots
 from agentgym_rl.eval.comparison.runs import Run
 from agentgym_rl.eval.comparison.tables import cell_text, points, rate_text, seeds_text
 from agentgym_rl.eval.html import render, script
@@ -64,13 +62,14 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
     Args:
         link: address of the episodes of a run, as seen from the page.
     """
-    found = logs(comparison)
-    drawn = plots(comparison, found)
+    drawn = plots(comparison)
     meaning = f"{MEANING} {CONTROL}" if any(plot.controls for plot in drawn) else MEANING
     sections = {
-        "curves": _Section("Learning curves", learning_figures(comparison, drawn), meaning),
-        "shares": _shares(shares(comparison, found)),
-        "horizon": _over_time("Turn limit", "Most turns of a training episode", turn_limits(comparison, found), False),
+        "curves": _Section("Learning curves", [learning_figure(comparison, plot) for plot in drawn], meaning),
+        "shares": _over_time(
+            comparison, "share", "Shares of the environments", "Share of a step's training episodes, %"
+        ),
+        "horizon": _over_time(comparison, "max_turns", "Turn limit", "Most turns of a training episode"),
     }
     figures = [figure for section in sections.values() for figure in section.figures]
     curves = {arm.label for plot in drawn for arm, _ in plot.curves}
@@ -91,7 +90,7 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
         figures=figures,
         axes=list(AXES) if figures else [],
         tokens_known=any("tokens" in line.x for figure in figures for line in figure.chart.lines),
-        tokens=_tokens(comparison, found),
+        tokens=_tokens(comparison),
         configuration=_configuration(comparison),
         runs=[(run, link(run) if link else None, _minutes(run)) for run in comparison.runs],
         shown=_shown, place=_place, zip=zip,
@@ -120,16 +119,14 @@ class _Section:
         return bool(self.figures or self.constants)
 
 
-def _shares(found: Sequence[ArmCurves]) -> _Section:
-    """Empty where there is a single environment, whose share is always 100%."""
-    several = len({env for _, curves in found for env in curves}) > 1
-    what = "Share of a step's training episodes, %"
-    return _over_time("Shares of the environments", what, found if several else [], True)
-
-
-def _over_time(title: str, what: str, found: Sequence[ArmCurves], percent: bool) -> _Section:
-    note = f"{what}: mean over seeds, band from the least to the greatest."
-    key = {env: (colour, _border(dashes)) for env, (colour, dashes) in env_looks(found).items()}
+def _over_time(comparison: Comparison, what: str, title: str, meaning: str) -> _Section:
+    """Empty for the share of a single environment, which is always 100%."""
+    found, percent = arm_curves(comparison, what), what == "share"
+    looks = env_looks(found)
+    if percent and len(looks) < 2:
+        found, looks = [], {}
+    note = f"{meaning}: mean over seeds, band from the least to the greatest."
+    key = {env: (colour, _border(dashes)) for env, (colour, dashes) in looks.items()}
     return _Section(title, over_time(title, found, percent), note, key, constants(found, percent))
 
 
@@ -182,11 +179,11 @@ def _minutes(run: Run) -> float:
     return float(sum(stage["wall_s"] for stage in run.stages.values()) / 60)
 
 
-def _tokens(comparison: Comparison, found: Mapping[Path, Log]) -> dict[str, float]:
+def _tokens(comparison: Comparison) -> dict[str, float]:
     """Tokens of the training episodes of each arm all of whose runs know them; mean over runs."""
     spent = {}
     for arm in online(comparison):
-        known = [max(log.tokens.values()) for run in arm.runs if (log := found[run.folder]).tokens]
+        known = [max(run.tokens.values()) for run in arm.runs if run.tokens]
         if len(known) == len(arm.runs):
             spent[arm.label] = mean(known)
     return spent

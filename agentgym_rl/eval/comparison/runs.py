@@ -6,14 +6,18 @@ import glob
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.data.files import read_jsonl
+from agentgym_rl.envs.core import MissingExtra
 from agentgym_rl.eval.evaluation.rules import read_config
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """A finished run, as its folder describes it."""
 
@@ -32,10 +36,16 @@ class Run:
         """Whether the run was evaluated on a panel while it trained, and may have chosen weights by it."""
         return self.config.get(f"envs.{env}.panels.{panel}.role") == "validation"
 
+    @cached_property
     def metrics(self) -> list[dict[str, Any]]:
         """Rows of ``metrics.jsonl``."""
         rows = read_jsonl(self.folder / "metrics.jsonl")
         return [{name.replace("/horizon", "/max_turns"): value for name, value in row.items()} for row in rows]
+
+    @cached_property
+    def tokens(self) -> dict[int, float] | None:
+        """Prompt and response tokens of training episodes so far, by step; see :func:`tokens_by_step`."""
+        return tokens_by_step(self.folder, self.metrics)
 
 
 def find(places: Sequence[str]) -> tuple[list[Path], list[Path]]:
@@ -109,3 +119,35 @@ def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def tokens_by_step(folder: Path, rows: Sequence[Mapping[str, Any]]) -> dict[int, float] | None:
+    """Tokens so far, by step: as logged, else counted from the stored episodes of each step.
+
+    Args:
+        rows: the run's metrics.
+
+    Returns:
+        None where they were not logged and cannot be counted: episodes are gone, carry no token counts, or pyarrow is
+        not installed.
+    """
+    units = [row for row in rows if not any(name.startswith("val/") for name in row)]
+    if any("run/tokens" in row for row in units):
+        return {row["step"]: row["run/tokens"] for row in units if "run/tokens" in row}
+    trained = [row["step"] for row in units if "curriculum/max_turns" in row]  # steps with training episodes
+    stored = _stored(folder) if trained else {}
+    spent = {step: stored.get(f"step{step:06d}", 0) for step in trained}
+    if not trained or not all(spent.values()):
+        return None
+    steps = [row["step"] for row in units]
+    return dict(zip(steps, accumulate(float(spent.get(step, 0)) for step in steps), strict=True))
+
+
+def _stored(folder: Path) -> dict[str, int]:
+    """Tokens of the episodes of each file; empty where there are none."""
+    try:
+        table = EpisodeStore(folder / "episodes").table
+    except (FileNotFoundError, MissingExtra):
+        return {}
+    sums = table.group_by("file").aggregate([("prompt_tokens", "sum"), ("response_tokens", "sum")])
+    return {row["file"]: row["prompt_tokens_sum"] + row["response_tokens_sum"] for row in sums.to_pylist()}
