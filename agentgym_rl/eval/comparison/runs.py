@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -14,7 +14,7 @@ from typing import Any
 from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.data.files import read_jsonl
 from agentgym_rl.envs.core import MissingExtra
-from agentgym_rl.eval.evaluation.rules import read_config
+from agentgym_rl.eval.evaluation.rules import flat, read_config
 
 
 @dataclass(frozen=True)
@@ -104,21 +104,12 @@ def read(folder: Path) -> Run:
             seed=summary["seed"],
             stages={stage["name"]: stage for stage in summary["stages"]},
             digests={(env, label): digest for env, own in summary["panels"].items() for label, digest in own.items()},
-            config=dict(_flat(config)),
+            config=dict(flat(config)),
         )
     except json.JSONDecodeError as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
     except KeyError as error:
         raise ValueError(f"{file} has no {error}; it was not written by this version") from error
-
-
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Leaves under dotted keys."""
-    for key, value in config.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def tokens_by_step(folder: Path, rows: Sequence[Mapping[str, Any]]) -> dict[int, float] | None:

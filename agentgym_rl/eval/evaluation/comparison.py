@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from agentgym_rl.eval.evaluation.result import Result
+from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.eval.evaluation.scores import Measure, Outcome
 from agentgym_rl.eval.intervals import bootstrap, mcnemar_p, sign_flip_p
 
@@ -75,14 +76,14 @@ def compare(first: Result, second: Result) -> Comparison:
 
 
 def _difference(env: str, pairs: Sequence[Pair], single: bool, seed: str) -> Difference:
-    means = [(_mean(one), _mean(other)) for one, other in pairs]
-    changes = [after - before for before, after in means]
-    gained = tuple(pair[0].item_id for pair, (before, after) in zip(pairs, means, strict=True) if before <= 0.5 < after)
-    lost = tuple(pair[0].item_id for pair, (before, after) in zip(pairs, means, strict=True) if after <= 0.5 < before)
+    means = [(one.item_id, one.mean, other.mean) for one, other in pairs]
+    changes = [after - before for _, before, after in means]
+    gained = tuple(item_id for item_id, before, after in means if before <= 0.5 < after)
+    lost = tuple(item_id for item_id, before, after in means if after <= 0.5 < before)
     return Difference(
         env=env,
-        first=fmean(before for before, _ in means),
-        second=fmean(after for _, after in means),
+        first=fmean(before for _, before, _ in means),
+        second=fmean(after for _, _, after in means),
         difference=Measure(fmean(changes), bootstrap(changes, f"{seed} {env}"), len(changes)),
         p=mcnemar_p(len(gained), len(lost)) if single else sign_flip_p(changes, f"{seed} {env}"),
         gained=gained,
@@ -90,21 +91,13 @@ def _difference(env: str, pairs: Sequence[Pair], single: bool, seed: str) -> Dif
     )
 
 
-def _mean(outcome: Outcome) -> float:
-    return fmean(outcome.counted)
-
-
 def _panel(result: Result) -> str:
     return ", ".join(f"{env} {own['name']}, n={own['n']}" for env, own in result.plan["panel"]["envs"].items())
 
 
-def _departures(first: Any, second: Any, prefix: str = "") -> list[str]:
+def _departures(*plans: Mapping[str, Any]) -> list[str]:
     """Leaves that differ, as ``key: one, other``; the policy and the panel's names are not among them."""
-    found: list[str] = []
-    for key in sorted({*first, *second} - ({"policy", "panel"} if not prefix else set())):
-        one, other = first.get(key), second.get(key)
-        if isinstance(one, dict) and isinstance(other, dict):
-            found += _departures(one, other, f"{prefix}{key}.")
-        elif one != other:
-            found.append(f"{prefix}{key}: {one}, {other}")
-    return found
+    rules = [{key: plan[key] for key in plan.keys() - {"policy", "panel"}} for plan in plans]
+    one, other = ({key: value for key, value in flat(own) if value != {}} for own in rules)
+    keys = sorted({*one, *other})
+    return [f"{key}: {one.get(key)}, {other.get(key)}" for key in keys if one.get(key) != other.get(key)]

@@ -74,7 +74,8 @@ async def evaluate(
         finally:
             journal.add("so far", Entry(facts={"so_far": so_far()}))  # with what unfinished episodes used
             await host.close()
-        found = _write(plan, entries, folder, {"seconds": so_far()[0], **_spent(policy, price)})
+        spent = {} if policy.usage is None else policy.usage.to_dict(price)
+        found = _write(plan, entries, folder, {"seconds": so_far()[0], **spent})
         journal.delete()
     return found
 
@@ -115,10 +116,6 @@ def _so_far(policy: Policy, begun: float) -> list[float]:
     """Seconds and, of a model, calls, prompt and completion tokens."""
     used = [] if policy.usage is None else policy.usage.to_dict().values()
     return [round(time.monotonic() - begun, 1), *used]
-
-
-def _spent(policy: Policy, price: Price) -> dict[str, Any]:
-    return {} if policy.usage is None else policy.usage.to_dict(price)
 
 
 def _write(plan: Plan, entries: list[Entry], folder: Path, cost: Mapping[str, Any]) -> Result:

@@ -39,16 +39,10 @@ class Result:
             for at, task in enumerate(plan.suite.tasks)
         ]
         failures = [
-            {
-                "item_id": one.item_id,
-                "sample": one.tags["sample"],
-                "ending": one.ending.value,
-                "error": one.error,
-                "attempts": one.attempts,
-            }
-            for one in episodes
-            if not one.ending.counts
-        ]
+            {"item_id": one.item_id, "sample": one.tags["sample"], "ending": one.ending.value, "error": one.error,
+             "attempts": one.attempts}
+            for one in episodes if not one.ending.counts
+        ]  # fmt: skip
         return cls(plan.to_dict(), tuple(outcomes), tuple(failures), dict(cost))
 
     @property
@@ -85,26 +79,19 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: plan, every figure, the outcome of each task."""
         envs = self.envs()
-        return {
+        found = {
             "version": VERSION,
             "plan": self.plan,
-            "macro": macro(list(envs.values())).to_dict(),
-            "envs": {env: one.to_dict() for env, one in envs.items()},
-            "difficulties": {
-                env: {level: one.to_dict() for level, one in levels.items()}
-                for env, levels in self.difficulties().items()
-            },
-            "passes": {
-                env: {
-                    name: {str(k): asdict(one) for k, one in by_k.items()}
-                    for name, by_k in passes(own, self.samples, self._seed).items()
-                }
-                for env, own in self.by_env.items()
-            },
-            "failures": list(self.failures),
+            "macro": macro(list(envs.values())),
+            "envs": envs,
+            "difficulties": self.difficulties(),
+            "passes": {env: passes(own, self.samples, self._seed) for env, own in self.by_env.items()},
+            "failures": self.failures,
             "cost": self.cost,
-            "outcomes": [asdict(one) for one in self.outcomes],
+            "outcomes": self.outcomes,
         }
+        plain: dict[str, Any] = json.loads(json.dumps(found, default=asdict))
+        return plain
 
     def write(self, folder: Path) -> Path:
         """Write ``result.json``, whole."""
@@ -134,13 +121,7 @@ def read(place: str | Path) -> Result:
                 f"{file} has version {data['version']}; this agentgym-rl reads up to {VERSION}: upgrade it"
             )
         outcomes = tuple(
-            Outcome(
-                item_id=one["item_id"],
-                difficulty=one["difficulty"],
-                success=tuple(one["success"]),
-                reward=tuple(one["reward"]),
-                turns=tuple(one["turns"]),
-            )
+            Outcome(one["item_id"], one["difficulty"], tuple(one["success"]), tuple(one["reward"]), tuple(one["turns"]))
             for one in data["outcomes"]
         )
         return Result(data["plan"], outcomes, tuple(data["failures"]), data["cost"])

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import comb, sqrt
 from statistics import fmean
-from typing import Any
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.eval.intervals import bootstrap, share_interval
-
-METRICS = ("success", "reward", "turns", "error_rate")
+from agentgym_rl.eval.intervals import Interval, bootstrap, share_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +32,9 @@ class Outcome:
         return [one for one in self.success if one is not None]
 
     @property
-    def mean(self) -> float | None:
-        """Share of successes among the samples that count; None where none does."""
-        return fmean(self.counted) if self.counted else None
+    def mean(self) -> float:
+        """Share of successes among the samples that count, of which there must be one."""
+        return fmean(self.counted)
 
     @classmethod
     def of(cls, item_id: str, difficulty: str, episodes: Sequence[Episode]) -> Outcome:
@@ -76,9 +73,6 @@ class Score:
     episodes: int
     """Episodes that count."""
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def score(outcomes: Sequence[Outcome], seed: str) -> Score:
     """The figures of some tasks.
@@ -87,20 +81,18 @@ def score(outcomes: Sequence[Outcome], seed: str) -> Score:
     bootstrap.
     """
 
-    def mean_of(pick: Callable[[Outcome], Iterable[float | None]], as_share: bool = False) -> Measure | None:
-        values = [fmean(found) for one in outcomes if (found := [value for value in pick(one) if value is not None])]
-        if not values:
-            return None
-        return Measure(
-            fmean(values), share_interval(values, seed) if as_share else bootstrap(values, seed), len(values)
-        )
+    def mean_of(
+        by_task: Iterable[Sequence[float | None]], interval: Callable[[Sequence[float], str], Interval] = share_interval
+    ) -> Measure | None:
+        values = [fmean(found) for own in by_task if (found := [value for value in own if value is not None])]
+        return Measure(fmean(values), interval(values, seed), len(values)) if values else None
 
-    errors = mean_of(lambda one: [success is None for success in one.success], as_share=True)
+    errors = mean_of([success is None for success in one.success] for one in outcomes)
     assert errors is not None, "a score needs outcomes"
     return Score(
-        success=mean_of(lambda one: one.success, as_share=True),
-        reward=mean_of(lambda one: one.reward, as_share=True),
-        turns=mean_of(lambda one: one.turns),
+        success=mean_of(one.success for one in outcomes),
+        reward=mean_of(one.reward for one in outcomes),
+        turns=mean_of((one.turns for one in outcomes), bootstrap),
         error_rate=errors,
         tasks=len(outcomes),
         episodes=sum(len(one.counted) for one in outcomes),

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from agentgym_rl.eval.evaluation.comparison import Comparison, Difference
 from agentgym_rl.eval.evaluation.result import Result
-from agentgym_rl.eval.evaluation.scores import METRICS, Measure, Score, macro, passes
+from agentgym_rl.eval.evaluation.scores import Measure, Score, macro, passes
 
 
 def tables(result: Result) -> list[Table]:
@@ -22,18 +22,9 @@ def comparison_tables(comparison: Comparison, first: str, second: str) -> list[T
     for one in comparison.differences:
         table.add_row(
             one.env, str(one.difference.n), f"{100 * one.first:.1f}", f"{100 * one.second:.1f}",
-            percent(one.difference, sign=True), str(len(one.gained)), str(len(one.lost)), _p(one.p),
+            _percent(one.difference, "+"), str(len(one.gained)), str(len(one.lost)), _p(one.p),
         )  # fmt: skip
     return [table, *_flips([one for one in comparison.differences if one.env != "all"])]
-
-
-def percent(measure: Measure | None, sign: bool = False) -> str:
-    """A share with its 95% interval, in percent."""
-    if measure is None:
-        return "-"
-    form = "+.1f" if sign else ".1f"
-    low, high = (100 * bound for bound in measure.ci95)
-    return f"{100 * measure.value:{form}} [{low:{form}}, {high:{form}}]"
 
 
 def _figures(result: Result) -> Table:
@@ -56,23 +47,22 @@ def _figures(result: Result) -> Table:
 
 
 def _cells(name: str, score: Score) -> list[str]:
-    success, reward, turns, errors = (getattr(score, metric) for metric in METRICS)
     return [
-        name,
-        str(score.tasks),
-        str(score.episodes),
-        percent(success),
-        _plain(reward, 3),
-        _plain(turns, 1),
-        percent(errors),
-    ]
+        name, str(score.tasks), str(score.episodes), _percent(score.success), _text(score.reward, 3),
+        _text(score.turns, 1), _percent(score.error_rate),
+    ]  # fmt: skip
 
 
-def _plain(measure: Measure | None, digits: int) -> str:
+def _percent(measure: Measure | None, sign: str = "") -> str:
+    return _text(measure, 1, 100, sign)
+
+
+def _text(measure: Measure | None, digits: int, scale: float = 1, sign: str = "") -> str:
+    """A mean with its 95% interval."""
     if measure is None:
         return "-"
-    low, high = measure.ci95
-    return f"{measure.value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    value, low, high = (f"{scale * one:{sign}.{digits}f}" for one in (measure.value, *measure.ci95))
+    return f"{value} [{low}, {high}]"
 
 
 def _passes(result: Result) -> Table:
@@ -87,7 +77,7 @@ def _passes(result: Result) -> Table:
     for name, k in columns:
         table.add_column(name.replace("k", str(k)), justify="right", overflow="fold")
     for env, own in found.items():
-        table.add_row(env, *(percent(own[name].get(k)) for name, k in columns))
+        table.add_row(env, *(_percent(own[name].get(k)) for name, k in columns))
     return table
 
 
