@@ -13,6 +13,17 @@ from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.registry import env_class
 from agentgym_rl.eval.viewer.parts import parts
 
+OF_TURN = (
+    "notes", "action", "observation", "reward", "invalid", "log_prob", "calls", "began_s", "model_s", "parse_s",
+    "env_s",
+)  # fmt: skip
+"""What the page shows as it is in a turn."""
+OF_EPISODE = (
+    "env", "item_id", "reward", "success", "max_turns", "seed", "prompt_tokens", "response_tokens", "began", "reset_s",
+    "attempts", "error",
+)  # fmt: skip
+"""What the page shows as it is in an episode."""
+
 
 def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
     """Plain JSON types.
@@ -28,41 +39,19 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
         following = episode.turns[number + 1] if number + 1 < len(episode.turns) else turn
         after = following.tokens[0] if following.segment == turn.segment else turn.tokens[1]
         turns.append(
-            {
-                "notes": turn.notes,
+            {name: getattr(turn, name) for name in OF_TURN}
+            | {
                 "parts": parts(turn),
-                "action": turn.action,
-                "observation": turn.observation,
                 "shown": len(episode.messages) > start + 2 * number + 1,
-                "reward": turn.reward,
-                "invalid": turn.invalid,
                 "tokens": turn.tokens[1] - turn.tokens[0],
                 "observation_tokens": max(0, after - turn.tokens[1]),
-                "log_prob": turn.log_prob,
-                "calls": turn.calls,
-                "began_s": turn.began_s,
-                "model_s": turn.model_s,
-                "parse_s": turn.parse_s,
-                "env_s": turn.env_s,
                 "picture": places[number + 1],
             }
         )
-    found = {
-        "env": episode.env,
-        "item_id": episode.item_id,
+    found = {name: getattr(episode, name) for name in OF_EPISODE} | {
         "ending": episode.ending.value,
         "counts": episode.ending.counts,
-        "reward": episode.reward,
-        "success": episode.success,
-        "max_turns": episode.max_turns,
-        "seed": episode.seed,
         "step": episode.model_step,
-        "prompt_tokens": episode.prompt_tokens,
-        "response_tokens": episode.response_tokens,
-        "began": episode.began,
-        "reset_s": episode.reset_s,
-        "attempts": episode.attempts,
-        "error": episode.error,
         "tags": {str(key): value for key, value in episode.tags.items()},
         "opening": episode.messages[:start],
         "turns": turns,

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from agentgym_rl.data.episode_store import EpisodeStore
 
 NAMED = ("env", "item_id", "ending", "panel", "split", "decoding", "file", "error")
 """Columns of few distinct texts: codes into ``values``, -1 where there is none."""
-PLAIN = (
-    "success",
-    "reward",
-    "turns",
-    "prompt_tokens",
-    "response_tokens",
-    "seconds",
-    "step",
-    "seed",
-    "max_turns",
-    "row",
-)
+PLAIN = ("turns", "prompt_tokens", "response_tokens", "step", "seed", "max_turns", "row")
+MEASURED = ("reward", "seconds")
+"""Columns of numbers, rounded to four decimals; None where JSON has no word for a number."""
 
 
 def listing(store: EpisodeStore) -> dict[str, Any]:
@@ -31,15 +23,8 @@ def listing(store: EpisodeStore) -> dict[str, Any]:
         coded = table.column(name).combine_chunks().dictionary_encode()
         values[name] = coded.dictionary.to_pylist()
         columns[name] = coded.indices.fill_null(-1).to_pylist()
-    for name in PLAIN:
-        column = table.column(name)
-        if name == "success":
-            column = column.cast("int8")
-        numbers = column.to_pylist()
-        columns[name] = [_number(value) for value in numbers] if name in ("reward", "seconds") else numbers
+    columns["success"] = table.column("success").cast("int8").to_pylist()
+    columns |= {name: table.column(name).to_pylist() for name in PLAIN}
+    for name in MEASURED:
+        columns[name] = [round(value, 4) if isfinite(value) else None for value in table.column(name).to_pylist()]
     return {"run": store.place.resolve().name, "count": len(table), "values": values, "columns": columns}
-
-
-def _number(value: float) -> float | None:
-    """A number that JSON can carry, with four decimals."""
-    return round(value, 4) if value - value == 0 else None
