@@ -19,6 +19,8 @@ BOOKKEEPING = (
 ONLINE = ("algorithm.*", "curriculum.*", "mixture.*", "envs.*.share", "envs.*.curriculum*")
 NOT_YET = {"untrained": (*ONLINE, "cloning.*"), "bc": ONLINE}
 """Keys without effect until a stage has ended."""
+CHOICES = (".type", ".name")
+"""Endings of keys that choose from a group of recipes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +90,16 @@ def labels(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = [{"envs": "+".join(trained(config)), **config} for config in configs]
     chosen: list[str] = []
     told_apart = 1
-    candidates = sorted(differing(rows), key=lambda key: (key != "envs", not _names(key), key.count("."), key))
+    candidates = sorted(
+        differing(rows), key=lambda key: (key != "envs", not key.endswith(CHOICES), key.count("."), key)
+    )
     alone = [key for key in candidates if _distinct(rows, [key]) == len(rows)]
     for key in alone[:1] or candidates:
         if _distinct(rows, [*chosen, key]) > told_apart:
             chosen.append(key)
             told_apart = _distinct(rows, chosen)
     return [
-        " ".join(f"{re.sub(r'[.](type|name)$', '', key)}={_text(row[key])}" for key in chosen if key in row)
+        " ".join(f"{re.sub(r'[.](type|name)$', '', key)}={shown(row[key])}" for key in chosen if key in row)
         for row in rows
     ]
 
@@ -139,14 +143,10 @@ def _rank(stage: str) -> tuple[int, str]:
     return known.get(stage, 2), stage
 
 
-def _names(key: str) -> bool:
-    """Whether a key is what a recipe group is chosen by."""
-    return key.endswith((".type", ".name"))
-
-
 def _distinct(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> int:
     return len({tuple(json.dumps(row[key]) if key in row else None for key in keys) for row in rows})
 
 
-def _text(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A setting in words."""
     return value if isinstance(value, str) else json.dumps(value)

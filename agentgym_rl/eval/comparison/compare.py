@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
@@ -148,11 +149,9 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
     chosen_by = {(env, label) for run in runs for env, label in run.digests if run.is_validation(env, label)}
     panels = [panel for panel in panels if panel not in chosen_by] or panels
     columns = [Column(env, label, ((env, label, 1.0),)) for env, label in panels]
-    by_env: dict[str, list[str]] = {}
-    for env, label in panels:
-        by_env.setdefault(env, []).append(label)
-    if len(by_env) > 1:
-        parts = tuple((env, label, 1 / len(by_env) / len(by_env[env])) for env, label in panels)
+    of_env = Counter(env for env, _ in panels)
+    if len(of_env) > 1:
+        parts = tuple((env, label, 1 / len(of_env) / of_env[env]) for env, label in panels)
         columns.append(Column("all environments", "average", parts))
     return tuple(columns)
 
@@ -195,14 +194,17 @@ def success(arm: Arm, column: Column, decoding: str) -> Estimate | None:
     return Estimate(centre, wilson(round(centre * n), n), "episodes", values)
 
 
+def _gain(run: Run, stage: str, before: str | None, column: Column, decoding: str) -> float | None:
+    """A stage minus another of the same run; None where the run lacks one of them, or of their panels."""
+    if before is None or before not in run.stages:
+        return None
+    mine, theirs = (_value(run, one, column, decoding) for one in (stage, before))
+    return None if mine is None or theirs is None else mine - theirs
+
+
 def _within(arm: Arm, other: str, column: Column, decoding: str) -> dict[int, float]:
     """A stage minus another of the same run."""
-    values: list[tuple[int, float | None]] = []
-    for run in arm.runs:
-        if other in run.stages:
-            mine, theirs = (_value(run, stage, column, decoding) for stage in (arm.stage, other))
-            values.append((run.seed, None if mine is None or theirs is None else mine - theirs))
-    return _by_seed(values)
+    return _by_seed([(run.seed, _gain(run, arm.stage, other, column, decoding)) for run in arm.runs])
 
 
 def _between(arm: Arm, other: Arm, column: Column, decoding: str) -> dict[int, float]:
@@ -226,15 +228,10 @@ def _cost(arm: Arm, columns: Sequence[Column], decoding: str) -> Cost:
     minutes = [run.stages[arm.stage]["wall_s"] / 60 for run in arm.runs]
 
     def rate(column: Column, spent: Sequence[float]) -> float | None:
-        gained = cost = 0.0
-        for run, own in zip(arm.runs, spent, strict=True):
-            start = stage_before(run, arm.stage)
-            if start is None:
-                continue
-            mine, theirs = (_value(run, stage, column, decoding) for stage in (arm.stage, start))
-            if mine is not None and theirs is not None:
-                gained, cost = gained + mine - theirs, cost + own
-        return gained / cost if cost else None
+        gains = [_gain(run, arm.stage, stage_before(run, arm.stage), column, decoding) for run in arm.runs]
+        known = [(gain, own) for gain, own in zip(gains, spent, strict=True) if gain is not None]
+        cost = sum(own for _, own in known)
+        return sum(gain for gain, _ in known) / cost if cost else None
 
     return Cost(
         episodes=mean(episodes),
