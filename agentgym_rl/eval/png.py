@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,15 @@ from agentgym_rl.eval.html.palette import light
 
 MARKERS = "osD^vPX*"
 NICE = [1, 2, 2.5, 5, 10]
+STYLE = {
+    "axes.edgecolor": light("grid"), "axes.facecolor": "none", "axes.grid": True, "axes.grid.axis": "y",
+    "axes.labelcolor": light("muted"), "axes.labelsize": 9, "axes.spines.left": False, "axes.spines.right": False,
+    "axes.spines.top": False, "axes.titlecolor": light("ink"), "axes.titlelocation": "left", "axes.titlesize": 10,
+    "axes.titleweight": "bold", "axes.axisbelow": True, "font.size": 9,
+    "grid.color": light("grid"), "grid.linewidth": 0.8, "legend.labelcolor": light("ink"), "legend.fontsize": 9,
+    "lines.linewidth": 2, "lines.markersize": 5, "text.parse_math": False,
+    "xtick.color": light("muted"), "ytick.color": light("muted"), "ytick.left": False,
+}  # fmt: skip
 Panel = tuple[Chart, str]
 """A chart and the axis it is drawn against."""
 
@@ -31,7 +39,7 @@ def write(
         caption: a text below the charts.
         widths: of the columns, relative to each other.
     """
-    with _style():
+    with matplotlib.rc_context(STYLE):
         figure, axes = plt.subplots(
             len(rows), len(rows[0]), figsize=(max(7.0, 5.5 * len(rows[0])), 1.1 + 2.9 * len(rows)), squeeze=False,
             layout="constrained", width_ratios=widths,
@@ -75,15 +83,15 @@ def _draw(axes: Any, chart: Chart, axis: str, labels: Sequence[str]) -> None:
 
 def _line(axes: Any, line: Line, x: Sequence[float], marker: str) -> None:
     colour = light(line.colour)
-    shown: dict[str, Any] = {"color": colour, "linestyle": line.dashes, "drawstyle": "default"}
+    shown: dict[str, Any] = {"color": colour, "linestyle": line.dashes}
+    if line.stepped:
+        shown["drawstyle"] = "steps-post"
     if line.thin:
         shown |= {"linewidth": 0.8, "alpha": 0.4}
     elif line.hollow:
         shown |= {"marker": marker, "markevery": [len(x) - 1], "markerfacecolor": light("surface"), "linewidth": 1.4}
     else:
         shown |= {"marker": marker, "markevery": max(1, len(x) // 12)}
-    if line.stepped:
-        shown["drawstyle"] = "steps-post"
     axes.plot(x, line.y, label=line.label, clip_on=False, zorder=3, **shown)
     if line.band is None:
         return
@@ -105,20 +113,3 @@ def _legend(figure: Any, axes: Iterator[Any], labels: Sequence[str]) -> None:
         columns = max(1, min(len(shown), 130 // (max(map(len, shown)) + 8)))
         entries = [handles[label] for label in shown]
         figure.legend(entries, shown, loc="outside upper left", ncols=columns, frameon=False)
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    grid, muted, ink = light("grid"), light("muted"), light("ink")
-    with matplotlib.rc_context(
-        {
-            "axes.edgecolor": grid, "axes.facecolor": "none", "axes.grid": True, "axes.grid.axis": "y",
-            "axes.labelcolor": muted, "axes.labelsize": 9, "axes.spines.left": False, "axes.spines.right": False,
-            "axes.spines.top": False, "axes.titlecolor": ink, "axes.titlelocation": "left", "axes.titlesize": 10,
-            "axes.titleweight": "bold", "axes.axisbelow": True, "font.size": 9,
-            "grid.color": grid, "grid.linewidth": 0.8, "legend.labelcolor": ink, "legend.fontsize": 9,
-            "lines.linewidth": 2, "lines.markersize": 5, "text.parse_math": False,
-            "xtick.color": muted, "ytick.color": muted, "ytick.left": False,
-        }
-    ):  # fmt: skip
-        yield

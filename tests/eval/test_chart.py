@@ -1,5 +1,6 @@
 """The chart library of the pages, in a real browser, and charts as pictures."""
 
+from dataclasses import asdict
 from itertools import pairwise
 
 import pytest
@@ -69,7 +70,7 @@ def drawn(page, axis="minutes", **fields):
           return {line: points("polyline"), band: points("polygon"), dots, elements: drawn.querySelectorAll("*").length,
             label: drawn.querySelector(".series").dataset.label};
         }""",
-        [chart(**fields).to_dict(), axis],
+        [asdict(chart(**fields)), axis],
     )
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
-from typing import Any
 from urllib.parse import quote
 
 from agentgym_rl.data.files import write_text
-from agentgym_rl.eval.comparison.arms import Arm, differing
+from agentgym_rl.eval.comparison.arms import Arm, differing, shown
 from agentgym_rl.eval.comparison.charts import (
     CONTROL,
     MEANING,
@@ -77,7 +75,7 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
     return render(
         "comparison/page.html",
         script("comparison/page.js"),
-        [chart.to_dict() for section in sections.values() for chart in section.charts],
+        [chart for section in sections.values() for chart in section.charts],
         title=f"{count} run{'s' if count > 1 else ''} compared",
         facts=_facts(comparison),
         comparison=comparison,
@@ -92,8 +90,8 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
         tokens_known=any("tokens" in line.x for figure in figures for line in figure.chart.lines),
         tokens=_tokens(comparison),
         configuration=_configuration(comparison),
-        runs=[(run, link(run) if link else None, _minutes(run)) for run in comparison.runs],
-        shown=_shown, place=_place, zip=zip,
+        runs=[(run, link(run) if link else None) for run in comparison.runs],
+        shown=shown, place=_place, zip=zip,
         cell_text=cell_text, points=points, rate_text=rate_text, seeds_text=seeds_text, short=short,
     )  # fmt: skip
 
@@ -168,15 +166,6 @@ def _configuration(comparison: Comparison) -> tuple[list[Arm], list[str]]:
     kinds = [kind for kind in (trained, cloned) if len(kind) > 1]
     keys = dict.fromkeys(key for kind in kinds for key in differing([arm.config for arm in kind]))
     return [arm for kind in kinds for arm in kind], list(keys)
-
-
-def _shown(arm: Arm, key: str) -> str:
-    value: Any = arm.config.get(key, "")
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _minutes(run: Run) -> float:
-    return float(sum(stage["wall_s"] for stage in run.stages.values()) / 60)
 
 
 def _tokens(comparison: Comparison) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from dataclasses import asdict
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -37,13 +38,14 @@ def render(template: str, code: str, data: Any, **values: Any) -> str:
     Args:
         template: extends ``html/page.html``; whatever it shows is escaped.
         code: the page's script, see :func:`script`.
-        data: what the script finds as JSON in the element ``data``.
+        data: what the script finds as JSON in the element ``data``; charts and other dataclasses become objects.
         values: what the template uses.
 
     Raises:
         MissingExtra: Jinja2 is not installed.
     """
-    written = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")  # no text can end the element
+    written = json.dumps(data, separators=(",", ":"), default=asdict)
+    written = written.replace("<", "\\u003c")  # no text can end the element
     digest = b64encode(sha256(code.encode()).digest()).decode()
     page = _templates().get_template(template)
     return page.render(values | {"style": style(), "script": code, "digest": digest, "data": written})

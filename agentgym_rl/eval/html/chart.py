@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,3 @@ class Chart:
     """In pictures only."""
     names: Sequence[str] = ()
     """Names of the places 0, 1, ... of the x axis, instead of numbers; in pictures only."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types, as ``chart.js`` takes them."""
-        return asdict(self)

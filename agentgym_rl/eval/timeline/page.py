@@ -31,7 +31,7 @@ def page(lanes: Sequence[Lane], name: str) -> str:
         "kinds": KINDS,
         "colours": [COLOURS[kind] for kind in KINDS],
         "lanes": [_lane(lane) for lane in lanes],
-        "concurrency": _concurrency(lanes, whole).to_dict(),
+        "concurrency": _concurrency(lanes, whole),
     }
     return render(
         "timeline/page.html",
@@ -42,7 +42,7 @@ def page(lanes: Sequence[Lane], name: str) -> str:
         f"the slowest took {slowest[0].seconds:.2f} s",
         shares=shares(lanes),
         meanings=MEANINGS,
-        slowest=[(lane, _parts(lane), max(lane.spans, key=lambda span: span.seconds)) for lane in slowest[:SLOWEST]],
+        slowest=[(lane, shares([lane]), max(lane.spans, key=lambda span: span.seconds)) for lane in slowest[:SLOWEST]],
         label=LABEL,
     )
 
@@ -58,10 +58,6 @@ def _lane(lane: Lane) -> dict[str, Any]:
             for span in lane.spans
         ],
     }
-
-
-def _parts(lane: Lane) -> dict[Kind, float]:
-    return {kind: lane.spent(kind) / lane.seconds if lane.seconds else 0.0 for kind in KINDS}
 
 
 def _concurrency(lanes: Sequence[Lane], whole: float) -> Chart:
