@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 from agentgym_rl.data.episode import Episode
 
-Kind = Literal["generate", "parse", "step", "wait"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-
-MEANINGS: dict[Kind, str] = {
+MEANINGS = {
     "generate": "waiting for the model's response",
     "parse": "reading the action from it",
     "step": "the environment's reset and steps",
     "wait": "what lies between: building prompts, waiting for the processor",
 }
+"""Kinds of spans."""
+KINDS = tuple(MEANINGS)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
     """A stretch of an episode, in seconds since the first episode began."""
 
-    kind: Kind
+    kind: str
     start: float
     seconds: float
     label: str
@@ -54,7 +53,7 @@ class Lane:
     def seconds(self) -> float:
         return self.end - self.start
 
-    def spent(self, kind: Kind) -> float:
+    def spent(self, kind: str) -> float:
         """Seconds of one kind."""
         return sum(span.seconds for span in self.spans if span.kind == kind)
 
@@ -92,7 +91,7 @@ def _spans(episode: Episode, start: float) -> Iterator[Span]:
             ("step", turn.env_s, f"turn {number}: {turn.action}"),
         ):
             if seconds > 0:
-                yield Span(kind, at, seconds, label)  # type: ignore[arg-type]
+                yield Span(kind, at, seconds, label)
                 at += seconds
 
 
@@ -125,7 +124,7 @@ def _us(seconds: float) -> float:
     return round(1e6 * seconds, 3)
 
 
-def shares(drawn: Sequence[Lane]) -> dict[Kind, float]:
+def shares(drawn: Sequence[Lane]) -> dict[str, float]:
     """Share of each kind in the summed time of all episodes."""
     spent = {kind: sum(lane.spent(kind) for lane in drawn) for kind in KINDS}
     total = sum(spent.values())

@@ -7,9 +7,9 @@ from typing import Any
 
 from agentgym_rl.eval.html import render, script
 from agentgym_rl.eval.html.chart import Chart, Line
-from agentgym_rl.eval.timeline.lanes import KINDS, MEANINGS, Kind, Lane, concurrency, shares
+from agentgym_rl.eval.timeline.lanes import KINDS, MEANINGS, Lane, concurrency, shares
 
-COLOURS: dict[Kind, str] = {"generate": "blue", "parse": "pink", "step": "vermilion", "wait": "pale"}
+COLOURS = {"generate": "blue", "parse": "pink", "step": "vermilion", "wait": "pale"}
 """As in the style sheet, which names them for the viewer as well."""
 SLICES = 240
 """Slices of time in the chart of concurrency."""
