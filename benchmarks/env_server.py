@@ -199,16 +199,16 @@ async def play(target: Target, clients: int, episodes: int) -> Load:
     return load
 
 
-async def in_process(world: str, episodes: int) -> float:
+async def in_process(name: str, episodes: int) -> float:
     """Episodes a second of CPU without a server."""
-    make = env_class(world)
-    await make().reset(Task(world, FIRST_TASK[world]))  # reads what the environment keeps
+    make = env_class(name)
+    await make().reset(Task(name, FIRST_TASK[name]))  # reads what the environment keeps
     started = time.process_time()
     for number in range(episodes):
         env = make()
-        await env.reset(Task(world, FIRST_TASK[world] + number % TASKS))
+        await env.reset(Task(name, FIRST_TASK[name] + number % TASKS))
         for step in range(STEPS):
-            if (await env.step(ACTIONS[world][step % len(ACTIONS[world])])).done:
+            if (await env.step(ACTIONS[name][step % len(ACTIONS[name])])).done:
                 break
         await env.close()
     return episodes / (time.process_time() - started)
@@ -325,18 +325,18 @@ def main() -> None:
     console = Console()
     console = console if console.width > 110 else Console(width=130)
     with started([sys.executable, "-c", ECHO, str(given.port)], given.port) as bare:
-        for number, world in enumerate(given.envs, 1):
+        for number, env in enumerate(given.envs, 1):
             port = given.port + number
-            command = [sys.executable, "-m", "agentgym_rl.cli", "serve", world, "--port", str(port)]
+            command = [sys.executable, "-m", "agentgym_rl.cli", "serve", env, "--port", str(port)]
             command += ["--session-ttl", str(TTL), "--workers", str(given.workers)]
             with started(command, port) as process:
-                console.rule(world)
+                console.rule(env)
                 console.print(
-                    f"in process: {asyncio.run(in_process(world, given.episodes)):.0f} episodes a second of CPU"
+                    f"in process: {asyncio.run(in_process(env, given.episodes)):.0f} episodes a second of CPU"
                 )
-                ours = [Target("agentgym-rl", f"http://127.0.0.1:{port}", process, dialect(world))]
+                ours = [Target("agentgym-rl", f"http://127.0.0.1:{port}", process, dialect(env))]
                 if given.against:
-                    ours.append(Target(given.against, given.against, listener(given.against), dialect(world)))
+                    ours.append(Target(given.against, given.against, listener(given.against), dialect(env)))
                 echo = Target("echo", f"http://127.0.0.1:{given.port}", bare, None)
                 compare_memory(console, ours, given.abandoned)
                 compare_load(console, [echo, *ours], given.clients, given.repeats, given.episodes)

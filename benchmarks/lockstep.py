@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from paced import PacedWorld, understand
+from paced import PacedEnv, understand
 
 from agentgym_rl.rollout.tokens import TokenConversation
 
@@ -20,19 +20,17 @@ PAUSE_S = 1.0
 """AgentGym-RL's ``send_interval``, slept before each step of the environments."""
 
 
-async def lockstep(worlds: Sequence[PacedWorld], conversations: Sequence[TokenConversation], pause_s: float) -> None:
+async def lockstep(envs: Sequence[PacedEnv], conversations: Sequence[TokenConversation], pause_s: float) -> None:
     """Play one batch of episodes to their ends.
 
     Args:
         pause_s: seconds slept before each step of the environments.
     """
     loop = asyncio.get_running_loop()
-    live = list(zip(worlds, conversations, strict=True))
+    live = list(zip(envs, conversations, strict=True))
     with ThreadPoolExecutor(len(live)) as pool:
-        await asyncio.gather(*(loop.run_in_executor(pool, world.reset_blocking) for world, _ in live))
-        await asyncio.gather(
-            *(conversation.start(list(world.script.opening), understand) for world, conversation in live)
-        )
+        await asyncio.gather(*(loop.run_in_executor(pool, env.reset_blocking) for env, _ in live))
+        await asyncio.gather(*(conversation.start(list(env.script.opening), understand) for env, conversation in live))
         while live:
             replies = await asyncio.gather(*(conversation.respond() for _, conversation in live))
             if any(reply is None or reply.aborted for reply in replies):
@@ -40,8 +38,8 @@ async def lockstep(worlds: Sequence[PacedWorld], conversations: Sequence[TokenCo
             if pause_s:
                 await asyncio.sleep(pause_s)
             calls = [
-                loop.run_in_executor(pool, world.step_blocking, reply.text)
-                for (world, _), reply in zip(live, replies, strict=True)
+                loop.run_in_executor(pool, env.step_blocking, reply.text)
+                for (env, _), reply in zip(live, replies, strict=True)
                 if reply is not None
             ]
             steps = await asyncio.gather(*calls)

@@ -21,7 +21,7 @@ from agentgym_rl.rollout.loop import run_attempt
 from agentgym_rl.rollout.policies.scripted import OracleScript
 from agentgym_rl.rollout.settings import RolloutSettings
 
-WORLDS = ("textcraft", "babyai", "maze")
+ENVS = ("textcraft", "babyai", "maze")
 SIGMA = log(20) / 2.3263478740408408
 """Of the lognormal whose 99th percentile is 20 times its median."""
 
@@ -51,17 +51,17 @@ async def record(each: int, length: Callable[[str], int]) -> list[Script]:
         length: tokens of a text.
     """
     scripts: list[list[Script]] = []
-    for name in WORLDS:
-        world = env_class(name)("compact")
+    for name in ENVS:
+        env = env_class(name)("compact")
         own: list[Script] = []
-        for index in world.spec.splits["train"]:
+        for index in env.spec.splits["train"]:
             task = Task(name, index)
-            player = Scripted(OracleScript(world.oracle(task), world))
-            episode = await run_attempt(world, task, player, RolloutSettings(style="compact"))
+            player = Scripted(OracleScript(env.oracle(task), env))
+            episode = await run_attempt(env, task, player, RolloutSettings(style="compact"))
             own.append(
                 Script(
                     task,
-                    world.spec,
+                    env.spec,
                     tuple(episode.messages[: episode.start]),
                     tuple(turn.observation for turn in episode.turns),
                     1 + round(fmean(length(turn.response) for turn in episode.turns)),
@@ -70,7 +70,7 @@ async def record(each: int, length: Callable[[str], int]) -> list[Script]:
             if len(own) == each:
                 break
         scripts.append(own)
-        await world.close()
+        await env.close()
     return [script for group in zip(*scripts, strict=True) for script in group]
 
 
@@ -82,7 +82,7 @@ def latencies(kind: str, median_ms: float, count: int, rng: Random) -> list[floa
     return [median_ms / 1000 * exp(SIGMA * rng.gauss(0, 1)) for _ in range(count)]
 
 
-class PacedWorld(TextEnv):
+class PacedEnv(TextEnv):
     """Answers any action with what was recorded, after the time that was drawn for it; solved after the last one."""
 
     name: ClassVar[str] = "paced"

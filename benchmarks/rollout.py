@@ -41,9 +41,9 @@ from typing import Any
 import where
 from load import Busy, Cost, Metered, Request
 from lockstep import PAUSE_S, lockstep
-from paced import WORLDS, PacedWorld, Script, latencies, record, understand
+from paced import ENVS, PacedEnv, Script, latencies, record, understand
 from rich.console import Console
-from rollout_tables import NO_WORLD, Row, show
+from rollout_tables import NO_ENV, Row, show
 
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.data.files import append_jsonl, read_jsonl
@@ -100,12 +100,12 @@ def episodes(scripts: Sequence[Script], count: int, latency: str, median_ms: flo
     return [Paced(script, latencies(latency, median_ms, script.turns + 1, rng)) for script in chosen]
 
 
-async def ours(model: Model, server: Metered, world: Busy, batch: Sequence[Paced]) -> None:
+async def ours(model: Model, server: Metered, busy: Busy, batch: Sequence[Paced]) -> None:
     """The rollout of training."""
 
     async def one(paced: Paced) -> None:
         episode, _ = await run_episode(
-            lambda: PacedWorld(paced.script, paced.waits, world),
+            lambda: PacedEnv(paced.script, paced.waits, busy),
             paced.script.task,
             lambda: model.conversation(server, paced.script),
             SETTINGS,
@@ -118,10 +118,10 @@ async def ours(model: Model, server: Metered, world: Busy, batch: Sequence[Paced
     await asyncio.gather(*map(one, batch))
 
 
-async def rounds(model: Model, server: Metered, world: Busy, batch: Sequence[Paced], pause_s: float) -> None:
+async def rounds(model: Model, server: Metered, busy: Busy, batch: Sequence[Paced], pause_s: float) -> None:
     """The same in lockstep."""
-    worlds = [PacedWorld(paced.script, paced.waits, world) for paced in batch]
-    await lockstep(worlds, [model.conversation(server, paced.script) for paced in batch], pause_s)
+    envs = [PacedEnv(paced.script, paced.waits, busy) for paced in batch]
+    await lockstep(envs, [model.conversation(server, paced.script) for paced in batch], pause_s)
 
 
 async def model_only(server: Metered, asked: Sequence[Sequence[Request]]) -> None:
@@ -141,12 +141,12 @@ def length(paced: Paced) -> float:
     return sum(paced.waits) + 0.005 * paced.script.turns * paced.script.reply_tokens
 
 
-async def world_only(world: Busy, batch: Sequence[Paced]) -> None:
+async def envs_only(busy: Busy, batch: Sequence[Paced]) -> None:
     """The waiting times of the environments, without a model."""
 
     async def one(paced: Paced) -> None:
         for seconds in paced.waits:
-            with world:
+            with busy:
                 await asyncio.sleep(seconds)
 
     await asyncio.gather(*map(one, batch))
@@ -156,14 +156,14 @@ def play_side(side: str, model: Model, batch: Sequence[Paced], asked: Sequence[S
     """Play one side once and say what it cost."""
     model.forget()
     batch = [max(batch, key=length)] if side == "longest alone" else batch
-    server, world = Metered(model.client), Busy()
+    server, busy = Metered(model.client), Busy()
     runs: dict[str, Callable[[], Any]] = {
-        "ours": lambda: ours(model, server, world, batch),
-        "lockstep": lambda: rounds(model, server, world, batch, 0.0),
-        "lockstep+1s": lambda: rounds(model, server, world, batch, PAUSE_S),
+        "ours": lambda: ours(model, server, busy, batch),
+        "lockstep": lambda: rounds(model, server, busy, batch, 0.0),
+        "lockstep+1s": lambda: rounds(model, server, busy, batch, PAUSE_S),
         "model only": lambda: model_only(server, asked),
-        "environments only": lambda: world_only(world, batch),
-        "longest alone": lambda: ours(model, server, world, batch),
+        "environments only": lambda: envs_only(busy, batch),
+        "longest alone": lambda: ours(model, server, busy, batch),
     }
     with Cost() as cost:
         asyncio.run(runs[side]())
@@ -173,7 +173,7 @@ def play_side(side: str, model: Model, batch: Sequence[Paced], asked: Sequence[S
         turns=sum(paced.script.turns for paced in batch),
         seconds=cost.seconds,
         model_idle=1 - server.busy.seconds / cost.seconds,
-        world_idle=1 - world.seconds / cost.seconds,
+        world_idle=1 - busy.seconds / cost.seconds,
         cpu_s=cost.cpu_s,
         servers_cpu_s=cost.servers_cpu_s,
         memory_mib=cost.memory_mib,
@@ -224,7 +224,7 @@ def recipe(sequences: int) -> Config:
             "model.prompt_tokens=1024", "model.response_tokens=4096",
         ]
     )  # fmt: skip
-    config.envs = {name: EnvConfig() for name in WORLDS}
+    config.envs = {name: EnvConfig() for name in ENVS}
     return config
 
 
@@ -256,7 +256,7 @@ def plan(chosen: Sequence[Cell], repeats: int) -> list[tuple[Cell, int, str]]:
     for cell in chosen:
         for repeat in range(repeats):
             found += [(cell, repeat, side) for side in ("ours", "lockstep", "environments only", "longest alone")]
-            alone = (Cell(cell.in_flight, NO_WORLD), repeat, "model only")
+            alone = (Cell(cell.in_flight, NO_ENV), repeat, "model only")
             found += [alone] if alone not in found else []
             found += [(cell, repeat, "lockstep+1s")] if repeat == 0 else []
     return found
@@ -302,7 +302,7 @@ def main() -> None:
                 if cell.in_flight not in asked:
                     warm = episodes(scripts, cell.in_flight, "0", given.median, "0")
                     asked = {cell.in_flight: requests(model, warm)}
-                latency = "0" if cell.latency == NO_WORLD else cell.latency
+                latency = "0" if cell.latency == NO_ENV else cell.latency
                 batch = episodes(scripts, cell.in_flight, latency, given.median, str(repeat))
                 found = play_side(side, model, batch, asked[cell.in_flight])
                 rows.append({**asdict(cell), "repeat": repeat, **setting, **asdict(found)})

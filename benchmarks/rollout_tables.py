@@ -13,7 +13,7 @@ from rich.table import Table
 
 TIMES_LOCKSTEP, OF_BOUND, COST_GROWTH = 3.0, 0.9, 1.2
 """Targets: the first under the heavy tail, the second at 256 episodes, the third from 16 to 1,000 of them."""
-NO_WORLD = "-"
+NO_ENV = "-"
 """Latency of what is played without environments."""
 
 
@@ -43,7 +43,7 @@ class Measured:
     def __init__(self, rows: Sequence[dict[str, Any]], in_flight: int, latency: str) -> None:
         self.by_side: dict[str, dict[int, dict[str, Any]]] = {}
         for row in rows:
-            if row["in_flight"] == in_flight and row["latency"] in (latency, NO_WORLD):
+            if row["in_flight"] == in_flight and row["latency"] in (latency, NO_ENV):
                 self.by_side.setdefault(row["side"], {})[row["repeat"]] = row
 
     def each(self, side: str, key: str) -> list[float]:

@@ -20,7 +20,7 @@ import rollout  # noqa: E402
 import where  # noqa: E402
 from load import Busy, Cost, Metered  # noqa: E402
 from lockstep import lockstep  # noqa: E402
-from paced import PacedWorld, Script, latencies  # noqa: E402
+from paced import PacedEnv, Script, latencies  # noqa: E402
 from rollout_tables import Measured, show, verdicts  # noqa: E402
 
 from agentgym_rl.envs import env_class  # noqa: E402
@@ -125,10 +125,10 @@ def test_the_longest_episode_is_played_alone(model):
 
 
 def test_the_pause_is_slept_once_a_round(model):
-    worlds = [PacedWorld(script(2), [0.0] * 3, Busy())]
+    envs = [PacedEnv(script(2), [0.0] * 3, Busy())]
     server = Metered(Server())
     with Cost() as cost:
-        asyncio.run(lockstep(worlds, [model.conversation(server, script(2))], 0.2))
+        asyncio.run(lockstep(envs, [model.conversation(server, script(2))], 0.2))
     assert 0.4 < cost.seconds < 10
     assert server.calls == 2
 

@@ -22,7 +22,7 @@ defaults:
   - override /model: toy
 name: {name}
 rollout: {{style: compact, max_new_tokens: 24}}
-envs: {{{world}: {{demonstrations: 3, panels: {{test: {{split: test, n: 4}}}}}}}}
+envs: {{{env}: {{demonstrations: 3, panels: {{test: {{split: test, n: 4}}}}}}}}
 cloning: {{epochs: 1, mini_batch_trajectories: 4}}
 logger: {{wandb: disabled}}
 run: {{dir: {folder}}}
@@ -60,12 +60,12 @@ def toy_recipes(toys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     tree, folder = tmp_path / "recipes", tmp_path / "run"
     shutil.copytree(recipes.recipes_dir(), tree)
     tree.joinpath("model", "toy.yaml").write_text(MODEL)
-    for world in ("counter", "needy", "countre"):
-        text = EXPERIMENT.format(name=world, world=world, folder=folder)
-        tree.joinpath("experiment", f"{world}.yaml").write_text(text)
+    for env in ("counter", "needy", "countre"):
+        text = EXPERIMENT.format(name=env, env=env, folder=folder)
+        tree.joinpath("experiment", f"{env}.yaml").write_text(text)
         for name, algorithm in algorithms().items():
             if issubclass(algorithm.Config, OnlineConfig):
-                tree.joinpath("tuned", f"{world}_{name}.yaml").write_text(tuned(algorithm.Config))
+                tree.joinpath("tuned", f"{env}_{name}.yaml").write_text(tuned(algorithm.Config))
     monkeypatch.setattr(recipes, "recipes_dir", lambda: tree)
     return folder
 

@@ -135,12 +135,12 @@ def test_the_longest_first_observation_is_measured():
 
 def test_training_pools():
     config = recipes.load(["experiment=counter"])
-    world, settings = tasks.open_env(config, "counter"), config.envs["counter"]
-    assert list(tasks.training_pool(world, settings)) == list(range(40))
+    env, settings = tasks.open_env(config, "counter"), config.envs["counter"]
+    assert list(tasks.training_pool(env, settings)) == list(range(40))
     settings.difficulty, settings.pool = ["length 1", "length 2"], 7
-    pool = tasks.training_pool(world, settings)
+    pool = tasks.training_pool(env, settings)
     assert len(set(pool)) == 7 and all(index % 3 < 2 and index < 40 for index in pool)
-    assert pool == tasks.training_pool(world, settings)
+    assert pool == tasks.training_pool(env, settings)
     drawn = tasks.draw(pool, "counter", 5, seed=1)
     assert len({str(task) for task in drawn}) == 5 and drawn == tasks.draw(pool, "counter", 5, seed=1)
     assert len(tasks.draw(pool, "counter", 50, seed=1)) == 7

@@ -33,7 +33,7 @@ def test_every_experiment_composes(name):
     config = load([f"experiment={name}"])
     assert isinstance(config, Config)
     preflight.check_config(config)
-    assert set(config.envs) and all(world.panels for world in config.envs.values())
+    assert set(config.envs) and all(env.panels for env in config.envs.values())
     assert config.run.dir == f"runs/{config.name}"
     as_yaml = OmegaConf.create(recipes.to_yaml(config))
     assert as_yaml.algorithm.name == config.algorithm.name

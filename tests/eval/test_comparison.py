@@ -14,8 +14,8 @@ def result(successes, digest="abc", policy="one", **plan):
     outcomes = tuple(
         Outcome(name, "easy", tuple(own), (None,) * len(own), (None,) * len(own)) for name, own in successes.items()
     )
-    worlds = {name.rpartition("_")[0]: {"name": "test", "digest": digest, "n": 1} for name in successes}
-    facts = {"policy": policy, "panel": {"digest": digest, "envs": worlds}, "samples": 1, "seed": 0, **plan}
+    envs = {name.rpartition("_")[0]: {"name": "test", "digest": digest, "n": 1} for name in successes}
+    facts = {"policy": policy, "panel": {"digest": digest, "envs": envs}, "samples": 1, "seed": 0, **plan}
     return Result(facts, outcomes, (), {})
 
 

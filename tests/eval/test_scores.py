@@ -65,11 +65,11 @@ def test_passes_leave_out_tasks_with_too_few_episodes():
 
 
 def test_the_mean_over_worlds_weighs_them_the_same():
-    def world(value, low, high, tasks):
+    def env(value, low, high, tasks):
         one = Measure(value, (low, high), tasks)
         return Score(one, one, one, Measure(0.0, (0.0, 0.1), tasks), tasks, tasks)
 
-    found = macro([world(0.2, 0.1, 0.4, 10), world(0.8, 0.7, 0.9, 1000)])
+    found = macro([env(0.2, 0.1, 0.4, 10), env(0.8, 0.7, 0.9, 1000)])
     assert found.success.value == pytest.approx(0.5)
     assert found.success.ci95 == pytest.approx((0.5 - sqrt(0.02) / 2, 0.5 + sqrt(0.05) / 2))
     assert (found.success.n, found.tasks) == (2, 1010)

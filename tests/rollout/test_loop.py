@@ -41,9 +41,9 @@ def scripted(*replies):
     return Scripted(policy)
 
 
-def run(*replies, world=toy.Counter, task=TASK, settings=ONCE, conversation=None, **arguments):
+def run(*replies, env=toy.Counter, task=TASK, settings=ONCE, conversation=None, **arguments):
     make_conversation = conversation or (lambda: scripted(*replies))
-    return asyncio.run(run_episode(world, task, make_conversation, settings, **arguments))[0]
+    return asyncio.run(run_episode(env, task, make_conversation, settings, **arguments))[0]
 
 
 class Recorded(toy.Counter):
@@ -84,7 +84,7 @@ def test_a_solved_task():
 
 
 def test_compact_start_is_a_system_message():
-    episode = run("hm", world=lambda: toy.Counter("compact"), max_turns=1)
+    episode = run("hm", env=lambda: toy.Counter("compact"), max_turns=1)
     assert episode.messages[:2] == [{"role": "system", "content": "say N"}, {"role": "user", "content": "Count to 3."}]
 
 
@@ -94,7 +94,7 @@ def test_a_lost_task_counts():
 
 
 def test_two_actions_in_a_reply_do_not_reach_the_world():
-    episode = run("Action: say 1\nAction: say 2", "Action: say 1", world=Recorded, max_turns=2)
+    episode = run("Action: say 1\nAction: say 2", "Action: say 1", env=Recorded, max_turns=2)
     assert Recorded.calls == ["reset", "say 1", "close"]
     assert (episode.turns[0].action, episode.turns[0].invalid, episode.turns[0].env_s) == (None, True, 0.0)
     assert "just one" in episode.turns[0].observation
@@ -121,7 +121,7 @@ def test_a_world_that_truncates_is_at_its_own_turn_limit():
         async def _step(self, action):
             return Step(Observation("The hall closes."), 0.25, False, truncated=True)
 
-    episode = run("Action: say 1", world=Closing)
+    episode = run("Action: say 1", env=Closing)
     assert (episode.ending, episode.reward, len(episode.turns)) == (Ending.TURN_LIMIT, 0.25, 1)
     assert episode.turns[-1].observation == "The hall closes."
 
@@ -132,9 +132,9 @@ def test_the_reward_is_the_sum_over_turns():
             step = await super()._step(action)
             return Step(step.observation, 0.25, step.terminated)
 
-    episode = run(*SOLUTION, world=Paying)
+    episode = run(*SOLUTION, env=Paying)
     assert (episode.reward, episode.success) == (0.75, True)
-    episode = run(*SOLUTION, world=Paying, max_turns=2)
+    episode = run(*SOLUTION, env=Paying, max_turns=2)
     assert (episode.reward, episode.success) == (0.5, False)
 
 
@@ -174,7 +174,7 @@ class Dying(Recorded):
 
 
 def test_a_dead_world_is_an_env_error_after_all_retries():
-    episode = run(*SOLUTION, world=Dying, settings=RolloutSettings(retries=2), max_turns=4)
+    episode = run(*SOLUTION, env=Dying, settings=RolloutSettings(retries=2), max_turns=4)
     assert (episode.ending, episode.attempts, episode.max_turns) == (Ending.ENV_ERROR, 3, 4)
     assert (episode.reward, episode.success, episode.turns, episode.messages) == (0.0, False, [], [])
     assert episode.error == "EnvUnavailable: the server is gone"
@@ -209,7 +209,7 @@ async def forever(*_):
 @pytest.mark.parametrize("call", ["reset", "step"])
 def test_a_world_that_does_not_answer_is_a_timeout(call):
     stuck = type("Stuck", (Recorded,), {call: forever})
-    episode = run(*SOLUTION, world=stuck, settings=RolloutSettings(retries=1, step_seconds=0.02))
+    episode = run(*SOLUTION, env=stuck, settings=RolloutSettings(retries=1, step_seconds=0.02))
     assert (episode.ending, episode.attempts) == (Ending.TIMEOUT, 2)
     assert "EnvTimeout" in episode.error and call in episode.error and "0.02 s" in episode.error
     assert stuck.calls.count("close") == 2
@@ -220,7 +220,7 @@ def test_an_episode_that_takes_too_long_is_a_timeout():
         respond = forever
 
     settings = RolloutSettings(retries=1, episode_seconds=0.02)
-    episode = run(world=Recorded, conversation=lambda: Slow(None), settings=settings)
+    episode = run(env=Recorded, conversation=lambda: Slow(None), settings=settings)
     assert (episode.ending, episode.attempts) == (Ending.TIMEOUT, 2)
     assert episode.error == "TimeoutError: episode took longer than 0.02 s"
     assert Recorded.calls == ["reset", "close"] * 2
@@ -231,14 +231,14 @@ def test_a_request_the_server_dropped_is_aborted():
         async def respond(self):
             return Response("", aborted=True)
 
-    episode = run(world=Recorded, conversation=lambda: Dropped(None), settings=RolloutSettings(retries=1))
+    episode = run(env=Recorded, conversation=lambda: Dropped(None), settings=RolloutSettings(retries=1))
     assert (episode.ending, episode.attempts, episode.ending.counts) == (Ending.ABORTED, 2, False)
     assert Recorded.calls == ["reset", "close"] * 2
 
 
 def test_errors_of_configuration_are_raised_at_once():
     with pytest.raises(TaskNotFound):
-        run(world=Recorded, task=Task("counter", 99), settings=RolloutSettings(retries=3))
+        run(env=Recorded, task=Task("counter", 99), settings=RolloutSettings(retries=3))
     assert Recorded.calls == ["reset", "close"]
 
     class Cramped(Scripted):
@@ -247,13 +247,13 @@ def test_errors_of_configuration_are_raised_at_once():
 
     Recorded.calls.clear()
     with pytest.raises(ContextTooSmall):
-        run(world=Recorded, conversation=lambda: Cramped(None), settings=RolloutSettings(retries=3))
+        run(env=Recorded, conversation=lambda: Cramped(None), settings=RolloutSettings(retries=3))
     assert Recorded.calls == ["reset", "close"]
 
 
 def test_a_policy_that_leaves_leaves_the_world_closed():
     with pytest.raises(PolicyStopped):
-        run("Action: say 1", world=Recorded)
+        run("Action: say 1", env=Recorded)
     assert Recorded.calls == ["reset", "say 1", "close"]
 
 
@@ -265,7 +265,7 @@ def test_a_session_that_cannot_be_closed_does_not_undo_the_episode(hangs, caplog
                 await forever()
             raise EnvUnavailable("gone already")
 
-    episode = run(*SOLUTION, world=Lingering, settings=RolloutSettings(retries=1, step_seconds=0.5))
+    episode = run(*SOLUTION, env=Lingering, settings=RolloutSettings(retries=1, step_seconds=0.5))
     assert (episode.ending, episode.attempts) == (Ending.TERMINATED, 1)
     assert "counter was left open" in caplog.text
 
@@ -339,7 +339,7 @@ def test_what_holds_for_every_episode(replies, max_turns):
 
 def test_a_prefix_is_replayed_without_asking_the_policy():
     rest = ["Action: say 2", "Action: say 3"]
-    episode = run(conversation=lambda: Scripted(lambda messages: rest.pop(0), ["Action: say 1"]), world=Recorded)
+    episode = run(conversation=lambda: Scripted(lambda messages: rest.pop(0), ["Action: say 1"]), env=Recorded)
     assert Recorded.calls == ["reset", "say 1", "say 2", "say 3", "close"]
     assert (episode.success, episode.prefix_turns, episode.calls) == (True, 1, 2)
     assert [turn.calls for turn in episode.turns] == [0, 1, 1]

@@ -42,13 +42,13 @@ class Talking(toy.Counter):
         return Step(Observation(text), 0.0, terminated=not self.rest)
 
 
-def run(server, tokenizer, builder, world, retries=0, max_new_tokens=1000, **extra):
+def run(server, tokenizer, builder, env, retries=0, max_new_tokens=1000, **extra):
     settings = RolloutSettings(retries=retries, max_new_tokens=max_new_tokens)
     conversation = partial(
         TokenConversation, server=server, tokenizer=tokenizer, builder=builder, sampling={"temperature": 0.7},
         settings=settings, **{**AMPLE, **extra},
     )  # fmt: skip
-    return asyncio.run(run_episode(world, TASK, conversation, settings, max_turns=50))
+    return asyncio.run(run_episode(env, TASK, conversation, settings, max_turns=50))
 
 
 TEXT = st.text(max_size=30).map(partial(normalize, "NFC"))
