@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 
-class Ending(str, Enum):
+class Ending(StrEnum):
     """Why an episode ended.
 
     The first group is the agent's own doing and counts. The second is not: the whole episode is retried, then kept out

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 
-class ActionFormat(str, Enum):
+class ActionFormat(StrEnum):
     """How a response carries its action. The values are AgentGym's."""
 
     react = "react"

@@ -266,10 +266,10 @@ def format_faults(spec: EnvSpec, commands: list[str]) -> list[str]:
             try:
                 read = parse(write(spec, action_format, command, "because"))
             except ValueError as error:
-                faults.append(f"{command!r} cannot be written as {action_format.value}: {error}")
+                faults.append(f"{command!r} cannot be written as {action_format}: {error}")
                 continue
             if not isinstance(read, Action) or read.command != command:
-                faults.append(f"{command!r} written as {action_format.value} is read as {read}")
+                faults.append(f"{command!r} written as {action_format} is read as {read}")
     return faults
 
 
