@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from agentgym_rl.data import episode_schema
 from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.envs.tables import json_list
 
 KINDS = (".json", ".jsonl", ".jsonl.zst", ".parquet")
 _SHARD = re.compile(r"(?P<name>.+?)(\.(?P<number>\d+))?\.parquet")
@@ -121,7 +122,7 @@ def rows(source: str | Path) -> list[Any]:
         raise FileNotFoundError(f"{source} does not exist; give a file, or <owner>/<data set>:<file> on the hub")
     match path.suffixes:
         case [*_, ".json"]:
-            return _listed(path)
+            return json_list(path)
         case [*_, ".jsonl"]:
             return list(read_jsonl(path))
         case [*_, ".jsonl", ".zst"]:
@@ -141,16 +142,6 @@ def shard_of(path: Path) -> str | None:
     """The name of the parquet file that a file is a shard of; None for any other file."""
     found = _SHARD.fullmatch(path.name)
     return found["name"] if found and found["number"] else None
-
-
-def _listed(path: Path) -> list[Any]:
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: not JSON (line {error.lineno}: {error.msg})") from error
-    if not isinstance(entries, list):
-        raise ValueError(f"{path}: expected a list, found {type(entries).__name__}")
-    return entries
 
 
 def _compressed(path: Path) -> list[Any]:

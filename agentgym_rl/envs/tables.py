@@ -1,7 +1,8 @@
-"""Tables of an environment: TOML files beside its code, read into dataclasses and checked as they are read."""
+"""Data files: TOML tables beside an environment's code, checked and read into dataclasses, and lists in JSON."""
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -31,6 +32,21 @@ def load(path: Path, kind: type[T]) -> T:
         raise ValueError(f"{path}: not TOML ({error})") from error
     loaded: T = _convert(content, kind, str(path))
     return loaded
+
+
+def json_list(path: Path) -> list[Any]:
+    """The entries of a JSON list.
+
+    Raises:
+        ValueError: the file is not JSON or not a list; names the file.
+    """
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: not JSON (line {error.lineno}: {error.msg})") from error
+    if not isinstance(entries, list):
+        raise ValueError(f"{path}: expected a list, found {type(entries).__name__}")
+    return entries
 
 
 def _convert(value: Any, kind: Any, where: str) -> Any:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from agentgym_rl.envs.splits import no_task
 from agentgym_rl.envs.sqlgym.question import Question
 from agentgym_rl.envs.sqlgym.sandbox import Limits
+from agentgym_rl.envs.tables import json_list
 
 RANGES: Mapping[str, range] = {"train": range(0, 9_428), "dev": range(9_428, 10_962)}
 """AgentGym's task indices of each part, in the order of its file."""
@@ -72,12 +72,7 @@ class Bird:
 
 
 def _read(path: Path, part: str) -> list[dict[str, Any]]:
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: not JSON (line {error.lineno}: {error.msg})") from error
-    if not isinstance(entries, list):
-        raise ValueError(f"{path}: expected a list, found {type(entries).__name__}")
+    entries = json_list(path)
     if len(entries) > len(RANGES[part]):
         raise ValueError(f"{path}: has {len(entries)} entries; AgentGym numbers {len(RANGES[part])}")
     for number, entry in enumerate(entries):
