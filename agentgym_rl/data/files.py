@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -56,12 +57,15 @@ def arrow(purpose: str | Path) -> tuple[Any, Any]:
     Raises:
         MissingExtra: it is not installed; names the purpose.
     """
+    return _package("pyarrow", purpose), _package("pyarrow.parquet", purpose)
+
+
+def _package(name: str, purpose: str | Path) -> Any:
     try:
-        import pyarrow
-        from pyarrow import parquet
+        return import_module(name)
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{purpose} needs pyarrow; install it with: pip install 'agentgym-rl[data]'") from error
-    return pyarrow, parquet
+        needed = name.split(".")[0]
+        raise MissingExtra(f"{purpose} needs {needed}; install it with: pip install 'agentgym-rl[data]'") from error
 
 
 def write_jsonl(path: str | Path, rows: Iterable[Any]) -> None:
@@ -145,14 +149,11 @@ def shard_of(path: Path) -> str | None:
 
 
 def _compressed(path: Path) -> list[Any]:
+    zstandard = _package("zstandard", path)
     try:
-        from zstandard import ZstdDecompressor, ZstdError
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{path} needs zstandard; install it with: pip install 'agentgym-rl[data]'") from error
-    try:
-        text = ZstdDecompressor().decompress(path.read_bytes()).decode()
+        text = zstandard.ZstdDecompressor().decompress(path.read_bytes()).decode()
         return [json.loads(line) for line in text.split("\n") if line.strip()]
-    except (ZstdError, json.JSONDecodeError) as error:
+    except (zstandard.ZstdError, json.JSONDecodeError) as error:
         raise ValueError(f"{path}: not compressed JSON lines ({error})") from error
 
 
@@ -169,15 +170,11 @@ def _parquet(path: Path) -> list[Any]:
 
 
 def _from_hub(source: str) -> list[Any]:
-    try:
-        from datasets import load_dataset
-        from datasets.exceptions import DatasetNotFoundError
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{source} needs datasets; install it with: pip install 'agentgym-rl[data]'") from error
+    datasets = _package("datasets", source)
     name, _, file = source.partition(":")
     try:
-        return list(load_dataset(name, data_files=file, split="train"))
-    except (DatasetNotFoundError, ConnectionError, FileNotFoundError) as error:
+        return list(datasets.load_dataset(name, data_files=file, split="train"))
+    except (datasets.exceptions.DatasetNotFoundError, ConnectionError, FileNotFoundError) as error:
         raise FileNotFoundError(f"{source} cannot be loaded: {error}") from error
 
 
