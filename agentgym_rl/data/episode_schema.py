@@ -69,18 +69,8 @@ class Summary:
 
     @classmethod
     def of(cls, episode: Episode, file: str = "", row: int = 0) -> Summary:
-        same = (
-            "env",
-            "item_id",
-            "success",
-            "reward",
-            "prompt_tokens",
-            "response_tokens",
-            "seconds",
-            "seed",
-            "max_turns",
-        )
-        values: dict[str, Any] = {name: getattr(episode, name) for name in (*same, "error")}
+        same = ("env", "item_id", "success", "reward", "prompt_tokens", "response_tokens", "seconds", "seed")
+        values: dict[str, Any] = {name: getattr(episode, name) for name in (*same, "max_turns", "error")}
         for name in ("split", "panel", "decoding"):
             tag = episode.tags.get(name)
             values[name] = None if tag is None else str(tag)

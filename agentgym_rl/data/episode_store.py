@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ _PLACE = ("file", "row")
 SUMMARY = tuple(field.name for field in fields(Summary) if field.name not in _PLACE)
 """Columns of a listing, as they are in the files."""
 _COUNTING = [ending.value for ending in Ending if ending.counts]
+packages = partial(arrow, "an episode store")
 
 
 def write(path: str | Path, episodes: Sequence[Episode]) -> None:
@@ -153,10 +155,9 @@ class EpisodeStore:
 
         if ending is not None:
             ending = Ending(ending).value
-        equal = {"env": env, "ending": ending, "success": success, "item_id": task, "panel": panel, "split": split}
+        equal = {"env": env, "ending": ending, "success": success, "item_id": task}
+        equal |= {"panel": panel, "split": split, "decoding": decoding}
         chosen = [compute.field(name) == value for name, value in equal.items() if value is not None]
-        if decoding is not None:
-            chosen.append(compute.field("decoding") == decoding)
         if success is False:
             chosen.append(compute.field("ending").isin(_COUNTING))
         if step is not None:
@@ -197,18 +198,9 @@ class EpisodeStore:
         key, entries = self._last
         wanted = (path, self._seen[path][0], group)
         if key != wanted:
-            entries = _group(path, group) if path.suffix == ENDING else rows(path)
+            entries = _read_group(path, group) if path.suffix == ENDING else rows(path)
             self._last = (wanted, entries)
         return entries
-
-
-def packages() -> tuple[Any, Any]:
-    """pyarrow and its parquet module.
-
-    Raises:
-        MissingExtra: it is not installed.
-    """
-    return arrow("an episode store")
 
 
 def _parts(place: Path) -> dict[str, list[Path]]:
@@ -262,7 +254,7 @@ def _placed(name: str, listings: Sequence[Table]) -> Table:
     return table.append_column("file", names).append_column("row", rows).cast(_schema())
 
 
-def _group(path: Path, group: int) -> list[str]:
+def _read_group(path: Path, group: int) -> list[str]:
     _, parquet = packages()
     with parquet.ParquetFile(path) as opened:
         texts: list[str] = opened.read_row_group(group, ["episode"]).column("episode").to_pylist()
