@@ -43,11 +43,7 @@ class Trajectory:
         expected = "user"
         for number, (message, loss) in enumerate(zip(self.messages, self.loss, strict=True), start=1):
             role = message["role"]
-            if number == 1 and role == "system":
-                continue_with = "user"
-            elif role == expected:
-                continue_with = "assistant" if role == "user" else "user"
-            else:
+            if role != expected and not (number == 1 and role == "system"):
                 raise ValueError(
                     f"message {number} is from {SENDERS.get(role, role)!r}, expected {SENDERS[expected]!r}; after an "
                     "optional system message human and gpt take turns"
@@ -55,7 +51,7 @@ class Trajectory:
             if (role == "assistant") != isinstance(loss, bool):
                 wanted = "true or false" if role == "assistant" else "null"
                 raise ValueError(f"message {number} from {SENDERS[role]!r} has loss {json.dumps(loss)}, not {wanted}")
-            expected = continue_with
+            expected = "assistant" if role == "user" else "user"
 
     @classmethod
     def of(cls, item_id: str, messages: Sequence[Message], start: int) -> Trajectory:

@@ -126,7 +126,8 @@ def preference_file(path: Path, records: Sequence[Record]) -> None:
         by_task[record.trajectory.item_id].append(record)
     pairs = []
     for item_id, own in by_task.items():
-        worst, *_, best = sorted(own, key=_reward) if len(own) > 1 else [own[0], own[0]]
+        ranked = sorted(own, key=_reward)
+        worst, best = ranked[0], ranked[-1]
         start = best.trajectory.first_trained
         good, bad = (agenttraj.encode(one.trajectory)["conversations"] for one in (best, worst))
         if _reward(best) > _reward(worst) and good[:start] == bad[:start]:
