@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import re
@@ -15,6 +14,7 @@ from typing import Any
 from agentgym_rl.data.files import is_source, rows, write_text
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.splits import fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def write_item_ids(path: str | Path, tasks: Iterable[Task]) -> None:
 def digest(env: TextEnv, tasks: Sequence[Task]) -> str:
     """First 12 hex digits of the sha256 over one line ``item id, tab, goal, tab, difficulty`` a task."""
     lines = (f"{task}\t{env.goal(task)}\t{env.difficulty(task)}\n" for task in tasks)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()[:12]
+    return fingerprint("".join(lines), 12)
 
 
 def label(split: str, difficulty: Sequence[str] | None = None, n: int | None = None, seed: int = 0) -> str:

@@ -7,7 +7,6 @@ prints ``{item id: digest}``; the checker runs it under other hash seeds to comp
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import random
 import sys
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 
 from agentgym_rl.envs.core import Observation, OracleUnavailable, Step, Task, TextEnv
 from agentgym_rl.envs.registry import make
+from agentgym_rl.envs.splits import fingerprint
 
 GARBAGE = (
     *("", " ", "qwzx", "go", "42", "-1", ",", "a" * 2000, "Action: Action:", "{'json': [1, 2]}"),
@@ -51,7 +51,7 @@ class Walk:
         for action, step in zip(self.actions, self.steps, strict=True):
             after = step.observation
             seen.append([action, after.text, after.actions, step.reward, step.terminated, step.truncated])
-        return hashlib.sha256(json.dumps(seen, default=repr).encode()).hexdigest()[:12]
+        return fingerprint(json.dumps(seen, default=repr), 12)
 
 
 class BadAction(Exception):
@@ -122,7 +122,7 @@ async def digest(env: TextEnv, task: Task) -> str:
             parts.append((await walk(env, task, choose)).digest())
         except BadAction as error:
             parts.append(str(error))
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+    return fingerprint(json.dumps(parts), 12)
 
 
 async def _main() -> None:
