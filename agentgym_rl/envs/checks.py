@@ -99,8 +99,7 @@ async def tasks_described(subject: Subject) -> AsyncIterator[str]:
             yield f"{task}: goal {goal!r} is not one line of text"
         if not difficulty.strip():
             yield f"{task}: difficulty is empty"
-        lacking = [split for split in subject.splits if task.index in subject.spec.splits[split]]
-        if not lacking:
+        if not any(task.index in subject.spec.splits[split] for split in subject.splits):
             yield f"{task}: `in` does not find the task in the split that lists it"
 
 
@@ -257,20 +256,18 @@ CHECKS: dict[str, Callable[[Subject], AsyncIterator[str]]] = {
 }
 
 
-def format_faults(spec: EnvSpec, commands: list[str]) -> list[str]:
+def format_faults(spec: EnvSpec, commands: list[str]) -> Iterator[str]:
     """Faults of the action formats: a command that is written in a format must be read back unchanged."""
-    faults = []
     for action_format in spec.action_formats:
         parse = reader(spec, action_format)
         for command in commands:
             try:
                 read = parse(write(spec, action_format, command, "because"))
             except ValueError as error:
-                faults.append(f"{command!r} cannot be written as {action_format}: {error}")
+                yield f"{command!r} cannot be written as {action_format}: {error}"
                 continue
             if not isinstance(read, Action) or read.command != command:
-                faults.append(f"{command!r} written as {action_format} is read as {read}")
-    return faults
+                yield f"{command!r} written as {action_format} is read as {read}"
 
 
 def reward_faults(trail: Walk) -> list[str]:
