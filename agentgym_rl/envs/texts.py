@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from string import Formatter
 from typing import Any, TypeVar
 
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tables import load
-from agentgym_rl.envs.tools import Schema, Tool
+from agentgym_rl.envs.tools import Schema, Tool, placeholders
 
 T = TypeVar("T", bound="EnvTexts")
 
@@ -43,7 +42,7 @@ class EnvTexts:
         return tuple(self._tool(name, function) for name, function in self.functions.items())
 
     def _tool(self, name: str, function: FunctionText) -> Tool:
-        given = [[key for _, key, _, _ in Formatter().parse(command) if key] for command in function.commands]
+        given = [placeholders(command) for command in function.commands]
         names = dict.fromkeys(key for keys in given for key in keys)
         schemas = {**self.arguments, **function.arguments}
         parameters = {key: _schema(schemas[key]) for key in names}

@@ -39,7 +39,7 @@ class Tool:
 
     def __post_init__(self) -> None:
         for template in self.commands:
-            if unknown := set(_fields(template)) - set(self.parameters):
+            if unknown := set(placeholders(template)) - set(self.parameters):
                 raise ValueError(f"command {template!r} of tool {self.name} names no parameter {sorted(unknown)}")
 
     @cached_property
@@ -88,7 +88,7 @@ class Tool:
         if not self.commands:
             return f"{self.name} with Action Input: {json.dumps(dict(arguments), ensure_ascii=False)}"
         for template in self.commands:
-            if set(_fields(template)) == set(arguments):
+            if set(placeholders(template)) == set(arguments):
                 return template.format(**arguments)
         raise BadCall(f"{self.name}: no such combination of arguments: {', '.join(arguments) or 'none'}")
 
@@ -131,7 +131,8 @@ class Tool:
         return text
 
 
-def _fields(template: str) -> list[str]:
+def placeholders(template: str) -> list[str]:
+    """The names in braces in a command."""
     return [name for _, name, _, _ in Formatter().parse(template) if name is not None]
 
 
@@ -141,10 +142,14 @@ def to_command(tools: tuple[Tool, ...], name: str, arguments: Mapping[str, Any])
     Raises:
         BadCall: there is no such tool, or the arguments do not fit it.
     """
-    tool = next((tool for tool in tools if tool.name == name), None)
-    if tool is None:
-        raise BadCall(f"there is no function {name!r}; there are {', '.join(tool.name for tool in tools)}")
-    return tool.command(arguments)
+    return _find(tools, name).command(arguments)
+
+
+def _find(tools: tuple[Tool, ...], name: str) -> Tool:
+    for tool in tools:
+        if tool.name == name:
+            return tool
+    raise BadCall(f"there is no function {name!r}; there are {', '.join(tool.name for tool in tools)}")
 
 
 def to_call(tools: tuple[Tool, ...], command: str) -> tuple[str, dict[str, Any]]:
@@ -175,9 +180,7 @@ def read_code(tools: tuple[Tool, ...], code: str) -> str:
     call = body[0].value
     if not isinstance(call.func, ast.Name):
         raise BadCall("the code must call one of the functions by its name")
-    tool = next((tool for tool in tools if tool.name == call.func.id), None)
-    if tool is None:
-        raise BadCall(f"there is no function {call.func.id!r}; there are {', '.join(tool.name for tool in tools)}")
+    tool = _find(tools, call.func.id)
     if len(call.args) > len(tool.parameters):
         raise BadCall(f"{tool.name} takes {len(tool.parameters)} arguments, got {len(call.args)}")
     arguments: dict[str, Any] = {}
