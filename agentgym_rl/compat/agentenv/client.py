@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
-from agentgym_rl.compat.agentenv.controller import BaseEnvClient
+from agentgym_rl.compat.agentenv.controller import BaseEnvClient, message
 from agentgym_rl.compat.agentenv.controller.types import ActionFormat, ConversationMessage, StepOutput
 from agentgym_rl.envs.actions import InvalidAction
 from agentgym_rl.envs.core import Task
@@ -109,13 +109,9 @@ class EnvClient(BaseEnvClient):
 
 
 def _start(remote: RemoteEnv, action_format: ActionFormat) -> tuple[ConversationMessage, ...]:
+    speakers = {"user": "human", "assistant": "gpt"}
     messages = opening(remote.spec, remote.style, action_format)
-    return tuple(
-        {"from": "human", "loss": None, "value": message["content"]}
-        if message["role"] == "user"
-        else {"from": "gpt", "loss": False, "value": message["content"]}
-        for message in messages
-    )
+    return tuple(message(speakers[one["role"]], one["content"], trained=False) for one in messages)
 
 
 _OPEN: set[RemoteEnv] = set()

@@ -5,24 +5,11 @@ from __future__ import annotations
 from agentgym_rl.compat.agentenv.client import EnvClient
 from agentgym_rl.compat.agentenv.controller import BaseTask
 
-PREFIXES = {
-    "Academia": "academia",
-    "AlfWorld": "alfworld",
-    "BabyAI": "babyai",
-    "Maze": "maze",
-    "Movie": "movie",
-    "SearchQA": "searchqa",
-    "Sciworld": "sciworld",
-    "Sheet": "sheet",
-    "SqlGym": "sqlgym",
-    "TextCraft": "textcraft",
-    "Todo": "todo",
-    "Weather": "weather",
-    "Webarena": "webarena",
-    "Webshop": "webshop",
-    "Wordle": "wordle",
-}
-"""Names of environments by the prefix of their classes ``<prefix>EnvClient`` and ``<prefix>Task``."""
+PREFIXES = (
+    *("Academia", "AlfWorld", "BabyAI", "Maze", "Movie", "SearchQA", "Sciworld", "Sheet", "SqlGym", "TextCraft"),
+    *("Todo", "Weather", "Webarena", "Webshop", "Wordle"),
+)
+"""Of the classes ``<prefix>EnvClient`` and ``<prefix>Task``; in small letters the name of the environment."""
 
 ENV_NAMES = {
     "Maze": "LMRL-Gym.maze",
@@ -36,8 +23,8 @@ ENV_NAMES = {
 
 def _classes() -> dict[str, type]:
     found: dict[str, type] = {}
-    for prefix, env in PREFIXES.items():
-        client = type(f"{prefix}EnvClient", (EnvClient,), {"env": env, "__module__": __name__})
+    for prefix in PREFIXES:
+        client = type(f"{prefix}EnvClient", (EnvClient,), {"env": prefix.lower(), "__module__": __name__})
         members = {"env_client_cls": client, "env_name": ENV_NAMES.get(prefix, prefix), "__module__": __name__}
         task = type(f"{prefix}Task", (BaseTask,), members)
         found |= {client.__name__: client, task.__name__: task}

@@ -156,28 +156,26 @@ def _of_each(idxs: Indices) -> list[Sequence[int]]:
 
 def _run_episode(agent: Speaker, client: BaseEnvClient, idx: int, max_rounds: int | None) -> ExperienceOutput:
     client.reset(idx)
-    conversation = [*client.conversation_start, _message("human", client.observe())]
+    conversation = [*client.conversation_start, message("human", client.observe())]
     reward, done, rounds = 0.0, False, 0
     while not done and (max_rounds is None or rounds < max_rounds):
         response = _respond(agent, conversation)
         outcome = client.step(response)
         reward, done, rounds = outcome.reward, outcome.done, rounds + 1
-        conversation += [_message("gpt", response), _message("human", outcome.state)]
-    return ExperienceOutput(conversation, reward, "\n".join(message["value"] for message in conversation))
+        conversation += [message("gpt", response), message("human", outcome.state)]
+    return ExperienceOutput(conversation, reward, "\n".join(one["value"] for one in conversation))
 
 
 def _respond(agent: Speaker, conversation: list[ConversationMessage]) -> str:
     messages = [
         APIConversationMessage(
-            role="user" if message["from"] == "human" else "assistant",
-            content=message["value"],
-            reasoning_content=None,
+            role="user" if one["from"] == "human" else "assistant", content=one["value"], reasoning_content=None
         )
-        for message in conversation
+        for one in conversation
     ]
     response = agent(messages) if callable(agent) else agent.generate(messages)
     return response if isinstance(response, str) else response[0]
 
 
-def _message(speaker: str, text: str) -> ConversationMessage:
-    return {"from": speaker, "loss": True if speaker == "gpt" else None, "value": text}
+def message(speaker: str, text: str, trained: bool = True) -> ConversationMessage:
+    return {"from": speaker, "loss": trained if speaker == "gpt" else None, "value": text}
