@@ -7,11 +7,11 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from agentgym_rl.envs import rpc
-from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable
-from agentgym_rl.envs.hosts.workers import START_S, Worker, WorkerHost
+from agentgym_rl.envs.hosts.workers import Worker, WorkerHost
 
 MODULE = "agentgym_rl.envs.hosts.child"
 STDERR = 2
@@ -35,13 +35,12 @@ class ProcessHost(WorkerHost):
         return ProcessWorker(name, process, rpc.Connection(*await asyncio.open_connection(sock=ours)))
 
 
-class ProcessWorker:
-    """A process that holds sessions, seen from outside."""
+class ProcessWorker(Worker):
+    """A process that holds sessions."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes], connection: rpc.Connection) -> None:
-        self.name = f"{name} (process {process.pid})"
+        super().__init__(f"{name} (process {process.pid})")
         self.process = process
-        self.timeout = START_S
         self._connection = connection
         self._watching = asyncio.create_task(self._watch())
 
@@ -49,14 +48,8 @@ class ProcessWorker:
     def alive(self) -> bool:
         return not self._connection.closed
 
-    async def call(self, method: str, *arguments: Any) -> Any:
-        seconds = self.timeout
-        try:
-            return await self._connection.call(method, arguments, seconds)
-        except TimeoutError as error:
-            raise EnvTimeout(f"{self.name} took longer than {seconds:g} s for a {method}") from error
-        except ConnectionError as error:
-            raise EnvUnavailable(f"{self.name} died") from error
+    async def _send(self, method: str, arguments: Sequence[Any], seconds: float) -> Any:
+        return await self._connection.call(method, arguments, seconds)
 
     async def stop(self) -> None:
         self._connection.close()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
-from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable
+from agentgym_rl.envs.core import EnvError, EnvUnavailable
 from agentgym_rl.envs.hosts.child import Sessions
-from agentgym_rl.envs.hosts.workers import START_S, Worker, WorkerHost
+from agentgym_rl.envs.hosts.workers import Worker, WorkerHost
 
 CALLS = 1000
 """Calls an actor works on at once."""
@@ -34,19 +35,19 @@ class RayHost(WorkerHost):
 _SESSIONS = ray.remote(Sessions)
 
 
-class ActorWorker:
-    """An actor that holds sessions, seen from outside."""
+class ActorWorker(Worker):
+    """An actor that holds sessions."""
+
+    alive = True
 
     def __init__(self, name: str, actor: Any) -> None:
-        self.name = name
-        self.alive = True
+        super().__init__(name)
         self._actor = actor
-        self.timeout = START_S
 
-    async def call(self, method: str, *arguments: Any) -> Any:
+    async def _send(self, method: str, arguments: Sequence[Any], seconds: float) -> Any:
         if not self.alive:
             raise EnvUnavailable(f"{self.name} is dead")
-        call = asyncio.create_task(self._send(method, *arguments))
+        call = asyncio.create_task(self._finish(method, arguments, seconds))
         call.add_done_callback(_retrieve)  # the call goes on when its caller is cancelled
         return await asyncio.shield(call)
 
@@ -54,13 +55,13 @@ class ActorWorker:
         self.alive = False
         ray.kill(self._actor)
 
-    async def _send(self, method: str, *arguments: Any) -> Any:
+    async def _finish(self, method: str, arguments: Sequence[Any], seconds: float) -> Any:
         try:
-            async with asyncio.timeout(self.timeout):
+            async with asyncio.timeout(seconds):
                 return await self._actor.call.remote(method, *arguments)
-        except TimeoutError as error:
+        except TimeoutError:
             await self.stop()
-            raise EnvTimeout(f"{self.name} took longer than {self.timeout:g} s for a {method}") from error
+            raise
         except RayActorError as error:
             self.alive = False
             raise EnvUnavailable(f"{self.name} died: {error}") from error

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, Observation, Step, Task, TextEnv
 from agentgym_rl.envs.hosts.child import read_observation, read_step
@@ -18,13 +18,16 @@ START_S = 120.0
 """Most seconds until a new worker answers."""
 
 
-class Worker(Protocol):
-    """A process or an actor with :class:`~agentgym_rl.envs.hosts.child.Sessions`."""
+class Worker(ABC):
+    """A process or an actor with :class:`~agentgym_rl.envs.hosts.child.Sessions`, seen from outside."""
 
-    timeout: float
-    """Most seconds for a call."""
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.timeout = START_S
+        """Most seconds for a call."""
 
     @property
+    @abstractmethod
     def alive(self) -> bool:
         """Whether it may still answer."""
 
@@ -35,7 +38,19 @@ class Worker(Protocol):
             EnvUnavailable: it is dead.
             EnvTimeout: it took longer than ``timeout``, and was ended.
         """
+        seconds = self.timeout
+        try:
+            return await self._send(method, arguments, seconds)
+        except TimeoutError as error:
+            raise EnvTimeout(f"{self.name} took longer than {seconds:g} s for a {method}") from error
+        except ConnectionError as error:
+            raise EnvUnavailable(f"{self.name} died") from error
 
+    @abstractmethod
+    async def _send(self, method: str, arguments: Sequence[Any], seconds: float) -> Any:
+        """The result of a call; ends the worker, and raises TimeoutError, where it takes longer than ``seconds``."""
+
+    @abstractmethod
     async def stop(self) -> None:
         """End it."""
 
@@ -125,12 +140,7 @@ class WorkerEnv(EnvProxy):
         self._lease: tuple[Member, Worker] | None = None
 
     async def _reset(self, task: Task) -> Observation:
-        """Start a task; where the worker has died, once more on another.
-
-        Raises:
-            TaskNotFound: the environment has no such task.
-            EnvUnavailable, EnvTimeout: no worker answers.
-        """
+        """Start a task; where the worker has died, once more on another."""
         try:
             return await self._start(task)
         except EnvUnavailable:
