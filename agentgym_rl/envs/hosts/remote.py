@@ -9,7 +9,8 @@ from agentgym_rl.envs.core import EnvUnavailable, Observation, Step, Style, Task
 from agentgym_rl.envs.hosts.host import EnvHost, EnvProxy, PerLoop
 from agentgym_rl.envs.hosts.settings import HostSettings
 from agentgym_rl.envs.pool import Member
-from agentgym_rl.envs.protocol.client import Lease, Refused, Servers, reach
+from agentgym_rl.envs.protocol.client.leases import Lease, reach
+from agentgym_rl.envs.protocol.client.servers import Refused, Servers
 from agentgym_rl.envs.protocol.wire import dialect
 from agentgym_rl.envs.registry import make
 
@@ -64,22 +65,27 @@ class RemoteEnv(EnvProxy):
         """Whether no request of the leased session has failed or was given up."""
         self._earned = 0.0
 
-    async def open(self) -> None:
-        """Open the session, which the first reset would do otherwise.
+    async def open(self, avoid: Member | None = None) -> Lease:
+        """Open the session, unless it is open; the first reset would do it otherwise.
+
+        Args:
+            avoid: a server to use only where no other has room.
 
         Raises:
             EnvUnavailable: no server works.
             ProtocolError: the server does not speak the protocol.
         """
-        await self._open(None)
+        if self._lease is None:
+            shared = _SERVERS.setdefault((self._name, self._host), PerLoop(lambda: _servers(self._host)))
+            self._lease = await Lease.open(shared.get(), self._dialect, self._host.patience, avoid)
+            self._sound = True
+        return self._lease
 
     async def _reset(self, task: Task) -> Observation:
         """Start a task; where the server fails at it, once more in a new session.
 
         Raises:
             TaskNotFound: neither the server nor the environment as it is installed here has such a task.
-            EnvUnavailable: no server works, or none can start the task.
-            EnvTimeout: no answer in time.
             ProtocolError: the server does not speak the protocol.
         """
         try:
@@ -97,11 +103,7 @@ class RemoteEnv(EnvProxy):
         return await self._post_step(self._dialect.write_action(self.spec, action))
 
     async def send(self, text: str) -> Step:
-        """A step whose action the server gets as it is: the command, or for some environments the whole response.
-
-        Raises:
-            ProtocolError, EnvUnavailable, EnvTimeout: see :meth:`step`.
-        """
+        """A :meth:`step` whose action the server gets as it is: the command, or in some environments the response."""
         return await self._guarded(self._post_step, text)
 
     async def _post_step(self, text: str) -> Step:
@@ -137,18 +139,11 @@ class RemoteEnv(EnvProxy):
         if self._lease is not None and not self._sound:
             avoid = self._lease.member
             await self._close()
-        dialect, session = self._dialect, (await self._open(avoid)).session
+        dialect, session = self._dialect, (await self.open(avoid)).session
         first = dialect.read_reset(await self._request("POST", "/reset", body=dialect.reset_body(session, index)))
         if dialect.first_from == "observation":
             first = dialect.read_observation(await self._request("GET", "/observation", query={dialect.key: session}))
         return first
-
-    async def _open(self, avoid: Member | None) -> Lease:
-        if self._lease is None:
-            shared = _SERVERS.setdefault((self._name, self._host), PerLoop(lambda: _servers(self._host)))
-            self._lease = await Lease.open(shared.get(), self._dialect, self._host.patience, avoid)
-            self._sound = True
-        return self._lease
 
     async def _request(self, method: str, path: str, **content: Any) -> Any:
         assert self._lease is not None

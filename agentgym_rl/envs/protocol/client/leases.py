@@ -63,11 +63,7 @@ class Lease:
             raise
 
     async def request(self, method: str, path: str, **content: Any) -> Any:
-        """The JSON of the server's response.
-
-        Raises:
-            EnvUnavailable, EnvTimeout, ProtocolError, TaskNotFound: see :meth:`Servers.request`.
-        """
+        """See :meth:`Servers.request`."""
         try:
             return await self.servers.request(self.base, method, path, **content)
         except Absent as error:
