@@ -48,7 +48,10 @@ class HostSettings:
         if self.kind in ("local", "process") and self.addresses:
             raise ValueError(f"host.address={self.address!r} is for remote and ray, not for host.kind={self.kind}")
         if self.kind == "remote":
-            check_addresses(self.addresses)
+            for address in self.addresses:
+                scheme, _, rest = address.partition("://")
+                if scheme not in ("http", "https") or not rest.strip("/"):
+                    raise ValueError(f"address {address!r} is no URL; give one such as http://127.0.0.1:8000")
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -88,11 +91,3 @@ class HostSettings:
         if "kind" not in values and values.get("address"):
             values["kind"] = "remote"
         return cls(**values)
-
-
-def check_addresses(addresses: tuple[str, ...]) -> None:
-    """Raises ValueError: an address is no HTTP URL."""
-    for address in addresses:
-        scheme, separator, rest = address.partition("://")
-        if scheme not in ("http", "https") or not separator or not rest.strip("/"):
-            raise ValueError(f"address {address!r} is no URL; give one such as http://127.0.0.1:8000")
