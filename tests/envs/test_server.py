@@ -95,7 +95,7 @@ def test_a_huge_action_is_not_sent_back(name):
 
 def test_several_worlds_have_a_path_each():
     with connect("textcraft", "maze") as client:
-        assert client.get("/").json() == "Worlds: textcraft, maze"
+        assert client.get("/").json() == "Environments: textcraft, maze"
         number = opened(client, "/textcraft")
         assert "error" in client.post("/maze/reset", json={"id": number, "game": 3}).json()
         assert "observation" in client.post("/textcraft/reset", json={"id": number}).json()

@@ -31,7 +31,8 @@ def test_the_pages_describe_every_route_of_every_world():
     assert {"/health", "/metrics", "/maze/step", "/todo/close", "/textcraft/create"} <= set(paths)
     step = paths["/todo/step"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert (
-        set(step["required"]) == {"env_idx", "action"} and "whole reply" in step["properties"]["action"]["description"]
+        set(step["required"]) == {"env_idx", "action"}
+        and "whole response" in step["properties"]["action"]["description"]
     )
     reset = paths["/maze/reset"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert set(reset["required"]) == {"id", "game"}

@@ -80,7 +80,7 @@ def _add_pages(app: FastAPI, names: list[str], metrics: Metrics) -> None:
 
     for name in names:
         app.get(f"/{name}", summary=f"Name of {name}")(hello(name))
-    app.get("/", summary="Name")(hello(names[0]) if len(names) == 1 else lambda: f"Worlds: {', '.join(names)}")
+    app.get("/", summary="Name")(hello(names[0]) if len(names) == 1 else lambda: f"Environments: {', '.join(names)}")
 
     @app.get("/health", summary="Whether the server is up; needs no token")
     async def health() -> dict[str, object]:

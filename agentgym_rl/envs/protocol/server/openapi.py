@@ -65,7 +65,7 @@ def _request(name: str, dialect: Dialect) -> dict[str, Any]:
     fields: dict[str, Any] = {} if name == "/create" else {dialect.key: INTEGER}
     required = list(fields)
     if name == "/step":
-        what = "the whole reply of the model" if dialect.whole_response else "a command of the environment"
+        what = "the whole response of the model" if dialect.whole_response else "a command of the environment"
         fields["action"] = {**TEXT, "description": what}
         required.append("action")
     if name == "/reset":
