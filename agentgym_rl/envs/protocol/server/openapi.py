@@ -10,16 +10,6 @@ from agentgym_rl.envs.protocol.server.operations import MAX_INDEX
 from agentgym_rl.envs.protocol.server.routes import Route
 from agentgym_rl.envs.protocol.wire import Dialect
 
-SUMMARIES = {
-    "/create": "Open a session",
-    "/reset": "Start a task",
-    "/step": "Carry out an action",
-    "/close": "Close a session; false where it was closed before",
-    "/observation": "The last observation",
-    "/available_actions": "The actions that are possible now, where the environment lists them",
-    "/detail": "Observation, reward and end of the last step",
-    "/filtered_vocab": "The words that may be guessed",
-}
 INTEGER = {"type": "integer", "minimum": 0, "maximum": MAX_INDEX - 1}
 TEXT = {"type": "string"}
 
@@ -50,7 +40,7 @@ def _operation(path: str, route: Route) -> dict[str, Any]:
         request = {"requestBody": body}
     return {
         "tags": [route.env],
-        "summary": SUMMARIES[route.name],
+        "summary": (route.run.__doc__ or "").removesuffix("."),
         "operationId": f"{route.method.lower()}{path.replace('/', '_')}",
         "responses": responses,
         **request,

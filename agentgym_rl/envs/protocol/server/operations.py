@@ -24,11 +24,7 @@ class UnknownSession(EnvError):
 
 
 class Malformed(Exception):
-    """A request does not have the protocol's form.
-
-    Args:
-        where: the field.
-    """
+    """A request does not have the protocol's form; ``where`` is the field."""
 
     def __init__(self, where: str, message: str) -> None:
         super().__init__(message)
@@ -47,9 +43,7 @@ class Operations:
     """The operations of one served environment. Each takes a request and gives the JSON value of the response.
 
     Operations raise :class:`EnvError` for what AgentGym calls an error of the environment, and :class:`Malformed`.
-
-    Args:
-        options: of the environment's class.
+    Their docstrings are the summaries in the OpenAPI description. ``options`` are those of the environment's class.
     """
 
     def __init__(self, name: str, options: Mapping[str, Any], sessions: Sessions, metrics: Metrics) -> None:
@@ -77,6 +71,7 @@ class Operations:
             self.table["GET", "/filtered_vocab"] = self.filtered_vocab
 
     async def create(self, body: Body) -> Any:
+        """Open a session."""
         if any(body.get(key) is not None for key in ("commands", "goal")):
             raise ProtocolError("sessions with commands and a goal of the client's are not offered; reset to a task")
         session = self._sessions.open(self.name, self._make)
@@ -88,6 +83,7 @@ class Operations:
         return self.dialect.write_create(session.id, session.state)
 
     async def reset(self, body: Body) -> Any:
+        """Start a task."""
         session = self._session(body)
         index = self._index(body, session)
         if not 0 <= index < MAX_INDEX:
@@ -98,6 +94,7 @@ class Operations:
         return self.dialect.write_reset(session.id, state)
 
     async def step(self, body: Body) -> Any:
+        """Carry out an action."""
         session = self._session(body)
         sent = body.get("action")
         if not isinstance(sent, str):
@@ -105,7 +102,9 @@ class Operations:
         if not sent.isascii() and any("\ud800" <= letter <= "\udfff" for letter in sent):
             raise Malformed("action", "holds half a surrogate pair")
         async with session.lock:
-            state = self._running(session)
+            state = self._started(session)
+            if state.step.done:
+                raise ProtocolError(f"The task of session {session.id} has finished; reset it first.")
             action = self.dialect.read_action(self.spec, sent)
             if isinstance(action, InvalidAction):
                 step = Step(Observation(action.observation), 0.0, terminated=False, info={"invalid": True})
@@ -117,7 +116,7 @@ class Operations:
         return self.dialect.write_step(state)
 
     async def close(self, body: Body) -> Any:
-        """Close a session; false where it is not open."""
+        """Close a session; false where it was closed before."""
         session = self._sessions.find(self._number(body), self.name)
         closed = session is not None and await self._sessions.close(session)
         if closed:
@@ -126,14 +125,16 @@ class Operations:
         return self.dialect.write_close(closed)
 
     async def observation(self, body: Body) -> Any:
+        """The last observation."""
         session = self._session(body)
         return self.dialect.write_observation(session.id, self._started(session))
 
     async def available_actions(self, body: Body) -> Any:
-        """The possible actions, an empty list where the environment does not list them."""
+        """The actions that are possible now, where the environment lists them."""
         return list(self._started(self._session(body)).step.observation.actions or ())
 
     async def detail(self, body: Body) -> Any:
+        """Observation, reward and end of the last step."""
         state = self._started(self._session(body))
         return {
             "observation": state.step.observation.text,
@@ -144,8 +145,8 @@ class Operations:
         }
 
     async def filtered_vocab(self, body: Body) -> Any:
-        """The possible words, which AgentGym's client requests before its first reset."""
-        session = self._session(body)
+        """The words that may be guessed."""
+        session = self._session(body)  # AgentGym's client asks before its first reset
         if not isinstance(session.env, Vocabulary):
             raise ProtocolError(f"{self.name} has no words")
         return list(session.env.words)
@@ -179,12 +180,6 @@ class Operations:
         if session.state is None:
             raise ProtocolError(f"The session {session.id} has no task yet; reset it first.")
         return session.state
-
-    def _running(self, session: Session) -> State:
-        state = self._started(session)
-        if state.step.done:
-            raise ProtocolError(f"The task of session {session.id} has finished; reset it first.")
-        return state
 
     def _index(self, body: Body, session: Session) -> int:
         if body.get(self.dialect.index) is not None:

@@ -72,12 +72,8 @@ def serve(settings: Settings, listening: socket.socket) -> None:
 
 
 def _watch(processes: list[BaseProcess]) -> None:
-    """Wait for a signal.
-
-    Raises:
-        EnvError: a worker ended.
-    """
-    previous = signal.signal(signal.SIGTERM, _interrupt)
+    """Wait for a signal; raises EnvError where a worker ended before."""
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         ready = wait([process.sentinel for process in processes])
         worker = next(number for number, process in enumerate(processes) if process.sentinel in ready)
@@ -87,10 +83,6 @@ def _watch(processes: list[BaseProcess]) -> None:
         return
     finally:
         signal.signal(signal.SIGTERM, previous)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _work(settings: Settings, worker: int, folder: Path, listening: socket.socket) -> None:
