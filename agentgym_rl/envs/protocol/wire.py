@@ -13,7 +13,6 @@ the other keys. AgentGym's clients ignore these keys; responses without them can
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, Literal
 
 from agentgym_rl.envs.actions import Action, InvalidAction
 from agentgym_rl.envs.core import EnvSpec, EnvTimeout, Observation, ProtocolError, Step
+from agentgym_rl.envs.tables import load
 
 MAX_SESSION = 2**53
 """Session ids are below this, so that every JSON reader keeps them exact."""
@@ -259,11 +259,8 @@ class Dialect:
 
     def _shown(self, observation: Observation) -> str:
         """The text without the actions, which the client adds again."""
-        return (
-            observation.text.removesuffix(_listed(observation.actions or ()))
-            if self.lists_actions
-            else observation.text
-        )
+        listed = _listed(observation.actions or ()) if self.lists_actions else ""
+        return observation.text.removesuffix(listed)
 
     def _reward(self, state: State) -> float:
         if self.reward == "step":
@@ -292,7 +289,7 @@ def _cut(body: object) -> str:
 
 def _read_dialects() -> dict[str, Dialect]:
     """The dialects of AgentGym's environments. ``like`` in a table takes its other fields from that environment's."""
-    tables = tomllib.loads((Path(__file__).parent / "dialects.toml").read_text(encoding="utf-8"))
+    tables = load(Path(__file__).with_name("dialects.toml"), dict[str, dict[str, Any]])
     found = {}
     for env, table in tables.items():
         fields = {**tables.get(table.pop("like", ""), {}), **table}
