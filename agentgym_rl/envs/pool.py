@@ -48,10 +48,7 @@ class Pool:
     """
 
     def __init__(
-        self,
-        names: Sequence[str],
-        sessions: int | None = None,
-        probe: Callable[[str], Awaitable[None]] | None = None,
+        self, names: Sequence[str], sessions: int | None = None, probe: Callable[[str], Awaitable[None]] | None = None
     ) -> None:
         self.members = tuple(Member(name) for name in names)
         self._sessions = sessions
@@ -142,11 +139,7 @@ class Pool:
         return min(free, key=lambda member: (member is avoid, member.leases), default=None)
 
     async def _wait(self, given_up_at: float, patience: float) -> None:
-        """Wait until something may have changed.
-
-        Raises:
-            EnvUnavailable: no member works and ``patience`` has passed.
-        """
+        """Wait until something may have changed; raises EnvUnavailable if no member works and the time is up."""
         now = time.monotonic()
         moments = [member.back_at for member in self.members if member.failures and self._has_room(member)]
         if all(member.failures for member in self.members):

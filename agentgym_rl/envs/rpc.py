@@ -15,22 +15,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from agentgym_rl.envs.core import (
-    EnvError,
-    EnvTimeout,
-    EnvUnavailable,
-    MissingExtra,
-    OracleUnavailable,
-    ProtocolError,
-    TaskNotFound,
-    UnknownEnv,
-)
+from agentgym_rl.envs import core
 
 HEAD = 4
-ERRORS: dict[str, type[Exception]] = {
-    kind.__name__: kind
-    for kind in (UnknownEnv, MissingExtra, TaskNotFound, EnvUnavailable, EnvTimeout, ProtocolError, OracleUnavailable)
-} | {"EnvError": EnvError, "RuntimeError": RuntimeError}
+KINDS = (
+    *(core.UnknownEnv, core.MissingExtra, core.TaskNotFound, core.EnvUnavailable, core.EnvTimeout),
+    *(core.ProtocolError, core.OracleUnavailable, core.EnvError, RuntimeError),
+)
+ERRORS: dict[str, type[Exception]] = {kind.__name__: kind for kind in KINDS}
+"""By name; an error's class is the first of which it is an instance."""
 
 
 class Connection:
@@ -122,7 +115,7 @@ async def serve(
 async def _answer(writer: asyncio.StreamWriter, number: int, call: Awaitable[Any]) -> None:
     try:
         frame = _pack([number, await call, None], repr)
-    except EnvError as error:
+    except core.EnvError as error:
         name = next(name for name, kind in ERRORS.items() if isinstance(error, kind))
         frame = _pack([number, None, [name, str(error)]], repr)
     except Exception as error:  # a bug in an environment is raised where the method was called
@@ -138,10 +131,6 @@ def _pack(content: Any, default: Callable[[Any], Any]) -> bytes:
 
 
 async def _receive(reader: asyncio.StreamReader) -> Any:
-    """The content of the next frame.
-
-    Raises:
-        asyncio.IncompleteReadError: the stream ended.
-    """
+    """The content of the next frame; raises asyncio.IncompleteReadError where the stream ended."""
     size = int.from_bytes(await reader.readexactly(HEAD))
     return json.loads(await reader.readexactly(size))
