@@ -95,7 +95,8 @@ class Lease:
         except EnvError as error:
             log.warning("a session was left open: %s", error)
         finally:
-            await self.servers.release(self.member)
+            self.servers.pool.release(self.member)
+            await self.servers.tidy()
 
 
 async def reach(dialect: Dialect, servers: Servers) -> None:
@@ -122,15 +123,14 @@ async def _create(servers: Servers, dialect: Dialect, address: str) -> tuple[str
     for base in bases:
         try:
             body = await servers.request(base, "POST", "/create", body=dialect.create_body)
-        except Missing:
-            if base == bases[-1]:
-                servers.bases.pop(address, None)
-                raise
+        except Missing as error:
+            missing = error
             continue
         session = dialect.new_session(body)
         servers.bases[address] = base
         return base, session
-    raise AssertionError("unreachable")
+    servers.bases.pop(address, None)
+    raise missing
 
 
 def _close_opened(task: asyncio.Task[Lease]) -> None:

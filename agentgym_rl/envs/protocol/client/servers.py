@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import ClientError, ClientSession, ClientTimeout, InvalidURL, TCPConnector
 
 from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
-from agentgym_rl.envs.pool import Member, Pool
+from agentgym_rl.envs.pool import Pool
 from agentgym_rl.envs.protocol.wire import error_in
 
 PROBE_S = 5.0
@@ -117,11 +117,6 @@ class Servers:
             kind = content.get("type") if isinstance(content, dict) else None
             raise _error(status, kind)(f"{what} with {json.dumps(body)}: status {status}, {_brief(text)}")
         return content
-
-    async def release(self, member: Member) -> None:
-        """End a lease."""
-        self.pool.release(member)
-        await self.tidy()
 
     async def tidy(self) -> None:
         """Close the connections where no lease is held or waited for."""
