@@ -117,7 +117,7 @@ class Operations:
 
     async def close(self, body: Body) -> Any:
         """Close a session; false where it was closed before."""
-        session = self._sessions.find(self._number(body), self.name)
+        session = self._sessions.find(integer(body, self.dialect.key), self.name)
         closed = session is not None and await self._sessions.close(session)
         if closed:
             self._closed.inc()
@@ -159,11 +159,8 @@ class Operations:
         self._sessions.use(session)
         return session.state
 
-    def _number(self, body: Body) -> int:
-        return integer(body, self.dialect.key)
-
     def _session(self, body: Body) -> Session:
-        number = self._number(body)
+        number = integer(body, self.dialect.key)
         session = self._sessions.find(number, self.name)
         if session is None:
             raise UnknownSession(f"The {self.dialect.key} {number} is not valid: no such session, closed or expired.")
