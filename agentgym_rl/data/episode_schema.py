@@ -68,14 +68,14 @@ class Summary:
     row: int = 0
 
     @classmethod
-    def of(cls, episode: Episode, file: str = "", row: int = 0) -> Summary:
+    def of(cls, episode: Episode) -> Summary:
         same = ("env", "item_id", "success", "reward", "prompt_tokens", "response_tokens", "seconds", "seed")
         values: dict[str, Any] = {name: getattr(episode, name) for name in (*same, "max_turns", "error")}
         for name in ("split", "panel", "decoding"):
             tag = episode.tags.get(name)
             values[name] = None if tag is None else str(tag)
         values |= {"ending": episode.ending.value, "turns": len(episode.turns), "step": episode.model_step}
-        return cls(**values, file=file, row=row)
+        return cls(**values)
 
 
 def version(metadata: Mapping[bytes, bytes] | None, path: Path) -> int | None:

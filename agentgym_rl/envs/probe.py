@@ -67,12 +67,12 @@ def follow(actions: Sequence[str]) -> Chooser:
     return lambda walk: actions[len(walk.steps)] if len(walk.steps) < len(actions) else None
 
 
-def wander(task: Task, length: int = WALK) -> Chooser:
+def wander(task: Task) -> Chooser:
     """Garbage and, where the environment lists them, possible actions; the same for a task in every process."""
     rng = random.Random(str(task))
 
     def choose(walk: Walk) -> str | None:
-        if len(walk.steps) >= length:
+        if len(walk.steps) >= WALK:
             return None
         possible = (walk.steps[-1].observation if walk.steps else walk.first).actions
         return rng.choice(possible) if possible and rng.random() < 0.6 else rng.choice(GARBAGE)
