@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -50,7 +50,7 @@ def write_texts(path: str | Path, episodes: Sequence[tuple[Summary, str]]) -> No
     check(path)
     pyarrow, _ = packages()
     path = Path(path)
-    table = _table([summary for summary, _ in episodes]).drop_columns(list(_PLACE))
+    table = _table([summary for summary, _ in episodes])
     table = table.append_column("episode", pyarrow.array([text for _, text in episodes], pyarrow.string()))
     table = table.replace_schema_metadata({KEY: str(VERSION).encode()})
     write_parquet(
@@ -231,7 +231,7 @@ def _name(part: Path, name: str) -> str:
 def _listing(path: Path) -> Table:
     """Summaries of a file, without opening its episodes where the format allows; the file's name is left out."""
     if path.suffix != ENDING:
-        return _table([Summary.of(episode) for episode in read(path)]).drop_columns(list(_PLACE))
+        return _table([Summary.of(episode) for episode in read(path)])
     pyarrow, parquet = packages()
     try:
         with parquet.ParquetFile(path) as opened:
@@ -268,12 +268,12 @@ def _schema() -> Any:
     return pyarrow.schema(list((own | {"seed": pyarrow.int64()}).items()))
 
 
-def _table(summaries: Iterable[Summary]) -> Table:
+def _table(summaries: Sequence[Summary]) -> Table:
+    """Summaries without their places."""
     pyarrow, _ = packages()
-    listed = list(summaries)
     schema = _schema()
-    columns = {name: [_whole(getattr(one, name)) for one in listed] for name in schema.names}
-    return pyarrow.table(columns, schema=schema)
+    columns = {name: [_whole(getattr(one, name)) for one in summaries] for name in SUMMARY}
+    return pyarrow.table(columns, schema=pyarrow.schema([schema.field(name) for name in SUMMARY]))
 
 
 def _whole(value: Any) -> Any:
