@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """What can be written."""
 
     agenttraj = "agenttraj"
@@ -47,5 +47,5 @@ def command(
     kept = keep(records, successes=successes, per_task=per_task)
     if not kept:
         raise ValueError(f"{source}: none of {len(records)} trajectories is kept")
-    FORMATS[to.value](out, kept)
-    typer.echo(f"{out}: {len(kept)} of {len(records)} trajectories, as {to.value}")
+    FORMATS[to](out, kept)
+    typer.echo(f"{out}: {len(kept)} of {len(records)} trajectories, as {to}")

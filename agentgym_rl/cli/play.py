@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agentgym_rl.envs.core import Message, Step
 
 
-class Reading(str, Enum):
+class Reading(StrEnum):
     """How a line of input becomes an action."""
 
     raw = "raw"
@@ -66,7 +66,7 @@ def command(
 
     task = Task.parse(item_id)
     raw = action_format is Reading.raw
-    chosen = None if raw else ActionFormat(action_format.value)
+    chosen = None if raw else ActionFormat(action_format)
     opener = place(host, address, token_env)
     rules = rules_for(policy, style=style, action_format=chosen, max_turns=max_turns)
     settings = rules.of_env(task.env)
