@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from agentgym_rl.cli import (
-    check,
-    collect,
-    compare,
-    convert,
-    envs,
-    episodes,
-    expand,
-    export,
-    play,
-    serve,
-    sync,
-    tasks,
-    timeline,
-    train,
-    view,
-)
-from agentgym_rl.cli import eval as evaluation
 from agentgym_rl.envs.core import EnvError
+
+COMMANDS = (
+    "envs", "tasks", "play", "check", "collect", "expand", "convert", "train", "eval", "export", "compare", "sync",
+    "timeline", "episodes", "view", "serve",
+)  # fmt: skip
+"""Modules of this package, each with a function ``command``, in the order of ``--help``."""
 
 
 class Commands(TyperGroup):
@@ -49,22 +38,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Train language-model agents in text environments.",
 )
-app.command("envs")(envs.command)
-app.command("tasks")(tasks.command)
-app.command("play")(play.command)
-app.command("check")(check.command)
-app.command("collect")(collect.command)
-app.command("expand")(expand.command)
-app.command("convert")(convert.command)
-app.command("train")(train.command)
-app.command("eval")(evaluation.command)
-app.command("export")(export.command)
-app.command("compare")(compare.command)
-app.command("sync")(sync.command)
-app.command("timeline")(timeline.command)
-app.command("episodes")(episodes.command)
-app.command("view")(view.command)
-app.command("serve")(serve.command)
+for name in COMMANDS:
+    app.command(name)(import_module(f"agentgym_rl.cli.{name}").command)
 
 
 def _version(wanted: bool) -> None:
