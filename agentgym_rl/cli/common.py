@@ -1,23 +1,26 @@
-"""What several commands share: options, the bar, and how an interruption ends."""
+"""What several commands share: options, output, missing packages, and how an interruption ends."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agentgym_rl.envs import env_class
-from agentgym_rl.envs.actions import ActionFormat
+from agentgym_rl.envs.core import MissingExtra
 from agentgym_rl.envs.hosts import EnvHost, HostSettings, open_host
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EnvName = Annotated[str, typer.Argument(help="Name of an environment; `agentgym-rl envs` lists them.")]
 StyleOption = Annotated[str, typer.Option("--style", help="Wording of the environment: agentgym or compact.")]
-FormatOption = Annotated[ActionFormat, typer.Option("--action-format", help="How a response carries its action.")]
 MaxTurns = Annotated[
     int | None, typer.Option("--max-turns", help="Turn limit of an episode; the environment's own where left out.")
 ]
@@ -81,6 +84,34 @@ def check_options(env: str, keys: Iterable[str]) -> None:
     unknown = [key for key in keys if key not in known]
     if unknown and len(known) == len(parameters):
         raise ValueError(f"{env} has no option {unknown[0]!r}; its options: {', '.join(known)}")
+
+
+@contextmanager
+def needs(purpose: str, extra: str = "cpu") -> Iterator[None]:
+    """Around imports.
+
+    Raises:
+        MissingExtra: a package is not installed; names the purpose and the pip command.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "agentgym_rl":
+            raise
+        command = f"pip install 'agentgym-rl[{extra}]'" + (" (or [gpu])" if extra == "cpu" else "")
+        raise MissingExtra(f"{purpose} needs the package {error.name!r}; install it with: {command}") from error
+
+
+def console(width: int = 200) -> Console:
+    """Standard output; ``width`` is that of a pipe or a file."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else width)
+
+
+def say(screen: Console, text: str) -> None:
+    """Print a text as it is, on one line however long."""
+    screen.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 @contextmanager

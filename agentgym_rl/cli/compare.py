@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentgym_rl.cli.common import console, needs, say
 from agentgym_rl.cli.view import Browser, Port, serve
-from agentgym_rl.envs.core import MissingExtra
 
 if TYPE_CHECKING:
     from agentgym_rl.data.episode_store import EpisodeStore
@@ -46,9 +45,7 @@ def command(
 
     Runs that differ in nothing but their seed are one arm. Intervals are over seeds.
     """
-    from rich.console import Console
-
-    try:
+    with needs("comparing", "train"):
         from agentgym_rl.eval.comparison.compare import compare
         from agentgym_rl.eval.comparison.runs import find, read
         from agentgym_rl.eval.comparison.tables import tables, write_csv
@@ -57,10 +54,6 @@ def command(
             from agentgym_rl.eval.comparison.page import links, page, write_page
         if png:
             from agentgym_rl.eval.comparison.charts import write_png
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"comparing needs the package {error.name!r}; install it with: pip install 'agentgym-rl[train]'"
-        ) from error
 
     if episodes is not None and html is None:
         raise ValueError("--episodes links the page to episodes and needs --html")
@@ -69,16 +62,16 @@ def command(
     folders, unfinished = find(runs)
     comparison = compare([read(folder) for folder in folders], decoding, baseline)
     link = links(comparison, episodes, html.parent) if html and episodes else None
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    screen = console()
     for table in tables(comparison):
-        console.print(table)
+        screen.print(table)
     for folder in unfinished:
-        console.print(f"left out, not finished: {folder}", highlight=False, soft_wrap=True, markup=False)
+        say(screen, f"left out, not finished: {folder}")
     written = [write_csv(comparison, csv)] if csv else []
     written += [write_page(comparison, html, link)] if html else []
     written += write_png(comparison, png) if png else []
     for file in written:
-        console.print(f"written: {file}", highlight=False, soft_wrap=True, markup=False)
+        say(screen, f"written: {file}")
     if view:
         stores = _stores(comparison.runs)
         places = {run.folder: f"{place}/" for place, (run, _) in stores.items()}

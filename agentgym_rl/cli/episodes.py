@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from agentgym_rl.cli.common import console
 
 Place = Annotated[
     Path, typer.Argument(metavar="RUN|FILE", help="Folder of a run, folder of episode files, or such a file.")
@@ -50,7 +51,6 @@ def command(
             print(json.dumps(store.open(one).to_dict() if whole else asdict(one)))
         return
 
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -63,11 +63,11 @@ def command(
         cells = (one.file, one.row, one.item_id, one.step, panel_of, one.ending, "yes" if one.success else "no",
                  f"{one.reward:.2f}", one.turns, tokens or "")  # fmt: skip
         table.add_row(*(Text(str(cell)) for cell in cells))
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    console.print(table)
+    screen = console()
+    screen.print(table)
     shown = min(len(found), limit or 50)
     of = "" if shown == len(found) else f" (the first {shown} are shown; --limit shows more)"
-    console.print(f"{len(found):,} of {len(store.table):,} episodes{of}", highlight=False)
+    screen.print(f"{len(found):,} of {len(store.table):,} episodes{of}", highlight=False)
 
 
 def _steps(text: str) -> tuple[int, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,14 +14,14 @@ from agentgym_rl.cli.common import (
     HostOption,
     TokenOption,
     check_options,
+    console,
     place,
     progress_bar,
     resumable,
+    say,
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from agentgym_rl.cli.request import Request
     from agentgym_rl.envs.hosts import EnvHost
     from agentgym_rl.eval.evaluation.result import Result
@@ -79,20 +78,17 @@ def command(
     max_cost=      stop when an API has cost this much
     per_minute=    most requests a minute; an API's own limits are waited out
     """
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else 160)
     if compare is not None:
         if arguments:
             raise ValueError(f"--compare takes two results and no keys, got {arguments[0]!r}")
-        _compare(*compare, console)
+        _compare(*compare)
         return
     from agentgym_rl.cli.request import read
 
-    _evaluate(read(arguments or []), place(host, address, token_env), console)
+    _evaluate(read(arguments or []), place(host, address, token_env))
 
 
-def _evaluate(request: Request, host: EnvHost, console: Console) -> None:
+def _evaluate(request: Request, host: EnvHost) -> None:
     from agentgym_rl.cli.policy import folder_of
     from agentgym_rl.eval.evaluation import suite as suites
     from agentgym_rl.eval.evaluation.evaluate import evaluate
@@ -102,7 +98,8 @@ def _evaluate(request: Request, host: EnvHost, console: Console) -> None:
     folder = folder_of(request.policy)
     rules = _rules(request, folder)
     suite = suites.read(request.panel, rules)
-    console.print(f"panel {suite.digest}: {_sizes(suite)}", highlight=False, soft_wrap=True)
+    screen = console(160)
+    screen.print(f"panel {suite.digest}: {_sizes(suite)}", highlight=False, soft_wrap=True)
     policy = _policy(request, rules)
     plan = Plan(
         suite=suite, policy=policy.name, rules=rules, samples=request.samples, temperature=request.temperature,
@@ -123,9 +120,9 @@ def _evaluate(request: Request, host: EnvHost, console: Console) -> None:
 
         result = asyncio.run(run())
     for table in tables(result):
-        console.print(table)
+        screen.print(table)
     for line in _afterword(result, out):
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+        say(screen, line)
     if not any(one.counted for one in result.outcomes):
         raise typer.Exit(1)
 
@@ -170,19 +167,19 @@ def _policy(request: Request, rules: Rules) -> Policy:
     )  # fmt: skip
 
 
-def _compare(first: str, second: str, console: Console) -> None:
+def _compare(first: str, second: str) -> None:
     from agentgym_rl.eval.evaluation import result
     from agentgym_rl.eval.evaluation.comparison import compare
     from agentgym_rl.eval.evaluation.tables import comparison_tables
 
     found = compare(result.read(first), result.read(second))
+    screen = console(160)
     for table in comparison_tables(found, Path(first).name, Path(second).name):
-        console.print(table)
-    lines = [f"the evaluations differ in {one}" for one in found.departures]
+        screen.print(table)
+    for one in found.departures:
+        say(screen, f"the evaluations differ in {one}")
     if found.left_out:
-        lines.append(f"left out, as one of the two failed outside the agent: {' '.join(found.left_out)}")
-    for line in lines:
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+        say(screen, f"left out, as one of the two failed outside the agent: {' '.join(found.left_out)}")
 
 
 def _afterword(result: Result, out: Path) -> list[str]:

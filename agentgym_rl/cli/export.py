@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.cli.common import needs
 
 
 def command(
@@ -29,12 +29,8 @@ def command(
     Without --step these are the weights its algorithm led to. The rules of the run go with them, so that
     `agentgym-rl eval policy=DIR` uses them.
     """
-    try:
+    with needs("exporting"):
         from agentgym_rl.engine.run.export import export, find
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"exporting needs the package {error.name!r}; install it with: pip install 'agentgym-rl[cpu]' (or [gpu])"
-        ) from error
     checkpoint = find(run, step)
     export(checkpoint, out, dtype)
     typer.echo(f"{out}: {checkpoint}")

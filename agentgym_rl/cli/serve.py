@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agentgym_rl.cli.common import StyleOption, env_options
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.cli.common import StyleOption, env_options, needs
 
 
 def command(
@@ -36,15 +35,9 @@ def command(
     ] = None,
 ) -> None:
     """Serve environments over HTTP in AgentGym's protocol, until Ctrl-C."""
-    try:
+    with needs("serve", "serve"):
         from agentgym_rl.envs.protocol.server import Settings, serve
         from agentgym_rl.envs.protocol.server.run import listen
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "agentgym_rl":
-            raise
-        raise MissingExtra(
-            f"serve needs the package {error.name!r}; install it with: pip install 'agentgym-rl[serve]'"
-        ) from error
     settings = Settings(
         envs=_options(envs, option or [], style),
         session_ttl=session_ttl,

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.cli.common import console, needs
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -54,19 +54,17 @@ def command(
     again: Annotated[bool, typer.Option("--again", help="Also runs that were uploaded before.")] = False,
 ) -> None:
     """Upload offline runs to Weights & Biases."""
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    screen = console()
     found = [start for folder in folders(runs) for start in starts(folder)]
     chosen = [start for start in found if start.offline and (again or not start.uploaded)]
-    console.print(_listing(found, chosen))
+    screen.print(_listing(found, chosen))
     if not chosen:
-        console.print("nothing to upload")
+        screen.print("nothing to upload")
         return
     url = server()
     if dry_run:
         into = f", into project {project}" if project else ""
-        console.print(f"would upload {len(chosen)} to {url}{into}", highlight=False)
+        screen.print(f"would upload {len(chosen)} to {url}{into}", highlight=False)
         return
     check(url)
     upload(chosen, project, entity)
@@ -110,10 +108,8 @@ def server() -> str:
     Raises:
         MissingExtra: wandb is not installed.
     """
-    try:
+    with needs("uploading", "train"):
         import wandb
-    except ModuleNotFoundError as error:
-        raise MissingExtra("uploading needs wandb; install it with: pip install 'agentgym-rl[train]'") from error
     return os.environ.get("WANDB_BASE_URL") or str(wandb.setup().settings.base_url)
 
 

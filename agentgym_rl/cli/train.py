@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from typing import Annotated
 
 import typer
 
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.cli.common import console, needs, say
 
 
 def command(
@@ -35,44 +34,38 @@ def command(
 
         agentgym-rl train -m experiment=demo algorithm=agentevol,grpo seed=0,1,2
     """
-    from rich.console import Console
     from rich.markup import escape
 
-    try:
+    with needs("training"):
         from agentgym_rl.cli.multirun import run_all
         from agentgym_rl.cli.report import report
         from agentgym_rl.engine.recipe.compose import experiments, load, to_yaml
         from agentgym_rl.engine.run.folder import Interrupted
         from agentgym_rl.engine.run.train import train
         from agentgym_rl.engine.verl.mapping import check_verl
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"training needs the package {error.name!r}; install it with: pip install 'agentgym-rl[cpu]' (or [gpu])"
-        ) from error
 
     if not overrides:
         typer.echo(f"Name a recipe: agentgym-rl train experiment=NAME; there are: {', '.join(experiments())}")
         raise typer.Exit(2)
-    # bound to the terminal, whatever standard output is redirected to later
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 130)
+    screen = console(130)  # bound to the terminal, whatever standard output is redirected to later
     if multirun:
-        raise typer.Exit(run_all(overrides, console, show))
+        raise typer.Exit(run_all(overrides, screen, show))
     config = load(overrides)
     check_verl(config)
     if show:
         typer.echo(to_yaml(config))
         return
     try:
-        folder = train(config, console)
+        folder = train(config, screen)
     except (Interrupted, KeyboardInterrupt) as error:
         saved = "saved" if isinstance(error, Interrupted) else "stopped at once; the last checkpoint stands"
         again = f"agentgym-rl train {shlex.join(overrides)}"
-        console.print(f"{saved}; the same command resumes: {again}", highlight=False, soft_wrap=True, markup=False)
+        say(screen, f"{saved}; the same command resumes: {again}")
         raise typer.Exit(130) from None
     except RuntimeError as error:
         if os.environ.get("AGENTGYM_RL_DEBUG") == "1":
             raise
-        console.print(f"[red]Error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
-        console.print(f"details: {config.run.dir}/engine.log and Ray's logs; AGENTGYM_RL_DEBUG=1 shows them here")
+        screen.print(f"[red]Error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        screen.print(f"details: {config.run.dir}/engine.log and Ray's logs; AGENTGYM_RL_DEBUG=1 shows them here")
         raise typer.Exit(1) from error
-    report(folder, console)
+    report(folder, screen)

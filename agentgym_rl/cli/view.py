@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentgym_rl.cli.common import progress_bar
 from agentgym_rl.cli.episodes import Place
 
 if TYPE_CHECKING:
@@ -69,16 +70,11 @@ def serve(
 
 
 def _export(store: EpisodeStore, out: Path, pictures: bool) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from agentgym_rl.eval.viewer.export import export
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
-            running = bar.add_task(str(out))
-            page = export(store, out, pictures, lambda done, total: bar.update(running, completed=done, total=total))
+        with progress_bar(str(out)) as progress:
+            page = export(store, out, pictures, progress)
     except KeyboardInterrupt:
         typer.echo(f"Interrupted; {out} is not whole. The same command writes it afresh.", err=True)
         raise typer.Exit(130) from None
