@@ -26,8 +26,8 @@ SHOWN = 5
 
 def command(
     env: EnvName,
-    split: Annotated[str | None, typer.Option("--split", help="Only this split; every split where left out.")] = None,
-    n: Annotated[int, typer.Option("--n", help="Tasks to try in each split.")] = 20,
+    split: Annotated[str | None, typer.Option(help="Only this split; every split where left out.")] = None,
+    n: Annotated[int, typer.Option(help="Tasks to try in each split.")] = 20,
     everything: Annotated[bool, typer.Option("--all", help="Try every task.")] = False,
     style: StyleOption = "agentgym",
     host: HostOption = None,

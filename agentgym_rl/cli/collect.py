@@ -33,37 +33,34 @@ if TYPE_CHECKING:
 
 def command(
     env: EnvName,
-    out: Annotated[Path, typer.Option("--out", help="AgentTraj JSON file to write.")],
+    out: Annotated[Path, typer.Option(help="AgentTraj JSON file to write.")],
     policy: PolicyOption = "oracle",
-    split: Annotated[str, typer.Option("--split", help="Split, or file of item ids, to run.")] = "train",
+    split: Annotated[str, typer.Option(help="Split, or file of item ids, to run.")] = "train",
     n: Tasks = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the draw and of sampling.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the draw and of sampling.")] = 0,
     style: Annotated[
-        str | None,
-        typer.Option("--style", help="Wording: agentgym (where left out, but a run's own for its weights) or compact."),
+        str | None, typer.Option(help="Wording: agentgym (where left out, but a run's own for its weights) or compact.")
     ] = None,
     max_turns: MaxTurns = None,
     difficulty: Difficulty = None,
-    keep: Annotated[str, typer.Option("--keep", help="Which trajectories to write: success or all.")] = "success",
-    samples: Annotated[int, typer.Option("--samples", help="Episodes of each task.")] = 1,
+    keep: Annotated[str, typer.Option(help="Which trajectories to write: success or all.")] = "success",
+    samples: Annotated[int, typer.Option(help="Episodes of each task.")] = 1,
     per_task: Annotated[
-        int | None, typer.Option("--per-task", help="Keep at most this many distinct ones of a task, shortest first.")
+        int | None, typer.Option(help="Keep at most this many distinct ones of a task, shortest first.")
     ] = None,
     episodes: Annotated[
-        Path | None,
-        typer.Option("--episodes", metavar="FILE.parquet", help="Write every episode, kept or not, for `view`, too."),
+        Path | None, typer.Option(metavar="FILE.parquet", help="Write every episode, kept or not, for `view`, too.")
     ] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", help="Episodes that run at the same time.")] = 1,
+    concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 1,
     temperature: Temperature = 1,
     max_new_tokens: Annotated[
-        int | None, typer.Option("--max-new-tokens", help="Most tokens of a model's response; 512 where left out.")
+        int | None, typer.Option(help="Most tokens of a model's response; 512 where left out.")
     ] = None,
     price: Annotated[
-        tuple[float, float],
-        typer.Option("--price", help="Of a million prompt and completion tokens; gives the cost."),
+        tuple[float, float], typer.Option(help="Of a million prompt and completion tokens; gives the cost.")
     ] = (0, 0),
     action_format: Annotated[
-        ActionFormat | None, typer.Option("--action-format", help="How a response carries its action; react.")
+        ActionFormat | None, typer.Option(help="How a response carries its action; react.")
     ] = None,
     backend: Backend = "auto",
     host: HostOption = None,

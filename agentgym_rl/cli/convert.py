@@ -37,7 +37,7 @@ def command(
     ],
     successes: Annotated[bool, typer.Option("--successes", help="Leave out what is known to have failed.")] = False,
     per_task: Annotated[
-        int | None, typer.Option("--per-task", min=1, help="Keep at most this many of a task, the shortest first.")
+        int | None, typer.Option(min=1, help="Keep at most this many of a task, the shortest first.")
     ] = None,
 ) -> None:
     """Convert trajectories from one published format to another."""

@@ -19,22 +19,22 @@ Place = Annotated[
 
 def command(
     place: Place,
-    env: Annotated[str | None, typer.Option("--env", help="Only of this environment.")] = None,
-    ending: Annotated[str | None, typer.Option("--ending", help="Only with this ending, such as turn_limit.")] = None,
+    env: Annotated[str | None, typer.Option(help="Only of this environment.")] = None,
+    ending: Annotated[str | None, typer.Option(help="Only with this ending, such as turn_limit.")] = None,
     success: Annotated[
         bool | None,
         typer.Option(
             "--success/--failure", help="Only what the agent solved, or only what it failed.", show_default=False
         ),
     ] = None,
-    task: Annotated[str | None, typer.Option("--task", help="Only of this task (item id).")] = None,
+    task: Annotated[str | None, typer.Option(help="Only of this task (item id).")] = None,
     step: Annotated[
-        str | None, typer.Option("--step", metavar="N|N-M", help="Only by weights of this step, or of these.")
+        str | None, typer.Option(metavar="N|N-M", help="Only by weights of this step, or of these.")
     ] = None,
-    panel: Annotated[str | None, typer.Option("--panel", help="Only of evaluations on this panel.")] = None,
-    split: Annotated[str | None, typer.Option("--split", help="Only of this split; training's is train.")] = None,
-    decoding: Annotated[str | None, typer.Option("--decoding", help="Only sampled, or only greedy.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Show at most so many; 50 in a table.")] = None,
+    panel: Annotated[str | None, typer.Option(help="Only of evaluations on this panel.")] = None,
+    split: Annotated[str | None, typer.Option(help="Only of this split; training's is train.")] = None,
+    decoding: Annotated[str | None, typer.Option(help="Only sampled, or only greedy.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Show at most so many; 50 in a table.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
     whole: Annotated[bool, typer.Option("--whole", help="With --json, print whole episodes.")] = False,
 ) -> None:

@@ -36,7 +36,7 @@ def command(
     ] = None,
     compare: Annotated[
         tuple[str, str] | None,
-        typer.Option("--compare", metavar="A B", help="Compare two results on the same panel: their folders."),
+        typer.Option(metavar="A B", help="Compare two results on the same panel: their folders."),
     ] = None,
     host: HostOption = None,
     address: AddressOption = None,

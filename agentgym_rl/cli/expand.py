@@ -23,14 +23,12 @@ from agentgym_rl.cli.common import (
 
 def command(
     env: EnvName,
-    out: Annotated[Path, typer.Option("--out", help="AgentTraj JSON file to write.")],
-    model: Annotated[
-        str, typer.Option("--model", help="Rewords: openai:<model>@<url>; the key is read from OPENAI_API_KEY.")
-    ],
-    split: Annotated[str, typer.Option("--split", help="Split, or file of item ids, to reword.")] = "train",
+    out: Annotated[Path, typer.Option(help="AgentTraj JSON file to write.")],
+    model: Annotated[str, typer.Option(help="Rewords: openai:<model>@<url>; the key is read from OPENAI_API_KEY.")],
+    split: Annotated[str, typer.Option(help="Split, or file of item ids, to reword.")] = "train",
     n: Tasks = None,
-    variants: Annotated[int, typer.Option("--variants", help="Rewordings of each task.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the draw and of sampling.")] = 0,
+    variants: Annotated[int, typer.Option(help="Rewordings of each task.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the draw and of sampling.")] = 0,
     style: StyleOption = "agentgym",
     difficulty: Difficulty = None,
     temperature: Temperature = 1,

@@ -18,10 +18,10 @@ def command(
             help="A run (runs/NAME), a stage of one (runs/NAME:bc) or runs/NAME/checkpoints/global_step_N.",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write; it must not exist, or be empty.")],
-    step: Annotated[int | None, typer.Option("--step", help="Export the checkpoint of this global step.")] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; it must not exist, or be empty.")],
+    step: Annotated[int | None, typer.Option(help="Export the checkpoint of this global step.")] = None,
     dtype: Annotated[
-        str, typer.Option("--dtype", help="float32, bfloat16, or auto: as the run's vLLM servers had the weights.")
+        str, typer.Option(help="float32, bfloat16, or auto: as the run's vLLM servers had the weights.")
     ] = "auto",
 ) -> None:
     """Write a run's weights as a Hugging Face folder, which transformers and `vllm serve` load.

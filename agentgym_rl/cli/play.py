@@ -40,17 +40,16 @@ class Reading(StrEnum):
 def command(
     item_id: Annotated[str, typer.Argument(help="Task, such as textcraft_12.")],
     policy: Annotated[
-        str, typer.Option("--policy", help="human: you, or actions from a pipe, one a line; or any policy of `eval`.")
+        str, typer.Option(help="human: you, or actions from a pipe, one a line; or any policy of `eval`.")
     ] = "human",
     style: Annotated[
-        str | None,
-        typer.Option("--style", help="Wording: agentgym or compact; where left out, that of the policy's rules."),
+        str | None, typer.Option(help="Wording: agentgym or compact; where left out, that of the policy's rules.")
     ] = None,
     action_format: Annotated[
-        Reading, typer.Option("--action-format", help="raw: a line is the action itself; else a response in a format.")
+        Reading, typer.Option(help="raw: a line is the action itself; else a response in a format.")
     ] = Reading.raw,
     max_turns: MaxTurns = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of sampling.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of sampling.")] = 0,
     temperature: Temperature = 0,
     backend: Backend = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a step; turn 0 is the start.")] = False,

@@ -26,7 +26,7 @@ PolicyOption = Annotated[
         "key of an API is read from OPENAI_API_KEY.",
     ),
 ]
-Backend = Annotated[str, typer.Option("--backend", help="Of a local model: auto, vllm or transformers.")]
+Backend = Annotated[str, typer.Option(help="Of a local model: auto, vllm or transformers.")]
 
 
 def folder_of(policy: str) -> str | None:

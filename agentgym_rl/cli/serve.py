@@ -14,18 +14,14 @@ from agentgym_rl.cli.common import StyleOption, env_options, needs
 
 def command(
     envs: Annotated[list[str], typer.Argument(metavar="ENV...", help="Names of the environments to serve.")],
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Port to listen on; 0 takes a free one.")] = 8000,
-    workers: Annotated[int, typer.Option("--workers", help="Processes behind the port.")] = 1,
-    session_ttl: Annotated[float, typer.Option("--session-ttl", help="Seconds until an unused session closes.")] = 1800,
-    max_sessions: Annotated[int, typer.Option("--max-sessions", help="Open sessions, over all workers.")] = 4096,
-    body_limit: Annotated[int, typer.Option("--body-limit", help="Most bytes of a request's body.")] = 1 << 20,
-    token_file: Annotated[
-        Path | None, typer.Option("--token-file", help="File with the token that requests must carry.")
-    ] = None,
-    token_env: Annotated[
-        str | None, typer.Option("--token-env", metavar="NAME", help="Environment variable with the token.")
-    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
+    workers: Annotated[int, typer.Option(help="Processes behind the port.")] = 1,
+    session_ttl: Annotated[float, typer.Option(help="Seconds until an unused session closes.")] = 1800,
+    max_sessions: Annotated[int, typer.Option(help="Open sessions, over all workers.")] = 4096,
+    body_limit: Annotated[int, typer.Option(help="Most bytes of a request's body.")] = 1 << 20,
+    token_file: Annotated[Path | None, typer.Option(help="File with the token that requests must carry.")] = None,
+    token_env: Annotated[str | None, typer.Option(metavar="NAME", help="Environment variable with the token.")] = None,
     style: StyleOption = "agentgym",
     option: Annotated[
         list[str] | None,

@@ -15,9 +15,9 @@ MANY = 2000
 
 def command(
     env: EnvName,
-    split: Annotated[str, typer.Option("--split", help="Split, or file of item ids, to list.")] = "test",
-    n: Annotated[int | None, typer.Option("--n", help="Tasks to draw at random; all where left out.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the draw.")] = 0,
+    split: Annotated[str, typer.Option(help="Split, or file of item ids, to list.")] = "test",
+    n: Annotated[int | None, typer.Option(help="Tasks to draw at random; all where left out.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
     difficulty: Difficulty = None,
     goals: Annotated[
         bool, typer.Option("--goals", help=f"Show goals and digest also for more than {MANY} tasks.")

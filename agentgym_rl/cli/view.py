@@ -14,7 +14,7 @@ from agentgym_rl.cli.episodes import Place
 if TYPE_CHECKING:
     from agentgym_rl.data.episode_store import EpisodeStore
 
-Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")]
 
 
@@ -22,7 +22,7 @@ def command(
     place: Place,
     port: Port = 0,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FOLDER", help="Write a folder that needs no server instead.")
+        Path | None, typer.Option(metavar="FOLDER", help="Write a folder that needs no server instead.")
     ] = None,
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Draw the environments in the exported folder, too.")
