@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import (
-    AddressOption,
-    EnvName,
-    HostOption,
-    Options,
-    StyleOption,
-    TokenOption,
-    env_options,
-    place,
-)
+from agentgym_rl.cli import common
 
 if TYPE_CHECKING:
     from agentgym_rl.envs.check import Finding
@@ -25,15 +16,15 @@ SHOWN = 5
 
 
 def command(
-    env: EnvName,
+    env: common.EnvName,
     split: Annotated[str | None, typer.Option(help="Only this split; every split where left out.")] = None,
     n: Annotated[int, typer.Option(help="Tasks to try in each split.")] = 20,
     everything: Annotated[bool, typer.Option("--all", help="Try every task.")] = False,
-    style: StyleOption = "agentgym",
-    host: HostOption = None,
-    address: AddressOption = None,
-    token_env: TokenOption = None,
-    option: Options = None,
+    style: common.Style = "agentgym",
+    host: common.Host = None,
+    address: common.Address = None,
+    token_env: common.Token = None,
+    option: common.Options = None,
 ) -> None:
     """Check that an environment keeps the contract; exit status 1 when it does not."""
     from rich.console import Console
@@ -49,9 +40,9 @@ def command(
             env,
             split,
             None if everything else n,
-            env_options(env, option, style),
+            common.env_options(env, option, style),
             progress=lambda title, share: bar.update(running, description=title, completed=share),
-            host=place(host, address, token_env),
+            host=common.place(host, address, token_env),
         )
     console = Console()
     table = Table(title=f"{env}: {report.tasks} tasks of {', '.join(report.splits)}, {report.style} style")

@@ -8,21 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import (
-    AddressOption,
-    Difficulty,
-    EnvName,
-    HostOption,
-    MaxTurns,
-    Options,
-    Tasks,
-    Temperature,
-    TokenOption,
-    env_options,
-    place,
-    progress_bar,
-    resumable,
-)
+from agentgym_rl.cli import common
 from agentgym_rl.cli.policy import Backend, PolicyOption, open_policy, rules_for
 from agentgym_rl.envs.actions import ActionFormat
 
@@ -32,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def command(
-    env: EnvName,
+    env: common.EnvName,
     out: Annotated[Path, typer.Option(help="AgentTraj JSON file to write.")],
     policy: PolicyOption = "oracle",
     split: Annotated[str, typer.Option(help="Split, or file of item ids, to run.")] = "train",
-    n: Tasks = None,
+    n: common.Tasks = None,
     seed: Annotated[int, typer.Option(help="Seed of the draw and of sampling.")] = 0,
     style: Annotated[
         str | None, typer.Option(help="Wording: agentgym (where left out, but a run's own for its weights) or compact.")
     ] = None,
-    max_turns: MaxTurns = None,
-    difficulty: Difficulty = None,
+    max_turns: common.MaxTurns = None,
+    difficulty: common.Difficulty = None,
     keep: Annotated[str, typer.Option(help="Which trajectories to write: success or all.")] = "success",
     samples: Annotated[int, typer.Option(help="Episodes of each task.")] = 1,
     per_task: Annotated[
@@ -52,7 +38,7 @@ def command(
         Path | None, typer.Option(metavar="FILE.parquet", help="Write every episode, kept or not, for `view`, too.")
     ] = None,
     concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 1,
-    temperature: Temperature = 1,
+    temperature: common.Temperature = 1,
     max_new_tokens: Annotated[
         int | None, typer.Option(help="Most tokens of a model's response; 512 where left out.")
     ] = None,
@@ -63,10 +49,10 @@ def command(
         ActionFormat | None, typer.Option(help="How a response carries its action; react.")
     ] = None,
     backend: Backend = "auto",
-    host: HostOption = None,
-    address: AddressOption = None,
-    token_env: TokenOption = None,
-    option: Options = None,
+    host: common.Host = None,
+    address: common.Address = None,
+    token_env: common.Token = None,
+    option: common.Options = None,
 ) -> None:
     """Run the tasks of a split and write the trajectories. Interrupted, the same command goes on.
 
@@ -74,7 +60,7 @@ def command(
     """
     from agentgym_rl.rollout.collect import collect
 
-    options = env_options(env, option)
+    options = common.env_options(env, option)
     rules = rules_for(
         policy, style=style, max_turns=max_turns, action_format=action_format, max_new_tokens=max_new_tokens
     )
@@ -82,14 +68,14 @@ def command(
         policy, rules, backend=backend, sequences=max(16, concurrency), temperature=temperature, seed=seed, price=price
     )
     detail = (lambda: "") if found.usage is None else (lambda: f", {_spent(found.usage, price)}")
-    with resumable(out), progress_bar(f"{env} {split}", detail) as progress:
+    with common.resumable(out), common.progress_bar(f"{env} {split}", detail) as progress:
 
         async def run() -> Summary:
             try:
                 return await collect(
                     env, split, out, found, rules.of_env(env), n=n, seed=seed, difficulty=difficulty or None, keep=keep,
                     options=options, progress=progress, samples=samples, per_task=per_task, concurrency=concurrency,
-                    host=place(host, address, token_env), episodes=episodes,
+                    host=common.place(host, address, token_env), episodes=episodes,
                 )  # fmt: skip
             finally:
                 await found.close()

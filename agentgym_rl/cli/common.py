@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 EnvName = Annotated[str, typer.Argument(help="Name of an environment; `agentgym-rl envs` lists them.")]
-StyleOption = Annotated[str, typer.Option(help="Wording of the environment: agentgym or compact.")]
+Style = Annotated[str, typer.Option(help="Wording of the environment: agentgym or compact.")]
 MaxTurns = Annotated[int | None, typer.Option(help="Turn limit of an episode; the environment's own where left out.")]
 Difficulty = Annotated[
     list[str] | None, typer.Option(metavar="GLOB", help="Only tasks of a difficulty like this; may be repeated.")
@@ -32,13 +32,13 @@ Options = Annotated[
 Tasks = Annotated[int | None, typer.Option(help="Draw this many tasks; all where left out.")]
 Temperature = Annotated[float, typer.Option(min=0, help="Of a model's sampling; 0 is greedy.")]
 
-HostOption = Annotated[
+Host = Annotated[
     str | None, typer.Option(metavar="KIND", help="Where the environment runs: local, process, ray or remote.")
 ]
-AddressOption = Annotated[
+Address = Annotated[
     str | None, typer.Option(metavar="URL", help="Run on this server; several are separated by commas.")
 ]
-TokenOption = Annotated[str | None, typer.Option(metavar="NAME", help="Environment variable with the server's token.")]
+Token = Annotated[str | None, typer.Option(metavar="NAME", help="Environment variable with the server's token.")]
 
 
 def place(kind: str | None, address: str | None, token_env: str | None) -> EnvHost:

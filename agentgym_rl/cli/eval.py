@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentgym_rl.cli.common import (
-    AddressOption,
-    HostOption,
-    TokenOption,
-    check_options,
-    console,
-    place,
-    progress_bar,
-    resumable,
-    say,
-)
+from agentgym_rl.cli import common
 
 if TYPE_CHECKING:
     from agentgym_rl.cli.request import Request
@@ -38,9 +28,9 @@ def command(
         tuple[str, str] | None,
         typer.Option(metavar="A B", help="Compare two results on the same panel: their folders."),
     ] = None,
-    host: HostOption = None,
-    address: AddressOption = None,
-    token_env: TokenOption = None,
+    host: common.Host = None,
+    address: common.Address = None,
+    token_env: common.Token = None,
 ) -> None:
     """Run frozen panels of tasks and print success, reward and turns with intervals.
 
@@ -85,7 +75,7 @@ def command(
         return
     from agentgym_rl.cli.request import read
 
-    _evaluate(read(arguments or []), place(host, address, token_env))
+    _evaluate(read(arguments or []), common.place(host, address, token_env))
 
 
 def _evaluate(request: Request, host: EnvHost) -> None:
@@ -98,7 +88,7 @@ def _evaluate(request: Request, host: EnvHost) -> None:
     folder = folder_of(request.policy)
     rules = _rules(request, folder)
     suite = suites.read(request.panel, rules)
-    screen = console(160)
+    screen = common.console(160)
     screen.print(f"panel {suite.digest}: {_sizes(suite)}", highlight=False, soft_wrap=True)
     policy = _policy(request, rules)
     plan = Plan(
@@ -107,7 +97,7 @@ def _evaluate(request: Request, host: EnvHost) -> None:
     )  # fmt: skip
     out = request.out or Path("evals") / suite.digest / _slug(request)
     default = 16 if policy.usage else 1
-    with resumable(out), progress_bar("evaluating") as progress:
+    with common.resumable(out), common.progress_bar("evaluating") as progress:
 
         async def run() -> Result:
             try:
@@ -122,7 +112,7 @@ def _evaluate(request: Request, host: EnvHost) -> None:
     for table in tables(result):
         screen.print(table)
     for line in _afterword(result, out):
-        say(screen, line)
+        common.say(screen, line)
     if not any(one.counted for one in result.outcomes):
         raise typer.Exit(1)
 
@@ -146,7 +136,7 @@ def _rules(request: Request, folder: str | None) -> Rules:
     )  # fmt: skip
     options: dict[str, dict[str, Any]] = {env: dict(values) for env, values in own.options.items()}
     for env, values in request.options.items():
-        check_options(env, values)
+        common.check_options(env, values)
         options.setdefault(env, {}).update(values)
     limits = {
         key: value for key in ("prompt_tokens", "response_tokens") if (value := getattr(request, key)) is not None
@@ -173,13 +163,13 @@ def _compare(first: str, second: str) -> None:
     from agentgym_rl.eval.evaluation.tables import comparison_tables
 
     found = compare(result.read(first), result.read(second))
-    screen = console(160)
+    screen = common.console(160)
     for table in comparison_tables(found, Path(first).name, Path(second).name):
         screen.print(table)
     for one in found.departures:
-        say(screen, f"the evaluations differ in {one}")
+        common.say(screen, f"the evaluations differ in {one}")
     if found.left_out:
-        say(screen, f"left out, as one of the two failed outside the agent: {' '.join(found.left_out)}")
+        common.say(screen, f"left out, as one of the two failed outside the agent: {' '.join(found.left_out)}")
 
 
 def _afterword(result: Result, out: Path) -> list[str]:

@@ -8,39 +8,29 @@ from typing import Annotated
 
 import typer
 
-from agentgym_rl.cli.common import (
-    Difficulty,
-    EnvName,
-    Options,
-    StyleOption,
-    Tasks,
-    Temperature,
-    env_options,
-    progress_bar,
-    resumable,
-)
+from agentgym_rl.cli import common
 
 
 def command(
-    env: EnvName,
+    env: common.EnvName,
     out: Annotated[Path, typer.Option(help="AgentTraj JSON file to write.")],
     model: Annotated[str, typer.Option(help="Rewords: openai:<model>@<url>; the key is read from OPENAI_API_KEY.")],
     split: Annotated[str, typer.Option(help="Split, or file of item ids, to reword.")] = "train",
-    n: Tasks = None,
+    n: common.Tasks = None,
     variants: Annotated[int, typer.Option(help="Rewordings of each task.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the draw and of sampling.")] = 0,
-    style: StyleOption = "agentgym",
-    difficulty: Difficulty = None,
-    temperature: Temperature = 1,
-    option: Options = None,
+    style: common.Style = "agentgym",
+    difficulty: common.Difficulty = None,
+    temperature: common.Temperature = 1,
+    option: common.Options = None,
 ) -> None:
     """Write demonstrations whose tasks a language model reworded; only those that keep the task are written."""
     from agentgym_rl.rollout.expand import expand
     from agentgym_rl.rollout.policies.api import ChatModel
 
-    options = env_options(env, option)
+    options = common.env_options(env, option)
     chat = ChatModel(model, temperature=temperature)
-    with resumable(out), progress_bar(f"{env} {split}") as progress:
+    with common.resumable(out), common.progress_bar(f"{env} {split}") as progress:
         summary = asyncio.run(
             expand(
                 env, split, out, chat, n=n, variants=variants, seed=seed, style=style, difficulty=difficulty or None,

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentgym_rl.cli.common import (
-    AddressOption,
-    HostOption,
-    MaxTurns,
-    Options,
-    Temperature,
-    TokenOption,
-    env_options,
-    place,
-)
+from agentgym_rl.cli import common
 from agentgym_rl.cli.policy import Backend, open_policy, rules_for
 from agentgym_rl.envs.core import EnvUnavailable, OracleUnavailable
 from agentgym_rl.rollout.conversation import PolicyStopped
@@ -48,15 +39,15 @@ def command(
     action_format: Annotated[
         Reading, typer.Option(help="raw: a line is the action itself; else a response in a format.")
     ] = Reading.raw,
-    max_turns: MaxTurns = None,
+    max_turns: common.MaxTurns = None,
     seed: Annotated[int, typer.Option(help="Of sampling.")] = 0,
-    temperature: Temperature = 0,
+    temperature: common.Temperature = 0,
     backend: Backend = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a step; turn 0 is the start.")] = False,
-    host: HostOption = None,
-    address: AddressOption = None,
-    token_env: TokenOption = None,
-    option: Options = None,
+    host: common.Host = None,
+    address: common.Address = None,
+    token_env: common.Token = None,
+    option: common.Options = None,
 ) -> None:
     """Solve a task yourself, pipe in actions, or watch a policy. Exit status 0 when the task is solved, 1 when not."""
     from agentgym_rl.envs import Task
@@ -66,10 +57,10 @@ def command(
     task = Task.parse(item_id)
     raw = action_format is Reading.raw
     chosen = None if raw else ActionFormat(action_format)
-    opener = place(host, address, token_env)
+    opener = common.place(host, address, token_env)
     rules = rules_for(policy, style=style, action_format=chosen, max_turns=max_turns)
     settings = rules.of_env(task.env)
-    env = opener.open(task.env, env_options(task.env, option, settings.style.value))
+    env = opener.open(task.env, common.env_options(task.env, option, settings.style.value))
     screen: JsonLines | Terminal = JsonLines(item_id) if as_json else Terminal(env, task, policy == "human")
     found = (
         Human(screen.ask, (lambda line: Action(line.strip())) if raw else None)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agentgym_rl.cli.common import StyleOption, env_options, needs
+from agentgym_rl.cli import common
 
 
 def command(
@@ -22,7 +22,7 @@ def command(
     body_limit: Annotated[int, typer.Option(help="Most bytes of a request's body.")] = 1 << 20,
     token_file: Annotated[Path | None, typer.Option(help="File with the token that requests must carry.")] = None,
     token_env: Annotated[str | None, typer.Option(metavar="NAME", help="Environment variable with the token.")] = None,
-    style: StyleOption = "agentgym",
+    style: common.Style = "agentgym",
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -31,7 +31,7 @@ def command(
     ] = None,
 ) -> None:
     """Serve environments over HTTP in AgentGym's protocol, until Ctrl-C."""
-    with needs("serve", "serve"):
+    with common.needs("serve", "serve"):
         from agentgym_rl.envs.protocol.server import Settings, serve
         from agentgym_rl.envs.protocol.server.run import listen
     settings = Settings(
@@ -59,14 +59,14 @@ def _options(envs: list[str], pairs: list[str], style: str) -> dict[str, dict[st
     if len(set(envs)) < len(envs):
         raise ValueError(f"an environment is named twice: {', '.join(envs)}")
     if len(envs) == 1:
-        return {envs[0]: env_options(envs[0], pairs, style)}
+        return {envs[0]: common.env_options(envs[0], pairs, style)}
     own: dict[str, list[str]] = {env: [] for env in envs}
     for pair in pairs:
         env, dot, rest = pair.partition(".")
         if not dot or env not in own:
             raise ValueError(f"--option {pair!r} is not ENV.KEY=VALUE with one of {', '.join(envs)}")
         own[env].append(rest)
-    return {env: env_options(env, some, style) for env, some in own.items()}
+    return {env: common.env_options(env, some, style) for env, some in own.items()}
 
 
 def _token(file: Path | None, variable: str | None) -> str | None:

@@ -7,29 +7,29 @@ from typing import Annotated
 
 import typer
 
-from agentgym_rl.cli.common import Difficulty, EnvName, Options, env_options
+from agentgym_rl.cli import common
 
 MANY = 2000
 """Above this number of tasks, goals are computed only with --goals."""
 
 
 def command(
-    env: EnvName,
+    env: common.EnvName,
     split: Annotated[str, typer.Option(help="Split, or file of item ids, to list.")] = "test",
     n: Annotated[int | None, typer.Option(help="Tasks to draw at random; all where left out.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
-    difficulty: Difficulty = None,
+    difficulty: common.Difficulty = None,
     goals: Annotated[
         bool, typer.Option("--goals", help=f"Show goals and digest also for more than {MANY} tasks.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    option: Options = None,
+    option: common.Options = None,
 ) -> None:
     """List the tasks of a split, and the digest that identifies them."""
     from agentgym_rl.data.panels import digest, indices_of, label, sample
     from agentgym_rl.envs import make
 
-    environment = make(env, **env_options(env, option))
+    environment = make(env, **common.env_options(env, option))
     tasks = sample(environment, split, difficulty or None, n, seed)
     size = len(indices_of(environment, split))
     with_goals = goals or len(tasks) <= MANY
