@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 
 from minigrid.core.world_object import WorldObj
 
 from agentgym_rl.envs.babyai.geometry import DIRECTIONS, Cell
 from agentgym_rl.envs.babyai.level import Level
 from agentgym_rl.envs.picture import Picture, Shape, shape
+from agentgym_rl.envs.sprites import Sprite, placed
+from agentgym_rl.envs.tables import load
 
 CELL = 24
-COLOURS = {
-    "red": "#d8433b", "green": "#2f9e55", "blue": "#3f6fd8", "purple": "#8a4fc0", "yellow": "#d9a400",
-    "grey": "#8b8b90",
-}  # fmt: skip
 _HEADINGS = ("right", "down", "left", "up")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """The file ``drawing.toml``."""
+
+    colours: dict[str, str]
+    sprites: dict[str, Sprite]
+
+
+_FILE = load(Path(__file__).with_name("drawing.toml"), Drawing)
 
 
 def draw(level: Level) -> Picture:
@@ -60,34 +71,8 @@ def _agent(x: int, y: int, heading: int) -> Shape:
 
 def _thing(thing: WorldObj, x: float, y: float, scale: float = 1.0) -> list[Shape]:
     """An object in the cell whose upper left corner is given."""
-    fill, size = COLOURS[thing.color], CELL * scale
-
-    def at(value: float) -> float:
-        return round(value * size, 2)
-
-    if thing.type == "ball":
-        return [shape("circle", cx=x + at(0.5), cy=y + at(0.5), r=at(0.34), fill=fill)]
-    if thing.type == "box":
-        return [
-            shape("rect", x=x + at(0.16), y=y + at(0.16), width=at(0.68), height=at(0.68), rx=at(0.06), fill="none",
-                  stroke=fill, stroke_width=at(0.13)),
-            shape("line", x1=x + at(0.16), y1=y + at(0.5), x2=x + at(0.84), y2=y + at(0.5), stroke=fill,
-                  stroke_width=at(0.1)),
-        ]  # fmt: skip
-    if thing.type == "key":
-        bit = f"M{x + at(0.5)} {y + at(0.44)}V{y + at(0.88)}M{x + at(0.5)} {y + at(0.66)}h{at(0.18)}"
-        return [
-            shape("circle", cx=x + at(0.5), cy=y + at(0.28), r=at(0.15), fill="none", stroke=fill,
-                  stroke_width=at(0.11)),
-            shape("path", d=f"{bit}M{x + at(0.5)} {y + at(0.84)}h{at(0.18)}", fill="none", stroke=fill,
-                  stroke_width=at(0.11)),
-        ]  # fmt: skip
-    if thing.type == "door":
-        if thing.is_open:
-            return [shape("rect", x=x, y=y, width=at(0.2), height=at(1), fill=fill)]
-        frame = shape("rect", x=x + at(0.06), y=y + at(0.06), width=at(0.88), height=at(0.88), fill=fill,
-                      fill_opacity=0.28, stroke=fill, stroke_width=at(0.12))  # fmt: skip
-        if thing.is_locked:
-            return [frame, shape("rect", x=x + at(0.4), y=y + at(0.38), width=at(0.2), height=at(0.28), fill=fill)]
-        return [frame, shape("circle", cx=x + at(0.72), cy=y + at(0.5), r=at(0.09), fill=fill)]
-    return [shape("rect", x=x + at(0.2), y=y + at(0.2), width=at(0.6), height=at(0.6), fill=fill)]
+    name = thing.type
+    if name == "door":
+        name = "open_door" if thing.is_open else "locked_door" if thing.is_locked else "closed_door"
+    sprite = _FILE.sprites.get(name, _FILE.sprites["other"])
+    return placed(sprite, _FILE.colours[thing.color], x, y, CELL * scale)
