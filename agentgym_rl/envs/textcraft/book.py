@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from agentgym_rl.envs.textcraft.recipe import Recipe, Stack
 
@@ -35,9 +36,13 @@ class RecipeBook:
                 raise ValueError(f"tag {tag!r} is empty or is also an item")
         named = set(self.uses) | {member for members in self.tags.values() for member in members}
         self.base: frozenset[str] = frozenset(named - self.recipes.keys() - self.tags.keys())
+        taken = {name: [stack.name for way in ways for stack in way.inputs] for name, ways in self.recipes.items()}
         self._depths: dict[str, int] = {}
-        for name in self.recipes:
-            self._measure(name, ())
+        try:
+            for name in TopologicalSorter({**taken, **self.tags}).static_order():
+                self._depths[name] = self._measure(name)
+        except CycleError as error:
+            raise ValueError(f"recipes form a cycle: {' <- '.join(reversed(error.args[1]))}") from None
 
     def depth(self, name: str) -> int:
         """Crafting levels above base items by the shallowest recipe: 0 for a base item, as AgentGym counts."""
@@ -49,19 +54,12 @@ class RecipeBook:
 
     def tree(self, name: str) -> list[Recipe]:
         """Every recipe that may have a part in making ``name``: all ways, all members of tags."""
-        found: list[Recipe] = []
-        seen: set[str] = set()
-        waiting = [name]
-        while waiting:
-            current = waiting.pop()
-            if current in seen:
-                continue
-            seen.add(current)
-            waiting.extend(self.tags.get(current, ()))
-            for recipe in self.recipes.get(current, ()):
-                found.append(recipe)
-                waiting.extend(stack.name for stack in recipe.inputs)
-        return found
+
+        def below(name: str) -> list[str]:
+            taken = [stack.name for recipe in self.recipes.get(name, ()) for stack in recipe.inputs]
+            return [*self.tags.get(name, ()), *taken]
+
+        return [recipe for one in reachable([name], below) for recipe in self.recipes.get(one, ())]
 
     def match(self, output: str, inputs: Sequence[Stack]) -> Recipe | None:
         """The recipe for ``output`` that takes exactly these stacks; a tag is filled by one stack of a member."""
@@ -80,18 +78,21 @@ class RecipeBook:
             left.remove(given)
         return True
 
-    def _measure(self, name: str, path: tuple[str, ...]) -> int:
-        if name in path:
-            raise ValueError(f"recipes form a cycle: {' <- '.join([*path[path.index(name) :], name])}")
-        if name in self._depths:
-            return self._depths[name]
-        path = (*path, name)
+    def _measure(self, name: str) -> int:
+        """The depth of a name whose ingredients or members have theirs."""
         if name in self.tags:
-            depth = min([self._measure(member, path) for member in self.tags[name]])
-        elif name in self.recipes:
-            ways = [[self._measure(stack.name, path) for stack in recipe.inputs] for recipe in self.recipes[name]]
-            depth = min(1 + max(levels) for levels in ways)
-        else:
-            depth = 0
-        self._depths[name] = depth
-        return depth
+            return min(self._depths[member] for member in self.tags[name])
+        ways = [[self._depths[stack.name] for stack in recipe.inputs] for recipe in self.recipes.get(name, ())]
+        return min((1 + max(levels) for levels in ways), default=0)
+
+
+def reachable(starts: Iterable[str], below: Callable[[str], Iterable[str]]) -> list[str]:
+    """The starts and all names below them, each once, depth first from the last."""
+    found: dict[str, None] = {}
+    waiting = list(starts)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = None
+            waiting.extend(below(name))
+    return list(found)

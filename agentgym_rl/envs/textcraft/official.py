@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.envs.textcraft.book import RecipeBook
+from agentgym_rl.envs.textcraft.book import RecipeBook, reachable
 from agentgym_rl.envs.textcraft.recipe import Recipe, Stack
 
 
@@ -48,7 +48,7 @@ def _without_cycles(read: list[tuple[Recipe, str]], asked: set[str]) -> RecipeBo
         output = recipe.output.name
         tag = group if group in asked and group != output else None
         inputs = [stack.name for stack in recipe.inputs]
-        if _reaches(below, inputs, {output} if tag is None else {output, tag}):
+        if not {output, tag}.isdisjoint(reachable(inputs, lambda name: below.get(name, ()))):
             continue
         kept.append(recipe)
         below.setdefault(output, set()).update(inputs)
@@ -56,19 +56,6 @@ def _without_cycles(read: list[tuple[Recipe, str]], asked: set[str]) -> RecipeBo
             below.setdefault(tag, set()).add(output)
             tags.setdefault(tag, {})[output] = None
     return RecipeBook(kept, {tag: tuple(members) for tag, members in tags.items()})
-
-
-def _reaches(below: dict[str, set[str]], starts: list[str], ends: set[str]) -> bool:
-    seen: set[str] = set()
-    waiting = list(starts)
-    while waiting:
-        name = waiting.pop()
-        if name in ends:
-            return True
-        if name not in seen:
-            seen.add(name)
-            waiting.extend(below.get(name, ()))
-    return False
 
 
 def _parse(data: dict[str, Any], asked: set[str]) -> Recipe | None:

@@ -8,7 +8,7 @@ from math import ceil
 from random import Random
 from typing import TypeVar
 
-from agentgym_rl.envs.textcraft.book import RecipeBook
+from agentgym_rl.envs.textcraft.book import RecipeBook, reachable
 from agentgym_rl.envs.textcraft.recipe import Recipe, Stack
 
 Way = TypeVar("Way")
@@ -92,20 +92,12 @@ def _best_recipe(book: RecipeBook, name: str, rng: Random) -> Recipe:
 
 def _best_member(book: RecipeBook, tag: str, needed: set[str], rng: Random) -> str:
     ways = book.tags[tag]
-    return _least(ways, [len(_closure(book, member) - needed) for member in ways], rng)
 
+    def taken(name: str) -> list[str]:
+        """By the first recipe; tags stay as they are."""
+        return [stack.name for recipe in book.recipes.get(name, ())[:1] for stack in recipe.inputs]
 
-def _closure(book: RecipeBook, name: str) -> set[str]:
-    """``name`` and what its first recipe needs, tags unresolved."""
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        current = waiting.pop()
-        if current not in found:
-            found.add(current)
-            for recipe in book.recipes.get(current, ())[:1]:
-                waiting.extend(stack.name for stack in recipe.inputs)
-    return found
+    return _least(ways, [len(set(reachable([member], taken)) - needed) for member in ways], rng)
 
 
 def _least(ways: Sequence[Way], costs: list[int], rng: Random) -> Way:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 MAX_AMOUNT = 999_999
 """The largest amount a command may name."""
@@ -11,8 +11,7 @@ MAX_AMOUNT = 999_999
 _AMOUNT_OF = re.compile(r"([0-9]{1,6}) (.+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(NamedTuple):
     """An amount of one item, or of one tag where a recipe takes any member."""
 
     name: str
@@ -22,22 +21,11 @@ class Stack:
         return f"{self.amount} {self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(NamedTuple):
     """What one crafting takes and gives. ``str(recipe)`` is the command that carries it out."""
 
     output: Stack
     inputs: tuple[Stack, ...]
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.output, self.inputs)))
-
-    def __hash__(self) -> int:
-        return self._hash  # drawing a task looks thousands of recipes up
-
-    def __reduce__(self) -> tuple[type[Recipe], tuple[Stack, tuple[Stack, ...]]]:
-        return Recipe, (self.output, self.inputs)  # hashes of text differ between processes
 
     def __str__(self) -> str:
         return f"craft {self.output} using {', '.join(map(str, self.inputs))}"
