@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
 from agentgym_rl.envs.picture import Picture, Transcript
-from agentgym_rl.envs.textcraft import wording
 from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, variants
 from agentgym_rl.envs.textcraft.commands import Craft, Get, ShowInventory, Unreadable, Workshop, parse_command
 from agentgym_rl.envs.textcraft.drawing import draw
@@ -15,6 +15,7 @@ from agentgym_rl.envs.textcraft.puzzle import find_goal, make_puzzle
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 
 TEXTS = read_texts(__file__, EnvTexts)
+_LONGEST_ECHO = 200
 
 
 class TextCraft(TextEnv):
@@ -65,7 +66,8 @@ class TextCraft(TextEnv):
         puzzle = make_puzzle(self._tasks, self._index(task), self.style)
         self._workshop = Workshop(self._tasks.book)
         self._item, self._missing = puzzle.goal.item, puzzle.goal.amount or 1
-        return Observation(wording.first_observation(puzzle, self.style))
+        header = "Recipes:" if self.style == "compact" else "Crafting commands:"
+        return Observation("\n".join([header, *puzzle.lines, "", f"Goal: {puzzle.goal}."]))
 
     async def _step(self, action: str) -> Step:
         text, valid = self._carry_out(" ".join(action.split()))
@@ -88,23 +90,42 @@ class TextCraft(TextEnv):
 
     def _carry_out(self, action: str) -> tuple[str, bool]:
         """The observation, and whether the action could be carried out."""
-        workshop = self._workshop
         match parse_command(action):
             case ShowInventory():
-                return wording.inventory(workshop.inventory, self.style), True
+                return f"Inventory: {_listed(self._workshop.inventory, self.style)}", True
             case Get(stack):
-                return (wording.got(stack), True) if workshop.get(stack) else (wording.not_found(stack.name), False)
+                found = self._workshop.get(stack)
+                return f"Got {stack}" if found else f"Could not find {_cut(stack.name)}", found
             case Craft() as command:
                 return self._craft(command)
+            case Unreadable(None):
+                return f"Could not execute {_cut(action)}", False
             case Unreadable(ingredient):
-                return wording.unreadable(action, ingredient), False
+                return f"Wrong item format: {_cut(ingredient)}", False
 
     def _craft(self, command: Craft) -> tuple[str, bool]:
+        name = _identifier(_cut(command.output), self.style)
         if not self._workshop.holds(command.inputs):
-            return wording.too_few(command.output, self.style), False
+            return f"Could not find enough items to craft {name}", False
         recipe = self._workshop.craft(command)
         if recipe is None:
-            return wording.no_recipe(command.output, self.style), False
+            return f"Could not find a valid recipe for {name}", False
         if recipe.output.name == self._item:
             self._missing -= recipe.output.amount
-        return wording.crafted(recipe.output, self.style), True
+        return f"Crafted {recipe.output.amount} {_identifier(recipe.output.name, self.style)}", True
+
+
+def _listed(held: Mapping[str, int], style: Style) -> str:
+    if style == "compact":
+        return ", ".join(f"{amount} {name}" for name, amount in held.items()) or "empty"
+    return "".join(f"[{name}] ({amount}) " for name, amount in held.items()) or "You are not carrying anything."
+
+
+def _identifier(name: str, style: Style) -> str:
+    """An item as the observation names it: AgentGym's are Minecraft identifiers."""
+    return name if style == "compact" else f"minecraft:{name.replace(' ', '_')}"
+
+
+def _cut(text: str) -> str:
+    """What the agent wrote, cut to a readable length."""
+    return text if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}..."
