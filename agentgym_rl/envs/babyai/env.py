@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from agentgym_rl.envs.babyai.commands import CHECK, normalize, options
 from agentgym_rl.envs.babyai.drawing import draw
 from agentgym_rl.envs.babyai.geometry import Plan
-from agentgym_rl.envs.babyai.level import Level
+from agentgym_rl.envs.babyai.level import Level, Outcome
 from agentgym_rl.envs.babyai.levels import LEVELS, MAX_INDEX, SPLITS, level_and_seed
 from agentgym_rl.envs.babyai.oracle import solve
 from agentgym_rl.envs.babyai.refusal import refuse
@@ -62,16 +62,15 @@ class BabyAI(BlockingEnv):
         plan = self._options.get(command)
         if plan is None:
             note = refusal_note(refuse(self.level, command), self.style)
-            return self._result(self._observation(note), invalid=True)
+            return self._result(self._observation(note), Outcome(), invalid=True)
         if command == CHECK:
-            note = f"You can take these actions: {quoted_list(self._options)}"
-            return self._result(Observation(note, tuple(self._options)))
+            listed = f"You can take these actions: {quoted_list(self._options)}"
+            return self._result(Observation(listed, tuple(self._options)), Outcome())
         outcome = self.level.execute(plan)
         over = outcome.terminated or outcome.truncated
         success = outcome.terminated and outcome.reward > 0
         note = ending_note(self.style, success=success, out_of_steps=outcome.truncated) if over else ""
-        observation = self._observation(note, over=over)
-        return self._result(observation, outcome.reward, outcome.terminated, outcome.truncated)
+        return self._result(self._observation(note, over=over), outcome)
 
     def goal(self, task: Task) -> str:
         """The mission. Generates the level, which takes milliseconds."""
@@ -117,14 +116,6 @@ class BabyAI(BlockingEnv):
         text = observe(self.level, self.style, self._options, first=first, note=note)
         return Observation(text, tuple(self._options))
 
-    def _result(
-        self,
-        observation: Observation,
-        reward: float = 0.0,
-        terminated: bool = False,
-        truncated: bool = False,
-        *,
-        invalid: bool = False,
-    ) -> Step:
-        info = {"invalid": invalid, "primitive_steps": self.level.steps, "raw_reward": reward}
-        return Step(observation, reward, terminated, truncated, info)
+    def _result(self, observation: Observation, outcome: Outcome, *, invalid: bool = False) -> Step:
+        info = {"invalid": invalid, "primitive_steps": self.level.steps, "raw_reward": outcome.reward}
+        return Step(observation, outcome.reward, outcome.terminated, outcome.truncated, info)

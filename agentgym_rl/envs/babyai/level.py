@@ -31,11 +31,11 @@ roomgrid_level.print = _to_log
 class Outcome:
     """How a plan went."""
 
-    reward: float
+    reward: float = 0.0
     """minigrid's: 1 - 0.9 * steps / max_steps on success, else 0."""
-    terminated: bool
+    terminated: bool = False
     """The mission is fulfilled, or failed for good."""
-    truncated: bool
+    truncated: bool = False
     """minigrid's own limit of primitive steps is reached."""
 
 
@@ -69,11 +69,6 @@ class Level:
     def steps(self) -> int:
         """Primitive steps taken."""
         return int(self.minigrid.step_count)
-
-    @property
-    def max_steps(self) -> int:
-        """Primitive steps after which minigrid stops."""
-        return int(self.minigrid.max_steps)
 
     @property
     def pose(self) -> Pose:
@@ -133,6 +128,13 @@ class Level:
         return Outcome(reward, bool(terminated), bool(truncated and not terminated))
 
 
+def in_order(mission: Any) -> tuple[Any, Any, bool]:
+    """The two clauses of a mission, the one to fulfil first before the other, and whether the first is fulfilled."""
+    if isinstance(mission, AfterInstr):
+        return mission.instr_b, mission.instr_a, mission.b_done == "success"
+    return mission.instr_a, mission.instr_b, mission.a_done == "success"
+
+
 class StrictOrder:
     """Keeps the action that fulfils the first clause of a sequence from failing the second.
 
@@ -143,12 +145,10 @@ class StrictOrder:
 
     def __init__(self, mission: Any) -> None:
         self._mission = mission
-        clause = mission.instr_b if isinstance(mission, BeforeInstr) else None
-        clause = mission.instr_a if isinstance(mission, AfterInstr) else clause
-        self._second = clause if isinstance(clause, OpenInstr) and clause.strict else None
+        second = in_order(mission)[1] if isinstance(mission, (BeforeInstr, AfterInstr)) else None
+        self._second = second if isinstance(second, OpenInstr) and second.strict else None
 
     def update(self) -> None:
         """To be called before every primitive action."""
         if self._second is not None:
-            after = isinstance(self._mission, AfterInstr)
-            self._second.strict = (self._mission.b_done if after else self._mission.a_done) == "success"
+            self._second.strict = in_order(self._mission)[2]

@@ -6,22 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from minigrid.core.actions import Actions
-from minigrid.envs.babyai.core.verifier import (
-    AfterInstr,
-    AndInstr,
-    BeforeInstr,
-    GoToInstr,
-    ObjDesc,
-    OpenInstr,
-    PickupInstr,
-    PutNextInstr,
-)
+from minigrid.envs.babyai.core.verifier import GoToInstr, ObjDesc, OpenInstr, PickupInstr, PutNextInstr, SeqInstr
 
 from agentgym_rl.envs.babyai.bot import solve_with_bot
 from agentgym_rl.envs.babyai.commands import PORTABLE, can_toggle
 from agentgym_rl.envs.babyai.geometry import DIRECTIONS, Cell, Pose, ahead, distance, facing_poses
 from agentgym_rl.envs.babyai.known_map import KnownMap
-from agentgym_rl.envs.babyai.level import Level
+from agentgym_rl.envs.babyai.level import Level, in_order
 from agentgym_rl.envs.babyai.walker import Ended, Exhausted, Stuck, Walker
 from agentgym_rl.envs.core import OracleUnavailable
 
@@ -189,13 +180,10 @@ class Solver(Walker):
 
 def next_clause(instruction: Any) -> Any:
     """The first clause of a mission that minigrid's verifier does not count as fulfilled."""
-    if isinstance(instruction, AfterInstr):
-        first, second, first_done = instruction.instr_b, instruction.instr_a, instruction.b_done
-    elif isinstance(instruction, (BeforeInstr, AndInstr)):
-        first, second, first_done = instruction.instr_a, instruction.instr_b, instruction.a_done
-    else:
+    if not isinstance(instruction, SeqInstr):
         return instruction
-    return next_clause(second if first_done == "success" else first)
+    first, second, first_done = in_order(instruction)
+    return next_clause(second if first_done else first)
 
 
 def targets(known: KnownMap, description: ObjDesc) -> list[Cell]:
