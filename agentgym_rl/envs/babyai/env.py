@@ -10,7 +10,6 @@ from agentgym_rl.envs.babyai.geometry import Plan
 from agentgym_rl.envs.babyai.level import Level, Outcome
 from agentgym_rl.envs.babyai.levels import LEVELS, MAX_INDEX, SPLITS, level_and_seed
 from agentgym_rl.envs.babyai.oracle import solve
-from agentgym_rl.envs.babyai.refusal import refuse
 from agentgym_rl.envs.babyai.wording import ending_note, observe, quoted_list, refusal_note
 from agentgym_rl.envs.core import BlockingEnv, EnvSpec, Observation, Step, Task, TaskNotFound
 from agentgym_rl.envs.picture import Picture, Transcript
@@ -61,7 +60,7 @@ class BabyAI(BlockingEnv):
         command = normalize(action)
         plan = self._options.get(command)
         if plan is None:
-            note = refusal_note(refuse(self.level, command), self.style)
+            note = refusal_note(self.level, command, self.style)
             return self._result(self._observation(note), Outcome(), invalid=True)
         if command == CHECK:
             listed = f"You can take these actions: {quoted_list(self._options)}"
