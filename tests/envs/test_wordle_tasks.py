@@ -6,8 +6,7 @@ import pytest
 
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.wordle import Wordle
-from agentgym_rl.envs.wordle.game import GUESSES, Game, marks
-from agentgym_rl.envs.wordle.solver import solve
+from agentgym_rl.envs.wordle.game import GUESSES, Game, marks, solve
 from agentgym_rl.envs.wordle.tasks import SIZES, SPLITS, pool, puzzle, words
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 from agentgym_rl.envs.wordle import tasks
-from agentgym_rl.envs.wordle.game import GUESSES, SOLVED, Game
-from agentgym_rl.envs.wordle.solver import solve
+from agentgym_rl.envs.wordle.game import GUESSES, SOLVED, Game, solve
 
 TEXTS = read_texts(__file__, EnvTexts)
 
