@@ -98,10 +98,10 @@ class TextCraft(TextEnv):
                 return f"Got {stack}" if found else f"Could not find {_cut(stack.name)}", found
             case Craft() as command:
                 return self._craft(command)
-            case Unreadable(None):
-                return f"Could not execute {_cut(action)}", False
-            case Unreadable(ingredient):
+            case Unreadable(str(ingredient)):
                 return f"Wrong item format: {_cut(ingredient)}", False
+            case Unreadable():
+                return f"Could not execute {_cut(action)}", False
 
     def _craft(self, command: Craft) -> tuple[str, bool]:
         name = _identifier(_cut(command.output), self.style)
