@@ -134,6 +134,9 @@ def test_unusable_folder_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, "broken", type="minecraft:crafting_shaped", pattern=["#"])
     with pytest.raises(ValueError, match=r"broken\.json"):
         TextCraft(recipes=str(tmp_path))
+    write(tmp_path, "broken", type="minecraft:crafting_shapeless", ingredients=[[]], result="minecraft:stick")
+    with pytest.raises(ValueError, match=r"broken\.json is not a Minecraft recipe"):
+        TextCraft(recipes=str(tmp_path))
 
 
 def test_a_recipe_is_itself_in_another_process():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,19 +76,12 @@ def _parse(data: dict[str, Any], asked: set[str]) -> Recipe | None:
 
 def _ingredient(value: Any, asked: set[str]) -> str:
     """The name of an ingredient in any of the game's notations; tags are added to ``asked``."""
-    entry = next(_flat(value))
+    entry = value[0] if isinstance(value, list) else value
     text: str = entry if isinstance(entry, str) else entry.get("item") or "#" + entry["tag"]
     name = _name(text.removeprefix("#"))
     if text.startswith("#"):
         asked.add(name)
     return name
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, list):
-        yield from value
-    else:
-        yield value
 
 
 def _name(identifier: str) -> str:
