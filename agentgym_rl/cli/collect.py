@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentgym_rl.cli import common
-from agentgym_rl.cli.policy import Backend, PolicyOption, open_policy, rules_for
+from agentgym_rl.cli.policy import Backend, PolicyOption, closing, open_policy, rules_for
 from agentgym_rl.envs.actions import ActionFormat
 
 if TYPE_CHECKING:
-    from agentgym_rl.rollout.collect import Summary
     from agentgym_rl.rollout.policies import Price, Usage
 
 
@@ -61,38 +60,32 @@ def command(
     from agentgym_rl.rollout.collect import collect
 
     options = common.env_options(env, option)
+    where = common.place(host, address, token_env)
     rules = rules_for(
         policy, style=style, max_turns=max_turns, action_format=action_format, max_new_tokens=max_new_tokens
     )
     found = open_policy(
         policy, rules, backend=backend, sequences=max(16, concurrency), temperature=temperature, seed=seed, price=price
     )
-    detail = (lambda: "") if found.usage is None else (lambda: f", {_spent(found.usage, price)}")
+    usage = found.usage
+    detail = (lambda: f", {_spent(usage, price)}") if usage else str
     with common.resumable(out), common.progress_bar(f"{env} {split}", detail) as progress:
-
-        async def run() -> Summary:
-            try:
-                return await collect(
-                    env, split, out, found, rules.of_env(env), n=n, seed=seed, difficulty=difficulty or None, keep=keep,
-                    options=options, progress=progress, samples=samples, per_task=per_task, concurrency=concurrency,
-                    host=common.place(host, address, token_env), episodes=episodes,
-                )  # fmt: skip
-            finally:
-                await found.close()
-
-        summary = asyncio.run(run())
+        work = collect(
+            env, split, out, found, rules.of_env(env), n=n, seed=seed, difficulty=difficulty or None, keep=keep,
+            options=options, progress=progress, samples=samples, per_task=per_task, concurrency=concurrency,
+            host=where, episodes=episodes,
+        )  # fmt: skip
+        summary = asyncio.run(closing(found, work))
     typer.echo(
         f"{out}: {summary.kept} trajectories from {summary.attempted} episodes ({summary.succeeded} solved), "
         f"{summary.mean_turns:.1f} turns on average; panel {summary.digest}"
     )
-    if found.usage is not None:
-        typer.echo(f"{policy}: {found.usage.calls} calls, {_spent(found.usage, price)}")
+    if usage:
+        typer.echo(f"{policy}: {usage.calls} calls, {_spent(usage, price)}")
     if not summary.kept:
         raise typer.Exit(1)
 
 
-def _spent(usage: Usage | None, price: Price) -> str:
-    if usage is None:
-        return ""
+def _spent(usage: Usage, price: Price) -> str:
     tokens = f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
     return f"{tokens}, cost {usage.cost(price):.2f}" if any(price) else tokens

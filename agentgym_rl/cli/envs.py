@@ -24,11 +24,6 @@ def command() -> None:
             continue
         spec = env.spec
         splits = "\n".join(f"{split} {len(indices):,}" for split, indices in spec.splits.items())
-        table.add_row(
-            name, splits, str(spec.max_turns), "yes" if _has_oracle(env) else "no", spec.extra or "none", spec.licence
-        )
+        oracle = "no" if type(env).oracle is TextEnv.oracle else "yes"
+        table.add_row(name, splits, str(spec.max_turns), oracle, spec.extra or "none", spec.licence)
     Console().print(table)
-
-
-def _has_oracle(env: TextEnv) -> bool:
-    return type(env).oracle is not TextEnv.oracle

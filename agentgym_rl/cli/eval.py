@@ -79,7 +79,7 @@ def command(
 
 
 def _evaluate(request: Request, host: EnvHost) -> None:
-    from agentgym_rl.cli.policy import folder_of
+    from agentgym_rl.cli.policy import closing, folder_of
     from agentgym_rl.eval.evaluation import suite as suites
     from agentgym_rl.eval.evaluation.evaluate import evaluate
     from agentgym_rl.eval.evaluation.plan import Plan
@@ -98,17 +98,11 @@ def _evaluate(request: Request, host: EnvHost) -> None:
     out = request.out or Path("evals") / suite.digest / _slug(request)
     default = 16 if policy.usage else 1
     with common.resumable(out), common.progress_bar("evaluating") as progress:
-
-        async def run() -> Result:
-            try:
-                return await evaluate(
-                    plan, policy, out, concurrency=default if request.concurrency is None else request.concurrency,
-                    host=host, price=(request.price[0], request.price[1]), progress=progress,
-                )  # fmt: skip
-            finally:
-                await policy.close()
-
-        result = asyncio.run(run())
+        work = evaluate(
+            plan, policy, out, concurrency=default if request.concurrency is None else request.concurrency, host=host,
+            price=(request.price[0], request.price[1]), progress=progress,
+        )  # fmt: skip
+        result = asyncio.run(closing(policy, work))
     for table in tables(result):
         screen.print(table)
     for line in _afterword(result, out):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,6 +16,8 @@ from agentgym_rl.rollout.policies import open_policy as open_named
 
 if TYPE_CHECKING:
     from agentgym_rl.eval.evaluation.rules import Rules
+
+T = TypeVar("T")
 
 BACKENDS = ("auto", "vllm", "transformers")
 
@@ -81,6 +84,14 @@ def open_policy(name: str, rules: Rules, *, backend: str = "auto", sequences: in
         raise ValueError(f"backend {backend!r} is unknown; choose {', '.join(BACKENDS)}")
     found = ModelOptions(prompt_tokens=rules.prompt_tokens, response_tokens=rules.response_tokens, **options)
     return open_named(name, found, lambda name, options: local_model(name, options, backend, sequences))
+
+
+async def closing(policy: Policy, work: Awaitable[T]) -> T:
+    """The result of ``work``, after which the policy is closed."""
+    try:
+        return await work
+    finally:
+        await policy.close()
 
 
 def local_model(name: str, options: ModelOptions, backend: str = "auto", sequences: int = 256) -> Policy:

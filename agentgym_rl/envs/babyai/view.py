@@ -26,7 +26,6 @@ class Sight:
     """Steps ahead of the agent."""
     right: int
     """Steps to the agent's right; negative to the left."""
-    locked: bool = False
     open: bool = False
 
 
@@ -44,11 +43,11 @@ def look(level: Level) -> list[Sight]:
         if thing is None or thing.type in _NO_OBJECT:
             continue
         is_door = thing.type == "door"
-        is_open, is_locked = is_door and bool(thing.is_open), is_door and bool(thing.is_locked)
-        state = ("open " if is_open else "locked " if is_locked else "closed ") if is_door else ""
+        is_open = is_door and bool(thing.is_open)
+        state = ("open " if is_open else "locked " if thing.is_locked else "closed ") if is_door else ""
         name = f"{thing.color} {state}{thing.type}"
         counts[name] = counts.get(name, 0) + 1
-        sights.append(Sight(f"{name} {counts[name]}", thing.type, cell, front, right, is_locked, is_open))
+        sights.append(Sight(f"{name} {counts[name]}", thing.type, cell, front, right, is_open))
     return sights
 
 
