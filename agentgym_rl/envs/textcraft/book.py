@@ -36,10 +36,10 @@ class RecipeBook:
                 raise ValueError(f"tag {tag!r} is empty or is also an item")
         named = set(self.uses) | {member for members in self.tags.values() for member in members}
         self.base: frozenset[str] = frozenset(named - self.recipes.keys() - self.tags.keys())
-        taken = {name: [stack.name for way in ways for stack in way.inputs] for name, ways in self.recipes.items()}
         self._depths: dict[str, int] = {}
+        made_of = {name: self.below(name) for name in (*self.recipes, *self.tags)}
         try:
-            for name in TopologicalSorter({**taken, **self.tags}).static_order():
+            for name in TopologicalSorter(made_of).static_order():
                 self._depths[name] = self._measure(name)
         except CycleError as error:
             raise ValueError(f"recipes form a cycle: {' <- '.join(reversed(error.args[1]))}") from None
@@ -52,14 +52,14 @@ class RecipeBook:
         """Every craftable item, shallow ones first, then by name."""
         return sorted(self.recipes, key=lambda name: (self.depth(name), name))
 
+    def below(self, name: str) -> list[str]:
+        """The members of a tag, or what the recipes of an item take."""
+        taken = [stack.name for recipe in self.recipes.get(name, ()) for stack in recipe.inputs]
+        return [*self.tags.get(name, ()), *taken]
+
     def tree(self, name: str) -> list[Recipe]:
         """Every recipe that may have a part in making ``name``: all ways, all members of tags."""
-
-        def below(name: str) -> list[str]:
-            taken = [stack.name for recipe in self.recipes.get(name, ()) for stack in recipe.inputs]
-            return [*self.tags.get(name, ()), *taken]
-
-        return [recipe for one in reachable([name], below) for recipe in self.recipes.get(one, ())]
+        return [recipe for one in reachable([name], self.below) for recipe in self.recipes.get(one, ())]
 
     def match(self, output: str, inputs: Sequence[Stack]) -> Recipe | None:
         """The recipe for ``output`` that takes exactly these stacks; a tag is filled by one stack of a member."""
