@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.algorithms.base import Weights
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import shards, write_text
@@ -146,7 +147,11 @@ class RunFolder:
     def load_state(self) -> State:
         """The state saved last, or a fresh one."""
         file = self.path / "state.json"
-        return State(**json.loads(file.read_text())) if file.is_file() else State()
+        if not file.is_file():
+            return State()
+        state = State(**json.loads(file.read_text()))
+        state.updates = list(Weights.from_dict(vars(state)).updates)
+        return state
 
     def save_state(self, state: State) -> None:
         write_text(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")
