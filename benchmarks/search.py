@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.base import Request, Rollout
 from agentgym_rl.algorithms.search import Branch, Node, SearchConfig, Searched, TreeSearch, search, unsolved
 from agentgym_rl.data.files import write_text
 from agentgym_rl.data.panels import sample
@@ -54,11 +54,8 @@ Samplers = tuple[Callable[[Sequence[Task], int, int], list[Rollout]], Callable[[
 class Afresh(TreeSearch):
     """Independent sampling by the same rules: always from the start, avoiding nothing."""
 
-    def _choose(self) -> Node:
-        return self.nodes[0]
-
-    def _avoid(self, node: Node) -> tuple[str, ...]:
-        return ()
+    def choose(self) -> Node:
+        return Node(self.nodes[()].source, turns=0, good=0)
 
 
 class Noisy:
@@ -144,24 +141,20 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
         trainer.restore(run.resolve() / "checkpoints" / state["checkpoint"])
         trainer.global_steps = state["global_step"]
 
-        def rows(wanted: Sequence[tuple[str, dict[str, Any]]]) -> list[Rollout]:
+        def roll_out(requests: Sequence[Request]) -> list[Rollout]:
             batch = []
-            for index, (item_id, fields) in enumerate(wanted):
-                task = Task.parse(item_id)
-                fields = {"max_turns": config.envs[task.env].max_turns, "tags": {}, **fields}
-                batch.append(row(index, task, seed=config.seed, __rollout_n__=1, **fields))
+            for index, one in enumerate(requests):
+                branch = {} if one.branch is None else {"branch": one.branch}
+                fields = {"max_turns": one.max_turns, "tags": one.tags, **branch}
+                batch.append(row(index, one.task, seed=config.seed, __rollout_n__=1, **fields))
             return trainer.rollouts(batch, validate=False)
 
         def samples(tasks: Sequence[Task], n: int, seed: int) -> list[Rollout]:
-            return rows([(str(task), {}) for task in tasks for _ in range(n)])
+            limits = {name: env.max_turns for name, env in config.envs.items()}
+            return roll_out([Request(task=task, max_turns=limits[task.env]) for task in tasks for _ in range(n)])
 
         def branches(proposed: Sequence[Branch], seed: int) -> list[Rollout]:
-            return rows(
-                [
-                    (one.item_id, {"max_turns": one.max_turns, "branch": one.replay(), "tags": one.tags()})
-                    for one in proposed
-                ]
-            )
+            return roll_out([branch.request() for branch in proposed])
 
         yield config, (samples, branches)
 
@@ -181,7 +174,7 @@ def measure(players: Samplers, tasks: Sequence[Task], arguments: argparse.Namesp
     repeats = []
     for repeat in range(arguments.repeats):
         played = samples(tasks, arguments.samples, repeat)
-        failed = sorted(unsolved(played, {tasks[0].env}))
+        failed = list(unsolved(played, {tasks[0].env}))
         row: dict[str, Any] = {"failed": failed}
         for name, kind in (("tree", TreeSearch), ("afresh", Afresh)):
             found = search(

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import compress, count
 from math import log, sqrt
 from random import Random
 from typing import Any
 
-from agentgym_rl.algorithms.base import Metrics, Rollout
-from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.algorithms.base import Metrics, Request, Rollout
+from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.envs import Task
 
 
 @dataclass(kw_only=True)
@@ -49,9 +50,13 @@ class SearchConfig:
                 raise ValueError(f"algorithm.search.{name} must be at least {least}, got {getattr(self, name)}")
 
 
+Prefix = tuple[tuple[str, str], ...]
+"""Commands and the observations after them."""
+
+
 @dataclass(slots=True, eq=False)
 class Node:
-    """A point of a task at which the model generated a response."""
+    """A prefix of an episode, after which the model generated a response."""
 
     source: Rollout
     """The first episode that came here; a branch replays its responses."""
@@ -59,8 +64,6 @@ class Node:
     """Turns before it."""
     good: int
     """Those of them that were good."""
-    children: dict[tuple[str, str], Node] = field(default_factory=dict)
-    """By command and observation."""
     tried: dict[str, None] = field(default_factory=dict)
     """Commands given here, in order."""
     episodes: int = 0
@@ -72,45 +75,46 @@ class Node:
     closed: bool = False
     """Whether replaying it failed."""
 
-    @property
-    def value(self) -> float:
-        return self.returns / self.episodes
-
-    @property
-    def prior(self) -> float:
-        return (1 + self.good) / (1 + self.turns) * (1 + self.wrong / self.responses) / 2
+    def score(self, exploration: float, total: int) -> float:
+        """The score in the module's first equation; ``total`` is its N."""
+        prior = (1 + self.good) / (1 + self.turns) * (1 + self.wrong / self.responses) / 2
+        bonus = prior * sqrt(log(1 + total) / self.responses)
+        return self.returns / self.episodes + exploration * bonus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """An episode to be rolled out: ``turns`` turns of ``source`` again, then the model's own."""
+    """An episode to be rolled out: the turns before a node again, then the model's own."""
 
     number: int
-    source: Rollout
-    turns: int
+    node: Node
     avoid: tuple[str, ...]
     resamples: int
     max_turns: int
     """Turn limit of the whole episode, cut where the budget would not last."""
-    node: Node
 
     @property
     def item_id(self) -> str:
-        return self.source.episode.item_id
+        return self.node.source.episode.item_id
 
     @property
     def calls(self) -> int:
         """Most calls it may take."""
-        return self.max_turns - self.turns + self.resamples
+        return self.max_turns - self.node.turns + self.resamples
 
     @property
     def responses(self) -> list[str]:
         """The text of the responses to be replayed."""
-        return [turn.response for turn in self.source.episode.turns[: self.turns]]
+        return [turn.response for turn in self.node.source.episode.turns[: self.node.turns]]
 
     def tags(self) -> dict[str, Any]:
         """Tags that identify its episode."""
-        return {"branch": self.number, "prefix_turns": self.turns}
+        return {"branch": self.number, "prefix_turns": self.node.turns}
+
+    def request(self, **tags: Any) -> Request:
+        """What a run rolls out; ``tags`` are added to its own."""
+        task = Task.parse(self.item_id)
+        return Request(task=task, max_turns=self.max_turns, branch=self.replay(), tags={**self.tags(), **tags})
 
     def replay(self) -> dict[str, Any]:
         """What the agent loop replays first: the tokens as they were sampled; then the commands to avoid.
@@ -118,15 +122,15 @@ class Branch:
         Raises:
             ValueError: the source has no tokens, or its episode was folded.
         """
-        episode, segments = self.source.episode, self.source.segments
+        episode, segments = self.node.source.episode, self.node.source.segments
         if len(segments) != 1:
             what = "was folded" if segments else "has no tokens"
             raise ValueError(f"{self.item_id} cannot be branched from: its episode {what}")
         (example,) = segments
         prefix = []
-        for turn in episode.turns[: self.turns]:
-            span = range(*(episode.prompt_tokens + end for end in turn.tokens))
-            ids = [example.input_ids[at] for at in span if example.loss_weight[at]]
+        for turn in episode.turns[: self.node.turns]:
+            span = slice(*(episode.prompt_tokens + end for end in turn.tokens))
+            ids = list(compress(example.input_ids[span], example.loss_weight[span]))
             prefix.append({"ids": ids, "log_prob": turn.log_prob, "step": episode.model_step})
         return {"prefix": prefix, "avoid": list(self.avoid), "resamples": self.resamples}
 
@@ -141,18 +145,12 @@ class TreeSearch:
         """
         self.settings = settings
         self.max_turns = max(one.episode.max_turns for one in samples)
-        self.nodes: list[Node] = []
+        self.nodes: dict[Prefix, Node] = {}
         self.solved = False
         self.spent = 0
-        self._rng = Random(seed)
-        self._root: Node | None = None
+        self.rng = Random(seed)
         for rollout in samples:
-            self._add(rollout)
-
-    @property
-    def left(self) -> int:
-        """Calls left of the budget."""
-        return self.settings.calls - self.spent
+            self.add(rollout)
 
     def propose(self, numbers: Iterator[int]) -> list[Branch]:
         """The branches of a round; together they cannot take more calls than are left.
@@ -160,86 +158,58 @@ class TreeSearch:
         Only the first may have its turn limit cut by the budget.
         """
         branches: list[Branch] = []
-        left = 0 if self.solved else self.left
-        while left > 0 and len(branches) < self.settings.branches:
-            node = self._choose()
-            if node is None:
-                break
-            avoid = self._avoid(node)
-            resamples = min(self.settings.resamples, left - 1) if avoid else 0
+        left = 0 if self.solved else self.settings.calls - self.spent
+        while left > 0 and len(branches) < self.settings.branches and (node := self.choose()):
+            resamples = min(self.settings.resamples, left - 1) if node.tried else 0
             max_turns = min(self.max_turns, node.turns + left - resamples)
             if branches and max_turns < self.max_turns:
                 break
             node.responses += 1
             branch = Branch(
-                number=next(numbers), source=node.source, turns=node.turns, avoid=avoid, resamples=resamples,
-                max_turns=max_turns, node=node,
-            )  # fmt: skip
+                number=next(numbers), node=node, avoid=tuple(node.tried), resamples=resamples, max_turns=max_turns
+            )
             left -= branch.calls
             branches.append(branch)
         return branches
+
+    def choose(self) -> Node | None:
+        """The open node with the highest score; ties are broken at random."""
+        nodes = [node for node in self.nodes.values() if node.responses and not node.closed]
+        exploration, total = self.settings.exploration, sum(node.responses for node in nodes)
+        return max(nodes, key=lambda node: (node.score(exploration, total), self.rng.random()), default=None)
 
     def learn(self, branch: Branch, rollout: Rollout) -> bool:
         """Add the episode of a branch to the tree; false, and nothing added, when its replay diverged.
 
         An episode that failed outside the agent is charged all calls it might have taken.
         """
-        episode, node = rollout.episode, branch.node
-        if not episode.ending.counts:
+        if not rollout.episode.ending.counts:
             self.spent += branch.calls
             return True
-        self.spent += episode.calls
+        self.spent += rollout.episode.calls
         if not follows(branch, rollout):
-            node.closed = True
+            branch.node.closed = True
             return False
-        node.responses -= 1  # counted when the branch was proposed
-        self._add(rollout)
+        branch.node.responses -= 1  # counted when the branch was proposed
+        self.add(rollout)
         return True
 
-    def _choose(self) -> Node | None:
-        """The open node with the highest score; ties are broken at random."""
-        nodes = [node for node in self.nodes if node.responses and not node.closed]
-        total = log(1 + sum(node.responses for node in nodes))
-
-        def score(node: Node) -> tuple[float, float]:
-            bonus = node.prior * sqrt(total / node.responses)
-            return node.value + self.settings.exploration * bonus, self._rng.random()
-
-        return max(nodes, key=score, default=None)
-
-    def _avoid(self, node: Node) -> tuple[str, ...]:
-        return tuple(node.tried)
-
-    def _add(self, rollout: Rollout) -> None:
-        episode = rollout.episode
+    def add(self, rollout: Rollout) -> None:
+        """Take an episode into the nodes that it goes through."""
+        episode, good = rollout.episode, 0
+        prefix: Prefix = ()
         self.solved |= episode.success
-        self._root = node = self._root or self._node(rollout, 0, 0)
-        judged = list(zip(episode.turns, judge(episode), strict=True))
-        good = 0
-        for number, (turn, fine) in enumerate(judged, start=1):
+        for turn, fine in zip(episode.turns, judge(episode), strict=True):
+            command = turn.response if turn.action is None else turn.action
+            node = self.nodes.setdefault(prefix, Node(rollout, len(prefix), good))
+            node.tried[command] = None
             node.episodes += 1
             node.returns += episode.reward
-            node.tried[command(turn)] = None
             if turn.calls:
                 node.responses += 1
                 node.wrong += not fine
             good += fine
-            if number == len(judged):
-                break
-            key = command(turn), turn.observation
-            if key not in node.children:
-                node.children[key] = self._node(rollout, number, good)
-            node = node.children[key]
-
-    def _node(self, rollout: Rollout, turns: int, good: int) -> Node:
-        node = Node(rollout, turns, good)
-        self.nodes.append(node)
-        return node
-
-
-def command(turn: Turn) -> str:
-    """The command of a turn, or the whole response where none could be parsed."""
-    return turn.response if turn.action is None else turn.action
+            prefix = (*prefix, (command, turn.observation))
 
 
 def judge(episode: Episode) -> list[bool]:
@@ -256,17 +226,16 @@ def judge(episode: Episode) -> list[bool]:
 
 def follows(branch: Branch, rollout: Rollout) -> bool:
     """Whether an episode went through its branch: the same messages, and the same tokens where there are any."""
-    source, tokens = branch.source.episode, branch.source.segments
-    episode, own = rollout.episode, rollout.segments
-    if len(episode.turns) <= branch.turns or episode.prefix_turns != branch.turns:
+    source, episode, turns = branch.node.source.episode, rollout.episode, branch.node.turns
+    if len(episode.turns) <= turns or episode.prefix_turns != turns:
         return False
-    messages = source.start + 2 * branch.turns
-    if episode.messages[:messages] != source.messages[:messages]:
-        return False
-    if not tokens or not own:
-        return not tokens and not own
-    shared = source.prompt_tokens + source.turns[branch.turns].tokens[0]
-    return own[0].input_ids[:shared] == tokens[0].input_ids[:shared]
+    messages = source.start + 2 * turns
+    tokens = source.prompt_tokens + source.turns[turns].tokens[0]
+
+    def before(one: Rollout) -> object:
+        return one.episode.messages[:messages], [segment.input_ids[:tokens] for segment in one.segments[:1]]
+
+    return before(rollout) == before(branch.node.source)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -318,8 +287,7 @@ def search(
         ValueError: the rollout of a branch is missing, or belongs to none.
     """
     trees = {
-        item_id: tree(settings, own, f"{seed}:{item_id}")
-        for item_id, own in sorted(unsolved(samples, replayable).items())
+        item_id: tree(settings, own, f"{seed}:{item_id}") for item_id, own in unsolved(samples, replayable).items()
     }
     result, numbers = Searched(tasks=len(trees)), count()
     while branches := [branch for one in trees.values() for branch in one.propose(numbers)]:
@@ -339,7 +307,7 @@ def search(
 
 
 def unsolved(samples: Sequence[Rollout], replayable: Collection[str]) -> dict[str, list[Rollout]]:
-    """Rollouts by task, of replayable tasks that none of them solved, in an order of their own."""
+    """Rollouts by task, of replayable tasks that none of them solved; both in an order of their own."""
     groups: dict[str, list[Rollout]] = {}
     for rollout in samples:
         episode = rollout.episode
@@ -347,6 +315,6 @@ def unsolved(samples: Sequence[Rollout], replayable: Collection[str]) -> dict[st
             groups.setdefault(episode.item_id, []).append(rollout)
     return {
         item_id: sorted(own, key=lambda rollout: [turn.response for turn in rollout.episode.turns])
-        for item_id, own in groups.items()
+        for item_id, own in sorted(groups.items())
         if not any(rollout.episode.success for rollout in own)
     }

@@ -146,7 +146,7 @@ def test_no_task_takes_more_calls_than_it_may(calls, branches, resamples, seed):
         for branch, episode in zip(proposed, [one.episode for one in outcomes], strict=True):
             assert branch.item_id not in solved  # no round after the one that solved it
             assert 1 <= episode.calls <= branch.calls
-            assert episode.prefix_turns == branch.turns
+            assert episode.prefix_turns == branch.node.turns
             assert len(episode.turns) <= branch.max_turns <= 8
             spent[branch.item_id] = spent.get(branch.item_id, 0) + episode.calls
         solved |= {one.episode.item_id for one in outcomes if one.episode.success}
@@ -177,13 +177,13 @@ def test_it_branches_where_a_reply_went_visibly_wrong_and_avoids_it():
     lost = said(*doors[:3], wrong_door(3))
     assert lost.episode.ending is Ending.TERMINATED
     (branch,) = tree_of(lost, branches=1).propose(iter([5]))
-    assert (branch.turns, branch.avoid, branch.number) == (3, (wrong_door(3),), 5)
+    assert (branch.node.turns, branch.avoid, branch.number) == (3, (wrong_door(3),), 5)
     assert branch.responses == [f"Action: {door}" for door in doors[:3]]
     assert branch.max_turns == 8
 
     stuck = said(doors[0], *["knock"] * 7)
     (branch,) = tree_of(stuck, branches=1).propose(iter([0]))
-    assert (branch.turns, branch.avoid) == (1, ("knock",))
+    assert (branch.node.turns, branch.avoid) == (1, ("knock",))
 
 
 def test_what_was_tried_often_gives_way_to_what_was_not():
@@ -192,13 +192,13 @@ def test_what_was_tried_often_gives_way_to_what_was_not():
     turns = []
     for number in range(20):
         (branch,) = tree.propose(iter([number]))
-        turns.append(branch.turns)
-        follow = said(*doors[:2], wrong_door(2)) if branch.turns == 2 else said(*doors[:1], wrong_door(1))
+        turns.append(branch.node.turns)
+        follow = said(*doors[:2], wrong_door(2)) if branch.node.turns == 2 else said(*doors[:1], wrong_door(1))
         episode = replace(
             follow.episode,
-            turns=[replace(turn, calls=int(at >= branch.turns)) for at, turn in enumerate(follow.episode.turns)],
+            turns=[replace(turn, calls=int(at >= branch.node.turns)) for at, turn in enumerate(follow.episode.turns)],
         )
-        assert tree.learn(branch, Rollout(episode=episode)) or branch.turns == 0
+        assert tree.learn(branch, Rollout(episode=episode)) or branch.node.turns == 0
     assert turns[0] == 2
     assert len(set(turns)) > 1
 
@@ -223,10 +223,10 @@ def test_branches_of_a_round_differ_and_fit_together():
     tree = tree_of(said(*right_doors()[:4], wrong_door(4)), branches=3, calls=20, resamples=2)
     branches = tree.propose(iter(range(9)))
     assert [branch.number for branch in branches] == [0, 1, 2]
-    assert branches[0].turns == 4 and len({branch.turns for branch in branches}) > 1
+    assert branches[0].node.turns == 4 and len({branch.node.turns for branch in branches}) > 1
     assert sum(branch.calls for branch in branches) <= 20
     last = tree_of(said(*right_doors()[:4], wrong_door(4)), branches=3, calls=1).propose(iter([0]))
-    assert [(branch.max_turns - branch.turns, branch.resamples) for branch in last] == [(1, 0)]
+    assert [(branch.max_turns - branch.node.turns, branch.resamples) for branch in last] == [(1, 0)]
 
 
 def test_a_replay_that_goes_another_way_is_dropped_and_not_tried_again():
@@ -238,7 +238,7 @@ def test_a_replay_that_goes_another_way_is_dropped_and_not_tried_again():
     log = []
     samples = clumsy("n", tasks=4)
     found = search(samples, player(0, Drifting, log), SearchConfig(calls=40), replayable=WORLD, seed=0)
-    replayed = [branch for proposed, _ in log for branch in proposed if branch.turns]
+    replayed = [branch for proposed, _ in log for branch in proposed if branch.node.turns]
     assert len(found.dropped) == len(replayed) > 0
     assert len({id(branch.node) for branch in replayed}) == len(replayed)
     assert all(one.episode.prefix_turns == 0 for one in found.solved)
@@ -248,7 +248,7 @@ def test_a_replay_that_goes_another_way_is_dropped_and_not_tried_again():
 def test_a_replay_is_known_by_its_messages_and_its_tokens():
     sample = said(*right_doors()[:2], wrong_door(2))
     (branch,) = tree_of(sample, branches=1).propose(iter([0]))
-    assert branch.turns == 2
+    assert branch.node.turns == 2
     episode = played_by(lambda messages: f"Action: {wrong_door(2)}", Task("corridor", 0), branch).episode
     assert follows(branch, Rollout(episode=episode))
     assert not follows(branch, sample)  # nothing of it was replayed
@@ -263,7 +263,7 @@ def test_a_replay_is_known_by_its_messages_and_its_tokens():
     def tokens(*ids):
         return Rollout(episode=episode, segments=(Example(list(ids), [0.0] * 13),))
 
-    branch = replace(branch, source=tokens(*range(13)))
+    branch = replace(branch, node=replace(branch.node, source=tokens(*range(13))))
     assert follows(branch, tokens(*range(11), 50, 51))
     assert not follows(branch, tokens(*range(10), 49, 50, 51))
 
@@ -283,7 +283,7 @@ def test_the_replay_of_a_branch_holds_the_tokens_that_were_sampled():
         "resamples": 1,
     }
     with pytest.raises(ValueError, match="corridor_0 cannot be branched from: its episode has no tokens"):
-        replace(branch, source=Rollout(episode=episode)).replay()
+        replace(branch, node=replace(branch.node, source=Rollout(episode=episode))).replay()
 
 
 def test_infrastructure_that_fails_is_charged_and_ends():
