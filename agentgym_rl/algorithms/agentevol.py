@@ -28,7 +28,6 @@ from agentgym_rl.algorithms.base import (
     Metrics,
     Needs,
     OnlineConfig,
-    Request,
     Rollout,
     Run,
     Supervised,
@@ -39,7 +38,6 @@ from agentgym_rl.algorithms.base import (
 from agentgym_rl.algorithms.bc import learning_rate
 from agentgym_rl.algorithms.search import Branch, SearchConfig, search
 from agentgym_rl.data.episode import Episode, shallow
-from agentgym_rl.envs import Task
 from agentgym_rl.rollout.supervised import Example, weighted, with_observations
 
 
@@ -95,12 +93,10 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
 
     def __init__(self, config: AgentEvolConfig) -> None:
         super().__init__(config)
-        self.pool = Pool(
-            accumulate=config.accumulate, max_per_task=config.max_per_task, thresholds=config.success_threshold
-        )
+        self.pool = Pool(config)
         self.explored_with = LOADED
         self.best: float | None = None
-        """Validation success of the weights that were kept last."""
+        """With ``keep_best``, validation success of the weights that were kept last."""
 
     @classmethod
     def needs(cls, config: AgentEvolConfig) -> Needs:
@@ -125,7 +121,10 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
 
     def unit(self, run: Run, number: int) -> Metrics:
         number_of_round, phase = divmod(number, 1 + self.config.epochs)
-        return self.explore(run, number_of_round) if phase == 0 else self.learn(run, number_of_round, phase - 1)
+        if phase == 0:
+            return self.explore(run, number_of_round)
+        metrics = self.learn(run, number_of_round, phase - 1)
+        return metrics | self.validate(run, number_of_round) if self.ends_phase(number) else metrics
 
     def ends_phase(self, number: int) -> bool:
         return number % (1 + self.config.epochs) in (0, self.config.epochs)
@@ -134,75 +133,54 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         """Roll out the round's tasks, search where all samples failed, and keep the successes."""
         begun = time.monotonic()
         self.explored_with = run.weights()
-        label = f"round {number + 1}"
-        requests = [
-            replace(request, tags={**request.tags, "round": number + 1}, samples=1)
-            for request in run.requests(number)
-            for _ in range(request.samples)
-        ]
-        run.observe(run.rollouts(requests, f"{label}: explore", resumable=True))
+        requests = [replace(one, tags={**one.tags, "round": number + 1}) for one in run.requests(number)]
+        run.observe(run.rollouts(requests, f"round {number + 1}: explore", resumable=True))
         searched = self.search(run, number) if self.config.search.calls else {}
-        counted = [rollout for rollout in run.journal() if rollout.segments]
-        metrics = self.pool.add(number + 1, counted) | searched
-        run.save_demonstrations(f"round{number + 1}", self.pool.kept(counted))
-        return metrics | {"agentevol/round": number + 1, "agentevol/explore_s": time.monotonic() - begun}
+        kept, metrics = self.pool.add(number + 1, [rollout for rollout in run.journal() if rollout.segments])
+        run.save_demonstrations(f"round{number + 1}", kept)
+        metrics |= {"agentevol/round": number + 1, "agentevol/explore_s": time.monotonic() - begun}
+        return metrics | searched
 
     def search(self, run: Run, number: int) -> Metrics:
-        """Search the tasks whose samples all failed; its branches join the journal."""
+        """Search the tasks whose samples all failed; the branches join the journal."""
 
         def roll_out(branches: Sequence[Branch]) -> list[Rollout]:
-            requests = [self.request(run, number, branch) for branch in branches]
+            requests = [branch.request(round=number + 1) for branch in branches]
             return run.rollouts(requests, f"round {number + 1}: search", resumable=True)
 
-        found = search(
-            run.journal(),
-            roll_out,
-            self.config.search,
-            replayable=run.replayable,
-            seed=f"{run.seed}:{number}",
-        )
+        seed = f"{run.seed}:{number}"
+        found = search(run.journal(), roll_out, self.config.search, replayable=run.replayable, seed=seed)
         for rollout in found.dropped:
             run.discard(rollout)
         return found.metrics()
 
-    def request(self, run: Run, number: int, branch: Branch) -> Request:
-        tags = {**branch.tags(), "round": number + 1}
-        return run.request(
-            number, Task.parse(branch.item_id), max_turns=branch.max_turns, branch=branch.replay(), tags=tags
-        )
-
     def learn(self, run: Run, number: int, epoch: int) -> Metrics:
-        """One pass over demonstrations and successes; after the last, validate the round."""
+        """One pass over demonstrations and successes."""
         config, begun = self.config, time.monotonic()
         if epoch == 0 and config.restart_from is RestartFrom.BASE:
             run.restore(LOADED)
-        successes = [
-            with_observations(example, run.observation_weight)
-            for success in self.pool.successes
-            for example in success.weighted
-        ]
+        successes = [with_observations(example, run.observation_weight) for example in self.pool.examples()]
         metrics = run.update(
             Supervised(examples=[*run.demonstrations, *successes], mini_batch=config.mini_batch_trajectories),
             lr=learning_rate(config.lr, epoch, config.epochs),
             seed=f"{run.seed}:evolve:{number}:{epoch}",
         )
-        metrics["agentevol/learn_s"] = time.monotonic() - begun
-        return metrics | self.validate(run, number) if epoch + 1 == config.epochs else metrics
+        return metrics | {"agentevol/learn_s": time.monotonic() - begun}
 
     def validate(self, run: Run, number: int) -> Metrics:
         """Validate the round; with ``keep_best`` go back to its start if it lowered validation success."""
         success = run.validate(f"agentevol_round{number + 1}")
         if success is None:
             return {}
-        worse = self.best is not None and success < self.best
         metrics = {"agentevol/validation": success}
         if self.config.keep_best:
+            worse = self.best is not None and success < self.best
             metrics["agentevol/undone"] = float(worse)
             if worse:
                 run.say(f"round {number + 1} lowered validation success to {success:.3f}; undone")
                 run.restore(self.explored_with)
-        if not worse:
-            self.best = success
+            else:
+                self.best = success
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
@@ -224,28 +202,22 @@ class Success:
     responses: tuple[str, ...]
     segments: tuple[Example, ...]
 
-    @property
-    def weighted(self) -> list[Example]:
-        """The segments with their loss scaled by the reward; the same where the reward is 1."""
-        return [weighted(segment, self.reward) for segment in self.segments]
-
 
 class Pool:
     """The successes of the rounds so far."""
 
-    def __init__(self, *, accumulate: bool, max_per_task: int, thresholds: Mapping[str, float]) -> None:
-        """See the keys of :class:`AgentEvolConfig`."""
-        self.accumulate, self.max_per_task, self.thresholds = accumulate, max_per_task, thresholds
+    def __init__(self, config: AgentEvolConfig) -> None:
+        self.config = config
         self.successes: list[Success] = []
         self.solved: set[str] = set()
         """Item ids of the tasks solved in any round."""
 
     def succeeded(self, episode: Episode) -> bool:
         """Whether an episode is worth learning from."""
-        threshold = self.thresholds.get(episode.env)
+        threshold = self.config.success_threshold.get(episode.env)
         return episode.ending.counts and (episode.success if threshold is None else episode.reward > threshold)
 
-    def add(self, number: int, rollouts: Sequence[Rollout]) -> Metrics:
+    def add(self, number: int, rollouts: Sequence[Rollout]) -> tuple[list[Rollout], Metrics]:
         """Filter the rollouts of a round. No two successes of a task have the same responses, whatever their round.
 
         Args:
@@ -253,63 +225,49 @@ class Pool:
             rollouts: all that count.
 
         Returns:
-            By environment ``agentevol/<env>/{explored,kept,new_tasks,tokens,seconds}``, the last summed over all
-            episodes, and the size of the pool.
+            The rollouts kept, and by environment ``agentevol/<env>/{explored,kept,new_tasks,tokens,seconds}``, the
+            last summed over all episodes, and the size of the pool.
         """
-        before = self.successes if self.accumulate else []
+        before = self.successes if self.config.accumulate else []
         seen = {(success.item_id, success.responses) for success in before}
         count: Counter[str] = Counter()
         kept: dict[int, Success] = {}
-        for index in sorted(range(len(rollouts)), key=lambda at: (len(rollouts[at].episode.turns), at)):
-            episode = rollouts[index].episode
+        for index, rollout in sorted(enumerate(rollouts), key=lambda numbered: len(numbered[1].episode.turns)):
+            episode = rollout.episode
             responses = tuple(turn.response for turn in episode.turns)
-            if (
-                self.succeeded(episode)
-                and count[episode.item_id] < self.max_per_task
-                and (episode.item_id, responses) not in seen
-            ):
+            new = (episode.item_id, responses) not in seen and count[episode.item_id] < self.config.max_per_task
+            if new and self.succeeded(episode):
                 seen.add((episode.item_id, responses))
                 count[episode.item_id] += 1
-                segments = tuple(rollouts[index].segments)
+                segments = tuple(rollout.segments)
                 kept[index] = Success(episode.env, episode.item_id, number, episode.reward, responses, segments)
         self.successes = [*before, *(kept[index] for index in sorted(kept))]
-        solved = {one.episode.item_id: one.episode.env for one in rollouts if self.succeeded(one.episode)}
         metrics: Metrics = {"agentevol/kept": len(kept), "agentevol/pool": len(self.successes)}
-        for env in sorted({one.episode.env for one in rollouts}):
-            own = [one.episode for one in rollouts if one.episode.env == env]
+        for env in sorted({rollout.episode.env for rollout in rollouts}):
+            own = [rollout.episode for rollout in rollouts if rollout.episode.env == env]
+            solved = {episode.item_id for episode in own if self.succeeded(episode)}
             metrics |= {
                 f"agentevol/{env}/explored": len(own),
                 f"agentevol/{env}/kept": sum(success.env == env for success in kept.values()),
-                f"agentevol/{env}/new_tasks": sum(solved[item] == env for item in solved.keys() - self.solved),
+                f"agentevol/{env}/new_tasks": len(solved - self.solved),
                 f"agentevol/{env}/tokens": sum(episode.response_tokens for episode in own),
                 f"agentevol/{env}/seconds": sum(episode.seconds for episode in own),
             }
-        self.solved |= set(solved)
-        return metrics
+            self.solved |= solved
+        return [rollouts[index] for index in sorted(kept)], metrics
 
-    def kept(self, rollouts: Sequence[Rollout]) -> list[Rollout]:
-        """Those of the rollouts whose tokens are in the pool."""
-        tokens = {id(success.segments[0]) for success in self.successes}
-        return [rollout for rollout in rollouts if id(rollout.segments[0]) in tokens]
+    def examples(self) -> list[Example]:
+        """What is learnt, its loss scaled by the reward."""
+        return [weighted(segment, success.reward) for success in self.successes for segment in success.segments]
 
     def state_dict(self) -> dict[str, Any]:
         """JSON types."""
-        successes = [
-            {**shallow(success), "segments": [shallow(segment) for segment in success.segments]}
-            for success in self.successes
-        ]
+        successes = [{**shallow(one), "segments": [shallow(part) for part in one.segments]} for one in self.successes]
         return {"solved": sorted(self.solved), "successes": successes}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of :meth:`state_dict`."""
-        self.solved = set(state["solved"])
-        self.successes = [
-            Success(
-                **{
-                    **success,
-                    "responses": tuple(success["responses"]),
-                    "segments": tuple(Example(**segment) for segment in success["segments"]),
-                }
-            )
-            for success in state["successes"]
-        ]
+        self.solved, self.successes = set(state["solved"]), []
+        for saved in state["successes"]:
+            segments = tuple(Example(**segment) for segment in saved["segments"])
+            self.successes.append(Success(**{**saved, "responses": tuple(saved["responses"]), "segments": segments}))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.agentevol import Pool
+from agentgym_rl.algorithms.agentevol import AgentEvolConfig, Pool
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.rollout.supervised import Example
@@ -36,7 +36,9 @@ def rollout(episode, token):
 
 
 def pool(accumulate=True, max_per_task=1, thresholds=None):
-    return Pool(accumulate=accumulate, max_per_task=max_per_task, thresholds=thresholds or {})
+    config = AgentEvolConfig(accumulate=accumulate, success_threshold=thresholds or {})
+    config.max_per_task = max_per_task  # 0 too, which no recipe can have
+    return Pool(config)
 
 
 def kept(filled):
@@ -56,7 +58,7 @@ def test_successes_shortest_first_no_two_alike():
         filled = pool(max_per_task=most)
         filled.add(1, rollouts(played))
         assert kept(filled) == expected
-    assert pool().add(1, []) == {"agentevol/kept": 0, "agentevol/pool": 0}
+    assert pool().add(1, []) == ([], {"agentevol/kept": 0, "agentevol/pool": 0})
 
 
 EPISODES = st.lists(
@@ -104,7 +106,7 @@ def test_rewards_that_are_not_binary_weigh_the_loss():
     played = [episode("a", ["x"], reward=0.25), episode("b", ["x"], reward=1.0)]
     filled = pool()
     filled.add(1, rollouts(played))
-    assert [success.weighted[0].loss_weight for success in filled.successes] == [[0.0, 0.25, 0.25], [0.0, 1.0, 1.0]]
+    assert [example.loss_weight for example in filled.examples()] == [[0.0, 0.25, 0.25], [0.0, 1.0, 1.0]]
     assert [success.segments[0].loss_weight for success in filled.successes] == [[0.0, 1.0, 1.0]] * 2
 
 
@@ -141,7 +143,9 @@ def test_what_a_round_logs():
         episode("b", ["x"]),
         episode("c", ["x"], env="other", success=False),
     ]
-    assert filled.add(2, rollouts(played)) == {
+    found, metrics = filled.add(2, rollouts(played))
+    assert [one.episode for one in found] == [played[0], played[2]]
+    assert metrics == {
         "agentevol/kept": 2,
         "agentevol/pool": 3,
         "agentevol/counter/explored": 3,
