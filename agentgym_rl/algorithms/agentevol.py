@@ -9,8 +9,7 @@ rewards this is supervised fine-tuning on successes.
 
 Departures, each a key: ``restart_from=current`` goes on from the weights that explored; ``accumulate`` learns from
 D_1 ... D_m; ``max_per_task`` keeps the shortest successes of a task, not all; ``keep_best`` undoes a round that lowers
-validation success; ``search`` branches from failed episodes. An episode is kept when its environment calls it a success
-(AgentGym's thresholds), or by a threshold given in ``success_threshold``.
+validation success; ``success_threshold`` keeps by the reward; ``search`` branches from failed episodes.
 """
 
 from __future__ import annotations
@@ -86,6 +85,18 @@ class AgentEvolConfig(OnlineConfig):
         return {} if self.search.calls else dict.fromkeys(keys, "algorithm.search.calls=0 does not search")
 
 
+@dataclass(frozen=True, slots=True)
+class Success:
+    """An episode worth learning from, with its tokens."""
+
+    env: str
+    item_id: str
+    round: int
+    reward: float
+    responses: tuple[str, ...]
+    segments: tuple[Example, ...]
+
+
 class AgentEvol(Algorithm[AgentEvolConfig]):
     """A round is one unit of exploration and ``epochs`` units of learning."""
 
@@ -93,7 +104,10 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
 
     def __init__(self, config: AgentEvolConfig) -> None:
         super().__init__(config)
-        self.pool = Pool(config)
+        self.successes: list[Success] = []
+        """Those that the next learning uses."""
+        self.solved: set[str] = set()
+        """Item ids of the tasks solved in any round."""
         self.explored_with = LOADED
         self.best: float | None = None
         """With ``keep_best``, validation success of the weights that were kept last."""
@@ -136,10 +150,9 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         requests = [replace(one, tags={**one.tags, "round": number + 1}) for one in run.requests(number)]
         run.observe(run.rollouts(requests, f"round {number + 1}: explore", resumable=True))
         searched = self.search(run, number) if self.config.search.calls else {}
-        kept, metrics = self.pool.add(number + 1, [rollout for rollout in run.journal() if rollout.segments])
+        kept, metrics = self.keep(number + 1, [rollout for rollout in run.journal() if rollout.segments])
         run.save_demonstrations(f"round{number + 1}", kept)
-        metrics |= {"agentevol/round": number + 1, "agentevol/explore_s": time.monotonic() - begun}
-        return metrics | searched
+        return metrics | searched | {"agentevol/round": number + 1, "agentevol/explore_s": time.monotonic() - begun}
 
     def search(self, run: Run, number: int) -> Metrics:
         """Search the tasks whose samples all failed; the branches join the journal."""
@@ -154,70 +167,7 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
             run.discard(rollout)
         return found.metrics()
 
-    def learn(self, run: Run, number: int, epoch: int) -> Metrics:
-        """One pass over demonstrations and successes."""
-        config, begun = self.config, time.monotonic()
-        if epoch == 0 and config.restart_from is RestartFrom.BASE:
-            run.restore(LOADED)
-        successes = [with_observations(example, run.observation_weight) for example in self.pool.examples()]
-        metrics = run.update(
-            Supervised(examples=[*run.demonstrations, *successes], mini_batch=config.mini_batch_trajectories),
-            lr=learning_rate(config.lr, epoch, config.epochs),
-            seed=f"{run.seed}:evolve:{number}:{epoch}",
-        )
-        return metrics | {"agentevol/learn_s": time.monotonic() - begun}
-
-    def validate(self, run: Run, number: int) -> Metrics:
-        """Validate the round; with ``keep_best`` go back to its start if it lowered validation success."""
-        success = run.validate(f"agentevol_round{number + 1}")
-        if success is None:
-            return {}
-        metrics = {"agentevol/validation": success}
-        if self.config.keep_best:
-            worse = self.best is not None and success < self.best
-            metrics["agentevol/undone"] = float(worse)
-            if worse:
-                run.say(f"round {number + 1} lowered validation success to {success:.3f}; undone")
-                run.restore(self.explored_with)
-            else:
-                self.best = success
-        return metrics
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best, "explored_with": self.explored_with.to_dict(), "pool": self.pool.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.best, self.explored_with = state["best"], Weights.from_dict(state["explored_with"])
-        self.pool.load_state_dict(state["pool"])
-
-
-@dataclass(frozen=True, slots=True)
-class Success:
-    """An episode worth learning from, with its tokens."""
-
-    env: str
-    item_id: str
-    round: int
-    reward: float
-    responses: tuple[str, ...]
-    segments: tuple[Example, ...]
-
-
-class Pool:
-    """The successes of the rounds so far."""
-
-    def __init__(self, config: AgentEvolConfig) -> None:
-        self.config = config
-        self.successes: list[Success] = []
-        self.solved: set[str] = set()
-        """Item ids of the tasks solved in any round."""
-
-    def succeeded(self, episode: Episode) -> bool:
-        """Whether an episode is worth learning from."""
-        threshold = self.config.success_threshold.get(episode.env)
-        return episode.ending.counts and (episode.success if threshold is None else episode.reward > threshold)
-
-    def add(self, number: int, rollouts: Sequence[Rollout]) -> tuple[list[Rollout], Metrics]:
+    def keep(self, number: int, rollouts: Sequence[Rollout]) -> tuple[list[Rollout], Metrics]:
         """Filter the rollouts of a round. No two successes of a task have the same responses, whatever their round.
 
         Args:
@@ -256,18 +206,52 @@ class Pool:
             self.solved |= solved
         return [rollouts[index] for index in sorted(kept)], metrics
 
+    def succeeded(self, episode: Episode) -> bool:
+        """Whether an episode is worth learning from."""
+        threshold = self.config.success_threshold.get(episode.env)
+        return episode.ending.counts and (episode.success if threshold is None else episode.reward > threshold)
+
+    def learn(self, run: Run, number: int, epoch: int) -> Metrics:
+        """One pass over demonstrations and successes."""
+        config, begun = self.config, time.monotonic()
+        if epoch == 0 and config.restart_from is RestartFrom.BASE:
+            run.restore(LOADED)
+        successes = [with_observations(example, run.observation_weight) for example in self.examples()]
+        metrics = run.update(
+            Supervised(examples=[*run.demonstrations, *successes], mini_batch=config.mini_batch_trajectories),
+            lr=learning_rate(config.lr, epoch, config.epochs),
+            seed=f"{run.seed}:evolve:{number}:{epoch}",
+        )
+        return metrics | {"agentevol/learn_s": time.monotonic() - begun}
+
     def examples(self) -> list[Example]:
         """What is learnt, its loss scaled by the reward."""
         return [weighted(segment, success.reward) for success in self.successes for segment in success.segments]
 
+    def validate(self, run: Run, number: int) -> Metrics:
+        """Validate the round; with ``keep_best`` go back to its start if it lowered validation success."""
+        success = run.validate(f"agentevol_round{number + 1}")
+        if success is None:
+            return {}
+        metrics = {"agentevol/validation": success}
+        if self.config.keep_best:
+            worse = self.best is not None and success < self.best
+            metrics["agentevol/undone"] = float(worse)
+            if worse:
+                run.say(f"round {number + 1} lowered validation success to {success:.3f}; undone")
+                run.restore(self.explored_with)
+            else:
+                self.best = success
+        return metrics
+
     def state_dict(self) -> dict[str, Any]:
-        """JSON types."""
         successes = [{**shallow(one), "segments": [shallow(part) for part in one.segments]} for one in self.successes]
-        return {"solved": sorted(self.solved), "successes": successes}
+        pool = {"solved": sorted(self.solved), "successes": successes}
+        return {"best": self.best, "explored_with": self.explored_with.to_dict(), "pool": pool}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse of :meth:`state_dict`."""
-        self.solved, self.successes = set(state["solved"]), []
-        for saved in state["successes"]:
+        self.best, self.explored_with = state["best"], Weights.from_dict(state["explored_with"])
+        self.solved, self.successes = set(state["pool"]["solved"]), []
+        for saved in state["pool"]["successes"]:
             segments = tuple(Example(**segment) for segment in saved["segments"])
             self.successes.append(Success(**{**saved, "responses": tuple(saved["responses"]), "segments": segments}))

@@ -112,12 +112,7 @@ class Branch:
         return {"branch": self.number, "prefix_turns": self.node.turns}
 
     def request(self, **tags: Any) -> Request:
-        """What a run rolls out; ``tags`` are added to its own."""
-        task = Task.parse(self.item_id)
-        return Request(task=task, max_turns=self.max_turns, branch=self.replay(), tags={**self.tags(), **tags})
-
-    def replay(self) -> dict[str, Any]:
-        """What the agent loop replays first: the tokens as they were sampled; then the commands to avoid.
+        """What a run rolls out: first the prefix, its tokens as they were sampled; ``tags`` are added to its own.
 
         Raises:
             ValueError: the source has no tokens, or its episode was folded.
@@ -126,23 +121,24 @@ class Branch:
         if len(segments) != 1:
             what = "was folded" if segments else "has no tokens"
             raise ValueError(f"{self.item_id} cannot be branched from: its episode {what}")
-        (example,) = segments
         prefix = []
         for turn in episode.turns[: self.node.turns]:
             span = slice(*(episode.prompt_tokens + end for end in turn.tokens))
-            ids = list(compress(example.input_ids[span], example.loss_weight[span]))
+            ids = list(compress(segments[0].input_ids[span], segments[0].loss_weight[span]))
             prefix.append({"ids": ids, "log_prob": turn.log_prob, "step": episode.model_step})
-        return {"prefix": prefix, "avoid": list(self.avoid), "resamples": self.resamples}
+        return Request(
+            task=Task.parse(self.item_id),
+            max_turns=self.max_turns,
+            tags={**self.tags(), **tags},
+            branch={"prefix": prefix, "avoid": list(self.avoid), "resamples": self.resamples},
+        )
 
 
 class TreeSearch:
     """The tree of one task: proposes branches and learns from what became of them."""
 
     def __init__(self, settings: SearchConfig, samples: Sequence[Rollout], seed: str) -> None:
-        """
-        Args:
-            samples: episodes of the task that count, each with at least one turn.
-        """
+        """The samples are episodes of the task that count, each with at least one turn."""
         self.settings = settings
         self.max_turns = max(one.episode.max_turns for one in samples)
         self.nodes: dict[Prefix, Node] = {}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.agentevol import AgentEvolConfig, Pool
+from agentgym_rl.algorithms.agentevol import AgentEvol, AgentEvolConfig
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.rollout.supervised import Example
@@ -35,10 +35,10 @@ def rollout(episode, token):
     return Rollout(episode=episode, segments=(Example([token], [0.0]),))
 
 
-def pool(accumulate=True, max_per_task=1, thresholds=None):
+def evolving(accumulate=True, max_per_task=1, thresholds=None):
     config = AgentEvolConfig(accumulate=accumulate, success_threshold=thresholds or {})
     config.max_per_task = max_per_task  # 0 too, which no recipe can have
-    return Pool(config)
+    return AgentEvol(config)
 
 
 def kept(filled):
@@ -55,10 +55,10 @@ def test_successes_shortest_first_no_two_alike():
         episode("b", ["q"], ending=Ending.TIMEOUT),
     ]
     for most, expected in ((1, [2, 4]), (5, [0, 2, 4]), (0, [])):
-        filled = pool(max_per_task=most)
-        filled.add(1, rollouts(played))
+        filled = evolving(max_per_task=most)
+        filled.keep(1, rollouts(played))
         assert kept(filled) == expected
-    assert pool().add(1, []) == ([], {"agentevol/kept": 0, "agentevol/pool": 0})
+    assert evolving().keep(1, []) == ([], {"agentevol/kept": 0, "agentevol/pool": 0})
 
 
 EPISODES = st.lists(
@@ -75,8 +75,8 @@ EPISODES = st.lists(
 
 @given(EPISODES, st.integers(1, 3))
 def test_what_is_kept(played, most):
-    filled = pool(max_per_task=most)
-    filled.add(1, rollouts(played))
+    filled = evolving(max_per_task=most)
+    filled.keep(1, rollouts(played))
     indices = kept(filled)
     assert indices == sorted(set(indices))
     assert all(played[index].success and played[index].ending.counts for index in indices)
@@ -94,56 +94,56 @@ def test_a_threshold_of_ones_own_replaces_the_worlds_rule():
         episode("b", ["x"], success=True, reward=0.6),
         episode("c", ["x"], success=False, reward=0.4, env="other"),
     ]
-    filled = pool(thresholds={"counter": 0.3})
-    filled.add(1, rollouts(played))
+    filled = evolving(thresholds={"counter": 0.3})
+    filled.keep(1, rollouts(played))
     assert kept(filled) == [0, 1]
-    filled = pool(thresholds={"counter": 0.6})
-    filled.add(1, rollouts(played))
+    filled = evolving(thresholds={"counter": 0.6})
+    filled.keep(1, rollouts(played))
     assert kept(filled) == []
 
 
 def test_rewards_that_are_not_binary_weigh_the_loss():
     played = [episode("a", ["x"], reward=0.25), episode("b", ["x"], reward=1.0)]
-    filled = pool()
-    filled.add(1, rollouts(played))
+    filled = evolving()
+    filled.keep(1, rollouts(played))
     assert [example.loss_weight for example in filled.examples()] == [[0.0, 0.25, 0.25], [0.0, 1.0, 1.0]]
     assert [success.segments[0].loss_weight for success in filled.successes] == [[0.0, 1.0, 1.0]] * 2
 
 
 @pytest.mark.parametrize(("accumulate", "rounds"), [(True, [1, 2]), (False, [2])])
 def test_the_pool_accumulates_or_forgets_and_survives_a_file(accumulate, rounds):
-    filled = pool(accumulate)
-    filled.add(1, [rollout(episode("a", ["x"]), 7)])
-    filled.add(2, [rollout(episode("b", ["x"]), 8)])
+    filled = evolving(accumulate)
+    filled.keep(1, [rollout(episode("a", ["x"]), 7)])
+    filled.keep(2, [rollout(episode("b", ["x"]), 8)])
     assert [success.round for success in filled.successes] == rounds
     assert filled.solved == {"a", "b"}
-    again = pool(accumulate)
+    again = evolving(accumulate)
     again.load_state_dict(json.loads(json.dumps(filled.state_dict())))
     assert again.successes == filled.successes
     assert again.solved == filled.solved
 
 
 def test_a_trajectory_found_again_is_learnt_once():
-    filled = pool()
+    filled = evolving()
     for number in (1, 2):
-        filled.add(number, [rollout(episode("a", ["x"]), 7)])
+        filled.keep(number, [rollout(episode("a", ["x"]), 7)])
     assert len(filled.successes) == 1
-    forgetful = pool(accumulate=False)
+    forgetful = evolving(accumulate=False)
     for number in (1, 2):
-        forgetful.add(number, [rollout(episode("a", ["x"]), 7)])
+        forgetful.keep(number, [rollout(episode("a", ["x"]), 7)])
     assert [success.round for success in forgetful.successes] == [2]
 
 
 def test_what_a_round_logs():
-    filled = pool()
-    filled.add(1, [rollout(episode("a", ["x"]), 7)])
+    filled = evolving()
+    filled.keep(1, [rollout(episode("a", ["x"]), 7)])
     played = [
         episode("a", ["x", "y"]),
         episode("a", ["x"], success=False),
         episode("b", ["x"]),
         episode("c", ["x"], env="other", success=False),
     ]
-    found, metrics = filled.add(2, rollouts(played))
+    found, metrics = filled.keep(2, rollouts(played))
     assert [one.episode for one in found] == [played[0], played[2]]
     assert metrics == {
         "agentevol/kept": 2,

@@ -276,14 +276,17 @@ def test_the_replay_of_a_branch_holds_the_tokens_that_were_sampled():
     played = replace(episode, turns=turns, prompt_tokens=2, model_step=4)
     source = Rollout(episode=played, segments=(Example(ids, mask),))
     (branch,) = tree_of(source, branches=1, resamples=1).propose(iter([6]))
+    request = branch.request(round=3)
     assert (branch.max_turns, branch.tags()) == (8, {"branch": 6, "prefix_turns": 2})
-    assert branch.replay() == {
+    assert (str(request.task), request.max_turns) == ("corridor_0", 8)
+    assert request.tags == {"branch": 6, "prefix_turns": 2, "round": 3}
+    assert request.branch == {
         "prefix": [{"ids": [0, 1], "log_prob": -1.0, "step": 4}, {"ids": [5, 6], "log_prob": -2.0, "step": 4}],
         "avoid": [wrong_door(2)],
         "resamples": 1,
     }
     with pytest.raises(ValueError, match="corridor_0 cannot be branched from: its episode has no tokens"):
-        replace(branch, node=replace(branch.node, source=Rollout(episode=episode))).replay()
+        replace(branch, node=replace(branch.node, source=Rollout(episode=episode))).request()
 
 
 def test_infrastructure_that_fails_is_charged_and_ends():
