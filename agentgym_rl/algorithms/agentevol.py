@@ -161,8 +161,9 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
             requests = [branch.request(round=number + 1) for branch in branches]
             return run.rollouts(requests, f"round {number + 1}: search", resumable=True)
 
+        samples = [rollout for rollout in run.journal() if rollout.segments]  # discarded ones have none
         seed = f"{run.seed}:{number}"
-        found = search(run.journal(), roll_out, self.config.search, replayable=run.replayable, seed=seed)
+        found = search(samples, roll_out, self.config.search, replayable=run.replayable, seed=seed)
         for rollout in found.dropped:
             run.discard(rollout)
         return found.metrics()

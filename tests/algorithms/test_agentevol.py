@@ -1,6 +1,7 @@
 """What AgentEvol learns from, and its rounds on a scripted run."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from agentgym_rl.algorithms.agentevol import AgentEvol, AgentEvolConfig
 from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.search import SearchConfig
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.rollout.supervised import Example
 
@@ -132,6 +134,29 @@ def test_a_trajectory_found_again_is_learnt_once():
     for number in (1, 2):
         forgetful.keep(number, [rollout(episode("a", ["x"]), 7)])
     assert [success.round for success in forgetful.successes] == [2]
+
+
+def test_a_search_that_goes_on_after_a_kill_branches_from_no_discarded_episode():
+    messages = [{"role": role, "content": role} for role in ("system", "user", "assistant")]
+    whole = replace(episode("counter_2", ["y"], success=False), messages=messages)
+    discarded = replace(whole, turns=episode("counter_2", ["x"]).turns)
+
+    asked = []
+
+    class Resumed:
+        seed, replayable = 0, ["counter"]
+
+        def journal(self):
+            return [Rollout(episode=discarded), rollout(whole, 7)]
+
+        def rollouts(self, requests, label, *, resumable):
+            asked.extend(requests)
+            aborted = replace(whole, ending=Ending.ABORTED)
+            return [Rollout(episode=replace(aborted, tags=one.tags)) for one in requests]
+
+    evolve = AgentEvol(AgentEvolConfig(search=SearchConfig(calls=1)))
+    assert evolve.search(Resumed(), 4)["search/tasks"] == 1
+    assert [(one.tags["round"], one.branch["avoid"]) for one in asked] == [(5, ["y"])]
 
 
 def test_what_a_round_logs():
