@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym_rl.envs.babyai import EASY_LEVELS, LEVELS, BabyAI
+from agentgym_rl.envs.babyai import BabyAI
+from agentgym_rl.envs.babyai.levels import EASY_LEVELS, LEVELS
 from agentgym_rl.envs.core import ProtocolError, Task, TaskNotFound
 
 RED_BALL = Task("babyai", 0)

@@ -8,10 +8,10 @@ import sys
 import gymnasium
 import pytest
 
-from agentgym_rl.envs.babyai import EASY_LEVELS, LEVELS, BabyAI
+from agentgym_rl.envs.babyai import BabyAI
 from agentgym_rl.envs.babyai.bot import solve_with_bot
 from agentgym_rl.envs.babyai.level import Level
-from agentgym_rl.envs.babyai.levels import LEVEL_IDS, level_and_seed
+from agentgym_rl.envs.babyai.levels import EASY_LEVELS, LEVEL_IDS, LEVELS, level_and_seed
 from agentgym_rl.envs.babyai.oracle import solve_level
 from agentgym_rl.envs.core import OracleUnavailable, Task
 

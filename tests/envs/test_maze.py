@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from agentgym_rl.envs import Step, Task
 from agentgym_rl.envs.core import Observation, Style, TaskNotFound
-from agentgym_rl.envs.maze import Maze
-from agentgym_rl.envs.maze.env import MAX_STEPS
+from agentgym_rl.envs.maze import MAX_STEPS, Maze
 from agentgym_rl.envs.maze.layout import MOVES
 from agentgym_rl.envs.maze.tasks import SPLITS, puzzle
 

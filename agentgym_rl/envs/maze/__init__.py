@@ -1,5 +1,138 @@
-"""Maze: find the way to a goal while seeing only the walls next to you."""
+"""Maze: walk to a goal while seeing only the walls next to you."""
 
-from agentgym_rl.envs.maze.env import Maze
+from __future__ import annotations
 
-__all__ = ["Maze"]
+from collections.abc import Mapping
+
+from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.maze import tasks
+from agentgym_rl.envs.maze.layout import MOVES, Cell, Layout
+from agentgym_rl.envs.texts import EnvTexts, read_texts
+
+TEXTS = read_texts(__file__, EnvTexts)
+MAX_STEPS = 50
+"""Actions that are carried out in an episode, AgentGym's limit; one more is answered with failure."""
+
+_SIDES = {
+    "to your right": "move right",
+    "to your left": "move left",
+    "above you": "move up",
+    "below you": "move down",
+}
+"""AgentGym's names of the neighbouring cells, in its order."""
+
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+"""A word is one token where a digit with its space is two; no layout has two cells further apart along an axis."""
+
+SUCCESS: Mapping[Style, str] = {"agentgym": "Success", "compact": "done"}
+FAILURE: Mapping[Style, str] = {"agentgym": "Failure", "compact": "out of steps"}
+
+
+class Maze(TextEnv):
+    """The maze of LMRL-Gym (Abdulhai et al. 2023, arXiv:2311.18232) with AgentGym's rules, and mazes of our own.
+
+    The goal earns 1 and ends the episode. A move into a wall is a legal action that changes nothing (``blocked`` in
+    ``info``); any other action is ``invalid`` and counts as a step, too. After :data:`MAX_STEPS` actions without
+    success the next one truncates. ``info`` holds ``invalid``, ``blocked`` and ``raw_reward``, which is AgentGym's:
+    1 for the goal, -1 at the step limit, else 0.
+
+    Args:
+        style: wording of instruction and observations.
+        family: let all splits but ``agentgym`` have layouts of this family only.
+
+    Raises:
+        ValueError: there is no such family.
+    """
+
+    name = "maze"
+
+    def __init__(self, style: Style = "agentgym", family: str | None = None) -> None:
+        super().__init__(style)
+        self._spec = EnvSpec(
+            name=self.name,
+            instructions=TEXTS.instructions,
+            splits=tasks.SPLITS if family is None else tasks.of_family(family),
+            max_turns=15,
+            success_above=0.99,
+            tools=TEXTS.tools,
+            raw_reward_range=(-1.0, 1.0),
+            licence=TEXTS.licence,
+        )
+        self._puzzle: tasks.Puzzle
+        self._cell: Cell
+        self._steps = 0
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self._spec
+
+    async def _reset(self, task: Task) -> Observation:
+        self._puzzle = self._find(task)
+        self._cell = self._puzzle.start
+        self._steps = 0
+        return self._observation()
+
+    async def _step(self, action: str) -> Step:
+        if self._steps == MAX_STEPS:
+            info = {"invalid": False, "blocked": False, "raw_reward": -1.0}
+            return Step(Observation(FAILURE[self.style], ()), 0.0, terminated=False, truncated=True, info=info)
+        self._steps += 1
+        move = " ".join(action.lower().split())
+        valid = move in MOVES
+        cell = self._puzzle.layout.after(self._cell, move) if valid else self._cell
+        blocked = valid and cell == self._cell
+        self._cell = cell
+        solved = cell == self._puzzle.goal
+        if solved:
+            observation = Observation(SUCCESS[self.style], ())
+        else:
+            observation = self._observation("invalid" if not valid else "wall" if blocked else "")
+        info = {"invalid": not valid, "blocked": blocked, "raw_reward": float(solved)}
+        return Step(observation, float(solved), terminated=solved, info=info)
+
+    def goal(self, task: Task) -> str:
+        """Start, goal and layout; draws the layout (under a millisecond, as a rule)."""
+        return str(self._find(task))
+
+    def difficulty(self, task: Task) -> str:
+        """The range of lengths of the shortest path, such as ``steps 5-8``."""
+        return tasks.difficulty(self._index(task))
+
+    def oracle(self, task: Task) -> list[str]:
+        return self._find(task).path()
+
+    def _find(self, task: Task) -> tasks.Puzzle:
+        return tasks.puzzle(self._index(task))
+
+    def _observation(self, note: str = "") -> Observation:
+        text = observe(self._puzzle.layout, self._cell, self._puzzle.goal, self.style, note)
+        return Observation(text, tuple(MOVES))
+
+
+def observe(layout: Layout, cell: Cell, goal: Cell, style: Style, note: str = "") -> str:
+    """What is seen from a cell; ``note`` says in the ``compact`` style why the agent is where it was."""
+    if style == "compact":
+        return f"{note}, {_compact(layout, cell, goal)}" if note else _compact(layout, cell, goal)
+    possible = layout.open_moves(cell)
+    walls = [side for side, move in _SIDES.items() if move not in possible]
+    return (
+        f"The goal is at position {goal[0]}, {goal[1]}. "
+        f"Your current position is at position {cell[0]}, {cell[1]}. {_list_walls(walls)}"
+    )
+
+
+def _list_walls(walls: list[str]) -> str:
+    if not walls:
+        return "There are no walls near you."
+    return f"There is a wall {walls[0]}." if len(walls) == 1 else f"There are walls {', '.join(walls)}."
+
+
+def _compact(layout: Layout, cell: Cell, goal: Cell) -> str:
+    down, right = goal[0] - cell[0], goal[1] - cell[1]
+    words = ["goal"]
+    if down:
+        words.append(f"{_NUMBERS[abs(down)]} {'down' if down > 0 else 'up'}")
+    if right:
+        words.append(f"{_NUMBERS[abs(right)]} {'right' if right > 0 else 'left'}")
+    ways = [move.removeprefix("move ") for move in MOVES if move in layout.open_moves(cell)]
+    return " ".join([*words, "open", *ways])

@@ -1,5 +1,131 @@
-"""TextCraft: craft items by recipes."""
+"""TextCraft: craft an item from base items by the recipes on show."""
 
-from agentgym_rl.envs.textcraft.env import TextCraft
+from __future__ import annotations
 
-__all__ = ["TextCraft"]
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.picture import Picture, Transcript
+from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, variants
+from agentgym_rl.envs.textcraft.commands import Craft, Get, ShowInventory, Unreadable, Workshop, parse_command
+from agentgym_rl.envs.textcraft.drawing import draw
+from agentgym_rl.envs.textcraft.plan import make_plan
+from agentgym_rl.envs.textcraft.puzzle import find_goal, make_puzzle
+from agentgym_rl.envs.texts import EnvTexts, read_texts
+
+TEXTS = read_texts(__file__, EnvTexts)
+_LONGEST_ECHO = 200
+
+
+class TextCraft(TextEnv):
+    """TextCraft (Prasad et al. 2024, ADaPT, arXiv:2311.05772) with AgentGym's commands and observations.
+
+    Args:
+        style: wording of instruction and observations.
+        recipes: a folder of Minecraft's own recipe files, in place of the recipes of this package.
+        goals: let the variant splits have this many training goals only, a fixed choice.
+        max_depth: let the variant splits have goals of at most this depth only.
+
+    Raises:
+        ValueError: the folder is missing or holds no recipes, or there are not as many goals.
+    """
+
+    name = "textcraft"
+
+    def __init__(
+        self,
+        style: Style = "agentgym",
+        recipes: str | Path | None = None,
+        goals: int | None = None,
+        max_depth: int | None = None,
+    ) -> None:
+        super().__init__(style)
+        self._tasks = catalogue(recipes)
+        splits = dict(self._tasks.splits)
+        if goals is not None or max_depth is not None:
+            splits |= variants(few(self._tasks, goals, max_depth), self._tasks.stride)
+        self._spec = EnvSpec(
+            name=self.name,
+            instructions=TEXTS.instructions,
+            splits=splits,
+            max_turns=MAX_TURNS,
+            success_above=0.99,
+            tools=TEXTS.tools,
+            licence=TEXTS.licence if recipes is None else "recipes from a folder of the user's",
+        )
+        self._workshop: Workshop
+        self._item = ""
+        self._missing = 0
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self._spec
+
+    async def _reset(self, task: Task) -> Observation:
+        puzzle = make_puzzle(self._tasks, self._index(task), self.style)
+        self._workshop = Workshop(self._tasks.book)
+        self._item, self._missing = puzzle.goal.item, puzzle.goal.amount or 1
+        header = "Recipes:" if self.style == "compact" else "Crafting commands:"
+        return Observation("\n".join([header, *puzzle.lines, "", f"Goal: {puzzle.goal}."]))
+
+    async def _step(self, action: str) -> Step:
+        text, valid = self._carry_out(" ".join(action.split()))
+        solved = self._missing <= 0
+        return Step(Observation(text), float(solved), terminated=solved, info={"invalid": not valid})
+
+    def goal(self, task: Task) -> str:
+        return str(find_goal(self._tasks, self._index(task))[0])
+
+    def difficulty(self, task: Task) -> str:
+        return f"depth {self._tasks.book.depth(self._tasks.locate(self._index(task))[0])}"
+
+    def oracle(self, task: Task) -> list[str]:
+        goal, rng = find_goal(self._tasks, self._index(task))
+        return list(make_plan(self._tasks.book, goal.item, goal.amount or 1, rng).commands)
+
+    @classmethod
+    def pictures(cls, transcript: Transcript) -> list[Picture]:
+        return draw(transcript)
+
+    def _carry_out(self, action: str) -> tuple[str, bool]:
+        """The observation, and whether the action could be carried out."""
+        match parse_command(action):
+            case ShowInventory():
+                return f"Inventory: {_listed(self._workshop.inventory, self.style)}", True
+            case Get(stack):
+                found = self._workshop.get(stack)
+                return f"Got {stack}" if found else f"Could not find {_cut(stack.name)}", found
+            case Craft() as command:
+                return self._craft(command)
+            case Unreadable(str(ingredient)):
+                return f"Wrong item format: {_cut(ingredient)}", False
+            case Unreadable():
+                return f"Could not execute {_cut(action)}", False
+
+    def _craft(self, command: Craft) -> tuple[str, bool]:
+        name = _identifier(_cut(command.output), self.style)
+        if not self._workshop.holds(command.inputs):
+            return f"Could not find enough items to craft {name}", False
+        recipe = self._workshop.craft(command)
+        if recipe is None:
+            return f"Could not find a valid recipe for {name}", False
+        if recipe.output.name == self._item:
+            self._missing -= recipe.output.amount
+        return f"Crafted {recipe.output.amount} {_identifier(recipe.output.name, self.style)}", True
+
+
+def _listed(held: Mapping[str, int], style: Style) -> str:
+    if style == "compact":
+        return ", ".join(f"{amount} {name}" for name, amount in held.items()) or "empty"
+    return "".join(f"[{name}] ({amount}) " for name, amount in held.items()) or "You are not carrying anything."
+
+
+def _identifier(name: str, style: Style) -> str:
+    """An item as the observation names it: AgentGym's are Minecraft identifiers."""
+    return name if style == "compact" else f"minecraft:{name.replace(' ', '_')}"
+
+
+def _cut(text: str) -> str:
+    """What the agent wrote, cut to a readable length."""
+    return text if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}..."
