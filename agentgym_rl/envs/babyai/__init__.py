@@ -17,16 +17,6 @@ from agentgym_rl.envs.splits import no_task
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 
 _TEXTS = read_texts(__file__, EnvTexts)
-_SPEC = EnvSpec(
-    name="babyai",
-    instructions=_TEXTS.instructions,
-    splits=SPLITS,
-    max_turns=20,
-    success_above=0.0,
-    tools=_TEXTS.tools,
-    extra="babyai",
-    licence=_TEXTS.licence,
-)
 
 
 class BabyAI(BlockingEnv):
@@ -42,14 +32,20 @@ class BabyAI(BlockingEnv):
     """
 
     name = "babyai"
+    _spec = EnvSpec(
+        name=name,
+        instructions=_TEXTS.instructions,
+        splits=SPLITS,
+        max_turns=20,
+        success_above=0.0,
+        tools=_TEXTS.tools,
+        extra="babyai",
+        licence=_TEXTS.licence,
+    )
 
     level: Level
     """The level of the last reset."""
     _options: dict[str, Plan]
-
-    @property
-    def spec(self) -> EnvSpec:
-        return _SPEC
 
     def _reset_blocking(self, task: Task) -> Observation:
         self.level = Level(task.index)
@@ -81,7 +77,7 @@ class BabyAI(BlockingEnv):
 
     def oracle(self, task: Task) -> list[str]:
         """See :func:`.oracle.solve`. May take more turns than the default limit."""
-        return solve(self._index(task), _SPEC.max_turns)
+        return solve(self._index(task), self.spec.max_turns)
 
     @classmethod
     def pictures(cls, transcript: Transcript) -> list[Picture | None]:

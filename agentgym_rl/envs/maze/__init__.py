@@ -62,10 +62,6 @@ class Maze(TextEnv):
         self._cell: Cell
         self._steps = 0
 
-    @property
-    def spec(self) -> EnvSpec:
-        return self._spec
-
     async def _reset(self, task: Task) -> Observation:
         self._puzzle = self._find(task)
         self._cell = self._puzzle.start

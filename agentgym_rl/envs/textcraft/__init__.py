@@ -58,10 +58,6 @@ class TextCraft(TextEnv):
         self._item = ""
         self._missing = 0
 
-    @property
-    def spec(self) -> EnvSpec:
-        return self._spec
-
     async def _reset(self, task: Task) -> Observation:
         puzzle = make_puzzle(self._tasks, self._index(task), self.style)
         self._workshop = Workshop(self._tasks.book)

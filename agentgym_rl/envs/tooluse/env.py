@@ -49,10 +49,6 @@ class ToolEnv(TextEnv, Generic[S]):
         self._problem: Problem[S]
         self._state: S
 
-    @property
-    def spec(self) -> EnvSpec:
-        return self._spec
-
     async def _reset(self, task: Task) -> Observation:
         self._problem = self._find(task)
         self._state = self._problem.start()

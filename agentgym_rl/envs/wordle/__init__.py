@@ -52,10 +52,6 @@ class Wordle(TextEnv):
         self._guesses = 0
 
     @property
-    def spec(self) -> EnvSpec:
-        return self._spec
-
-    @property
     def words(self) -> tuple[str, ...]:
         """The whole vocabulary."""
         return tasks.words() if self._words is None else self._words
