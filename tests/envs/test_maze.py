@@ -1,34 +1,19 @@
 """Maze as an agent meets it: moves, walls, observations, endings."""
 
-import asyncio
 import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sessions import play
 
-from agentgym_rl.envs import Step, Task
-from agentgym_rl.envs.core import Observation, Style, TaskNotFound
+from agentgym_rl.envs import Task
+from agentgym_rl.envs.core import Style, TaskNotFound
 from agentgym_rl.envs.maze import MAX_STEPS, Maze
 from agentgym_rl.envs.maze.layout import MOVES
 from agentgym_rl.envs.maze.tasks import SPLITS, puzzle
 
 POSITION = re.compile(r"The goal is at position (\d+), (\d+)\. Your current position is at position (\d+), (\d+)\. ")
-
-
-def play(env: Maze, index: int, *actions: str) -> tuple[Observation, list[Step]]:
-    """Actions until the episode ends."""
-
-    async def episode() -> tuple[Observation, list[Step]]:
-        first = await env.reset(Task("maze", index))
-        steps: list[Step] = []
-        for action in actions:
-            steps.append(await env.step(action))
-            if steps[-1].done:
-                break
-        return first, steps
-
-    return asyncio.run(episode())
 
 
 @pytest.mark.parametrize(

@@ -7,30 +7,16 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sessions import play
 
-from agentgym_rl.envs import Step, Task, make
+from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import ActionFormat
-from agentgym_rl.envs.core import Observation, ProtocolError, Style, TaskNotFound
+from agentgym_rl.envs.core import ProtocolError, Style, TaskNotFound
 from agentgym_rl.envs.formats import reader, write
 from agentgym_rl.envs.probe import GARBAGE
 from agentgym_rl.envs.wordle import Wordle
 from agentgym_rl.envs.wordle.game import GUESSES, marks
 from agentgym_rl.envs.wordle.tasks import SPLITS, puzzle
-
-
-def play(env: Wordle, index: int, *actions: str) -> tuple[Observation, list[Step]]:
-    """Actions until the episode ends."""
-
-    async def episode() -> tuple[Observation, list[Step]]:
-        first = await env.reset(Task("wordle", index))
-        steps: list[Step] = []
-        for action in actions:
-            steps.append(await env.step(action))
-            if steps[-1].done:
-                break
-        return first, steps
-
-    return asyncio.run(episode())
 
 
 @pytest.mark.parametrize(

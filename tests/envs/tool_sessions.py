@@ -1,9 +1,10 @@
 """Sessions of the environments of tools."""
 
-import asyncio
 import json
 
-from agentgym_rl.envs import Step, Task
+from sessions import play
+
+from agentgym_rl.envs import Step
 from agentgym_rl.envs.core import TextEnv
 
 
@@ -13,15 +14,6 @@ def call(name: str, /, **arguments: object) -> str:
 
 
 def run_episode(env: TextEnv, index: int, *actions: str) -> tuple[str, list[Step]]:
-    """The first observation, and actions until the episode ends."""
-
-    async def episode() -> tuple[str, list[Step]]:
-        first = await env.reset(Task(env.spec.name, index))
-        steps: list[Step] = []
-        for action in actions:
-            steps.append(await env.step(action))
-            if steps[-1].done:
-                break
-        return first.text, steps
-
-    return asyncio.run(episode())
+    """The first observation's text, and actions until the episode ends."""
+    first, steps = play(env, index, *actions)
+    return first.text, steps
