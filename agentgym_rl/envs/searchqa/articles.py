@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -42,7 +42,7 @@ def write(path: str | Path) -> int:
     return len(lines)
 
 
-def load() -> tuple[Index, list[str]]:
-    """The index of the articles, and the articles."""
+def load() -> tuple[Index, Callable[[int], str]]:
+    """The index of the articles, and what gives an article by its number."""
     contents = list(articles())
-    return Index.over(contents), contents
+    return Index.over(contents), contents.__getitem__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from threading import Lock
@@ -92,20 +92,21 @@ class BM25:
     """A search engine over passages.
 
     Args:
-        load: returns the index and the ``contents`` of its passages; called once, in a thread, at the first search.
+        load: returns the index, and what gives the ``contents`` of a passage by its number; called once, in a thread,
+            at the first search.
         threaded: search in threads, for an index so large that a search would delay other episodes.
 
     Raises:
         MissingExtra: bm25s is not installed.
     """
 
-    def __init__(self, load: Callable[[], tuple[Index, Sequence[str]]], threaded: bool = False) -> None:
+    def __init__(self, load: Callable[[], tuple[Index, Callable[[int], str]]], threaded: bool = False) -> None:
         if find_spec("bm25s") is None:
             raise MissingExtra("BM25 search needs bm25s; install it with: pip install 'agentgym-rl[searchqa]'")
         self._load = load
         self._threaded = threaded
         self._lock = Lock()
-        self._loaded: tuple[Index, Sequence[str]] | None = None
+        self._loaded: tuple[Index, Callable[[int], str]] | None = None
 
     async def search(self, query: str, topk: int) -> list[Passage]:
         """At most ``topk`` passages, best first."""
@@ -118,4 +119,4 @@ class BM25:
             with self._lock:
                 self._loaded = self._loaded or self._load()
         index, contents = self._loaded
-        return [Passage.of(contents[number]) for number in index.best(query, topk)]
+        return [Passage.of(contents(number)) for number in index.best(query, topk)]

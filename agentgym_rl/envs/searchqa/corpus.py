@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import mmap
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import overload
 
 from rich.progress import Progress
 
@@ -20,35 +19,6 @@ OFFSETS, ABOUT = "offsets.bin", "corpus.json"
 """Files beside those of bm25s: the position of each line (64 bits each), and the corpus that the index belongs to."""
 
 _HOW = "build it with: python -m agentgym_rl.envs.searchqa {} {}"
-
-
-class Contents(Sequence[str]):
-    """The ``contents`` of passages, read from the file on demand.
-
-    Args:
-        offsets: position of each line, and the end of the last one.
-    """
-
-    def __init__(self, path: Path, offsets: Sequence[int]) -> None:
-        with path.open("rb") as file:
-            self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._offsets = offsets
-
-    def __len__(self) -> int:
-        return len(self._offsets) - 1
-
-    @overload
-    def __getitem__(self, number: int) -> str: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[str]: ...
-    def __getitem__(self, number: int | slice) -> str | list[str]:
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
-        if not 0 <= number < len(self):
-            raise IndexError(f"passage {number} is outside {len(self)}")
-        line = self._bytes[self._offsets[number] : self._offsets[number + 1]]
-        contents: str = json.loads(line)["contents"]
-        return contents
 
 
 def build(corpus: str | Path, index: str | Path, show_progress: bool = False) -> int:
@@ -111,12 +81,23 @@ def open_corpus(corpus: str, index: str) -> BM25:
         raise ValueError(f"the index in {index} is of another corpus than {corpus}; {_HOW.format(corpus, index)}")
     if known["tokens"] != SCHEME:
         raise ValueError(f"the index in {index} splits words as {known['tokens']!r}; {_HOW.format(corpus, index)}")
-    return BM25(lambda: _load(Path(corpus), Path(index)), threaded=True)
+    return BM25(lambda: load(Path(corpus), Path(index)), threaded=True)
 
 
-def _load(corpus: Path, index: Path) -> tuple[Index, Contents]:
+def load(corpus: Path, index: Path) -> tuple[Index, Callable[[int], str]]:
+    """The index, and what reads the ``contents`` of a passage from the file."""
     import bm25s
 
-    with (index / OFFSETS).open("rb") as file:
-        offsets = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)).cast("q")
-    return Index(bm25s.BM25.load(index, mmap=True, show_progress=False)), Contents(corpus, offsets)
+    offsets = memoryview(_mapped(index / OFFSETS)).cast("q")
+    lines = _mapped(corpus)
+
+    def contents(number: int) -> str:
+        found: str = json.loads(lines[offsets[number] : offsets[number + 1]])["contents"]
+        return found
+
+    return Index(bm25s.BM25.load(index, mmap=True, show_progress=False)), contents
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
