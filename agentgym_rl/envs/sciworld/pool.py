@@ -62,11 +62,6 @@ class Pool:
                     member.leases -= 1
                     member.idle.append(simulation)
 
-    @property
-    def leases(self) -> int:
-        """Games leased now."""
-        return sum(member.leases for member in self.members)
-
 
 POOL = Pool()
 """That of this process."""
