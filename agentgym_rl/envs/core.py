@@ -281,10 +281,6 @@ class TextEnv(ABC):
         """
         return ()
 
-    def splits_of(self, task: Task) -> list[str]:
-        """The splits that contain the task."""
-        return [name for name, indices in self.spec.splits.items() if task.index in indices]
-
 
 THREADS = ThreadPoolExecutor(64, "env")
 """For all blocking environments of a process. Python's default pool is used for tokenizing, which must not wait."""

@@ -1,4 +1,4 @@
-"""Episodes of environments in this process: played, or put into a digest."""
+"""Episodes of environments in this process, played or put into a digest, and the splits of a task."""
 
 import asyncio
 import hashlib
@@ -21,6 +21,11 @@ def play(env: TextEnv, index: int, *actions: str) -> tuple[Observation, list[Ste
         return first, steps
 
     return asyncio.run(episode())
+
+
+def splits_of(env: TextEnv, index: int) -> list[str]:
+    """The splits that contain a task."""
+    return [name for name, indices in env.spec.splits.items() if index in indices]
 
 
 def transcript(env: TextEnv, split: str, actions: Callable[[list[str]], Sequence[str]]) -> str:

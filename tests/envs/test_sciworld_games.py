@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sessions import splits_of
 
 pytest.importorskip("scienceworld", reason="the extra sciworld is not installed")
 
@@ -63,7 +64,7 @@ def test_an_index_is_a_family_and_a_variation(index: int) -> None:
     assert STARTS[FAMILIES.index(found.family)] + found.variation == index
     place = found.variation
     split = "train" if place < found.family.dev else "dev" if place < found.family.test else "test"
-    assert SciWorld().splits_of(Task("sciworld", index)) == [split, "agentgym"]
+    assert splits_of(SciWorld(), index) == [split, "agentgym"]
 
 
 @pytest.mark.parametrize("index", [-1, 4339, 10**15])

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
+from sessions import splits_of
 
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import Style
@@ -144,7 +145,7 @@ def test_variant_splits(name: str, versions: int) -> None:
 
 def test_splits_of_a_task() -> None:
     env = TextCraft()
-    found = [env.splits_of(Task("textcraft", index)) for index in (0, 373, 374, 473, 1000, 900_373, 901_000, 999_373)]
+    found = [splits_of(env, index) for index in (0, 373, 374, 473, 1000, 900_373, 901_000, 999_373)]
     assert found == [
         *[["train"]] * 2,
         *[["test"]] * 2,

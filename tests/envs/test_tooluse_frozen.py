@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from sessions import splits_of
 
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.core import Style, TextEnv
@@ -74,7 +75,7 @@ def lines_of_spec(name: str) -> Iterator[str]:
 def lines_of_task(envs: list[TextEnv], task: Task, walk: bool) -> Iterator[str]:
     """A task, its solution and, with ``walk``, a session of random calls, in each wording."""
     plan = envs[0].oracle(task)
-    yield f"{task} {envs[0].goal(task)} {envs[0].difficulty(task)} {envs[0].splits_of(task)} {plan}"
+    yield f"{task} {envs[0].goal(task)} {envs[0].difficulty(task)} {splits_of(envs[0], task.index)} {plan}"
     for env in envs:
         yield from asyncio.run(lines_of_session(env, task, plan))
         if walk:
