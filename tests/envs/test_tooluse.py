@@ -17,7 +17,7 @@ from agentgym_rl.envs import Task, make, tooluse
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import EnvError, OracleUnavailable, ProtocolError, Style, TaskNotFound, TextEnv
 from agentgym_rl.envs.tools import Tool
-from agentgym_rl.envs.tooluse import Draft, Function, GeneratedTasks, Problem, Refused, ToolEnv, ToolEnvTexts
+from agentgym_rl.envs.tooluse import Draft, GeneratedTasks, Problem, Refused, ToolEnv, ToolEnvTexts
 from agentgym_rl.envs.tooluse.answers import matches
 from agentgym_rl.envs.tooluse.official import OfficialTask, read_official
 from agentgym_rl.envs.tooluse.tasks import RANGES, Kind
@@ -162,9 +162,7 @@ TEXTS = ToolEnvTexts(
         "shout": ToolText("Shout.", "noise"),
     },
 )
-COUNTING: dict[str, Function[list[int]]] = TEXTS.functions(
-    {"add": _add, "shout": lambda counts: "A" * 5000}, {"shout": lambda text: "a"}
-)
+COUNTING = TEXTS.functions({"add": _add, "shout": lambda counts: "A" * 5000}, {"shout": lambda text: "a"})
 
 
 class CountingDraft(Draft[list[int]]):

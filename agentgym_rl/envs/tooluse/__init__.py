@@ -3,12 +3,11 @@
 from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.problem import Call, Draft, Problem, answered
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks, TaskSource
-from agentgym_rl.envs.tooluse.tool import Function, Refused, ToolEnvTexts
+from agentgym_rl.envs.tooluse.tool import Refused, ToolEnvTexts
 
 __all__ = [
     "Call",
     "Draft",
-    "Function",
     "GeneratedTasks",
     "Problem",
     "Refused",

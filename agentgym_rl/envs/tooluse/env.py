@@ -30,7 +30,7 @@ class ToolEnv(TextEnv, Generic[S]):
     def __init__(self, style: Style, draft: type[Draft[S]], tasks: TaskSource[S]) -> None:
         super().__init__(style)
         self._tasks = tasks
-        self._functions: Mapping[str, Function[S]] = draft.functions
+        self._functions: Mapping[str, Function] = draft.functions
         functions = list(draft.functions.values())
         tools = (*(function.tool for function in functions), CHECK, FINISH)
         self._tools = {tool.name: tool for tool in tools}
@@ -87,7 +87,7 @@ class ToolEnv(TextEnv, Generic[S]):
             raise OracleUnavailable(f"no solution of {task} is known")
         return [to_command(self._spec.tools, name, arguments) for name, arguments in plan]
 
-    def _call(self, function: Function[S], arguments: Mapping[str, Any]) -> str:
+    def _call(self, function: Function, arguments: Mapping[str, Any]) -> str:
         found = function.run(self._state, **arguments)
         return wording.result(function.brief(found) if self.style == "compact" else str(found), self.style)
 

@@ -55,7 +55,7 @@ class Draft(ABC, Generic[S]):
     """
 
     texts: ClassVar[ToolEnvTexts]
-    functions: ClassVar[Mapping[str, Function[Any]]]
+    functions: ClassVar[Mapping[str, Function]]
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng

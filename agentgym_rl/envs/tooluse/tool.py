@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tools import BadCall, Schema, Tool
@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Function(Generic[S]):
+class Function:
     """A tool and the code behind it."""
 
     tool: Tool
@@ -108,7 +108,7 @@ class ToolEnvTexts:
 
     def functions(
         self, runs: Mapping[str, Callable[..., Any]], briefs: Mapping[str, Callable[[Any], str]]
-    ) -> dict[str, Function[Any]]:
+    ) -> dict[str, Function]:
         """The tools with the code behind them and the way to print their results, see :class:`Function`, by name."""
         if wrong := runs.keys() ^ self.tools.keys():
             raise ValueError(f"these tools lack a description or code: {', '.join(sorted(wrong))}")

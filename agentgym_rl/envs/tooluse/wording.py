@@ -13,7 +13,7 @@ LIMIT = 3_000
 """Characters of a result that are printed."""
 
 
-def instruction(style: Style, texts: ToolEnvTexts, functions: Sequence[Function[Any]]) -> str:
+def instruction(style: Style, texts: ToolEnvTexts, functions: Sequence[Function]) -> str:
     """The text before the first observation."""
     tools = [*(function.tool for function in functions), CHECK, FINISH]
     if style == "compact":

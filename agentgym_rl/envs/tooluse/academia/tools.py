@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentgym_rl.envs.tooluse.academia.graphs import Graphs, Paper, graphs
-from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused, ToolEnvTexts
+from agentgym_rl.envs.tooluse.tool import ECHO, Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.wording import values_only
 
 PAPER_NET = "PaperNet"
@@ -79,6 +79,4 @@ class Library:
 
 TEXTS = ToolEnvTexts.beside(__file__)
 
-FUNCTIONS: dict[str, Function[Library]] = TEXTS.functions(
-    TEXTS.methods(Library), dict.fromkeys(TEXTS.tools, values_only)
-)
+FUNCTIONS = TEXTS.functions(TEXTS.methods(Library), dict.fromkeys(TEXTS.tools, values_only))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.envs.tables import load
-from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused, ToolEnvTexts
+from agentgym_rl.envs.tooluse.tool import ECHO, Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.wording import values_only
 
 
@@ -219,6 +219,4 @@ def _number(value: str | int) -> int:
 
 TEXTS = ToolEnvTexts.beside(__file__)
 
-FUNCTIONS: dict[str, Function[Database]] = TEXTS.functions(
-    TEXTS.methods(Database), dict.fromkeys(TEXTS.tools, values_only)
-)
+FUNCTIONS = TEXTS.functions(TEXTS.methods(Database), dict.fromkeys(TEXTS.tools, values_only))

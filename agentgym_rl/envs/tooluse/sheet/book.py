@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agentgym_rl.envs.tooluse import Function, Refused, ToolEnvTexts
+from agentgym_rl.envs.tooluse import Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.sheet.formula import COLUMNS, ROWS, FormulaError, Place, Value, evaluate, name, position
 from agentgym_rl.envs.tooluse.sheet.grid import LONGEST, Area, Grid, shown, value_of
 
@@ -218,7 +218,7 @@ def _brief_table(table: Sequence[Sequence[str]]) -> str:
     return "; ".join(" | ".join(row) for row in table) or "empty"
 
 
-FUNCTIONS: dict[str, Function[Book]] = TEXTS.functions(
+FUNCTIONS = TEXTS.functions(
     TEXTS.methods(Book),
     {
         **dict.fromkeys(TEXTS.tools, lambda result: "done"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from agentgym_rl.envs.tooluse import Function, Refused, ToolEnvTexts
+from agentgym_rl.envs.tooluse import Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.todo.account import Account, Item, Project
 
 Row = dict[str, Any]
@@ -112,7 +112,7 @@ def _brief_tasks(rows: Sequence[Row]) -> str:
 
 TEXTS = ToolEnvTexts.beside(__file__)
 
-FUNCTIONS: dict[str, Function[Session]] = TEXTS.functions(
+FUNCTIONS = TEXTS.functions(
     TEXTS.methods(Session),
     {
         "get_projects": _brief_projects,

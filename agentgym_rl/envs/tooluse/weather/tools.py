@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import Any
 
-from agentgym_rl.envs.tooluse.tool import ECHO, Function, Refused, ToolEnvTexts
+from agentgym_rl.envs.tooluse.tool import ECHO, Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.weather import climate
 
 SPAN = timedelta(days=30)
@@ -130,7 +130,7 @@ def _points(result: Mapping[str, Any]) -> str:
 
 TEXTS = ToolEnvTexts.beside(__file__)
 
-FUNCTIONS: dict[str, Function[Visitor]] = TEXTS.functions(
+FUNCTIONS = TEXTS.functions(
     {
         "get_user_current_date": lambda user: str(user.today),
         "get_user_current_location": lambda user: user.city,
