@@ -11,7 +11,7 @@ from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tools import Schema, Tool, placeholders
 
-T = TypeVar("T", bound="EnvTexts")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)

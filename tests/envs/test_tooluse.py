@@ -16,6 +16,7 @@ from tool_sessions import call, run_episode
 from agentgym_rl.envs import Task, make, tooluse
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import EnvError, OracleUnavailable, ProtocolError, Style, TaskNotFound, TextEnv
+from agentgym_rl.envs.texts import read_texts
 from agentgym_rl.envs.tools import Tool
 from agentgym_rl.envs.tooluse import Draft, GeneratedTasks, Problem, Refused, ToolEnv, ToolEnvTexts
 from agentgym_rl.envs.tooluse.answers import matches
@@ -301,14 +302,14 @@ def test_faulty_texts_are_named(tmp_path: Path) -> None:
     ):
         path.write_text(head + text)
         with pytest.raises(ValueError, match=message):
-            ToolEnvTexts.beside(str(tmp_path / "tools.py"))
+            read_texts(str(tmp_path / "tools.py"), ToolEnvTexts)
 
 
 @pytest.mark.parametrize("name", ["weather", "movie", "academia", "todo", "sheet"])
 def test_every_goal_has_its_code(name: str) -> None:
     folder = Path(tooluse.__file__).parent / name
     code = "".join(path.read_text() for path in folder.glob("*.py"))
-    assert [goal for goal in ToolEnvTexts.beside(str(folder / "tools.py")).goals if f'"{goal}"' not in code] == []
+    assert [goal for goal in read_texts(str(folder / "tools.py"), ToolEnvTexts).goals if f'"{goal}"' not in code] == []
 
 
 @pytest.mark.parametrize("name", ["weather", "movie", "academia", "todo", "sheet"])
@@ -316,7 +317,9 @@ def test_every_kind_of_task_has_its_level(name: str) -> None:
     folder = Path(tooluse.__file__).parent / name
     code = "".join(path.read_text() for path in folder.glob("*.py"))
     kinds = set(re.findall(r"^def (\w+)\(draft: \w+\)", code, re.MULTILINE))
-    assert kinds == {kind for level in ToolEnvTexts.beside(str(folder / "tools.py")).levels for kind in level.kinds}
+    assert kinds == {
+        kind for level in read_texts(str(folder / "tools.py"), ToolEnvTexts).levels for kind in level.kinds
+    }
 
 
 def test_a_draft_carries_out_its_calls() -> None:

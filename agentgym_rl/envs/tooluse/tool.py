@@ -6,11 +6,9 @@ import ast
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tools import BadCall, Schema, Tool
 
 S = TypeVar("S")
@@ -85,11 +83,6 @@ class ToolEnvTexts:
             for schema in text.parameters.values():
                 if isinstance(schema, str) and schema not in self.schemas:
                     raise ValueError(f"tools > {name}: there is no schema {schema!r}")
-
-    @classmethod
-    def beside(cls, module: str) -> ToolEnvTexts:
-        """The file ``env.toml`` in the folder of a module, given by its ``__file__``."""
-        return load(Path(module).with_name("env.toml"), cls)
 
     def kinds(self, *modules: ModuleType) -> dict[range, list[Callable[[Any], Any]]]:
         """The kinds of tasks of each level: functions of these modules, by the possible lengths of a plan.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentgym_rl.envs.texts import read_texts
 from agentgym_rl.envs.tooluse.academia.graphs import Graphs, Paper, graphs
 from agentgym_rl.envs.tooluse.tool import ECHO, Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.wording import values_only
@@ -77,6 +78,6 @@ class Library:
             raise Refused(f"{net} is not loaded yet; call load{net} first")
 
 
-TEXTS = ToolEnvTexts.beside(__file__)
+TEXTS = read_texts(__file__, ToolEnvTexts)
 
 FUNCTIONS = TEXTS.functions(TEXTS.methods(Library), dict.fromkeys(TEXTS.tools, values_only))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.envs.tables import load
+from agentgym_rl.envs.texts import read_texts
 from agentgym_rl.envs.tooluse.tool import ECHO, Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.wording import values_only
 
@@ -217,6 +218,6 @@ def _number(value: str | int) -> int:
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else -1
 
 
-TEXTS = ToolEnvTexts.beside(__file__)
+TEXTS = read_texts(__file__, ToolEnvTexts)
 
 FUNCTIONS = TEXTS.functions(TEXTS.methods(Database), dict.fromkeys(TEXTS.tools, values_only))

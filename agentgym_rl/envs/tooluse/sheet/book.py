@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from agentgym_rl.envs.texts import read_texts
 from agentgym_rl.envs.tooluse import Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.sheet.formula import COLUMNS, ROWS, FormulaError, Place, Value, evaluate, name, position
 from agentgym_rl.envs.tooluse.sheet.grid import LONGEST, Area, Grid, shown, value_of
@@ -211,7 +212,7 @@ def _values(values_list: Sequence[Sequence[Entered]]) -> list[list[Value]]:
     return [[value_of(value) for value in line] for line in values_list]
 
 
-TEXTS = ToolEnvTexts.beside(__file__)
+TEXTS = read_texts(__file__, ToolEnvTexts)
 
 
 def _brief_table(table: Sequence[Sequence[str]]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
+from agentgym_rl.envs.texts import read_texts
 from agentgym_rl.envs.tooluse import Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.todo.account import Account, Item, Project
 
@@ -110,7 +111,7 @@ def _brief_tasks(rows: Sequence[Row]) -> str:
     return ", ".join(f"{row['id']} {row['content']} p{row['priority']} {row['due_date']}" for row in rows) or "none"
 
 
-TEXTS = ToolEnvTexts.beside(__file__)
+TEXTS = read_texts(__file__, ToolEnvTexts)
 
 FUNCTIONS = TEXTS.functions(
     TEXTS.methods(Session),

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import Any
 
+from agentgym_rl.envs.texts import read_texts
 from agentgym_rl.envs.tooluse.tool import ECHO, Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.weather import climate
 
@@ -128,7 +129,7 @@ def _points(result: Mapping[str, Any]) -> str:
     return "; ".join(" ".join(str(value) for value in tuple(place.values())[1:]) for place in result["results"])
 
 
-TEXTS = ToolEnvTexts.beside(__file__)
+TEXTS = read_texts(__file__, ToolEnvTexts)
 
 FUNCTIONS = TEXTS.functions(
     {
