@@ -56,6 +56,16 @@ def test_a_result_is_whole_and_reads_back(tmp_path):
     assert suite.read(str(tmp_path / "a" / "panel.json"), Rules()).digest == found.digest
 
 
+def test_a_result_of_an_earlier_version(tmp_path):
+    found = run(tmp_path)
+    data = json.loads((tmp_path / "result.json").read_text())
+    panel, settings = data["plan"]["panel"], data["plan"]["rules"]["settings"]
+    panel["worlds"] = panel.pop("envs")
+    settings["turn_tokens"] = settings.pop("max_new_tokens")
+    (tmp_path / "result.json").write_text(json.dumps(data))
+    assert result.read(tmp_path).plan == found.plan
+
+
 def test_the_episodes_are_stored_in_order_with_their_tags(tmp_path):
     run(tmp_path, concurrency=3)
     episodes = episode_store.read(tmp_path / EPISODES)

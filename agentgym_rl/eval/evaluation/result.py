@@ -11,6 +11,7 @@ from typing import Any
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import write_text
 from agentgym_rl.eval.evaluation.plan import Plan
+from agentgym_rl.eval.evaluation.rules import renamed
 from agentgym_rl.eval.evaluation.scores import Outcome, Score, macro, passes, score
 
 NAME = "result.json"
@@ -124,6 +125,16 @@ def read(place: str | Path) -> Result:
             Outcome(one["item_id"], one["difficulty"], tuple(one["success"]), tuple(one["reward"]), tuple(one["turns"]))
             for one in data["outcomes"]
         )
-        return Result(data["plan"], outcomes, tuple(data["failures"]), data["cost"])
+        return Result(_present(data["plan"]), outcomes, tuple(data["failures"]), data["cost"])
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"{file} is not the result of an evaluation ({error})") from error
+
+
+def _present(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan, maybe of an earlier version, under the present keys."""
+    settings = renamed(plan["rules"]["settings"], turn_tokens="max_new_tokens")
+    return {
+        **plan,
+        "panel": renamed(plan["panel"], worlds="envs"),
+        "rules": {**plan["rules"], "settings": settings},
+    }

@@ -111,7 +111,7 @@ def read_config(run: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
     if isinstance(config, dict) and "worlds" in config:
-        config = _renamed(config)
+        config = _present(config)
     if not isinstance(config, dict) or not {"envs", "rollout", "model"} <= set(config):
         raise ValueError(f"{file} is not the configuration of a run")
     return config
@@ -126,21 +126,22 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield f"{prefix}{key}", value
 
 
-def _renamed(config: Mapping[str, Any]) -> dict[str, Any]:
+def renamed(values: Mapping[str, Any], **names: str) -> dict[str, Any]:
+    """A mapping of an earlier version under the present keys."""
+    return {names.get(key, key): value for key, value in values.items()}
+
+
+def _present(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a run of an earlier version under the present keys."""
-
-    def keys(values: Mapping[str, Any], **names: str) -> dict[str, Any]:
-        return {names.get(key, key): value for key, value in values.items()}
-
-    found = keys(config, worlds="envs", bc="cloning")
+    found = renamed(config, worlds="envs", bc="cloning")
     found["envs"] = {
-        env: keys(own, experts="demonstrations", expert_file="demonstrations_file")
+        env: renamed(own, experts="demonstrations", expert_file="demonstrations_file")
         for env, own in found["envs"].items()
     }
     algorithm = found.get("algorithm", {})
     mini_batch = _MINI_BATCH.get(algorithm.get("name"), "mini_batch_tasks")
     return found | {
-        "rollout": keys(found.get("rollout", {}), turn_tokens="max_new_tokens"),
-        "cloning": keys(found.get("cloning", {}), batch="mini_batch_trajectories"),
-        "algorithm": keys(algorithm, tasks="tasks_per_step", samples="samples_per_task", minibatch=mini_batch),
+        "rollout": renamed(found.get("rollout", {}), turn_tokens="max_new_tokens"),
+        "cloning": renamed(found.get("cloning", {}), batch="mini_batch_trajectories"),
+        "algorithm": renamed(algorithm, tasks="tasks_per_step", samples="samples_per_task", minibatch=mini_batch),
     }
