@@ -17,6 +17,7 @@ from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import needs, rules
 from agentgym_rl.engine.recipe.unused import check_verl_keys
+from agentgym_rl.eval.evaluation.rules import flat
 
 PACKAGE = "agentgym_rl.engine"
 ESTIMATOR = "agentgym_rl"
@@ -43,7 +44,7 @@ def verl_config(config: Config, model_path: str, run_dir: Path) -> DictConfig:
         RecipeError: ``verl`` names a key that verl does not have, a value of the wrong type, or a key that this package
             sets itself.
     """
-    result, given = defaults(), _flat(config.verl)
+    result, given = defaults(), dict(flat(config.verl))
     ours = _common(config, model_path, run_dir) | _device(config) | _mode(config)
     check_verl_keys(given, ours)
     OmegaConf.set_struct(result, False)  # some of verl's keys are optional and absent from its defaults
@@ -56,17 +57,6 @@ def verl_config(config: Config, model_path: str, run_dir: Path) -> DictConfig:
         except (OmegaConfBaseException, AttributeError) as error:
             raise RecipeError(f"verl.{key}: {error}") from error
     return result
-
-
-def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """Dotted keys of a nested mapping."""
-    leaves: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, dict) and value:
-            leaves.update(_flat(value, f"{prefix}{key}."))
-        else:
-            leaves[prefix + key] = value
-    return leaves
 
 
 def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
