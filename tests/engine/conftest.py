@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("verl")
+
+from hydra.core.config_store import ConfigStore
 
 from agentgym_rl.algorithms import algorithms
 from agentgym_rl.algorithms.base import AlgorithmConfig, OnlineConfig
@@ -67,6 +70,8 @@ def toy_recipes(toys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             if issubclass(algorithm.Config, OnlineConfig):
                 tree.joinpath("tuned", f"{env}_{name}.yaml").write_text(tuned(algorithm.Config))
     monkeypatch.setattr(recipes, "recipes_dir", lambda: tree)
+    store = ConfigStore.instance()  # keeps the toys' groups for as long as the process lives
+    monkeypatch.setattr(store, "repo", deepcopy(store.repo))
     return folder
 
 
