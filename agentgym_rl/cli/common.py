@@ -1,4 +1,4 @@
-"""What several commands share: options, output, missing packages, and how an interruption ends."""
+"""What several commands share: options, output, and how an interruption ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentgym_rl.envs import env_class
-from agentgym_rl.envs.core import MissingExtra
 from agentgym_rl.envs.hosts import EnvHost, HostSettings, open_host
 
 if TYPE_CHECKING:
@@ -78,22 +77,6 @@ def check_options(env: str, keys: Iterable[str]) -> None:
     unknown = [key for key in keys if key not in known]
     if unknown and len(known) == len(parameters):
         raise ValueError(f"{env} has no option {unknown[0]!r}; its options: {', '.join(known)}")
-
-
-@contextmanager
-def needs(purpose: str, extra: str = "cpu") -> Iterator[None]:
-    """Around imports.
-
-    Raises:
-        MissingExtra: a package is not installed; names the purpose and the pip command.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "agentgym_rl":
-            raise
-        command = f"pip install 'agentgym-rl[{extra}]'" + (" (or [gpu])" if extra == "cpu" else "")
-        raise MissingExtra(f"{purpose} needs the package {error.name!r}; install it with: {command}") from error
 
 
 def console(width: int = 200) -> Console:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import console, needs, say
+from agentgym_rl.cli.common import console, say
 from agentgym_rl.cli.view import Browser, Port, serve
+from agentgym_rl.envs.extras import needs
 
 if TYPE_CHECKING:
     from agentgym_rl.data.episode_store import EpisodeStore

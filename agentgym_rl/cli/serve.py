@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from agentgym_rl.cli import common
+from agentgym_rl.envs.extras import needs
 
 
 def command(
@@ -31,7 +32,7 @@ def command(
     ] = None,
 ) -> None:
     """Serve environments over HTTP in AgentGym's protocol, until Ctrl-C."""
-    with common.needs("serve", "serve"):
+    with needs("serve", "serve"):
         from agentgym_rl.envs.protocol.server import Settings, serve
         from agentgym_rl.envs.protocol.server.run import listen
     settings = Settings(

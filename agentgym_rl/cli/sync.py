@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from agentgym_rl.cli.common import console, needs
+from agentgym_rl.cli.common import console
+from agentgym_rl.envs.extras import needs
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from agentgym_rl.cli.common import console, needs, say
+from agentgym_rl.cli.common import console, say
+from agentgym_rl.envs.extras import needs
 
 
 def command(
@@ -36,7 +37,7 @@ def command(
     """
     from rich.markup import escape
 
-    with needs("training"):
+    with needs("training", "cpu"):
         from agentgym_rl.cli.multirun import run_all
         from agentgym_rl.cli.report import report
         from agentgym_rl.engine.recipe.compose import experiments, load, to_yaml

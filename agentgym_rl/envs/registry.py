@@ -6,7 +6,8 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from agentgym_rl.envs.core import EnvError, MissingExtra, TextEnv, UnknownEnv
+from agentgym_rl.envs.core import EnvError, TextEnv, UnknownEnv
+from agentgym_rl.envs.extras import needs
 
 GROUP = "agentgym_rl.envs"
 
@@ -35,13 +36,8 @@ def env_class(name: str) -> type[TextEnv]:
         raise UnknownEnv(f"unknown environment {name!r}; installed environments: {', '.join(sorted(points)) or 'none'}")
     point = points[name]
     try:
-        found: type[TextEnv] = point.load()
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "agentgym_rl":
-            raise
-        raise MissingExtra(
-            f"environment {name!r} needs the package {error.name!r}; install it with: pip install 'agentgym-rl[{name}]'"
-        ) from error
+        with needs(f"environment {name!r}", name):
+            found: type[TextEnv] = point.load()
     except (ImportError, AttributeError) as error:
         raise EnvError(f"environment {name!r}: its entry point {point.value} cannot be loaded: {error}") from error
     return found

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.envs.extras import needs
 
 DRAWS = 1000
 """Resamples of a bootstrap."""
@@ -22,10 +22,8 @@ Interval = tuple[float, float]
 
 
 def _stats() -> Any:
-    try:
+    with needs("an interval", "eval"):
         from scipy import stats
-    except ModuleNotFoundError as error:
-        raise MissingExtra("intervals need scipy; install it with: pip install 'agentgym-rl[eval]'") from error
     return stats
 
 

@@ -158,7 +158,7 @@ def test_game_without_a_solution(folder: Folder, walkthrough: list[str] | None, 
 def test_missing_package(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "textworld", None)
     env = ALFWorld(data=str(folder(0)))
-    with pytest.raises(MissingExtra, match=r"need the package 'textworld'; .* pip install 'agentgym-rl\[alfworld\]'"):
+    with pytest.raises(MissingExtra, match=r"needs the package 'textworld'; .* pip install 'agentgym-rl\[alfworld\]'"):
         asyncio.run(env.reset(Task("alfworld", 0)))
 
 

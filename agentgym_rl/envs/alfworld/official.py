@@ -12,7 +12,8 @@ from agentgym_rl.envs.alfworld.house import canonical
 from agentgym_rl.envs.alfworld.session import Turn
 from agentgym_rl.envs.alfworld.tasks import OFFICIAL
 from agentgym_rl.envs.alfworld.wording import with_actions
-from agentgym_rl.envs.core import MissingExtra, OracleUnavailable, Style, TaskNotFound
+from agentgym_rl.envs.core import OracleUnavailable, Style, TaskNotFound
+from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.item_ids import alfworld_games
 from agentgym_rl.envs.texts import cut
 
@@ -120,14 +121,10 @@ class Official:
             TaskNotFound, ValueError: see :func:`read`.
         """
         read(folder, index)
-        try:
+        with needs("a game of ALFWorld's own", "alfworld"):
             import textworld
             from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
-        except ModuleNotFoundError as error:
-            raise MissingExtra(
-                f"ALFWorld's own games need the package {error.name!r}; "
-                "install it with: pip install 'agentgym-rl[alfworld]'"
-            ) from error
+
         infos = textworld.EnvInfos(feedback=True, won=True, admissible_commands=True)
         wrappers = [AlfredDemangler(shuffle=False)]
         with _ONE_AT_A_TIME:

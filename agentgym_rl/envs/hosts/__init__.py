@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.hosts.host import EnvHost, EnvProxy, LocalHost
 from agentgym_rl.envs.hosts.settings import HostSettings
 
@@ -15,27 +15,18 @@ def open_host(settings: HostSettings) -> EnvHost:
     Raises:
         MissingExtra: the host needs a package that is not installed.
     """
-    try:
-        match settings.kind:
-            case "local":
-                return LocalHost()
-            case "process":
-                from agentgym_rl.envs.hosts.process import ProcessHost
+    match settings.kind:
+        case "local":
+            return LocalHost()
+        case "process":
+            from agentgym_rl.envs.hosts.process import ProcessHost
 
-                return ProcessHost(settings)
-            case "ray":
+            return ProcessHost(settings)
+        case "ray":
+            with needs("host.kind=ray", "cpu"):
                 from agentgym_rl.envs.hosts.ray import RayHost
-
-                return RayHost(settings)
-            case "remote":
+            return RayHost(settings)
+        case "remote":
+            with needs("host.kind=remote", "remote"):
                 from agentgym_rl.envs.hosts.remote import RemoteHost
-
-                return RemoteHost(settings)
-    except ModuleNotFoundError as error:
-        needed = {
-            "ray": "needs Ray, which comes with the engine; see docs/engine.md",
-            "aiohttp": "needs aiohttp; install it with: pip install 'agentgym-rl[remote]'",
-        }
-        if error.name not in needed:
-            raise
-        raise MissingExtra(f"host.kind={settings.kind} {needed[error.name]}") from error
+            return RemoteHost(settings)

@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import Any
 
-from agentgym_rl.envs.core import MissingExtra, in_thread
+from agentgym_rl.envs.core import in_thread
+from agentgym_rl.envs.extras import missing
 
 MAX_WORDS = 64
 """Number of different words of a query that are searched for; the others are ignored."""
@@ -102,7 +103,7 @@ class BM25:
 
     def __init__(self, load: Callable[[], tuple[Index, Callable[[int], str]]], threaded: bool = False) -> None:
         if find_spec("bm25s") is None:
-            raise MissingExtra("BM25 search needs bm25s; install it with: pip install 'agentgym-rl[searchqa]'")
+            raise missing("BM25 search", "bm25s", "searchqa")
         self._load = load
         self._threaded = threaded
         self._lock = Lock()

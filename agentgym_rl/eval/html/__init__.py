@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.envs.extras import needs
 from agentgym_rl.eval.html.palette import css
 
 if TYPE_CHECKING:
@@ -53,10 +53,8 @@ def render(template: str, code: str, data: Any, **values: Any) -> str:
 
 @cache
 def _templates() -> Environment:
-    try:
+    with needs("a page", "eval"):
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    except ModuleNotFoundError as error:
-        raise MissingExtra("pages need Jinja2; install it with: pip install 'agentgym-rl[eval]'") from error
     return Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -9,7 +9,8 @@ import time
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.envs.core import Message, MissingExtra, Task, TextEnv
+from agentgym_rl.envs.core import Message, Task, TextEnv
+from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.formats import Parse
 from agentgym_rl.rollout.conversation import Response
 from agentgym_rl.rollout.loop import Aborted, Watch, run_episode
@@ -65,10 +66,8 @@ class ChatModel(Policy):
             raise ValueError(f"max_cost={max_cost:g} needs to be above 0, and a price, like price=0.15,0.60")
         if per_minute is not None and per_minute <= 0:
             raise ValueError(f"per_minute={per_minute:g} needs to be above 0")
-        try:
+        with needs(name, "api"):
             import openai
-        except ModuleNotFoundError as error:
-            raise MissingExtra(f"{name} needs openai; install it with: pip install 'agentgym-rl[api]'") from error
         self._errors = openai
         self._client = openai.AsyncOpenAI(
             base_url=match["url"], api_key=os.environ.get("OPENAI_API_KEY", "none"), max_retries=retries

@@ -1,0 +1,33 @@
+"""Packages that an installation may lack: who needs one is told the pip command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agentgym_rl.envs.core import MissingExtra
+
+
+def missing(purpose: object, package: str | None, extra: str) -> MissingExtra:
+    """The error that names the purpose, the package and the pip command.
+
+    Args:
+        extra: the pip extra that brings the package; ``cpu`` stands for the engine, which ``gpu`` brings, too.
+    """
+    command = f"pip install 'agentgym-rl[{extra}]'" + (" (or [gpu])" if extra == "cpu" else "")
+    return MissingExtra(f"{purpose} needs the package {package!r}; install it with: {command}")
+
+
+@contextmanager
+def needs(purpose: object, extra: str) -> Iterator[None]:
+    """Around imports; see :func:`missing`.
+
+    Raises:
+        MissingExtra: a package is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "agentgym_rl":
+            raise
+        raise missing(purpose, error.name, extra) from error
