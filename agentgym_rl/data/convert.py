@@ -12,7 +12,8 @@ from typing import Any
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.data.files import arrow, rows, write_jsonl, write_parquet, write_text
+from agentgym_rl.data.files import rows, write_jsonl, write_parquet, write_text
+from agentgym_rl.envs.tables import arrow
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from typing import Any
 
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.data.episode_schema import GROUP, KEY, VERSION, VERSION_1, Summary, version
-from agentgym_rl.data.files import arrow, rows, shard_of, shards, write_parquet
+from agentgym_rl.data.files import rows, shard_of, shards, write_parquet
+from agentgym_rl.envs.tables import arrow
 
 ENDING, OLD_ENDING = ".parquet", ".jsonl.zst"
 Table = Any

@@ -7,13 +7,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
 from agentgym_rl.data import episode_schema
-from agentgym_rl.envs.core import MissingExtra
-from agentgym_rl.envs.tables import json_list
+from agentgym_rl.envs.extras import needs
+from agentgym_rl.envs.tables import arrow, json_list
+from agentgym_rl.envs.tables import read_jsonl as read_jsonl
 
 KINDS = (".json", ".jsonl", ".jsonl.zst", ".parquet")
 _SHARD = re.compile(r"(?P<name>.+?)(\.(?P<number>\d+))?\.parquet")
@@ -51,23 +51,6 @@ def write_parquet(path: str | Path, table: Any, **options: Any) -> None:
         parquet.write_table(table, beside, **options)
 
 
-def arrow(purpose: str | Path) -> tuple[Any, Any]:
-    """pyarrow and its parquet module.
-
-    Raises:
-        MissingExtra: it is not installed; names the purpose.
-    """
-    return _package("pyarrow", purpose), _package("pyarrow.parquet", purpose)
-
-
-def _package(name: str, purpose: str | Path) -> Any:
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        needed = name.split(".")[0]
-        raise MissingExtra(f"{purpose} needs {needed}; install it with: pip install 'agentgym-rl[data]'") from error
-
-
 def write_jsonl(path: str | Path, rows: Iterable[Any]) -> None:
     """Write one JSON value a line, whole (see :func:`write_text`)."""
     write_text(path, "".join(_line(row) for row in rows))
@@ -77,27 +60,6 @@ def append_jsonl(file: IO[str], row: Any) -> None:
     """Add one line to an open journal and push it to the operating system."""
     file.write(_line(row))
     file.flush()
-
-
-def read_jsonl(path: str | Path, torn_end: bool = False) -> Iterator[Any]:
-    """The values of a JSON-lines file.
-
-    Args:
-        torn_end: drop a last line without its line end, which a process that died while writing leaves behind.
-
-    Raises:
-        ValueError: a line is not JSON; names file and line.
-    """
-    with Path(path).open(encoding="utf-8", newline="\n") as file:
-        for number, line in enumerate(file, start=1):
-            if torn_end and not line.endswith("\n"):
-                return
-            if not line.strip():
-                continue
-            try:
-                yield json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{path}, line {number}: not JSON ({error.msg})") from error
 
 
 def is_source(name: str) -> bool:
@@ -149,7 +111,8 @@ def shard_of(path: Path) -> str | None:
 
 
 def _compressed(path: Path) -> list[Any]:
-    zstandard = _package("zstandard", path)
+    with needs(path, "data"):
+        import zstandard
     try:
         text = zstandard.ZstdDecompressor().decompress(path.read_bytes()).decode()
         return [json.loads(line) for line in text.split("\n") if line.strip()]
@@ -170,7 +133,8 @@ def _parquet(path: Path) -> list[Any]:
 
 
 def _from_hub(source: str) -> list[Any]:
-    datasets = _package("datasets", source)
+    with needs(source, "data"):
+        import datasets
     name, _, file = source.partition(":")
     try:
         return list(datasets.load_dataset(name, data_files=file, split="train"))

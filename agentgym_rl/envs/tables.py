@@ -1,14 +1,17 @@
-"""Data files: TOML tables beside an environment's code, checked and read into dataclasses, and lists in JSON."""
+"""Data files: TOML tables beside an environment's code, read into dataclasses; JSON, JSON lines and parquet."""
 
 from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from agentgym_rl.envs.extras import needs
 
 T = TypeVar("T")
 
@@ -47,6 +50,39 @@ def json_list(path: Path) -> list[Any]:
     if not isinstance(entries, list):
         raise ValueError(f"{path}: expected a list, found {type(entries).__name__}")
     return entries
+
+
+def read_jsonl(path: str | Path, torn_end: bool = False) -> Iterator[Any]:
+    """The values of a JSON-lines file.
+
+    Args:
+        torn_end: drop a last line without its line end, which a process that died while writing leaves behind.
+
+    Raises:
+        ValueError: a line is not JSON; names file and line.
+    """
+    with Path(path).open(encoding="utf-8", newline="\n") as file:
+        for number, line in enumerate(file, start=1):
+            if torn_end and not line.endswith("\n"):
+                return
+            if not line.strip():
+                continue
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}, line {number}: not JSON ({error.msg})") from error
+
+
+def arrow(purpose: str | Path) -> tuple[Any, Any]:
+    """pyarrow and its parquet module.
+
+    Raises:
+        MissingExtra: it is not installed; names the purpose.
+    """
+    with needs(purpose, "data"):
+        import pyarrow
+        from pyarrow import parquet
+    return pyarrow, parquet
 
 
 def _convert(value: Any, kind: Any, where: str) -> Any:

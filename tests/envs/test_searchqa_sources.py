@@ -289,7 +289,7 @@ def test_files_that_are_no_questions(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no question"):
         SearchQA(questions=tmp_path, url=url)
     (tmp_path / "test.jsonl").write_text("nonsense\n")
-    with pytest.raises(ValueError, match="row 1: not JSON"):
+    with pytest.raises(ValueError, match="line 1: not JSON"):
         SearchQA(questions=tmp_path, url=url)
     pytest.importorskip("pyarrow")
     (tmp_path / "test.parquet").write_bytes(b"nonsense")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.envs.core import MissingExtra
 from agentgym_rl.envs.searchqa.question import Question
 from agentgym_rl.envs.splits import Splits
+from agentgym_rl.envs.tables import arrow, read_jsonl
 
 RANGES: Mapping[str, range] = {"test": range(51_713), "train": range(51_713, 221_328)}
 """AgentGym's indices of each split."""
@@ -71,7 +70,7 @@ def _read(folder: Path, split: str) -> list[Question]:
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         raise ValueError(f"no questions: neither {paths[0]} nor {paths[1]} exists")
-    rows = _parquet(path) if path.suffix == ".parquet" else _jsonl(path)
+    rows = _parquet(path) if path.suffix == ".parquet" else read_jsonl(path)
     numbered = RANGES[split]
     found: list[Question] = []
     for number, row in enumerate(rows, start=1):
@@ -106,25 +105,12 @@ def _question(row: Any, index: int) -> Question:
     return Question(" ".join(text.split()), tuple(answers), str(source))
 
 
-def _jsonl(path: Path) -> Iterator[Any]:
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise ValueError(f"{path}, row {number}: not JSON ({error})") from error
-
-
 def _parquet(path: Path) -> Iterator[Any]:
+    pyarrow, parquet = arrow(path)
     try:
-        from pyarrow import ArrowInvalid
-        from pyarrow.parquet import ParquetFile
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{path} needs pyarrow; install it with: pip install pyarrow") from error
-    try:
-        with ParquetFile(path) as file:
+        with parquet.ParquetFile(path) as file:
             columns = [name for name in file.schema_arrow.names if name in _COLUMNS]
             for batch in file.iter_batches(columns=columns):
                 yield from batch.to_pylist()
-    except ArrowInvalid as error:
+    except pyarrow.ArrowInvalid as error:
         raise ValueError(f"{path}: not a parquet file ({error})") from error
