@@ -105,12 +105,12 @@ def local_model(name: str, options: ModelOptions, backend: str = "auto", sequenc
         from agentgym_rl.rollout.policies.model import TransformersModel
     if backend == "vllm" and not vllm.installed():
         raise missing("backend=vllm", "vllm", "cpu")
-    limits: dict[str, Any] = {"prompt_tokens": options.prompt_tokens, "response_tokens": options.response_tokens}
+    own: dict[str, Any] = {
+        "name": name, "temperature": options.temperature, "seed": options.seed,
+        "prompt_tokens": options.prompt_tokens, "response_tokens": options.response_tokens,
+    }  # fmt: skip
     if backend == "transformers" or not vllm.installed():
-        return TransformersModel(folder, name=name, temperature=options.temperature, seed=options.seed, **limits)
+        return TransformersModel(folder, **own)
     os.environ.update(environment("cpu" if on_cpu() else "cuda"))
     vllm_cpu.register()
-    return vllm.VllmModel(
-        folder, name=name, temperature=options.temperature, seed=options.seed, cpu=on_cpu(), sequences=sequences,
-        **limits,
-    )  # fmt: skip
+    return vllm.VllmModel(folder, cpu=on_cpu(), sequences=sequences, **own)
