@@ -16,7 +16,7 @@ MANY = 2000
 def command(
     env: common.EnvName,
     split: Annotated[str, typer.Option(help="Split, or file of item ids, to list.")] = "test",
-    n: Annotated[int | None, typer.Option(help="Tasks to draw at random; all where left out.")] = None,
+    n: common.Tasks = None,
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
     difficulty: common.Difficulty = None,
     goals: Annotated[
