@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from functools import cache
 
-VARIABLE = "VERL_PLATFORM"
-
 
 @cache
 def on_cpu() -> bool:
@@ -16,7 +14,7 @@ def on_cpu() -> bool:
     that was built without CUDA and ROCm counts, so that a driver without a GPU of its own in a GPU cluster is never
     mistaken for a CPU machine.
     """
-    chosen = os.environ.get(VARIABLE, "").strip().lower()
+    chosen = os.environ.get("VERL_PLATFORM", "").strip().lower()
     if chosen:
         return chosen == "cpu"
     import torch

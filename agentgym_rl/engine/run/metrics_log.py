@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ class MetricsLog:
             last_step: rows after this step, left by a killed run, are dropped.
         """
         self.path = folder / "metrics.jsonl"
-        rows = [row for row in read_jsonl(self.path, torn_end=True)] if self.path.is_file() else []
+        rows = list(read_jsonl(self.path, torn_end=True)) if self.path.is_file() else []
         write_jsonl(self.path, [row for row in rows if row["step"] <= last_step])
         self.file = self.path.open("a", encoding="utf-8")
         self.wandb = self._start_wandb(folder, config)
@@ -98,4 +97,4 @@ def without_seed(name: str, seed: int) -> str:
 
 def read(folder: Path) -> list[dict[str, Any]]:
     """The metrics of a run, one mapping a step."""
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return list(read_jsonl(folder / "metrics.jsonl"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -25,9 +24,7 @@ class Progress:
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def say(self, text: str) -> None:
@@ -41,5 +38,5 @@ class Progress:
             self._subject = subject
             self._progress.reset(self._task)
             if not self.console.is_terminal:
-                self.say(f"{subject}")
+                self.say(subject)
         self._progress.update(self._task, description=subject, completed=done, total=max(1, total), visible=True)

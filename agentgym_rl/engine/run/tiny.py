@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -62,7 +62,7 @@ def home(config: Config, run: Path) -> Path:
     return Path(config.run.cache).resolve() / f"model-{digest(config, cloned=False)}"
 
 
-def build(folder: Path, model: TinyModelConfig, texts: Iterator[str] | list[str], seed: int) -> Path:
+def build(folder: Path, model: TinyModelConfig, texts: Iterable[str], seed: int) -> Path:
     """Write tokenizer, configuration and random weights as a Hugging Face folder; a finished folder is kept.
 
     The same recipe, texts and seed give the same files.
