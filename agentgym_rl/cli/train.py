@@ -40,13 +40,13 @@ def command(
     with needs("training", "cpu"):
         from agentgym_rl.cli.multirun import run_all
         from agentgym_rl.cli.report import report
-        from agentgym_rl.engine.recipe.compose import experiments, load, to_yaml
+        from agentgym_rl.engine.recipe.compose import load, options, to_yaml
         from agentgym_rl.engine.run.folder import Interrupted
         from agentgym_rl.engine.run.train import train
         from agentgym_rl.engine.verl.mapping import check_verl
 
     if not overrides:
-        typer.echo(f"Name a recipe: agentgym-rl train experiment=NAME; there are: {', '.join(experiments())}")
+        typer.echo(f"Name a recipe: agentgym-rl train experiment=NAME; there are: {', '.join(options('experiment'))}")
         raise typer.Exit(2)
     screen = console(130)  # bound to the terminal, whatever standard output is redirected to later
     if multirun:

@@ -11,12 +11,12 @@ from omegaconf import OmegaConf
 from agentgym_rl.algorithms import algorithms
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe import preflight, tasks
-from agentgym_rl.engine.recipe.compose import RecipeError, experiments, load
+from agentgym_rl.engine.recipe.compose import RecipeError, load
 from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
 from agentgym_rl.engine.run import tiny
 from agentgym_rl.engine.verl.mapping import ESTIMATOR, verl_config
 
-EXPERIMENTS = experiments()
+EXPERIMENTS = recipes.options("experiment")
 LARGE = sorted(name for name in EXPERIMENTS if load([f"experiment={name}"]).engine.device == "cuda")
 """Recipes for GPUs."""
 

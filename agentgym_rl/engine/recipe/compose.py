@@ -28,7 +28,6 @@ from agentgym_rl.envs import registry
 
 __all__ = [
     "RecipeError",
-    "experiments",
     "identity",
     "load",
     "loader",
@@ -73,11 +72,9 @@ def loader() -> Iterator[ConfigLoader]:
     """
     store = ConfigStore.instance()
     store.store("schema", schema(Config))
-    for name, algorithm in algorithms().items():
-        store.store(name, schema(algorithm.Config)(name=name), group="algorithm")
-    for group, kinds in (("curriculum", curricula()), ("mixture", mixtures())):
+    for group, kinds in _installed().items():
         for name, kind in kinds.items():
-            store.store(name, schema(kind.Config)(type=name), group=group)
+            store.store(name, schema(kind.Config)(**{CHOSEN[group]: name}), group=group)
     for name, model in (("tiny", TinyModelConfig), ("hf", PretrainedModelConfig)):
         store.store(name, schema(model), group="model")
     for name in {*registry.available()} - {path.stem for path in recipes_dir().glob("env/*.yaml")}:
@@ -91,11 +88,6 @@ def options(group: str) -> list[str]:
     """What a group can be set to, e.g. ``model``."""
     with loader() as found:
         return sorted(found.get_group_options(group, overrides=_searchpath()))
-
-
-def experiments() -> list[str]:
-    """Names for ``experiment=``."""
-    return options("experiment")
 
 
 def load(overrides: Sequence[str]) -> Config:
@@ -137,7 +129,7 @@ def restore(values: Mapping[str, Any]) -> Config:
         RecipeError: it has keys, or values, that this version does not know.
     """
     composed = OmegaConf.structured(schema(Config))
-    for group, kinds in (("algorithm", algorithms()), ("curriculum", curricula()), ("mixture", mixtures())):
+    for group, kinds in _installed().items():
         key = CHOSEN[group]
         name = values[group].get(key)
         if name not in kinds:
@@ -150,6 +142,11 @@ def restore(values: Mapping[str, Any]) -> Config:
         raise RecipeError(_said(error)) from error
     assert isinstance(config, Config)
     return config
+
+
+def _installed() -> dict[str, Mapping[str, Any]]:
+    """Classes by name, by the group that chooses among them."""
+    return {"algorithm": algorithms(), "curriculum": curricula(), "mixture": mixtures()}
 
 
 def _said(error: Exception) -> str:
