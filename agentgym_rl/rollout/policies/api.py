@@ -48,6 +48,8 @@ class ChatModel(Policy):
         MissingExtra: the package openai is not installed.
     """
 
+    usage: Usage
+
     def __init__(
         self,
         name: str,
@@ -119,12 +121,10 @@ class ChatModel(Policy):
                 return None
             raise ModelRefused(f"{self.name}: {error}") from error
         used = answer.usage
-        assert self.usage is not None
         self.usage.add(*((used.prompt_tokens, used.completion_tokens) if used is not None else (0, 0)))
         return Response(answer.choices[0].message.content or "")
 
     async def _wait_for_turn(self) -> None:
-        assert self.usage is not None
         cost = self.usage.cost(self.price)
         if self.max_cost is not None and cost >= self.max_cost:
             raise BudgetSpent(
