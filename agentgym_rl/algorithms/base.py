@@ -126,6 +126,10 @@ class Critic:
     """Steps of the stage that train the critic alone."""
 
 
+START, AS_LOADED = "start", "loaded"
+"""Reference policies: the policy as the stage began, and the weights as loaded."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """What an algorithm needs of the engine and of a recipe; checked before anything starts."""
@@ -133,8 +137,8 @@ class Needs:
     estimator: Estimator | None = None
     """verl computes the advantages; without it the algorithm does."""
     critic: Critic | None = None
-    reference: bool = False
-    """Whether a reference policy is loaded."""
+    reference: str | None = None
+    """The reference policy of a KL loss: ``start``, ``loaded`` or the folder of a checkpoint."""
     samples_per_task: int = 1
     """Fewest episodes of a task; at 2 or more, singleton groups leave the batch."""
     demonstrations: bool = False

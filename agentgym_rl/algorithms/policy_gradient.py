@@ -7,17 +7,43 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, TypeVar
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, OnlineConfig, Policy, Rollout, Run, above, at_least
+from agentgym_rl.algorithms.base import (
+    START,
+    Algorithm,
+    Metrics,
+    Needs,
+    OnlineConfig,
+    Policy,
+    Rollout,
+    Run,
+    above,
+    at_least,
+)
 from agentgym_rl.data.episode import Episode
 
 
 class LossAggregation(StrEnum):
-    """How the losses of tokens become the loss of an update."""
+    """What makes one loss of the tokens of an update.
+
+    ``seq`` stands for the episode, whatever its number of segments. ``token-mean``: mean over tokens. The others: mean
+    over episodes of the sum of their tokens, of the mean of their tokens, or of the sum divided by the greatest length
+    of a response (Dr. GRPO).
+    """
 
     TOKEN_MEAN = "token-mean"
     SEQ_MEAN_TOKEN_SUM = "seq-mean-token-sum"
     SEQ_MEAN_TOKEN_MEAN = "seq-mean-token-mean"
     SEQ_MEAN_TOKEN_SUM_NORM = "seq-mean-token-sum-norm"
+
+
+class PolicyLoss(StrEnum):
+    """Which loss; see :mod:`agentgym_rl.algorithms.losses`."""
+
+    VANILLA = "vanilla"
+    GSPO = "gspo"
+    TURN = "turn"
+    CISPO = "cispo"
+    SAPO = "sapo"
 
 
 @dataclass(kw_only=True)
@@ -26,10 +52,19 @@ class PolicyGradientConfig(OnlineConfig):
 
     mini_batch_tasks: int = 32
     """Tasks of an update, each with all its episodes."""
+    policy_loss: PolicyLoss = PolicyLoss.VANILLA
+    """The loss of a token: vanilla (PPO), gspo, turn, cispo or sapo; see :mod:`agentgym_rl.algorithms.losses`."""
     clip: float = 0.2
-    """PPO's clip range of the probability ratio."""
+    """How far the probability ratio may fall below 1, and rise above it."""
+    clip_high: float | None = None
+    """How far it may rise above 1 (clip-higher, DAPO, arXiv 2503.14476); null takes ``clip``."""
+    dual_clip: float = 3.0
+    """Greatest ratio that counts where the advantage is negative."""
     kl_loss: float = 0.0
-    """Coefficient of the KL loss to the reference policy (k3, verl's ``low_var_kl``); 0 loads no reference."""
+    """Coefficient of the KL loss to the reference policy (k3, http://joschu.net/blog/kl-approx.html); 0 has none."""
+    kl_reference: str = START
+    """The reference policy: ``start`` (the policy as the stage began), ``loaded`` (the weights as loaded, before
+    cloning), or the folder of a checkpoint, ``runs/<name>/checkpoints/global_step_<n>``."""
     entropy: float = 0.0
     """Coefficient of the entropy bonus."""
     loss_aggregation: LossAggregation = LossAggregation.TOKEN_MEAN
@@ -41,10 +76,20 @@ class PolicyGradientConfig(OnlineConfig):
         super().__post_init__()
         at_least(self, 1, "mini_batch_tasks")
         at_least(self, 0, "kl_loss", "importance_cap")
-        above(self, 0, "clip")
+        above(self, 0, "clip", *(["clip_high"] if self.clip_high is not None else []))
+        above(self, 1, "dual_clip")
 
     def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
-        return {} if asynchronous else {"importance_cap": "engine.mode=sync learns with the weights that sampled"}
+        found: dict[str, str] = {}
+        if not asynchronous:
+            found["importance_cap"] = "engine.mode=sync learns with the weights that sampled"
+        if not self.kl_loss:
+            found["kl_reference"] = "algorithm.kl_loss=0 has no reference policy"
+        if self.policy_loss is not PolicyLoss.VANILLA:
+            found["dual_clip"] = f"algorithm.policy_loss={self.policy_loss} has no dual clip"
+        if self.policy_loss is PolicyLoss.SAPO:
+            found |= dict.fromkeys(("clip", "clip_high"), "algorithm.policy_loss=sapo does not clip")
+        return found
 
 
 Credit = Sequence[float | Sequence[float]]
@@ -66,7 +111,7 @@ class PolicyGradient(Algorithm[P]):
     @classmethod
     def needs(cls, config: P) -> Needs:
         return Needs(
-            reference=config.kl_loss > 0,
+            reference=config.kl_reference if config.kl_loss > 0 else None,
             samples_per_task=cls.fewest_samples,
             equal_updates={
                 "algorithm.mini_batch_tasks x algorithm.samples_per_task": config.mini_batch_tasks

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("verl")
 
 from omegaconf import OmegaConf
+from transfer_queue import KVBatchMeta
 
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.compose import RecipeError
@@ -82,21 +83,31 @@ def test_the_critic_warms_up_from_the_first_step_of_the_stage():
     assert one.config.trainer.critic_warmup == 39, "the first step of the stage was 37"
 
 
-@pytest.mark.parametrize(("rows", "workers", "size"), [(8, 1, 2), (9, 1, 3), (30, 1, 8), (30, 4, 8), (3, 1, 2)])
-def test_as_many_updates_however_many_the_rows(rows, workers, size):
+@pytest.mark.parametrize(("rows", "workers", "size"), [(8, 1, 4), (9, 1, 5), (30, 1, 15), (30, 4, 16), (3, 1, 2)])
+def test_as_many_updates_however_many_the_rows(rows, workers, size, monkeypatch):
     one, _ = trainer(SyncTrainer, 0)
     one.config = OmegaConf.create(
         {
-            "data": {"train_batch_size": 4},
-            "actor_rollout_ref": {"rollout": {"n": 2}, "actor": {"ppo_mini_batch_size": 2}},
+            "data": {"train_batch_size": 4, "seed": 0},
+            "actor_rollout_ref": {"actor": {"ppo_mini_batch_size": 2}},
             "critic": {"ppo_mini_batch_size": 2},
         }
     )
     one._mini_batch, one.resource_pool_manager = 2, SimpleNamespace(get_n_gpus=lambda: workers)
-    one._balance_batch = lambda batch, metrics: batch
-    one._balance([None] * rows, {})  # 4 tasks, 2 an update, 2 episodes a task: 2 updates
+    one.tokenizer, one.global_steps, one.local_trigger_step = SimpleNamespace(eos_token_id=0), 1, 0
+
+    def padded(batch, multiple, eos):
+        added = -len(batch) % multiple
+        keys = [*batch.keys, *(f"pad_{number}_0" for number in range(added))]
+        return KVBatchMeta(partition_id="train", keys=keys, tags=[*batch.tags, *({"seq_len": 1} for _ in range(added))])
+
+    monkeypatch.setattr("agentgym_rl.engine.verl.trainer.upsample_batch_to_divisible_size", padded)
+    keys = [f"{number}_0_0" for number in range(rows)]
+    batch = one._balance(KVBatchMeta(partition_id="train", keys=keys, tags=[{"seq_len": 9} for _ in keys]), {})
     assert one.config.actor_rollout_ref.actor.ppo_mini_batch_size == size == one.config.critic.ppo_mini_batch_size
-    assert -(-rows // (size * 2)) <= 2
+    assert len(batch) == 2 * size, "4 tasks, 2 an update: 2 updates"
+    real = [number for key, number in one._update_of.items() if not key.startswith("pad")]
+    assert abs(real.count(0) - real.count(1)) <= 1
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from dataclasses import replace
 from statistics import fmean, stdev
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("verl")
 
@@ -12,6 +14,7 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
 from agentgym_rl.algorithms.base import Policy, Rollout
+from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.algorithms.ppo import PPO, Level, PPOConfig
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.verl import rows
@@ -77,7 +80,14 @@ def queue(monkeypatch):
 
 @pytest.fixture
 def batch():
-    return KVBatchMeta(partition_id="train", keys=["u_0_0", "u_1_0", "pad_0_0"], tags=[{}, {}, {"is_padding": True}])
+    return KVBatchMeta(
+        partition_id="train", keys=["u_0_0", "u_1_0", "pad_0_0"], tags=[{"update": 0}, {"update": 1}, {"update": 1}]
+    )
+
+
+def write(batch, update, aggregation=LossAggregation.TOKEN_MEAN, turns=False):
+    update_of = {key: int(rows.session_of(key) != "u_0") for key in batch.keys}
+    rows.write(batch, update, update_of, aggregation, 10, turns=turns)
 
 
 def test_keys():
@@ -102,14 +112,14 @@ def test_singletons_leave_and_are_cleared(queue):
 
 
 def test_an_advantage_for_each_episode_or_turn_on_the_tokens_of_responses(queue, batch):
-    rows.write(batch, Policy(rollouts=ROLLOUTS, advantages=[2.0, [4.0, 5.0]]))
+    write(batch, Policy(rollouts=ROLLOUTS, advantages=[2.0, [4.0, 5.0]]))
     expected = [[2, 2, 0, 2], [4, 0, 5, 5, 5], [0]]
     assert rows_of(queue.fields["advantages"]) == expected == rows_of(queue.fields["returns"])
 
 
 def test_verls_advantages_stay_where_an_update_has_none(queue, batch):
     before = rows_of(queue.fields["advantages"])
-    rows.write(batch, Policy(rollouts=ROLLOUTS))
+    write(batch, Policy(rollouts=ROLLOUTS))
     assert rows_of(queue.fields["advantages"]) == before and "value_mask" not in queue.fields
 
 
@@ -125,7 +135,7 @@ def turn_level(batch):
     """PPO's update over turns, with the critic's values as the trainer reads them."""
     rollouts = [replace(one) for one in ROLLOUTS]
     rows.turn_values(batch, rollouts)
-    rows.write(batch, PPO(PPOConfig(level=Level.TURN)).update(rollouts))
+    write(batch, PPO(PPOConfig(level=Level.TURN)).update(rollouts))
     return rollouts
 
 
@@ -190,8 +200,67 @@ def test_the_critic_learns_at_the_first_token_of_a_turn(queue, batch):
 
 
 def test_observation_weights_are_on_what_the_model_did_not_write(queue, batch):
-    rows.write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0], observation_weights=[0.5, 0.25]))
+    write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0], observation_weights=[0.5, 0.25]))
     assert rows_of(queue.fields["observation_weight"]) == [[0, 0, 0.5, 0], [0, 0.25, 0, 0, 0], [0]]
+
+
+def test_a_token_weighs_what_its_update_says(queue, batch):
+    write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
+    third, fourth = pytest.approx(1 / 3), pytest.approx(1 / 4)
+    assert rows_of(queue.fields["loss_weight"]) == [[third, third, 0, third], [fourth, 0] + [fourth] * 3, [0]]
+    write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]), LossAggregation.SEQ_MEAN_TOKEN_SUM_NORM)
+    tenth = pytest.approx(1 / 10)  # each update has one episode
+    assert rows_of(queue.fields["loss_weight"]) == [[tenth, tenth, 0, tenth], [tenth, 0] + [tenth] * 3, [0]]
+
+
+def test_the_turn_of_each_token(queue, batch):
+    write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
+    assert "turn" not in queue.fields
+    write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]), turns=True)
+    assert rows_of(queue.fields["turn"]) == [[0, 0, 0, 1], [0, 0, 1, 1, 1], [0]]
+
+
+# which update takes which rows
+
+
+@given(segments=st.lists(st.integers(1, 3), min_size=1, max_size=20), updates=st.integers(1, 4), data=st.data())
+def test_equal_updates_in_a_seeded_order(segments, updates, data):
+    keys = [f"{number:09d}_0_{segment}" for number, own in enumerate(segments) for segment in range(own)]
+
+    def shared(keys, seed="0"):
+        return rows.share_out(KVBatchMeta(partition_id="train", keys=keys, tags=[{} for _ in keys]), updates, seed)
+
+    shares = shared(keys)
+    assert len(shares) == min(updates, len(segments))
+    assert sorted(key for share in shares for key in share) == keys
+    sizes = [len(share) for share in shares]
+    assert max(sizes) - min(sizes) <= max(segments), "as equal as whole episodes allow"
+    places = {rows.session_of(key): number for number, share in enumerate(shares) for key in share}
+    assert all(places[rows.session_of(key)] == number for number, share in enumerate(shares) for key in share)
+    assert shared(data.draw(st.permutations(keys))) == shares, "whichever episode finished first"
+    if len(segments) > 12:
+        assert any(shared(keys, str(seed)) != shares for seed in range(1, 4))
+
+
+@pytest.mark.parametrize(("count", "workers"), [(66, 1), (66, 2), (7, 4)])
+def test_the_rows_of_an_update_are_dealt_to_the_workers(count, workers):
+    """verl gives each worker a chunk of the rows, and cuts it into updates."""
+    keys = [f"{number:09d}_0_0" for number in range(count)]
+    tags = [{"seq_len": 10 + number} for number in range(count)]
+    batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
+    shares = rows.share_out(batch, 2, "0")
+    size = -(-max(map(len, shares)) // workers) * workers
+    assert [len(share) for share in shares] == [-(-count // 2), count // 2]
+    padding = [f"pad_{number}_0" for number in range(2 * size - count)]
+    batch = KVBatchMeta(partition_id="train", keys=keys + padding, tags=[*tags, *({"seq_len": 1} for _ in padding)])
+    update_of = rows.arrange(batch, shares, workers)
+    width = 2 * size // workers
+    for number, share in enumerate(shares):
+        taken = [
+            key for chunk in range(workers) for key in batch.keys[chunk * width + number * width // 2 :][: width // 2]
+        ]
+        assert set(taken) >= set(share) and all(update_of[key] == number for key in taken)
+        assert sum(key.startswith("pad") for key in taken) == size - len(share)
 
 
 # folded episodes
@@ -215,13 +284,13 @@ def folded(queue):
 
 def test_all_segments_have_the_advantage_of_their_episode(queue, folded):
     batch, rollouts = folded
-    rows.write(batch, Policy(rollouts=rollouts, advantages=[2.0, -2.0]))
+    write(batch, Policy(rollouts=rollouts, advantages=[2.0, -2.0]))
     assert rows_of(queue.fields["advantages"]) == [[2, 2, 0, 2], [0, 2], [-2, 0, -2, -2, -2]]
 
 
 def test_notes_belong_to_the_turn_that_follows(queue, folded):
     batch, rollouts = folded
-    rows.write(batch, Policy(rollouts=rollouts, advantages=[[2.0, 3.0], [4.0, 5.0]]))
+    write(batch, Policy(rollouts=rollouts, advantages=[[2.0, 3.0], [4.0, 5.0]]))
     assert rows_of(queue.fields["advantages"]) == [[2, 2, 0, 3], [0, 3], [4, 0, 5, 5, 5]]
 
 
@@ -229,6 +298,6 @@ def test_the_values_of_turns_are_found_in_their_segments(queue, folded):
     batch, rollouts = folded
     rows.turn_values(batch, rollouts)
     assert rollouts[0].values == pytest.approx([0.5, 0.25])
-    rows.write(batch, PPO(PPOConfig(level=Level.TURN)).update(rollouts))
+    write(batch, PPO(PPOConfig(level=Level.TURN)).update(rollouts))
     assert rows_of(queue.fields["returns"]) == [[1, 1, 0, 1], [0, 1], pytest.approx([0, 0, 0, 0, 0], abs=1e-6)]
     assert rows_of(queue.fields["value_mask"]) == [[1, 0, 0, 0], [0, 1], [1, 0, 1, 0, 0]]

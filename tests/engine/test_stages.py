@@ -49,6 +49,9 @@ class ScriptedTrainer:
         self.die_after: int | None = None
         self.restored: list[str | None] = []
         self.resets = 0
+        self.reference: list[str] | None = None
+        self.critics: list[list[str]] = []
+        """The policies that the critic started from."""
 
     def rollouts(self, rows, *, validate, progress=None, take=None, chunk=None):
         self.played.append([row["item_id"] for row in rows])
@@ -77,6 +80,22 @@ class ScriptedTrainer:
         updates = -(-count // update.mini_batch) if update.updates is None else update.updates
         self.weights.append(f"imitate {count} x{updates}")
         return {"supervised/updates": updates, "supervised/loss": 1.0}, updates
+
+    def batches(self, number, steps, rows):
+        self.step_metrics, self.timing_raw = {}, {"gen": 1.0}
+        found = self.rollouts([one for one in rows(number, 0) for _ in range(2)], validate=False)
+        self.step_episodes = [rollout.episode for rollout in found]
+        yield [Rollout(episode=one, group=one.item_id, key=str(at)) for at, one in enumerate(self.step_episodes)]
+
+    def policy_step(self, update, lr):
+        self.weights.append("policy")
+        return 1
+
+    def remember_reference(self):
+        self.reference = list(self.weights)
+
+    def start_critic(self, folder):
+        self.critics.append(json.loads((folder / "weights.json").read_text()))
 
     def write_episodes(self, path, keys):
         return []
@@ -163,6 +182,37 @@ def test_rounds_may_go_on_from_the_present_weights_and_accumulate(run):
     learnt = [f"imitate {8 + one} x{first}"] * 2 + [f"imitate {8 + one + two} x{both}"] * 2
     assert agentevol == ["imitate 8 x2"] * 2 + learnt
     assert trainer.weights == ["imitate 8 x2"] * 2 + [f"imitate 8 x{n}" for n in (first, first, both, both)]
+
+
+CLONED = ["imitate 8 x2"] * 2
+LEARN = ("algorithm=grpo", "algorithm.steps=3", "algorithm.tasks_per_step=4", "algorithm.mini_batch_tasks=4",
+         "algorithm.kl_loss=0.1", "run.save_every=1")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reference", "weights"),
+    [("start", CLONED), ("loaded", []), ("whole/checkpoints/global_step_3", [*CLONED, "policy"])],
+)
+def test_the_reference_policy(run, reference, weights, toy_recipes):
+    """Also after a resume in the middle of the stage."""
+    whole = run(*LEARN, name="whole")
+    assert whole.weights == [*CLONED, "policy", "policy", "policy"] and whole.reference == CLONED
+    where = f"algorithm.kl_reference={toy_recipes / reference if '/' in reference else reference}"
+    steps = iter([False] * 4)  # two of cloning, its end, one of learning
+    with pytest.raises(Interrupted):
+        run(*LEARN, where, name="again", stop=lambda: next(steps, True))
+    again = run(*LEARN, where, name="again")
+    assert again.reference == weights
+    assert again.weights == whole.weights, "the policy itself goes on where it was"
+
+
+def test_the_critic_starts_from_the_cloned_policy_once(run):
+    steps = iter([False] * 4)
+    valued = ("algorithm=ppo", *LEARN[1:4], "run.save_every=1")
+    with pytest.raises(Interrupted):
+        assert run(*valued, stop=lambda: next(steps, True)).critics == [CLONED]
+    assert run(*valued).critics == [], "a resumed critic has its own weights"
+    assert run(*valued, "cloning.epochs=0", "envs.counter.demonstrations=0", name="plain").critics == []
 
 
 def test_successes_are_files_that_another_run_can_clone(run):

@@ -10,6 +10,7 @@ pytest.importorskip("verl")
 
 import torch
 from verl.utils import tensordict_utils as tu
+from verl.workers.config import ActorConfig
 from verl.workers.engine.utils import prepare_micro_batches
 
 from agentgym_rl.algorithms.base import Preference
@@ -235,6 +236,14 @@ def test_a_preference_step(trainer):
 
 # the policy loss
 
+ACTOR = {
+    "strategy": "fsdp2",
+    "rollout_n": 1,
+    "ppo_micro_batch_size_per_gpu": 1,
+    "clip_ratio_low": 0.2,
+    "clip_ratio_high": 0.2,
+}
+
 
 def policy_data(**fields):
     """Two rows of one prompt token; the second token of each response is an observation."""
@@ -244,6 +253,7 @@ def policy_data(**fields):
         "response_mask": [torch.tensor(mask) for mask in masks],
         "advantages": [torch.tensor(row) for row in rows["advantages"]],
         "old_log_probs": [torch.full((len(mask),), -1.0) for mask in masks],
+        "loss_weight": [torch.tensor(mask) / 3 for mask in masks],
         "prompts": [torch.tensor([5]), torch.tensor([5])],
         "responses": [torch.tensor([6, 7, 8]), torch.tensor([6, 7])],
         **{name: [torch.tensor(row) for row in value] for name, value in fields.items()},
@@ -255,9 +265,7 @@ def policy_data(**fields):
 
 
 def test_observation_weights_add_a_supervised_loss_to_the_policy_loss():
-    from verl.workers.config import ActorConfig
-
-    config = ActorConfig(strategy="fsdp2", rollout_n=1, ppo_micro_batch_size_per_gpu=1)
+    config = ActorConfig(**ACTOR)
     # at each place the log-probability of the token after it: prompt, then the response
     flat = torch.tensor([-1.0, -2.0, -1.0, 0.0, -1.0, -4.0, 0.0], requires_grad=True)
     output = {"log_probs": torch.nested.nested_tensor_from_jagged(flat, torch.tensor([0, 4, 7]))}
@@ -268,3 +276,29 @@ def test_observation_weights_add_a_supervised_loss_to_the_policy_loss():
     assert metrics["observation_loss"].aggregate() == pytest.approx(2 / 3)
     (loss - plain).backward()
     assert flat.grad.tolist() == pytest.approx([0, -0.5 / 3, 0, 0, 0, -0.25 / 3, 0])
+
+
+def test_the_policy_loss_by_hand():
+    """Weights of tokens, importance weights, entropy bonus and KL loss; equal on two workers."""
+    fields = {
+        "advantages": [[2.0, 0.0, -1.0], [1.0, 0.0]],
+        "loss_weight": [[0.5, 0.0, 0.25], [0.125, 0.0]],
+        "rollout_is_weights": [[1.0, 1.0, 2.0], [1.0, 1.0]],
+        "ref_log_prob": [[-1.0, -1.0, -2.0], [-1.0, -1.0]],
+    }
+    flat = torch.full((7,), -1.0)  # as the old ones, so that every ratio is 1
+    offsets = torch.tensor([0, 4, 7])
+    output = {
+        "log_probs": torch.nested.nested_tensor_from_jagged(flat, offsets),
+        "entropy": torch.nested.nested_tensor_from_jagged(torch.full((7,), 0.4), offsets),
+    }
+    config = ActorConfig(**ACTOR, entropy_coeff=0.1, kl_loss_coef=0.5, kl_loss_type="low_var_kl")
+    data = policy_data(**fields)
+    loss, metrics = policy_loss(config, output, data)
+    policy, entropy = -(2.0 * 0.5 - 1.0 * 0.25 * 2.0 + 0.125), 0.4 * 0.875
+    kl = 0.25 * (torch.tensor(-1.0).exp().item() + 1 - 1)
+    assert loss.item() == pytest.approx(policy - 0.1 * entropy + 0.5 * kl)
+    assert metrics["actor/pg_loss"].aggregate() == pytest.approx(policy)
+    assert metrics["kl_loss"].aggregate() == pytest.approx(kl)
+    tu.assign_non_tensor(data, dp_size=2)
+    assert policy_loss(config, output, data)[0].item() == pytest.approx(2 * loss.item())

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.algorithms.base import Needs, OnlineConfig
+from agentgym_rl.algorithms.base import AS_LOADED, START, Needs, OnlineConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.config import Config, Mode, Role
 from agentgym_rl.engine.recipe.schema import RecipeError
@@ -97,11 +97,20 @@ def _check_batches(config: Config, needs: Needs) -> None:
 
 
 def check_model(config: Config) -> None:
-    """A local model folder must exist before anything is started; ids are left to the hub.
+    """Folders of weights must exist before anything is started; ids of models are left to the hub.
 
     Raises:
-        FileNotFoundError: ``model.path`` looks like a folder that is not there.
+        FileNotFoundError: ``model.path`` looks like a folder that is not there, or ``algorithm.kl_reference`` is no
+            checkpoint of as many workers.
     """
+    reference = needs(config).reference
+    if reference not in (None, START, AS_LOADED):
+        size = config.engine.workers * config.engine.nodes
+        if not (Path(reference) / "actor" / f"model_world_size_{size}_rank_0.pt").is_file():
+            raise FileNotFoundError(
+                f"algorithm.kl_reference={reference} is no checkpoint of {size} workers; give {START}, {AS_LOADED} or "
+                "runs/<name>/checkpoints/global_step_<n>"
+            )
     path = config.model.path
     if path is None:
         return

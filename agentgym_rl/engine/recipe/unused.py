@@ -126,6 +126,7 @@ def _of_env(config: Config, name: str) -> Iterator[Unused]:
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 RATE = "the algorithm sets the learning rate of every update"
 IGNORED = {
+    f"{ACTOR}.loss_scale_factor": "algorithm.loss_aggregation=seq-mean-token-sum-norm divides by model.response_tokens",
     "algorithm.filter_groups": "this package's replay buffer decides which groups are learned from",
     f"{ACTOR}.optim.lr_scheduler_type": RATE,
     f"{ACTOR}.optim.lr_warmup_steps": RATE,
@@ -171,12 +172,15 @@ OWN = {
     "trainer.v1.trainer_mode": "engine.mode",
     "trainer.val_before_train": "run.evaluate_untrained",
     f"{ACTOR}.clip_ratio": "algorithm.clip",
+    f"{ACTOR}.clip_ratio_c": "algorithm.dual_clip",
+    f"{ACTOR}.clip_ratio_high": "algorithm.clip_high",
     f"{ACTOR}.clip_ratio_low": "algorithm.clip",
     f"{ACTOR}.entropy_coeff": "algorithm.entropy",
     f"{ACTOR}.fsdp_config.optimizer_offload": "engine.offload",
     f"{ACTOR}.fsdp_config.param_offload": "engine.offload",
     f"{ACTOR}.kl_loss_coef": "algorithm.kl_loss",
     f"{ACTOR}.loss_agg_mode": "algorithm.loss_aggregation",
+    f"{ACTOR}.policy_loss": "algorithm.policy_loss",
     f"{ACTOR}.optim.lr": "algorithm.lr",
     f"{ACTOR}.ppo_epochs": "algorithm.epochs",
     f"{ACTOR}.ppo_max_token_len_per_gpu": "engine.micro_tokens",
@@ -195,9 +199,7 @@ OWN = {
 """verl's keys that one of our own sets."""
 
 DEFAULTS = (
-    f"{ACTOR}.clip_ratio_high",
     f"{ACTOR}.kl_loss_type",
-    f"{ACTOR}.loss_scale_factor",
     f"{ACTOR}.optim.clip_grad",
     f"{ACTOR}.optim.weight_decay",
     f"{ACTOR}.use_torch_compile",

@@ -6,10 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from agentgym_rl.algorithms.base import (
+    AS_LOADED,
+    START,
     Metrics,
+    Needs,
     OnlineConfig,
     Policy,
     Preference,
@@ -195,6 +199,30 @@ class EngineRun:
         self.state.fresh_optimizer = True
         self.state.origin, self.state.updates = self.state.checkpoint, []
 
+    def prepare(self, needs: Needs) -> None:
+        """Start the critic of a stage from the policy, and keep the weights of its reference policy."""
+        state, trainer = self.state, self.trainer
+        present = self.folder.checkpoint(state.checkpoint)
+        if needs.critic is not None and state.unit == 0 and present is not None:
+            trainer.start_critic(present)
+        if needs.reference is None:
+            return
+        if needs.reference == START:
+            reference = self.folder.checkpoint(state.origin)
+        else:
+            reference = None if needs.reference == AS_LOADED else Path(needs.reference)
+        if reference == present:
+            trainer.remember_reference()
+            return
+        trainer.restore(reference)
+        trainer.remember_reference()
+        self._restore_present()
+
+    def _restore_present(self) -> None:
+        self.trainer.restore(self.folder.checkpoint(self.state.checkpoint))
+        if self.state.fresh_optimizer:
+            self.trainer.reset_optimizer()
+
     def resume(self) -> None:
         """Bring back what the state says."""
         state = self.state
@@ -203,9 +231,7 @@ class EngineRun:
         if state.curriculum is not None:
             self.curriculum.load_state_dict(state.curriculum)
         self.trainer.global_steps = state.global_step
-        self.trainer.restore(self.folder.checkpoint(state.checkpoint))
-        if state.fresh_optimizer:
-            self.trainer.reset_optimizer()
+        self._restore_present()
 
     def save(self, stage: str, algorithm_state: Mapping[str, Any]) -> None:
         """Weights where they changed, then the state that names them; last, files that no state needs any more go."""

@@ -83,6 +83,7 @@ class Stages:
             run.save(name, algorithm.state_dict())
         elif state.algorithm is not None:
             algorithm.load_state_dict(run.folder.load_algorithm(state.algorithm))
+        run.prepare(algorithm.needs(algorithm.config))
         for number in range(state.unit, algorithm.units):
             run.bar(name, number, algorithm.units)
             self._unit(name, algorithm, number)

@@ -15,6 +15,7 @@ from typing import Any
 from omegaconf import OmegaConf
 from rich.console import Console
 
+from agentgym_rl.algorithms.base import AS_LOADED
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data.panels import Panel
@@ -113,12 +114,13 @@ def _run(
     examples = demonstrations.examples(config, files, tokenizer, builder)
     settings = verl_config(config, model, folder.path)
     needs = tasks.needs(config)
-    validate_config(settings, use_reference_policy=needs.reference, use_critic=settings.critic.enable)
+    validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)
     log = MetricsLog(folder.path, to_dict(config), state.global_step)
     try:
         with _stop_on_interrupt(progress) as stop:
-            base = needs.loaded_weights or (config.run.control and not config.cloning.epochs)
+            begins = config.run.control or needs.reference is not None
+            base = needs.loaded_weights or needs.reference == AS_LOADED or (begins and not config.cloning.epochs)
             trainer = session.trainer(settings, config.engine, progress, base=base)
 
             from agentgym_rl.engine.run.cache import ClonedCache  # these import verl's trainer, as the session did

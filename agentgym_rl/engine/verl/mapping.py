@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from agentgym_rl.algorithms.base import Critic, OnlineConfig
-from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyGradientConfig
+from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import needs, rules
@@ -98,14 +98,12 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{actor}.ppo_max_token_len_per_gpu": engine.micro_tokens,
         f"{actor}.clip_ratio": policy.clip,
         f"{actor}.clip_ratio_low": policy.clip,  # these two are what verl's losses read
-        f"{actor}.clip_ratio_high": policy.clip,
+        f"{actor}.clip_ratio_high": policy.clip if policy.clip_high is None else policy.clip_high,
+        f"{actor}.clip_ratio_c": policy.dual_clip,
+        f"{actor}.policy_loss.loss_mode": policy.policy_loss.value,
         f"{actor}.loss_agg_mode": policy.loss_aggregation.value,
-        # without it, verl's "norm" is the width of each micro-batch
-        f"{actor}.loss_scale_factor": model.response_tokens
-        if policy.loss_aggregation is LossAggregation.SEQ_MEAN_TOKEN_SUM_NORM
-        else None,
         f"{actor}.entropy_coeff": policy.entropy,
-        f"{actor}.use_kl_loss": wanted.reference,
+        f"{actor}.use_kl_loss": False,  # verl's reference is a second model; ours is kept by the workers
         f"{actor}.kl_loss_coef": policy.kl_loss,
         f"{actor}.kl_loss_type": "low_var_kl",
         f"{actor}.data_loader_seed": config.seed,
@@ -156,7 +154,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "trainer.project_name": config.logger.project,
         "trainer.experiment_name": config.name,
         "trainer.logger": [],
-        "trainer.v1.agentgym": {"fewest_samples": wanted.samples_per_task},
+        "trainer.v1.agentgym": {"fewest_samples": wanted.samples_per_task, "reference": wanted.reference is not None},
         "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.verl.buffer",
         "reward.num_workers": 0,  # episodes bring their reward
         "transfer_queue.enable": True,

@@ -1,4 +1,4 @@
-"""Rows of verl's TransferQueue: which segment of which episode each holds, and what an update writes into them.
+"""Rows of verl's TransferQueue: which segment of which episode each holds, which update takes it, and what is written.
 
 The key of a row is ``<uid of the prompt>_<session>_<segment>``; a session is one episode.
 """
@@ -6,24 +6,32 @@ The key of a row is ``<uid of the prompt>_<session>_<segment>``; a session is on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 import torch
 import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
 from verl.utils.torch_functional import masked_whiten
-from verl.workers.utils.padding import response_to_nested
+from verl.workers.utils.padding import response_from_nested, response_to_nested
 
 from agentgym_rl.algorithms.base import Policy, Rollout
+from agentgym_rl.algorithms.losses import token_weights
+from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.data.episode import Episode, Turn
 
 VALUE_MASK = "value_mask"
 """Field of the rows: 1 where the critic learns."""
 OBSERVATION_WEIGHT = "observation_weight"
 """Field of the rows: weight of the supervised loss, 0 on the tokens of responses."""
+LOSS_WEIGHT = "loss_weight"
+"""Field of the rows: weight of a token in the loss of its update."""
+TURN = "turn"
+"""Field of the rows: number of the turn that a token belongs to; only for losses over turns."""
 
 
 class NothingToLearn(RuntimeError):
@@ -82,6 +90,57 @@ def without_singletons(batch: KVBatchMeta) -> KVBatchMeta:
     return only(batch, kept)
 
 
+def share_out(batch: KVBatchMeta, updates: int, seed: str) -> list[list[str]]:
+    """Keys of the rows that each update takes: episodes in a seeded order, each with all its segments.
+
+    The updates have equal numbers of rows, as far as whole episodes allow. The order does not depend on which episode
+    finished first. There are fewer updates where there are fewer episodes.
+    """
+    segments: dict[str, list[str]] = {}
+    for key in sorted(batch.keys, key=lambda key: (session_of(key), segment_of(key))):
+        segments.setdefault(session_of(key), []).append(key)
+    sessions = list(segments)
+    Random(seed).shuffle(sessions)
+    shares: list[list[str]] = [[] for _ in range(min(updates, len(sessions)))]
+    for session in sessions:
+        min(shares, key=len).extend(segments[session])
+    return shares
+
+
+def arrange(batch: KVBatchMeta, shares: Sequence[Sequence[str]], workers: int) -> dict[str, int]:
+    """Put the rows in the order in which verl deals them out: a chunk for each worker, its updates one after the other.
+
+    Rows that belong to no update are padding, and fill each up to the same size. The rows of an update are dealt to the
+    workers so that the numbers of tokens are alike.
+
+    Returns:
+        The update of each row, padding included, by key.
+    """
+    place = {key: index for index, key in enumerate(batch.keys)}
+    padding = [index for key, index in place.items() if key not in {key for share in shares for key in share}]
+    size = len(batch) // len(shares)
+    chunks: list[list[int]] = [[] for _ in range(workers)]
+    update_of: dict[str, int] = {}
+    for number, share in enumerate(shares):
+        own = [place[key] for key in share]
+        own += [padding.pop() for _ in range(size - len(own))]
+        update_of |= dict.fromkeys((batch.keys[index] for index in own), number)
+        loads = calculate_workload(torch.tensor([batch.tags[index]["seq_len"] for index in own]))
+        parts = get_seqlen_balanced_partitions(loads, k_partitions=workers, equal_size=True)
+        for chunk, part in zip(chunks, parts, strict=True):
+            chunk += [own[at] for at in part]
+    batch.reorder([index for chunk in chunks for index in chunk])
+    return update_of
+
+
+def log_probs_of(batch: KVBatchMeta, compute: Callable[[KVBatchMeta], Any], temperature: float) -> None:
+    """Write the log-probabilities that workers compute as those of the reference policy, field ``ref_log_prob``."""
+    batch.extra_info.update(calculate_entropy=False, compute_loss=False, temperature=temperature)
+    compute(batch)
+    data = _get(batch, "log_probs", "response_mask")
+    _put(batch, {"ref_log_prob": response_from_nested(data["log_probs"], data["response_mask"])})
+
+
 def turn_values(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> None:
     """Give rollouts the critic's value before each response, from the field ``values``."""
     values = _padded(_get(batch, "values", "response_mask"), "values")
@@ -91,11 +150,33 @@ def turn_values(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> None:
         rollout.values = [float(values[start]) for start in starts]
 
 
-def write(batch: KVBatchMeta, update: Policy) -> None:
-    """Write what a policy update says into the rows: advantages, critic targets, observation weights."""
+def write(
+    batch: KVBatchMeta,
+    update: Policy,
+    update_of: Mapping[str, int],
+    aggregation: LossAggregation,
+    longest: int,
+    *,
+    turns: bool,
+) -> KVBatchMeta:
+    """Write what a policy update says into the rows: advantages, critic targets, weights of tokens.
+
+    Args:
+        update_of: see :func:`arrange`.
+        aggregation: what makes one loss of the tokens of an update.
+        longest: most tokens of a response.
+        turns: write the turn of each token.
+
+    Returns:
+        The batch with the new fields, which workers are given.
+    """
     data = _get(batch, "response_mask", "advantages", "returns", *(["values"] if update.returns is not None else []))
     mask = _padded(data, "response_mask")
-    fields: dict[str, torch.Tensor] = {}
+    sessions, updates = [session_of(key) for key in batch.keys], [update_of[key] for key in batch.keys]
+    fields = {LOSS_WEIGHT: token_weights(mask, sessions, updates, aggregation, longest)}
+    if turns:
+        numbers = [range(len(rollout.episode.turns)) for rollout in update.rollouts]
+        fields[TURN] = over_tokens(batch, update.rollouts, numbers, mask)
     if update.advantages is not None:
         advantages = over_tokens(batch, update.rollouts, update.advantages, mask)
         fields["advantages"] = masked_whiten(advantages, mask) * mask if update.whiten else advantages
@@ -107,10 +188,9 @@ def write(batch: KVBatchMeta, update: Policy) -> None:
     if update.observation_weights is not None:
         every = over_tokens(batch, update.rollouts, update.observation_weights, torch.ones_like(mask))
         fields[OBSERVATION_WEIGHT] = every * (1 - mask)
-    if fields:
-        # the queue drops a field of another dtype with no more than a line in its log
-        typed = {name: value.to(data[name].dtype) if name in data else value for name, value in fields.items()}
-        _put(batch, {name: response_to_nested(value, data["response_mask"]) for name, value in typed.items()})
+    # the queue drops a field of another dtype with no more than a line in its log
+    typed = {name: value.to(data[name].dtype) if name in data else value for name, value in fields.items()}
+    return _put(batch, {name: response_to_nested(value, data["response_mask"]) for name, value in typed.items()})
 
 
 @contextmanager
@@ -176,9 +256,9 @@ def _get(batch: KVBatchMeta, *fields: str) -> Any:
     return tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(fields))
 
 
-def _put(batch: KVBatchMeta, fields: dict[str, torch.Tensor]) -> None:
+def _put(batch: KVBatchMeta, fields: dict[str, torch.Tensor]) -> KVBatchMeta:
     rows = TensorDict(fields, batch_size=len(batch))
-    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=rows)
+    return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=rows)
 
 
 def _padded(data: TensorDict, field: str) -> torch.Tensor:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,6 +16,7 @@ import transfer_queue as tq
 from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.core_algos import register_adv_est
+from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.trainer.ppo.v1.utils import MetricsAggregator
@@ -26,13 +27,14 @@ from verl.utils.debug import marked_timer
 from verl.utils.metric import reduce_metrics
 
 from agentgym_rl.algorithms.base import Metrics, Policy, Preference, Rollout, Supervised
+from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.buffer import EpisodeBuffer
 from agentgym_rl.engine.verl.mapping import ESTIMATOR
 from agentgym_rl.engine.verl.schedule import Schedule
 from agentgym_rl.engine.verl.updates import LOSSES, Pair, episode_log_probs, order, pair_batch, to_batch
-from agentgym_rl.engine.verl.worker import AgentWorker
+from agentgym_rl.engine.verl.worker import AgentWorker, CriticWorker
 from agentgym_rl.rollout.supervised import Example, from_rollout
 
 Rows = Callable[[int, int], list[dict[str, Any]]]
@@ -79,13 +81,19 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self._pristine = True
         self._synced = True
         """Whether the vLLM servers have the present weights."""
+        self._update_of: dict[str, int] = {}
+        """By key of a row; see :func:`agentgym_rl.engine.verl.rows.arrange`."""
         self._critic_base: str | None = None
+        self._uids = count()
+        """Numbers of prompts, in the order in which they are submitted; it orders rows, whichever finish first."""
 
     def _read(self, config: DictConfig) -> None:
         """What the trainer itself changes in its configuration, as it was given."""
         self._mini_batch = int(config.actor_rollout_ref.actor.ppo_mini_batch_size)
         self._warmup = int(config.trainer.critic_warmup)
         self._fewest_samples = int(config.trainer.v1.agentgym.fewest_samples)
+        self._with_reference = bool(config.trainer.v1.agentgym.reference)
+        config.actor_rollout_ref.rollout.n = 1  # each row says its own; so the sizes of updates count rows
 
     # set-up
 
@@ -94,6 +102,8 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         for role in (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy):
             if role in self.role_worker_mapping:
                 self.role_worker_mapping[role] = ray.remote(AgentWorker)
+        if Role.Critic in self.role_worker_mapping:
+            self.role_worker_mapping[Role.Critic] = ray.remote(CriticWorker)
 
     def _load_checkpoint(self) -> None:
         """The last call of verl's set-up. The run restores its own state; here the workers must be ready."""
@@ -170,7 +180,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
     def _submit(self, rows: Sequence[dict[str, Any]], due: int, *, validate: bool = False) -> str:
         """Start the episodes of rows; ``due`` is the global step that takes them. Returns their queue partition."""
         columns = collate_fn(list(rows))
-        columns["uid"] = np.array([str(uuid.uuid4()) for _ in rows], dtype=object)
+        columns["uid"] = np.array([f"{next(self._uids):09d}" for _ in rows], dtype=object)
         batch = tu.get_tensordict(columns)
         tu.assign_non_tensor_data(batch, "global_steps", self.global_steps)
         if validate:
@@ -281,12 +291,15 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self.actor_rollout_wg.set_learning_rate(lr)
         with marked_timer("old_log_prob", timing):
             batch = self._compute_old_log_prob(batch, metrics)
-        if self.use_reference_policy:
+        if self._with_reference:
             with marked_timer("ref", timing):
                 batch = self._compute_ref_log_prob(batch, metrics)
         with marked_timer("adv", timing):
             batch = self._compute_advantage(batch, metrics)
-            queue.write(batch, update)
+            actor = self.config.actor_rollout_ref.actor
+            aggregation, turns = LossAggregation(actor.loss_agg_mode), actor.policy_loss.loss_mode == PolicyLoss.TURN
+            longest = int(self.config.data.max_response_length)
+            batch = queue.write(batch, update, self._update_of, aggregation, longest, turns=turns)
         if self.use_critic:
             with marked_timer("update_critic", timing):
                 batch = self._critic_step(batch, metrics, at_turns=update.returns is not None)
@@ -297,7 +310,18 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         real = sum(not tag.get("is_padding", False) for tag in batch.tags)
         self._metrics.add_step_metrics(metrics, sample_count=real)
         self._batch = batch
-        return len(batch) // self._update_rows * int(self.config.actor_rollout_ref.actor.ppo_epochs) if learns else 0
+        actor = self.config.actor_rollout_ref.actor
+        return len(batch) // int(actor.ppo_mini_batch_size) * int(actor.ppo_epochs) if learns else 0
+
+    def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """Log-probabilities of the reference policy, whose weights take the place of the present ones meanwhile."""
+        workers = self.actor_rollout_wg
+        workers.save_model_to_cpu(PRESENT)
+        workers.restore_model_from_cpu(REFERENCE)
+        queue.log_probs_of(batch, workers.compute_log_prob, self.config.actor_rollout_ref.rollout.temperature)
+        workers.restore_model_from_cpu(PRESENT)
+        workers.clear_cpu_model(PRESENT)
+        return batch
 
     def _critic_step(self, batch: KVBatchMeta, metrics: dict[str, Any], *, at_turns: bool) -> KVBatchMeta:
         if not at_turns:
@@ -306,24 +330,17 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             return self._update_critic(batch, metrics)
 
     def _balance(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Equal updates over the rows, as many as the recipe says; then rows shared out among the workers.
-
-        verl counts the rows of an update as prompts times episodes a prompt.
-        """
-        samples, workers = self.config.actor_rollout_ref.rollout.n, self.resource_pool_manager.get_n_gpus()
-        prompts = self.config.data.train_batch_size // self.parameter_sync_step
-        updates = -(-prompts // self._mini_batch)
-        size = max(self._mini_batch, -(-len(batch) // (updates * samples)))
-        while size * samples % workers:
-            size += 1
-        self.config.actor_rollout_ref.actor.ppo_mini_batch_size = size
-        self.config.critic.ppo_mini_batch_size = size
-        return self._balance_batch(batch, metrics)
-
-    @property
-    def _update_rows(self) -> int:
-        actor, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
-        return int(actor.ppo_mini_batch_size * rollout.n)
+        """Equal updates over the rows, as many as the recipe says, in a seeded order; padded to the same size."""
+        workers = self.resource_pool_manager.get_n_gpus()
+        planned = -(-self.config.data.train_batch_size // self.parameter_sync_step // self._mini_batch)
+        seed = f"{self.config.data.seed}:{self.global_steps}:{self.local_trigger_step}"
+        shares = queue.share_out(batch, planned, seed)
+        size = -(-max(map(len, shares)) // workers) * workers
+        self.config.actor_rollout_ref.actor.ppo_mini_batch_size = self.config.critic.ppo_mini_batch_size = size
+        batch = upsample_batch_to_divisible_size(batch, size * len(shares), self.tokenizer.eos_token_id)
+        self._update_of = queue.arrange(batch, shares, workers)
+        metrics["batch/updates"], metrics["batch/rows_per_update"] = len(shares), size
+        return batch
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
         """Replace groups that the buffer gave up, in the step that asks."""
@@ -428,10 +445,18 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
 
         The policy's stay in the workers' memory; a critic's, which only later runs need, go to a folder.
         """
-        self.actor_rollout_wg.remember_base()
+        self.actor_rollout_wg.save_model_to_cpu(BASE)
         if self.use_critic:
             self._critic_base = str(folder / "critic")
             self.critic_wg.save_checkpoint(self._critic_base)
+
+    def remember_reference(self) -> None:
+        """Take the present weights as the reference policy."""
+        self.actor_rollout_wg.save_model_to_cpu(REFERENCE)
+
+    def start_critic(self, folder: Path) -> None:
+        """Start the critic from the policy of a checkpoint folder; its head stays as it is."""
+        self.critic_wg.start_from(str(folder / "actor"))
 
     def restore(self, folder: Path | None) -> None:
         """Bring back weights and optimizer of a checkpoint folder, or the weights as loaded, in place.
@@ -442,7 +467,8 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             return
         self.sleep()
         if folder is None:
-            self.actor_rollout_wg.restore_base()
+            self.actor_rollout_wg.restore_model_from_cpu(BASE)
+            self.reset_optimizer()
             return
         self._pristine = False
         self.actor_rollout_wg.load_checkpoint(local_path=str(folder / "actor"))
@@ -450,6 +476,8 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             self.critic_wg.load_checkpoint(local_path=str(folder / str(Role.Critic)))
 
 
+BASE, REFERENCE, PRESENT = "base", "reference", "present"
+"""Weights that the workers keep: as loaded, of the reference policy, and those that learn while others are used."""
 PREFERENCE = ("dpo/margin", "dpo/accuracy")
 """Metrics of the preference loss."""
 

@@ -9,13 +9,18 @@ from typing import Any
 import torch
 from tensordict import TensorDict
 from torch.nn.functional import logsigmoid
+from verl.trainer.ppo.core_algos import kl_penalty
 from verl.utils import tensordict_utils as tu
 from verl.utils.metric import AggregationType, Metric
+from verl.utils.torch_functional import masked_mean
 from verl.workers.config import ActorConfig
-from verl.workers.utils.losses import ppo_loss, sft_loss
+from verl.workers.utils.losses import sft_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
-from agentgym_rl.engine.verl.rows import OBSERVATION_WEIGHT
+from agentgym_rl.algorithms.losses import Clip, Tokens
+from agentgym_rl.algorithms.losses import policy_loss as token_loss
+from agentgym_rl.algorithms.policy_gradient import PolicyLoss
+from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, OBSERVATION_WEIGHT, TURN
 from agentgym_rl.rollout.supervised import Example
 
 Pair = tuple[Example, Example]
@@ -114,18 +119,48 @@ def dpo_loss(
 def policy_loss(
     config: ActorConfig, model_output: dict[str, torch.Tensor], data: TensorDict, dp_group: Any = None
 ) -> tuple[torch.Tensor, dict[str, Metric]]:
-    """verl's policy loss, plus the supervised loss on observation tokens where rows have weights for them.
+    """The policy's loss, a weighted sum over tokens, less the entropy bonus, plus KL and observation losses.
 
-    The supervised loss is normalised like the policy loss of ``token-mean``: by the response tokens of the mini-batch.
+    ``data`` holds rows of :func:`agentgym_rl.engine.verl.rows.write`. The supervised loss on observation tokens is
+    normalised by the response tokens of the mini-batch.
     """
-    loss, metrics = ppo_loss(config, model_output, data, dp_group)
-    if OBSERVATION_WEIGHT not in data:
-        return loss, metrics
-    weight = data[OBSERVATION_WEIGHT].to_padded_tensor(0)
-    log_probs = no_padding_2_padding(model_output["log_probs"], data)
-    observation = -(log_probs * weight).sum() / data["batch_num_tokens"] * data["dp_size"]
-    metrics["observation_loss"] = Metric(value=observation.detach(), aggregation=AggregationType.SUM)
-    return loss + observation, metrics
+    log_prob = no_padding_2_padding(model_output["log_probs"], data)
+    workers = data["dp_size"]  # verl averages over workers and sums micro-batches
+    optional = [name for name in (TURN, OBSERVATION_WEIGHT, "rollout_is_weights", "ref_log_prob") if name in data]
+    rows = data.select("response_mask", "old_log_probs", "advantages", LOSS_WEIGHT, *optional).to_padded_tensor()
+    mask = rows["response_mask"].bool()
+    weight = rows[LOSS_WEIGHT] * mask
+    tokens = Tokens(
+        log_prob=log_prob,
+        old_log_prob=rows["old_log_probs"],
+        advantages=rows["advantages"],
+        mask=mask,
+        turns=rows.get(TURN),
+    )
+    clip = Clip(low=config.clip_ratio_low, high=config.clip_ratio_high, dual=config.clip_ratio_c)
+    each, outside = token_loss(PolicyLoss(config.policy_loss.loss_mode), tokens, clip)
+
+    def total(values: torch.Tensor) -> torch.Tensor:
+        summed: torch.Tensor = (values * weight).sum() * workers
+        return summed
+
+    def share(values: torch.Tensor) -> Metric:
+        return Metric(value=masked_mean(values.detach().float(), mask), aggregation=AggregationType.MEAN)
+
+    loss = total(each * rows["rollout_is_weights"] if "rollout_is_weights" in rows else each)
+    parts = {"actor/pg_loss": loss}
+    metrics = {"actor/pg_clipfrac": share(outside), "actor/ppo_kl": share(-tokens.log_ratio)}
+    if (entropy := model_output.get("entropy")) is not None:
+        parts["actor/entropy_loss"] = total(no_padding_2_padding(entropy, data))
+        loss = loss - config.entropy_coeff * parts["actor/entropy_loss"]
+    if "ref_log_prob" in rows:
+        parts["kl_loss"] = total(kl_penalty(log_prob, rows["ref_log_prob"], config.kl_loss_type))
+        loss = loss + config.kl_loss_coef * parts["kl_loss"]
+    if OBSERVATION_WEIGHT in rows:
+        parts["observation_loss"] = -(log_prob * rows[OBSERVATION_WEIGHT]).sum() / data["batch_num_tokens"] * workers
+        loss = loss + parts["observation_loss"]
+    metrics |= {name: Metric(value=part.detach(), aggregation=AggregationType.SUM) for name, part in parts.items()}
+    return loss, metrics
 
 
 LOSSES = {"policy": policy_loss, "supervised": sft_loss, "preference": dpo_loss}

@@ -1,23 +1,30 @@
-"""verl's hybrid worker, with a learning rate and an optimizer that change between the stages of a run."""
+"""verl's workers, with a learning rate, an optimizer and weights that change between the stages of a run."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch.distributed.tensor import DTensor
 from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.plugin.platform import get_platform
 from verl.single_controller.base.decorator import Dispatch, register
+from verl.workers.engine_workers import TrainingWorker
 
 
 class AgentWorker(DetachActorWorker):  # type: ignore[misc]
     """Runs every stage of a run in the same process, on the same weights."""
 
     _starting: Future[None] | None = None
-    _base: dict[str, torch.Tensor] | None = None
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._kept: dict[object, dict[str, torch.Tensor]] = {}
+        """Weights by name of the copy."""
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self) -> None:
@@ -55,21 +62,46 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
         engine.lr_scheduler.base_lrs = [lr] * len(engine.optimizer.param_groups)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def remember_base(self) -> None:
-        """Keep this worker's part of the weights in host memory."""
-        self._base = {name: local(weight).detach().cpu().clone() for name, weight in self._weights()}
+    def save_model_to_cpu(self, n: object) -> None:
+        """Keep this worker's part of the weights in host memory under a name; verl's own keeps no copy on a CPU."""
+        self._kept[n] = {name: local(weight).detach().cpu().clone() for name, weight in self._weights()}
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def restore_base(self) -> None:
-        """Put the remembered weights back in place and forget the optimizer's moments."""
-        assert self._base is not None, "the weights as loaded were not remembered"
+    def restore_model_from_cpu(self, n: object) -> None:
+        """Put kept weights back in place."""
         with torch.no_grad():
             for name, weight in self._weights():
-                local(weight).copy_(self._base[name])
-        self.actor.engine.optimizer.state.clear()
+                local(weight).copy_(self._kept[n][name])
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def clear_cpu_model(self, n: object) -> None:
+        """Forget kept weights."""
+        self._kept.pop(n, None)
 
     def _weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        yield from self.actor.engine.module.named_parameters()
+        """Those that learn."""
+        named = self.actor.engine.module.named_parameters()
+        yield from ((name, weight) for name, weight in named if weight.requires_grad)
+
+
+class CriticWorker(TrainingWorker):  # type: ignore[misc]
+    """verl's critic, which can start from a policy."""
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def start_from(self, policy: str) -> None:
+        """Take all weights but the head from a policy's checkpoint of as many workers.
+
+        Raises:
+            ValueError: the two models have no weight in common.
+        """
+        rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        state = torch.load(Path(policy) / f"model_world_size_{size}_rank_{rank}.pt", "cpu", weights_only=False)
+        shared = [(name, weight) for name, weight in self.engine.module.named_parameters() if name in state]
+        if not shared:
+            raise ValueError(f"the critic has none of the weights of the policy in {policy}")
+        with torch.no_grad():
+            for name, weight in shared:
+                local(weight).copy_(local(state[name]))
 
 
 def local(weight: torch.Tensor) -> torch.Tensor:
