@@ -308,38 +308,75 @@ def test_agent_loop_workers_can_be_told_of_their_servers_later():
     assert "self.agent_loop_workers" in inspect.getsource(AgentLoopManagerTQ.generate_sequences)
 
 
-def test_one_agent_loop_for_all_episodes_does_what_verls_workers_do():
-    """``EarlyWorker._run_agent_loop`` takes the same arguments, and goes on with the same step."""
-    from verl.experimental.agent_loop.agent_loop import get_trajectory_info
+def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
+    """``EarlyWorker`` writes the fields that are read, as verl's worker writes them, in one call."""
+    from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
     from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
     from agentgym_rl.engine.verl.agent_loops import EarlyWorker
-    from agentgym_rl.rollout.agent_loop import NAME
 
-    theirs = AgentLoopWorkerTQ.__ray_metadata__.modified_class._run_agent_loop
-    (*found, row), wanted = (
-        inspect.signature(one).parameters.values() for one in (EarlyWorker._run_agent_loop, theirs)
+    theirs = AgentLoopWorkerTQ.__ray_metadata__.modified_class
+    found, wanted = (
+        [name for name in inspect.signature(one._run_prompt).parameters if name != "_ray_trace_ctx"]
+        for one in (EarlyWorker, theirs)
     )
-    (*wanted, kwargs) = (one for one in wanted if one.name != "_ray_trace_ctx")  # added by Ray
-    assert [(one.name, one.default, one.kind) for one in found] == [(one.name, one.default, one.kind) for one in wanted]
-    assert row.kind == kwargs.kind == inspect.Parameter.VAR_KEYWORD
+    assert found == wanted
+    puts = []
 
-    trajectory, *_ = asyncio.run(get_trajectory_info(3, [0, 0], validate=True))
-    told = []
+    async def put(**told):
+        puts.append(told)
 
-    async def postprocess(outputs, validate, **row):
-        told.append((outputs, validate, row))
+    monkeypatch.setattr(tq, "async_kv_put", put)
+    monkeypatch.setattr(tq, "async_kv_batch_put", put)
 
-    async def play(sampling, **row):
-        return sampling, row
+    def output(length):
+        return AgentLoopOutput(
+            prompt_ids=[1, 2], response_ids=list(range(length)), response_mask=[1] * length,
+            response_logprobs=[-0.5] * length, reward_score=0.25, num_turns=3,
+            metrics=AgentLoopMetrics(generate_sequences=0.0, tool_calls=0.0),
+            extra_fields={"episode": None, "min_global_steps": 4, "max_global_steps": 5, "reward_extra_info": {}},
+        )  # fmt: skip
+
+    episodes = [[output(3), output(2)], [output(4)]]
+    plays = iter(episodes)
+
+    async def each(sampling, **row):
+        assert row["item_id"] == "maze_1" and sampling == {"top_k": 1}
+        return next(plays)
 
     worker = object.__new__(EarlyWorker)
-    worker._agent_loop_postprocess, worker._episodes = postprocess, SimpleNamespace(run=play)
-    asyncio.run(worker._run_agent_loop({"top_k": 1}, trajectory, agent_name=NAME, uid="a", session_id=2))
-    row = {"uid": "a", "session_id": 2}
-    assert told == [(({"top_k": 1}, row), True, row)]
-    with pytest.raises(AssertionError, match="Agent loop another not registered"):
-        asyncio.run(worker._run_agent_loop({}, trajectory, agent_name="another"))
+    worker._episodes = SimpleNamespace(run=each)
+    prompt = {"uid": "7", "item_id": "maze_1", "global_steps": 5, "__rollout_n__": 2}
+    asyncio.run(worker._run_prompt(prompt, {"top_k": 1}, {"validate": False}))
+    running, ours, finished = puts
+    assert (running["tag"], finished["tag"]) == ({"status": "running"}, {"status": "finished"})
+    assert ours["keys"] == ["7_0_0", "7_0_1", "7_1_0"] and ours["partition_id"] == "train"
+
+    puts.clear()
+    verls = object.__new__(theirs)
+    verls.processor = verls.reward_loop_worker_handles = None
+    verls.distillation_enabled = False
+    for session, outputs in enumerate(episodes):
+        asyncio.run(verls._agent_loop_postprocess(outputs, False, **prompt, session_id=session))
+    assert [key for one in puts for key in one["keys"]] == ours["keys"]
+    assert [tag for one in puts for tag in one["tags"]] == ours["tags"]
+    rows = [row for one in puts for row in one["fields"]]
+    for name in sorted(ours["fields"].keys()):
+        for own, row in zip(ours["fields"], rows, strict=True):
+            if isinstance(own[name], torch.Tensor):
+                assert own[name].dtype == row[name].dtype and own[name].tolist() == row[name].tolist(), name
+            else:
+                assert own[name] == row[name], name
+
+    async def fail(sampling, **row):
+        raise RuntimeError("no environment")
+
+    puts.clear()
+    worker._episodes = SimpleNamespace(run=fail)
+    asyncio.run(worker._run_prompt(prompt, {}, {"validate": True}))
+    assert [one["tag"]["status"] for one in puts] == ["running", "failure"], (
+        "nothing is written of a prompt that failed"
+    )
 
 
 def test_servers_are_reached_without_verls_balancer(monkeypatch):

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import ray
+import torch
+import transfer_queue as tq
 from omegaconf import DictConfig
-from verl.experimental.agent_loop.agent_loop import DictConfigWrap
+from tensordict import TensorDict
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
-from verl.utils.rollout_trace import rollout_trace_attr
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.rollout.replica import get_rollout_replica_class
 
-from agentgym_rl.rollout.agent_loop import NAME, AgentGymLoop
+from agentgym_rl.rollout.agent_loop import AgentGymLoop
 from agentgym_rl.rollout.recorder import EpisodeRecorder, shard
+
+logger = logging.getLogger(__name__)
+
+READ = {"prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores", "num_turns", "extra_fields"}
+"""Fields of an output that trainer or workers read."""
 
 _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 
@@ -47,23 +57,62 @@ class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
         """Write the full episodes that this process ran; returns their keys."""
         return await asyncio.to_thread(self._recorder.write, path, keys)
 
-    async def _run_agent_loop(
-        self,
-        sampling_params: dict[str, Any],
-        trajectory: dict[str, Any],
-        *,
-        agent_name: str,
-        trace: bool = True,
-        **row: Any,
+    async def _run_prompt(
+        self, prompt: dict[str, Any], sampling_params: dict[str, Any], trajectory: dict[str, Any], trace: bool = False
     ) -> None:
-        """One agent loop for all episodes; verl has Hydra make one an episode, which costs as much as a turn."""
-        if agent_name != NAME:
-            await super()._run_agent_loop(sampling_params, trajectory, agent_name=agent_name, trace=trace, **row)
-            return
-        about = {key: trajectory[key] for key in ("step", "sample_index", "rollout_n", "validate")}
-        with rollout_trace_attr(**about, name="agent_loop", trace=trace):
-            outputs = await self._episodes.run(sampling_params, **row)
-            await self._agent_loop_postprocess(outputs, trajectory["validate"], **row)
+        """All episodes of a prompt, by one agent loop, and one write to the queue when the last has ended.
+
+        verl has Hydra make a loop an episode, and writes each on its own with all that the prompt says; both cost as
+        much as a turn.
+        """
+        uid, partition = prompt["uid"], "val" if trajectory["validate"] else "train"
+        await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
+        runs = (self._episodes.run(sampling_params, **prompt) for _ in range(prompt["__rollout_n__"]))
+        outcomes = await asyncio.gather(*runs, return_exceptions=True)
+        status = "finished"
+        try:
+            keys, fields, tags = rows(uid, prompt["global_steps"], outcomes)
+            await tq.async_kv_batch_put(keys=keys, fields=fields, tags=tags, partition_id=partition)
+        except Exception:
+            logger.exception("no episode of %s is learned from", prompt["item_id"])
+            status = "failure"
+        await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
+
+
+def rows(
+    uid: str, step: int, outcomes: Sequence[list[AgentLoopOutput] | BaseException]
+) -> tuple[list[str], TensorDict, list[dict[str, Any]]]:
+    """Keys, fields and tags of the episodes of a prompt in verl's queue; only what trainer or workers read.
+
+    Args:
+        outcomes: of each episode its segments.
+
+    Raises:
+        BaseException: that of an episode that did not end.
+    """
+    keys, fields, tags = [], [], []
+    for session, outputs in enumerate(outcomes):
+        if isinstance(outputs, BaseException):
+            raise outputs
+        for segment, output in enumerate(outputs):
+            row = {name: value for name, value in output.as_dict().items() if name in READ}
+            row["input_ids"] = torch.cat([row["prompts"], row["responses"]])
+            row["position_ids"] = torch.arange(len(row["input_ids"]))
+            row["loss_mask"], row["uid"] = row["response_mask"], uid
+            keys.append(f"{uid}_{session}_{segment}")
+            fields.append(row)
+            tags.append(
+                {
+                    "status": "success",
+                    "prompt_len": len(row["prompts"]),
+                    "response_len": len(row["responses"]),
+                    "seq_len": len(row["input_ids"]),
+                    "global_steps": step,
+                    "min_global_steps": output.extra_fields["min_global_steps"],
+                    "max_global_steps": output.extra_fields["max_global_steps"],
+                }
+            )
+    return keys, list_of_dict_to_tensordict(fields), tags
 
 
 class EarlyManager(AgentLoopManagerTQ):  # type: ignore[misc]
