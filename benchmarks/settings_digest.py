@@ -47,6 +47,7 @@ DEFAULTS: dict[str, Any] = {
     "curriculum.rounds": [],
     "curriculum.steps": 100,
     "mixture.type": "fixed",
+    "mixture.smoothing": 0.5,
 }
 """First defaults, by the present name."""
 

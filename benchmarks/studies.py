@@ -71,7 +71,7 @@ ALGORITHMS = Study(
             *(f"envs.{env}.demonstrations={2 * n}" for env, n in DEMONSTRATIONS.items()),
         ],
         "evol": ["algorithm=agentevol", "run.control=true"],
-        "evol_dynamic": ["algorithm=agentevol", "mixture=dynamic"],
+        "evol_dynamic": ["algorithm=agentevol", "mixture=dynamic", "mixture.smoothing=0.5"],
         **{arm: ["algorithm=agentevol", *alone(env)] for env, arm in SINGLE.items()},
         "grpo": ["algorithm=grpo", "run.control=true"],
         "rloo": ["algorithm=rloo"],

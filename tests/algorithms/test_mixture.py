@@ -211,7 +211,8 @@ def test_samples_outside_the_limits():
         mixture().draw(0, 4, 0)
 
 
-ENV = {"share": 0.5, "fast": [1.0, 2.0], "slow": [1.0, 2.0]}
+ENV = {"share": 0.5, "fast": [1.0, 2.0], "slow": [1.0, 2.0], "rewards": [3.0, 1.0, 1.0, 1.0, 0.25]}
+EARLIER = {key: ENV[key] for key in ("share", "fast", "slow")}
 ENVS = {"babyai": ENV, "textcraft": ENV}
 TASKS = {"babyai": {}, "textcraft": {"textcraft_1000": [0.5, 2.0]}}
 
@@ -223,11 +224,13 @@ TASKS = {"babyai": {}, "textcraft": {"textcraft_1000": [0.5, 2.0]}}
         ({"shares": ENVS, "tasks": TASKS, "step": 3}, "keys shares and tasks"),
         ({"shares": {"babyai": ENV}, "tasks": TASKS}, "environments"),
         ({"shares": ENVS | {"counter": ENV}, "tasks": TASKS}, "environments"),
-        ({"shares": ENVS | {"babyai": {"share": 0.5}}, "tasks": TASKS}, "babyai needs share, fast and slow"),
+        ({"shares": ENVS | {"babyai": {"share": 0.5}}, "tasks": TASKS}, "babyai needs share, fast, slow and rewards"),
+        ({"shares": {"babyai": EARLIER, "textcraft": EARLIER}, "tasks": TASKS}, "earlier version cannot be resumed"),
         ({"shares": ENVS | {"babyai": ENV | {"share": 0.9}}, "tasks": TASKS}, "sum 1"),
-        ({"shares": ENVS | {"babyai": ENV | {"fast": [1.0]}}, "tasks": TASKS}, "not a count"),
+        ({"shares": ENVS | {"babyai": ENV | {"fast": [1.0]}}, "tasks": TASKS}, "not a sum each of successes"),
+        ({"shares": ENVS | {"babyai": ENV | {"rewards": [1.0, 2.0]}}, "tasks": TASKS}, "not a sum each of episodes"),
         ({"shares": ENVS, "tasks": {"babyai": {}}}, "environments"),
-        ({"shares": ENVS, "tasks": TASKS | {"babyai": {"babyai_1": [-1.0, 0.0]}}}, "not a count"),
+        ({"shares": ENVS, "tasks": TASKS | {"babyai": {"babyai_1": [-1.0, 0.0]}}}, "not a sum"),
     ],
 )
 def test_a_foreign_state_is_refused(state, message):

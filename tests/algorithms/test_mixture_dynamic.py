@@ -1,5 +1,6 @@
 """Shares follow what there is to learn: simulated learners with known success rates."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -20,13 +21,15 @@ def mixture(envs=RATES, shares=None, value="variance", **keys) -> Mixture:
     return Dynamic(DynamicConfig(value=Value(value), **keys), pools)
 
 
-def outcomes(env: str, wins: int, losses: int) -> list[Episode]:
+def rewarded(env: str, rewards: list[float], task: int = 0) -> list[Episode]:
     return [
-        Episode(
-            env=env, item_id=f"{env}_0", ending=Ending.TERMINATED, reward=float(won), success=won, max_turns=9, turns=[]
-        )
-        for won in [True] * wins + [False] * losses
+        Episode(env=env, item_id=f"{env}_{task}", ending=Ending.TERMINATED, reward=one, success=one == 1, max_turns=9)
+        for one in rewards
     ]
+
+
+def outcomes(env: str, wins: int, losses: int, task: int = 0) -> list[Episode]:
+    return rewarded(env, [1.0] * wins + [0.0] * losses, task)
 
 
 def step(mixture: Mixture, number: int, rates: dict[str, float], rng: Random, tasks=24, samples=4) -> dict[str, float]:
@@ -34,7 +37,7 @@ def step(mixture: Mixture, number: int, rates: dict[str, float], rng: Random, ta
     episodes = []
     for draw in mixture.draw(number, tasks, samples):
         wins = sum(rng.random() < rates[draw.task.env] for _ in range(draw.samples))
-        episodes += outcomes(draw.task.env, wins, draw.samples - wins)
+        episodes += outcomes(draw.task.env, wins, draw.samples - wins, draw.task.index)
     mixture.observe(episodes)
     return {env: mixture.metrics()[f"env/{env}/share"] for env in rates}
 
@@ -57,6 +60,36 @@ def test_shares_settle_where_the_equation_says(value, worth, floor, temperature)
         expected = floor / 3 + (1 - floor) * weight / sum(weights.values())
         assert shares[env] == pytest.approx(expected, abs=0.04)
         assert shares[env] >= floor / 3
+
+
+REWARDS: dict[str, Callable[[int, Random], float]] = {
+    "split": lambda task, rng: float(task % 2),  # tasks that are always solved, and tasks that never are
+    "even": lambda task, rng: float(rng.random() < 0.5),
+    "graded": lambda task, rng: rng.choice([0.0, 0.5]),  # never a success
+}
+
+
+@pytest.mark.parametrize(
+    ("samples", "variances"),
+    [(4, {"split": 0, "even": 0.25, "graded": 0.0625}), (1, {"split": 0.25, "even": 0.25, "graded": 0.0625})],
+    ids=["groups tell tasks apart", "single episodes do not"],
+)
+def test_shares_follow_the_variance_within_tasks(samples, variances):
+    one, rng, steps = mixture(REWARDS, decay=0.98), Random(6), 120
+    seen = dict.fromkeys(REWARDS, 0.0)
+    for number in range(steps):
+        episodes = []
+        for draw in one.draw(number, 24, samples):
+            env, task = draw.task.env, draw.task.index
+            episodes += rewarded(env, [REWARDS[env](task, rng) for _ in range(draw.samples)], task)
+        one.observe(episodes)
+        if number >= steps // 2:
+            seen = {env: seen[env] + share / (steps - steps // 2) for env, share in one.shares.items()}
+    metrics = one.metrics()
+    assert [metrics[f"env/{env}/estimate"] for env in REWARDS] == pytest.approx([0.5, 0.5, 0], abs=0.15)
+    for env, variance in variances.items():
+        assert metrics[f"env/{env}/value"] == pytest.approx(variance, abs=0.04)
+        assert seen[env] == pytest.approx(0.1 / 3 + 0.9 * variance / sum(variances.values()), abs=0.06)
 
 
 def test_estimates_settle_at_the_success_rates():

@@ -338,7 +338,7 @@ OF_TASKS: dict[str, Entry] = {
 }
 OF_MIXTURES: dict[str, dict[str, Entry]] = {
     **dict.fromkeys(("fixed", "uniform", "proportional"), OF_TASKS),
-    "dynamic": {**OF_TASKS, "value": ("failure", draws), "smoothing": (0, draws)},
+    "dynamic": {**OF_TASKS, "value": ("failure", draws), "smoothing": (0.5, draws)},
 }
 
 

@@ -26,7 +26,7 @@ from agentgym_rl.engine.run.evaluation import RunPanels
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
 from agentgym_rl.engine.run.run import EngineRun
-from agentgym_rl.engine.run.stages import Stages
+from agentgym_rl.engine.run.stages import Stages, episode_metrics
 from agentgym_rl.rollout.supervised import Example
 
 PANEL = 4
@@ -172,6 +172,22 @@ def test_rounds_restart_from_the_base_and_learn_from_their_own_successes(run):
     assert [row["agentevol/counter/explored"] for row in explored] == [16, 16]
     assert explored[0]["agentevol/counter/new_tasks"] == one
     assert all(row["env/counter/share"] == 1.0 for row in explored)
+    assert all(row["rollout/gradient_groups"] == 0 for row in explored), "a task's episodes all end the same way"
+
+
+def test_groups_have_a_gradient_where_their_rewards_differ():
+    rewards = {
+        "a_1": [0, 1, 1], "a_2": [1, 1], "a_3": [0, None], "b_1": [0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1], "c_1": [1],
+    }  # fmt: skip
+    episodes = [
+        Episode(
+            env=task[0], item_id=task, ending=Ending.ENV_ERROR if reward is None else Ending.TERMINATED,
+            reward=reward or 0.0, success=reward == 1, max_turns=5,
+        )
+        for task, own in rewards.items() for reward in own
+    ]  # fmt: skip
+    found = {name: value for name, value in episode_metrics(episodes).items() if name.endswith("gradient_groups")}
+    assert found == {"env/a/gradient_groups": 1 / 2, "env/b/gradient_groups": 0, "rollout/gradient_groups": 1 / 3}
 
 
 def test_rounds_may_go_on_from_the_present_weights_and_accumulate(run):

@@ -3,8 +3,9 @@ r"""Shares that follow what there is to learn in each environment.
 With the posterior of its success rate p, the value of an environment is
 
 =========  =====================================================================================================
-variance   :math:`v = E[p(1-p)]`, greatest where the agent neither always succeeds nor always fails, and sizeable
-           where nothing is known (learnability, arXiv 2408.15099 and 2502.12272, there from point estimates of p)
+variance   the variance of the reward within a task, on average over its tasks (:mod:`.variance`): greatest where
+           the agent solves the same task in one episode and not in another, and sizeable where nothing is known
+           (learnability p(1-p) of a task, arXiv 2408.15099 and 2502.12272)
 failure    :math:`v = E[1-p]`
 progress   :math:`v = \sqrt{E[(p - p')^2]}` with p' from evidence that fades four times as slowly (absolute learning
            progress, arXiv 1707.00183; there \|p - p'\| of two averages. The posteriors, taken as independent, add
@@ -33,6 +34,7 @@ from typing import Any, ClassVar
 from agentgym_rl.algorithms.mixture.mixture import Mixture, Pools, normalised
 from agentgym_rl.algorithms.mixture.posterior import Posterior
 from agentgym_rl.algorithms.mixture.tasks import MixtureConfig
+from agentgym_rl.algorithms.mixture.variance import RewardVariance, rewards_by_task
 from agentgym_rl.data.episode import Episode
 
 SLOWER = 4
@@ -54,8 +56,9 @@ class DynamicConfig(MixtureConfig):
     weight_keys: ClassVar[tuple[str, ...]] = ()
 
     value: Value = Value.VARIANCE
-    """What an environment is worth: p(1-p) (variance), 1-p (failure) or the recent change of p (progress)."""
-    smoothing: float = 0.5
+    """What an environment is worth: the variance of the reward within a task (variance), 1-p (failure) or the recent
+    change of p (progress)."""
+    smoothing: float = 0.0
     """Part of the last step's share that is kept; 0 jumps to the target."""
 
     def __post_init__(self) -> None:
@@ -65,7 +68,7 @@ class DynamicConfig(MixtureConfig):
 
 
 class Dynamic(Mixture[DynamicConfig]):
-    """Shares that follow the success of the environments."""
+    """Shares that follow the rewards of the environments."""
 
     Config = DynamicConfig
     uses_given_shares = True
@@ -75,6 +78,7 @@ class Dynamic(Mixture[DynamicConfig]):
         self._shares = self._with_floor(normalised(pools.given))
         self.fast = {env: Posterior() for env in self._shares}
         self.slow = {env: Posterior() for env in self._shares}
+        self.rewards = {env: RewardVariance() for env in self._shares}
 
     @property
     def shares(self) -> Mapping[str, float]:
@@ -85,9 +89,11 @@ class Dynamic(Mixture[DynamicConfig]):
         fast = self.config.decay
         slow = 1 - (1 - fast) / SLOWER
         for env in self._shares:
-            own = [one.success for one in episodes if one.env == env and one.ending.counts]
-            self.fast[env].add(sum(own), len(own) - sum(own), fast)
-            self.slow[env].add(sum(own), len(own) - sum(own), slow)
+            own = [one for one in episodes if one.env == env and one.ending.counts]
+            won = sum(one.success for one in own)
+            self.fast[env].add(won, len(own) - won, fast)
+            self.slow[env].add(won, len(own) - won, slow)
+            self.rewards[env].add(rewards_by_task(own), fast)
         values = {env: self.value(env) for env in self._shares}
         most, kept = max(values.values()), self.config.smoothing
         weights = {env: (value / most) ** (1 / self.config.temperature) for env, value in values.items()}
@@ -98,7 +104,7 @@ class Dynamic(Mixture[DynamicConfig]):
         """What there is to learn in an environment, above 0."""
         fast, slow = self.fast[env], self.slow[env]
         if self.config.value is Value.VARIANCE:
-            return fast.outcome_variance
+            return self.rewards[env].within_tasks
         if self.config.value is Value.FAILURE:
             return 1 - fast.mean
         return sqrt((fast.mean - slow.mean) ** 2 + fast.variance + slow.variance)
@@ -108,15 +114,21 @@ class Dynamic(Mixture[DynamicConfig]):
         return {env: floor / len(shares) + (1 - floor) * share for env, share in shares.items()}
 
     def metrics(self) -> dict[str, float]:
-        """Adds ``estimate`` and ``uncertainty`` of the success rate: mean and standard deviation."""
+        """Adds ``value``, and ``estimate`` and ``uncertainty`` of the success rate: mean and standard deviation."""
         metrics = super().metrics()
         for env, posterior in self.fast.items():
+            metrics[f"env/{env}/value"] = self.value(env)
             metrics |= {f"env/{env}/estimate": posterior.mean, f"env/{env}/uncertainty": sqrt(posterior.variance)}
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
         shares = {
-            env: {"share": share, "fast": self.fast[env].state_dict(), "slow": self.slow[env].state_dict()}
+            env: {
+                "share": share,
+                "fast": self.fast[env].state_dict(),
+                "slow": self.slow[env].state_dict(),
+                "rewards": self.rewards[env].state_dict(),
+            }
             for env, share in self._shares.items()
         }
         return super().state_dict() | {"shares": shares}
@@ -128,12 +140,16 @@ class Dynamic(Mixture[DynamicConfig]):
             raise ValueError(
                 f"the state is of the environments {sorted(learned)}, the mixture has {sorted(self._shares)}"
             )
-        odd = sorted(env for env, one in learned.items() if set(one) != {"share", "fast", "slow"})
+        odd = sorted(env for env, one in learned.items() if set(one) != {"share", "fast", "slow", "rewards"})
         if odd:
-            raise ValueError(f"the state of {', '.join(odd)} needs share, fast and slow, and nothing else")
+            raise ValueError(
+                f"the state of {', '.join(odd)} needs share, fast, slow and rewards, and nothing else; "
+                "the state of an earlier version cannot be resumed"
+            )
         shares = {env: float(learned[env]["share"]) for env in self._shares}
         if not (abs(sum(shares.values()) - 1) < 1e-6 and min(shares.values()) > 0):
             raise ValueError(f"the state's shares must be positive with sum 1, got {shares}")
         self.fast = {env: Posterior.from_state(learned[env]["fast"]) for env in self._shares}
         self.slow = {env: Posterior.from_state(learned[env]["slow"]) for env in self._shares}
+        self.rewards = {env: RewardVariance.from_state(learned[env]["rewards"]) for env in self._shares}
         self._shares = shares

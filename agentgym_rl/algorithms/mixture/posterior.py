@@ -10,13 +10,42 @@ episodes it returns to the prior. It takes episodes as independent, also those o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from math import isfinite
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(slots=True)
-class Posterior:
+class Faded:
+    """Sums of evidence, none negative; what a step adds is worth less with each step after it."""
+
+    def fade(self, decay: float, *added: float) -> None:
+        """Multiply each sum by ``decay`` and add a step's, in the order of the fields."""
+        for one, new in zip(fields(self), added, strict=True):
+            setattr(self, one.name, decay * getattr(self, one.name) + new)
+
+    def state_dict(self) -> list[float]:
+        return list(astuple(self))
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        """The inverse of :meth:`state_dict`.
+
+        Raises:
+            ValueError: it is not one number for each sum.
+        """
+        names = [one.name for one in fields(cls)]
+        if not isinstance(state, list) or len(state) != len(names) or not all(map(_is_sum, state)):
+            raise ValueError(f"{state!r} is not a sum each of {', '.join(names)}")
+        return cls(*map(float, state))
+
+
+def _is_sum(value: Any) -> bool:
+    return isinstance(value, int | float) and isfinite(value) and value >= 0
+
+
+@dataclass(slots=True)
+class Posterior(Faded):
     """Faded counts of successes and failures, in episodes."""
 
     successes: float = 0.0
@@ -24,8 +53,7 @@ class Posterior:
 
     def add(self, successes: int, failures: int, decay: float) -> None:
         """Let the evidence fade by ``decay`` and add a step's."""
-        self.successes = decay * self.successes + successes
-        self.failures = decay * self.failures + failures
+        self.fade(decay, successes, failures)
 
     @property
     def mean(self) -> float:
@@ -41,20 +69,3 @@ class Posterior:
         """E[p(1-p)], in (0, 1/4): the variance of an episode's outcome; 1/6 before any episode."""
         n = 2 + self.successes + self.failures
         return (1 + self.successes) * (1 + self.failures) / (n * (n + 1))
-
-    def state_dict(self) -> list[float]:
-        return [self.successes, self.failures]
-
-    @classmethod
-    def from_state(cls, state: Any) -> Posterior:
-        """The inverse of :meth:`state_dict`.
-
-        Raises:
-            ValueError: it is not two counts.
-        """
-        match state:
-            case [int() | float() as successes, int() | float() as failures] if (
-                isfinite(successes) and isfinite(failures) and min(successes, failures) >= 0
-            ):
-                return cls(float(successes), float(failures))
-        raise ValueError(f"{state!r} is not a count of successes and one of failures")

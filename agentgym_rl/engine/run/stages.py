@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from math import isclose
 from typing import Any
 
 from agentgym_rl.algorithms import Algorithm
 from agentgym_rl.algorithms.base import AlgorithmConfig, Metrics, Run, Weights
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.control import Control
+from agentgym_rl.algorithms.mixture.variance import rewards_by_task
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import chosen
@@ -161,7 +163,8 @@ def episode_metrics(episodes: Sequence[Episode]) -> Metrics:
             f"env/{env}/error_rate": result.error_rate,
             f"env/{env}/max_turns": max(episode.max_turns for episode in own),
             f"env/{env}/cut_share": cut_share(own),
-        }
+        } | gradient_groups(own, f"env/{env}")
+    metrics |= gradient_groups(episodes, "rollout")
     turns = [turn for episode in episodes for turn in episode.turns]
     model_s, env_s = sum(turn.model_s for turn in turns), sum(turn.env_s for turn in turns)
     metrics["curriculum/max_turns"] = max(episode.max_turns for episode in episodes)
@@ -176,3 +179,14 @@ def episode_metrics(episodes: Sequence[Episode]) -> Metrics:
 def cut_share(episodes: Sequence[Episode]) -> float:
     """Share of episodes that the turn limit ended."""
     return sum(episode.ending is Ending.TURN_LIMIT for episode in episodes) / len(episodes)
+
+
+def gradient_groups(episodes: Sequence[Episode], prefix: str) -> Metrics:
+    """Share of groups whose rewards differ, so that group-relative advantages are not all 0.
+
+    A group is a task with two or more episodes that count; there is no metric where there is none.
+    """
+    groups = [rewards for rewards in rewards_by_task(episodes) if len(rewards) > 1]
+    if not groups:
+        return {}
+    return {f"{prefix}/gradient_groups": sum(not isclose(max(one), min(one)) for one in groups) / len(groups)}

@@ -1,0 +1,62 @@
+"""The variance of rewards within tasks: worked by hand, unbiased, bounded."""
+
+from itertools import product
+from statistics import fmean, pvariance
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym_rl.algorithms.mixture.posterior import Posterior
+from agentgym_rl.algorithms.mixture.variance import RewardVariance
+
+REWARD = st.floats(0, 1)
+
+
+def after(*tasks: list[float]) -> RewardVariance:
+    """What is known after one step."""
+    one = RewardVariance()
+    one.add(tasks, 0.0)
+    return one
+
+
+def test_worked_by_hand():
+    one = RewardVariance()
+    one.add([[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0], [1]], 0.5)
+    assert (one.tasks, one.variances) == (3, pytest.approx(1 / 4 + 1 / 3 + 0))
+    assert one.overall == pytest.approx(5 * 10 / (15 * 16))  # 4 successes, 9 failures
+    assert one.within_tasks == pytest.approx((5 / 24 + 7 / 12) / 4)
+    one.add([[0.2, 0.4, 0.6], [0.5]], 0.5)
+    assert one.state_dict() == pytest.approx([6.5 + 4, 2 + 1.7, 2 + 0.56 + 0.25, 1.5 + 1, 7 / 24 + 0.04])
+    assert one.within_tasks == pytest.approx(((1 + 2.81 - 4.7**2 / 12.5) / 13.5 + 7 / 24 + 0.04) / 3.5)
+
+
+def test_what_is_known_before_any_episode_and_without_groups():
+    assert RewardVariance().within_tasks == pytest.approx(1 / 6)
+    single = after([1], [0], [1])
+    assert single.within_tasks == single.overall == pytest.approx(3 * 2 / (5 * 6))
+
+
+@given(st.integers(0, 30), st.integers(0, 30))
+def test_rewards_of_0_and_1(wins, losses):
+    one, k = after([1.0] * wins + [0.0] * losses), wins + losses
+    assert one.overall == pytest.approx(Posterior(wins, losses).outcome_variance)
+    assert one.variances == pytest.approx(wins * losses / (k * (k - 1)) if k > 1 else 0)
+
+
+@given(st.lists(REWARD, min_size=1, max_size=4), st.integers(2, 4))
+def test_the_estimate_of_a_task_is_unbiased(rewards, k):
+    """The mean over all groups of k episodes, each of which has one of these rewards, all alike."""
+    found = [after(list(group)).variances for group in product(rewards, repeat=k)]
+    assert fmean(found) == pytest.approx(pvariance(rewards))
+
+
+@given(st.lists(st.lists(st.lists(REWARD, max_size=5), max_size=5), max_size=5), st.floats(0, 0.99))
+def test_bounds(steps, decay):
+    one = RewardVariance()
+    for tasks in steps:
+        one.add(tasks, decay)
+        assert 0 <= one.variances <= one.tasks / 2 + 1e-9
+        assert 0 < one.overall < 1 / 4
+        assert 0 < one.within_tasks < 1 / 2
+    assert RewardVariance.from_state(one.state_dict()) == one
