@@ -71,6 +71,8 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "grpo": ("plain", ("algorithm=grpo", *POLICY)),
     "grpo_unscaled": ("plain", ("algorithm=grpo", *POLICY, "algorithm.normalise_by_std=false", "algorithm.entropy=0.01",
                                 "algorithm.loss_aggregation=seq-mean-token-mean")),
+    "grpo_turn": ("plain", ("algorithm=grpo", *POLICY, *CLONED, "algorithm.policy_loss=turn", "algorithm.clip_high=0.3",
+                            "algorithm.kl_loss=0.1")),
     "rloo": ("plain", ("algorithm=rloo", *POLICY)),
     "rloo_folded": ("folded", ("algorithm=rloo", *POLICY)),
     "reinforce_pp": ("plain", ("algorithm=reinforce_pp", *POLICY, "algorithm.gamma=0.99")),
@@ -83,7 +85,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "agentevol_on": ("plain", ("algorithm=agentevol", *EVOLVED, "algorithm.restart_from=current",
                                "algorithm.accumulate=true", "algorithm.max_per_task=2", "algorithm.keep_best=true")),
     "ppo_token": ("plain", ("algorithm=ppo", "algorithm.level=token", *VALUED)),
-    "ppo_turn": ("plain", ("algorithm=ppo", "algorithm.level=turn", *VALUED)),
+    "ppo_turn": ("plain", ("algorithm=ppo", "algorithm.level=turn", *VALUED, *CLONED)),
 }  # fmt: skip
 """The batch of the recording and the recipe of each run. Those with a critic share a second engine."""
 
