@@ -148,7 +148,7 @@ class Needs:
     validation: str | None = None
     """The key that needs a panel with ``role: validation``."""
     full_context: str | None = None
-    """The key or algorithm that needs whole conversations (``rollout.context=full``)."""
+    """The key or algorithm that needs each episode in one segment (``rollout.context=full``, ``.thinking=keep``)."""
     loaded_weights: bool = False
     """Whether it goes back to the weights as loaded."""
     equal_updates: Mapping[str, int] = field(default_factory=dict)

@@ -47,7 +47,7 @@ class Turn:
     tokens: tuple[int, int] = (0, 0)
     """Span [start, end) of the response in the response tokens of its segment."""
     segment: int = 0
-    """Number of the response's segment: 0 until the conversation is folded for the first time."""
+    """Number of the response's segment in the episode."""
     notes: str = ""
     """What the model noted when the conversation was folded just before this turn (``rollout.context=summary``)."""
     log_prob: float | None = None
@@ -83,7 +83,7 @@ class Episode:
     model_step: int = 0
     """The global step of the weights that generated it."""
     messages: list[dict[str, str]] = field(default_factory=list)
-    """The whole conversation, without the observation that ended it; what the model saw of it unless it was folded."""
+    """The whole conversation, without the observation that ended it; what the model saw of it if it is one segment."""
     turns: list[Turn] = field(default_factory=list)
     prompt_tokens: int = 0
     """Tokens before the first response, summed over segments."""
@@ -112,7 +112,7 @@ class Episode:
 
     @property
     def segments(self) -> int:
-        """Number of its segments: 1 unless the conversation was folded."""
+        """Number of its segments: 1 unless the conversation was folded or thinking stripped."""
         return 1 + max((turn.segment for turn in self.turns), default=0)
 
     @property

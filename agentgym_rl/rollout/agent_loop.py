@@ -30,7 +30,7 @@ DECODING = {"greedy": GREEDY, "sampled": SAMPLED}
 
 
 class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
-    """Runs one episode; its output is one segment or, where the conversation was folded, several.
+    """Runs one episode; its output is one segment or, where a prompt does not extend the one before, several.
 
     A dataset row gives ``item_id`` (AgentGym's), and may give ``max_turns``, ``decoding`` (``greedy`` or
     ``sampled``; verl's sampling parameters without it), ``tags`` (copied into the episode) and ``branch`` (responses to

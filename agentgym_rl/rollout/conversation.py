@@ -35,7 +35,7 @@ class Response:
     span: tuple[int, int] = (0, 0)
     """Span [start, end) in the response tokens of its segment."""
     segment: int = 0
-    """Number of its segment; more than 0 once the conversation was folded."""
+    """Number of its segment."""
     notes: str = ""
     """What the model noted when the conversation was folded just before this response."""
     log_prob: float | None = None

@@ -31,6 +31,19 @@ class Segment:
     log_probs: list[float] = field(default_factory=list)
     """As sampled, in nats; 0.0 where the mask is 0."""
 
+    @property
+    def ids(self) -> list[int]:
+        return self.prompt_ids + self.response_ids
+
+    def followed_by(self, ids: Sequence[int]) -> Segment:
+        """The segment with further tokens that are not the model's own."""
+        return Segment(
+            self.prompt_ids,
+            [*self.response_ids, *ids],
+            self.response_mask + [0] * len(ids),
+            self.log_probs + [0.0] * len(ids),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -38,6 +51,8 @@ class Exchange:
 
     response: str
     observation: str
+    ids: Sequence[int] = ()
+    """The response's tokens."""
 
 
 def folded(opening: Sequence[Message], exchanges: Sequence[Exchange], keep: int, notes: str) -> list[Message]:

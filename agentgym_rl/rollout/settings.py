@@ -30,6 +30,15 @@ class Context(StrEnum):
     """The same as ``window``, and notes that the model writes before earlier turns are hidden."""
 
 
+class Thinking(StrEnum):
+    """What the model sees of its thinking in earlier turns."""
+
+    keep = "keep"
+    """All of it, as sampled."""
+    strip = "strip"  # type: ignore[assignment]  # a string's method of that name, which nobody calls on a choice
+    """Nothing: each turn's prompt is what the chat template renders of the conversation."""
+
+
 @dataclass(kw_only=True)
 class RolloutSettings:
     """Limits and wording of an episode, for training and evaluation alike.
@@ -54,6 +63,8 @@ class RolloutSettings:
     """Turns that a folded conversation still shows (window, summary)."""
     notes_tokens: int = 128
     """Most tokens of the model's notes (summary)."""
+    thinking: Thinking = Thinking.keep
+    """What the model sees of its thinking in earlier turns: ``keep`` or ``strip``, for templates that drop it."""
     invalid_limit: int | None = None
     """End an episode after this many invalid actions in a row; ``None`` never does."""
     step_seconds: float = 60.0
@@ -67,6 +78,7 @@ class RolloutSettings:
         self.style = choice(Style, "style", self.style)
         self.action_format = choice(ActionFormat, "action_format", self.action_format)
         self.context = choice(Context, "rollout.context", self.context)
+        self.thinking = choice(Thinking, "rollout.thinking", self.thinking)
         for name in ("max_new_tokens", "keep_turns", "notes_tokens", "step_seconds", "episode_seconds"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"rollout.{name} must be greater than 0, got {getattr(self, name)}")
@@ -76,6 +88,11 @@ class RolloutSettings:
                 raise ValueError(f"{name} is {value}; give at least 1")
         if self.retries < 0:
             raise ValueError(f"rollout.retries must not be negative, got {self.retries}")
+
+    @property
+    def one_segment(self) -> bool:
+        """Whether the tokens of an episode are one sequence, however long it is."""
+        return self.context is Context.full and self.thinking is Thinking.keep
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RolloutSettings:

@@ -12,6 +12,7 @@ from agentgym_rl.envs.formats import Parse
 from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.folding import Exchange, Segment, plain_notes
 from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.template import end_of_turn
 from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
 
@@ -22,18 +23,6 @@ class Example:
     input_ids: list[int]
     loss_weight: list[float]
     """Weight of each token in the loss: 0 on everything the model did not write. Same length as ``input_ids``."""
-
-
-def end_of_turn(tokenizer: Any) -> int:
-    """The token the chat template puts after an assistant's text; the end of a text where it puts none of its own.
-
-    The two differ for base models, whose end of text is not the end of a turn.
-    """
-    marker = "marker"
-    conversation = [{"role": "user", "content": "?"}, {"role": "assistant", "content": marker}]
-    rendered: str = tokenizer.apply_chat_template(conversation, tokenize=False)
-    after = tokenizer.encode(rendered.rpartition(marker)[2], add_special_tokens=False)
-    return int(after[0] if after and after[0] in tokenizer.added_tokens_decoder else tokenizer.eos_token_id)
 
 
 def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> Example:
@@ -66,7 +55,7 @@ def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> 
     return Example(ids, weight)
 
 
-async def encode_folded(
+async def encode_segments(
     trajectory: Trajectory,
     tokenizer: Any,
     builder: Any,
@@ -76,7 +65,7 @@ async def encode_folded(
     settings: RolloutSettings,
     parse: Parse,
 ) -> list[Example]:
-    """A trajectory as the segments that a rollout with ``settings.context`` would have made of it.
+    """A trajectory as the segments that a rollout with ``settings`` would have made of it, as far as they have a loss.
 
     Where the rollout's model writes notes, the demonstration has its last commands instead.
 
@@ -105,22 +94,24 @@ async def encode_folded(
         prefix=[Forced(tokens(response), None, 0) for response in responses],
         notes=notes,
     )
+    too_long = ContextTooSmall(
+        f"trajectory {trajectory.item_id} does not fit: a response takes more than rollout.max_new_tokens="
+        f"{settings.max_new_tokens}, a turn more than model.prompt_tokens={prompt_limit}, or the whole more than "
+        f"model.response_tokens={response_limit}"
+    )
     await conversation.start(messages[:first], parse)
     for number in range(first, len(messages)):
         if messages[number]["role"] != "assistant":
-            await conversation.observe(messages[number]["content"])
+            if not await conversation.observe(messages[number]["content"]):
+                raise too_long
             continue
         response = await conversation.respond()
         if response is None:
-            raise ContextTooSmall(
-                f"trajectory {trajectory.item_id} does not fit: a response takes more than "
-                f"rollout.max_new_tokens={settings.max_new_tokens}, or a turn more than "
-                f"model.prompt_tokens={prompt_limit}"
-            )
+            raise too_long
         if not trajectory.loss[number]:
             start, stop = response.span
             conversation.segments[response.segment].response_mask[start:stop] = [0] * (stop - start)
-    return [of_segment(segment) for segment in conversation.segments]
+    return [of_segment(segment) for segment in conversation.segments if any(segment.response_mask)]
 
 
 def of_segment(segment: Segment) -> Example:

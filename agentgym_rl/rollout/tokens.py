@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import nan
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -14,7 +14,8 @@ from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
 from agentgym_rl.rollout.conversation import ContextTooSmall, Response, repeats
 from agentgym_rl.rollout.folding import ASK, Exchange, Segment, folded
-from agentgym_rl.rollout.settings import Context, RolloutSettings
+from agentgym_rl.rollout.settings import Context, RolloutSettings, Thinking
+from agentgym_rl.rollout.template import CLOSE, OPEN, closing_token, drops_thinking, thinking_closed
 
 T = TypeVar("T")
 
@@ -37,10 +38,13 @@ class Forced:
 class TokenConversation:
     """A conversation with an LLM server through verl's Continuous Token builder.
 
-    ``segments`` holds the tokens, one segment unless the conversation was folded (:mod:`agentgym_rl.rollout.folding`).
+    ``segments`` holds the tokens that the model was fed and those it generated. A segment grows as long as each prompt
+    extends it; another begins where the conversation is folded (:mod:`agentgym_rl.rollout.folding`) or, with
+    ``settings.thinking=strip``, where the chat template drops the thinking of an earlier response.
     The model's tokens have mask 1 and the sampled log-probability, all others 0 and 0.0. A segment always ends with a
     token that the model generated, because an estimator that multiplies rewards by the mask (GAE, REINFORCE++) would
-    lose a reward on an observation.
+    lose a reward on an observation. A response that was cut before its end of turn gets one, with mask 0, when a
+    message follows it.
 
     Replayed tokens are the model's own, with mask 1. Their single log-probabilities are not kept beyond the episode
     that sampled them and are NaN, so that nothing can be computed from them unnoticed.
@@ -94,6 +98,8 @@ class TokenConversation:
         self.weights: set[int] = set()
         """Global steps of the weights that generated the responses."""
         self._exchanges: list[Exchange] = []
+        self._sampled: list[int] = []
+        """Tokens of the last response."""
         self._full = False
         """Whether the last observation does not fit into the present segment."""
 
@@ -106,6 +112,11 @@ class TokenConversation:
         return sum(len(segment.response_ids) for segment in self.segments)
 
     async def start(self, messages: list[Message], parse: Parse) -> None:
+        if self._strips and not drops_thinking(self.builder):
+            raise ValueError(
+                "rollout.thinking=strip has no effect: the model's chat template keeps what earlier responses have in "
+                f"{OPEN}; set rollout.thinking=keep"
+            )
         self.opening, self.messages, self.parse = list(messages), list(messages), parse
         prompt = await self._prompt(self.messages)
         if len(prompt) > self.prompt_limit:
@@ -114,6 +125,7 @@ class TokenConversation:
                 f"to {self.prompt_limit}; raise model.prompt_tokens or choose style=compact"
             )
         self.segments = [Segment(prompt)]
+        self._opened = self._strips and self._text(prompt[-8:]).rstrip().endswith(OPEN)
         self._notes_room = await self._room_for_notes()
         needed = self.settings.max_new_tokens + self._notes_room
         if self.settings.context is not Context.full and needed > self.response_limit:
@@ -150,16 +162,16 @@ class TokenConversation:
 
     async def observe(self, observation: str) -> bool:
         updated: list[Message] = [*self.messages, {"role": "user", "content": observation}]
-        merged = await self._merge(updated)
-        length = len(merged.token_ids) - len(self.segments[-1].prompt_ids)
-        self._exchanges.append(Exchange(self.messages[-1]["content"], observation))
+        following = await self._following(updated)
+        length = len(following[-1].response_ids)
+        self._exchanges.append(Exchange(self.messages[-1]["content"], observation, self._sampled))
         if self.settings.context is Context.full:
             if length >= self.response_limit:
                 return False
         elif length + self.settings.max_new_tokens + self._notes_room > self.response_limit:
             self._full = True
             return True
-        self._take(merged, None)
+        self.segments[-1:] = following
         self.messages = updated
         return True
 
@@ -172,22 +184,33 @@ class TokenConversation:
             return notes
         for keep in range(min(self.settings.keep_turns, len(self._exchanges)), 0, -1):
             messages = folded(self.opening, self._exchanges, keep, notes.text)
-            prompt = await self._prompt(messages)
+            prompt = await self._folded(messages, self._exchanges[-keep:])
             if len(prompt) <= self.prompt_limit:
                 self.segments.append(Segment(prompt))
                 self.messages = messages
                 return notes
         return None
 
+    async def _folded(self, messages: list[Message], shown: Sequence[Exchange]) -> list[int]:
+        """The tokens of a folded conversation, where nothing is stripped with the shown responses as sampled."""
+        if self._strips:
+            return await self._prompt(messages)
+        at = len(self.opening)
+        ids = await self._prompt(messages[:at])
+        for one in shown:
+            ids = [*ids, *one.ids, *self._closing(one.ids)]
+            ids = list(self.builder.merge_context_tokens(messages[: at + 1], messages[: at + 2], ids).token_ids)
+            at += 2
+        return ids
+
     async def _note(self) -> Response:
         """Ask for notes at the end of the segment; the notes are trained on like any response."""
         asked: list[Message] = [*self.messages, {"role": "user", "content": ASK}]
-        merged = await self._merge(asked)
-        room = self.response_limit - (len(merged.token_ids) - len(self.segments[-1].prompt_ids))
-        room = min(self.settings.notes_tokens, room)
+        following = await self._following(asked)
+        room = min(self.settings.notes_tokens, self.response_limit - len(following[-1].response_ids))
         if room < 1:  # the last response was cut and took the room that was left for notes
             return Response("", calls=0)
-        self._take(merged, None)
+        self.segments[-1:] = following
         if self.notes is not None:
             ids, log_probs = list(self.notes(self._exchanges))[-room:], None
         else:
@@ -196,7 +219,10 @@ class TokenConversation:
                 return Response("", aborted=True)
             ids, log_probs = list(output.token_ids), [float(value) for value in output.log_probs]
         self._append(ids, log_probs)
-        return Response(self._text(ids), calls=int(self.notes is None))
+        noted = self._seen(self._text(ids))
+        if self._strips:
+            noted = noted.rpartition(CLOSE)[2].strip()
+        return Response(noted, calls=int(self.notes is None))
 
     async def _room_for_notes(self) -> int:
         """Tokens that the request for notes and the notes may take."""
@@ -212,18 +238,45 @@ class TokenConversation:
         text = sum(len(message["content"]) for message in messages)
         return list(await _aside(text, self.builder.build_initial_tokens, messages))
 
-    async def _merge(self, updated: list[Message]) -> Any:
-        """The present segment with the messages that follow its last response, as the builder's token edits."""
-        segment = self.segments[-1]
-        text, ids = len(updated[-1]["content"]), segment.prompt_ids + segment.response_ids
-        return await _aside(text, self.builder.merge_context_tokens, self.messages, updated, ids)
+    async def _following(self, updated: list[Message]) -> list[Segment]:
+        """What takes the place of the last segment when messages follow its last response.
+
+        It is the segment with these messages or, where the prompt that has them does not extend it, the segment as it
+        is and a new one.
+        """
+        last, text = self.segments[-1], len(updated[-1]["content"])
+        if self._strips:
+            ids, prompt = last.ids, await self._prompt(updated)
+            if prompt[: len(ids)] == ids:
+                return [last.followed_by(prompt[len(ids) :])]
+            start = len(last.prompt_ids)
+            return [last, Segment(prompt[:start]).followed_by(prompt[start:])]
+        closed = last.followed_by(self._closing(last.ids))
+        merged = await _aside(text, self.builder.merge_context_tokens, self.messages, updated, closed.ids)
+        return [self._merged(closed, merged, None)]
+
+    def _closing(self, ids: Sequence[int]) -> list[int]:
+        """The end of turn that a response was cut before; nothing where it has one or the template needs none."""
+        return [] if self._end is None or ids[-1] == self._end else [self._end]
+
+    @cached_property
+    def _end(self) -> int | None:
+        return closing_token(self.tokenizer)
+
+    @property
+    def _strips(self) -> bool:
+        return self.settings.thinking is Thinking.strip
+
+    def _seen(self, response: str) -> str:
+        """A response as the template gets it to render it among earlier ones."""
+        return thinking_closed(response, self._opened) if self._strips else response
 
     async def _generate(self, room: int) -> Any:
         """The server's output, at most ``room`` tokens; None where it dropped the request."""
         segment = self.segments[-1]
         output = await self.server.generate(
             request_id=self.request_id,
-            prompt_ids=segment.prompt_ids + segment.response_ids,
+            prompt_ids=segment.ids,
             sampling_params={**self.sampling, "max_tokens": room, "logprobs": True},
         )
         if output.stop_reason in ("aborted", "abort") or not output.token_ids:
@@ -237,8 +290,9 @@ class TokenConversation:
     ) -> Response:
         start, text = len(self.segments[-1].response_ids), self._text(ids)
         self._append(ids, log_probs)
+        self._sampled = ids
         self.responses += 1
-        self.messages.append({"role": "assistant", "content": text})
+        self.messages.append({"role": "assistant", "content": self._seen(text)})
         return Response(
             text,
             (start, len(self.segments[-1].response_ids)),
@@ -253,16 +307,15 @@ class TokenConversation:
     def _append(self, ids: list[int], log_probs: list[float] | None) -> None:
         """Add tokens of the model to the segment; replayed ones have no log-probabilities."""
         segment = self.segments[-1]
-        merged = self.builder.merge_assistant_tokens(segment.prompt_ids + segment.response_ids, ids)
-        self._take(merged, [nan] * len(ids) if log_probs is None else log_probs)
+        merged = self.builder.merge_assistant_tokens(segment.ids, ids)
+        self.segments[-1] = self._merged(segment, merged, [nan] * len(ids) if log_probs is None else log_probs)
 
-    def _take(self, merged: Any, log_probs: list[float] | None) -> None:
-        """Adopt the builder's token edits for ids, mask and log-probabilities alike."""
-        segment = self.segments[-1]
-        segment.response_mask, segment.log_probs = self.builder.align_response_metadata(
+    def _merged(self, segment: Segment, merged: Any, log_probs: list[float] | None) -> Segment:
+        """The segment after the builder's token edits, which apply to ids, mask and log-probabilities alike."""
+        mask, log_probs = self.builder.align_response_metadata(
             merged, segment.response_mask, segment.log_probs, assistant_logprobs=log_probs
         )
-        segment.response_ids = list(merged.token_ids[len(segment.prompt_ids) :])
+        return Segment(segment.prompt_ids, list(merged.token_ids[len(segment.prompt_ids) :]), mask, log_probs)
 
     def _text(self, ids: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)

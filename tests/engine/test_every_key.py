@@ -212,6 +212,7 @@ KEYS: dict[str, Entry] = {
     "rollout.context": ("window", verl),
     "rollout.keep_turns": (3, verl, "rollout.context=window"),
     "rollout.notes_tokens": (3, verl, "rollout.context=summary"),
+    "rollout.thinking": ("strip", verl),
     "rollout.invalid_limit": (3, verl),
     "rollout.step_seconds": (3, verl),
     "rollout.episode_seconds": (3, verl),

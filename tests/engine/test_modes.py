@@ -179,6 +179,7 @@ def test_servers_of_their_own():
         (("algorithm.importance_cap=-1",), "algorithm.importance_cap"),
         (("engine.mode=separate_async", "algorithm.tasks_per_step=6"), "algorithm.mini_batch_tasks=4 must divide"),
         (("algorithm=dpo", "rollout.context=window"), "algorithm=dpo needs whole conversations"),
+        (("algorithm=dpo", "rollout.thinking=strip"), "algorithm=dpo needs whole conversations"),
         (
             ("algorithm=agentevol", "algorithm.search.calls=9", "rollout.context=summary"),
             "search needs whole",

@@ -54,7 +54,7 @@ def refused(*arguments):
         ),
         (
             ["experiment=counter", "rollout.context=window", "algorithm=agentevol", "algorithm.search.calls=9"],
-            "algorithm.search needs whole conversations, which rollout.context=window folds",
+            "algorithm.search needs whole conversations; set rollout.context=full and rollout.thinking=keep",
         ),
         (["experiment=counter", "run.dir=/dev/null/x"], "run folder /dev/null/x cannot be written"),
         (["experiment=counter", "engine.workers=3"], "cannot be shared equally by 3 workers"),
@@ -80,6 +80,7 @@ def test_train_refuses(arguments, says, tmp_path):
     [
         ("model.prompt_tokens=5", "more than model.prompt_tokens=5; raise it, or set rollout.style=compact"),
         ("model.response_tokens=3", "more than model.prompt_tokens + model.response_tokens"),
+        ("rollout.thinking=strip", "rollout.thinking=strip has no effect: the model's chat template keeps"),
     ],
 )
 def test_train_refuses_with_a_model_at_hand(override, says, toy_recipes):

@@ -131,6 +131,16 @@ def test_a_turn_whose_span_has_tokens_the_model_did_not_write(queue):
     assert found.tolist() == [[2, 2, 0]]
 
 
+def test_notes_in_a_segment_of_their_own_belong_to_the_turn_that_follows():
+    """With ``rollout.thinking=strip`` the request for notes does not extend the turn before it."""
+    one = episode([0.0, 1.0], [(1, 3), (0, 2)])
+    one.turns[1].segment = 2
+    batch = KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_0_2"], tags=[{}] * 3)
+    mask = torch.tensor([[0, 1, 1], [0, 0, 1], [1, 1, 0]])
+    found = rows.over_tokens(batch, [Rollout(episode=one, key="u_0")], [[2.0, 3.0]], mask)
+    assert found.tolist() == [[0, 2, 2], [0, 0, 3], [3, 3, 0]]
+
+
 def turn_level(batch):
     """PPO's update over turns, with the critic's values as the trainer reads them."""
     rollouts = [replace(one) for one in ROLLOUTS]

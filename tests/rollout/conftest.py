@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-TEXTS = ["Thought:\nNext.\n\nAction:\nsay 1", "Action: say 2", "Count to 3.", "Right.", "I do not understand."] * 20
+from chats import TEXTS
 
 
 @pytest.fixture(scope="session")

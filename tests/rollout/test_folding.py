@@ -18,7 +18,7 @@ from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.folding import ASK, Exchange, folded, plain_notes
 from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
-from agentgym_rl.rollout.supervised import encode, encode_folded, of_segment
+from agentgym_rl.rollout.supervised import encode, encode_segments, of_segment
 from agentgym_rl.rollout.tokens import TokenConversation
 
 SAID = [f"Room {number}. You see {'a lamp and ' * (number % 3)}a door." for number in range(101)]
@@ -155,7 +155,7 @@ def test_experts_are_folded_as_rollouts_are(tokenizer, builder, context):
         messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": observation}]
     trajectory = Trajectory.of(str(Task("counter", 2)), messages[:-1], len(opening) - 1)
     limits = {"prompt_limit": 300, "response_limit": 200}
-    examples = asyncio.run(encode_folded(trajectory, tokenizer, builder, settings=rules, parse=parse, **limits))
+    examples = asyncio.run(encode_segments(trajectory, tokenizer, builder, settings=rules, parse=parse, **limits))
     exchanges = [Exchange(*pair) for pair in zip(replies, said[1:], strict=True)]
 
     class Expert(FakeServer):
@@ -197,6 +197,8 @@ def test_what_an_expert_must_not_teach_stays_unlearnt(tokenizer, builder):
     rules = RolloutSettings(style="compact", max_new_tokens=24, context="window")
     parse = reader(toy.Counter("compact").spec, ActionFormat.REACT)
     (example,) = asyncio.run(
-        encode_folded(trajectory, tokenizer, builder, settings=rules, parse=parse, prompt_limit=300, response_limit=200)
+        encode_segments(
+            trajectory, tokenizer, builder, settings=rules, parse=parse, prompt_limit=300, response_limit=200
+        )
     )
     assert sum(example.loss_weight) == len(tokenizer.encode("good")) + 1

@@ -19,7 +19,8 @@ from agentgym_rl.envs.core import Observation, Step, Task
 from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
-from agentgym_rl.rollout.supervised import encode, end_of_turn, from_rollout
+from agentgym_rl.rollout.supervised import encode, from_rollout
+from agentgym_rl.rollout.template import end_of_turn
 from agentgym_rl.rollout.tokens import LONG, Forced, TokenConversation
 
 TASK = Task("counter", 2)
@@ -112,9 +113,9 @@ def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, respons
 
     for number, (turn, following) in enumerate(zip(episode.turns, episode.turns[1:], strict=False), start=1):
         between = decode(response[turn.tokens[1] : following.tokens[0]])
-        newline = "\n" if response[turn.tokens[1] - 1] == end else ""
+        closing = "\n" if response[turn.tokens[1] - 1] == end else "<|im_end|>\n"
         header, footer = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
-        assert between == f"{newline}{header}{episode.turns[number - 1].observation}{footer}"
+        assert between == f"{closing}{header}{episode.turns[number - 1].observation}{footer}"
 
 
 def test_a_response_of_any_limit_ends_with_a_sampled_token(tokenizer, builder):

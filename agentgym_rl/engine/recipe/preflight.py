@@ -43,9 +43,9 @@ def _check_needs(config: Config, needs: Needs) -> None:
             f"algorithm={name} compares episodes of a task; algorithm.samples_per_task must be "
             f"{needs.samples_per_task} or more"
         )
-    if needs.full_context is not None and config.rollout.context != "full":
+    if needs.full_context is not None and not config.rollout.one_segment:
         raise RecipeError(
-            f"{needs.full_context} needs whole conversations, which rollout.context={config.rollout.context} folds"
+            f"{needs.full_context} needs whole conversations; set rollout.context=full and rollout.thinking=keep"
         )
     rows = needs.rows_together * (config.model.prompt_tokens + config.model.response_tokens)
     if needs.rows_together > 1 and engine.micro_tokens < rows:
@@ -141,6 +141,7 @@ def check_context(config: Config, builder: Any) -> None:
 
     Raises:
         ContextTooSmall: names the environment, the tokens needed and the key to raise.
+        ValueError: ``rollout.thinking=strip`` with a template that keeps thinking.
     """
     for name, env_config in config.envs.items():
         env = open_env(config, name)
@@ -153,15 +154,15 @@ def check_context(config: Config, builder: Any) -> None:
                 f"{name}: instruction and first observation take up to {longest} tokens, more than "
                 f"model.prompt_tokens={config.model.prompt_tokens}; raise it, or set rollout.style=compact"
             )
-    if config.rollout.context != "full":
-        asyncio.run(_check_notes(config, builder))
+    if not config.rollout.one_segment:
+        asyncio.run(_check_segments(config, builder))
 
 
-async def _check_notes(config: Config, builder: Any) -> None:
-    """A response, the question for notes and the notes must fit into the response."""
+async def _check_segments(config: Config, builder: Any) -> None:
+    """A response, the question for notes and the notes must fit into a segment, and the template must fit the rules."""
     conversation = TokenConversation(
         server=None,
-        tokenizer=None,
+        tokenizer=builder.tokenizer,
         builder=builder,
         sampling={},
         prompt_limit=config.model.prompt_tokens,

@@ -13,7 +13,7 @@ from agentgym_rl.engine.recipe.tasks import max_turns, open_env, rules
 from agentgym_rl.envs.formats import reader
 from agentgym_rl.rollout.collect import collect
 from agentgym_rl.rollout.settings import RolloutSettings
-from agentgym_rl.rollout.supervised import Example, encode, encode_folded
+from agentgym_rl.rollout.supervised import Example, encode, encode_segments
 
 
 def files(config: Config, folder: Path, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Path]:
@@ -57,7 +57,7 @@ def files(config: Config, folder: Path, progress: Callable[[str, int, int], None
 
 
 def examples(config: Config, paths: dict[str, Path], tokenizer: Any, builder: Any) -> list[Example]:
-    """The trajectories as supervised examples, env after env; folded as the run's own episodes are.
+    """The trajectories as supervised examples, env after env; in segments as the run's own episodes are.
 
     Raises:
         ContextTooSmall: one takes more tokens than the model's context.
@@ -68,11 +68,11 @@ def examples(config: Config, paths: dict[str, Path], tokenizer: Any, builder: An
     for name, path in paths.items():
         parse = reader(open_env(config, name).spec, settings.action_format)
         for trajectory in agenttraj.read(path):
-            if settings.context == "full":
+            if settings.one_segment:
                 found.append(encode(trajectory, tokenizer, builder, model.prompt_tokens + model.response_tokens))
                 continue
             found += asyncio.run(
-                encode_folded(
+                encode_segments(
                     trajectory,
                     tokenizer,
                     builder,

@@ -1,0 +1,89 @@
+"""Small tokenizers with chat templates of the kinds in use, trained in a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+TEXTS = ["Thought:\nNext.\n\nAction:\nsay 1", "Action: say 2", "Count to 3.", "Right.", "I do not understand."] * 20
+"""What the tokenizers of these tests are trained on."""
+
+CHATML = """\
+{%- for one in messages %}{{ '<|im_start|>' + one.role + '\\n' + one.content + '<|im_end|>\\n' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+
+LLAMA = """\
+{{- bos_token }}
+{%- for one in messages %}
+{{- '<|start_header_id|>' + one.role + '<|end_header_id|>\\n\\n' + one.content | trim + '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}"""
+
+QWEN3 = """\
+{%- set asked = namespace(last=0) %}
+{%- for one in messages %}{% if one.role == 'user' %}{% set asked.last = loop.index0 %}{% endif %}{% endfor %}
+{%- for one in messages %}
+{%- set said = one.content %}
+{%- if one.role == 'assistant' %}
+{%- set answer = said.split('</think>')[-1].lstrip('\\n') %}
+{%- set thought = said.split('</think>')[0].split('<think>')[-1].strip('\\n') if '</think>' in said else '' %}
+{%- set said = '<think>\\n' + thought + '\\n</think>\\n\\n' + answer if loop.index0 > asked.last else answer %}
+{%- endif %}
+{{- '<|im_start|>' + one.role + '\\n' + said + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+"""Drops the thinking of responses that a user's message follows."""
+
+TEMPLATES = {
+    "chatml": (CHATML, "qwen2", "<|im_end|>"),
+    "llama": (LLAMA, "llama", "<|eot_id|>"),
+    "qwen3": (QWEN3, "qwen3", "<|im_end|>"),
+    "qwen3_opened": (QWEN3.replace("assistant\\n' }}", "assistant\\n<think>\\n' }}"), "qwen3", "<|im_end|>"),
+}
+"""Template, model type and end of turn. The last one begins each response with ``<think>`` itself."""
+
+MARKS = ["<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|bos|>", "<|pad|>"]
+
+
+@dataclass(frozen=True)
+class Chat:
+    name: str
+    tokenizer: Any
+    builder: Any
+    end: int
+
+    def render(self, messages: Sequence[dict[str, str]]) -> str:
+        return self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+
+    def ids(self, messages: Sequence[dict[str, str]]) -> list[int]:
+        return self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+
+    def reply(self, text: str) -> list[int]:
+        return [*self.tokenizer.encode(text, add_special_tokens=False), self.end]
+
+
+@cache
+def chat_of(name: str, hidden: bool = False) -> Chat:
+    """A chat with a vocabulary of about 300; ``hidden`` makes the marks of thinking tokens that texts do not show."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+    from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
+
+    from agentgym_rl.rollout.builder import remembering
+
+    template, model_type, end = TEMPLATES[name]
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    core.train_from_iterator(
+        TEXTS, trainers.BpeTrainer(vocab_size=350, special_tokens=MARKS, initial_alphabet=alphabet, show_progress=False)
+    )
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core, bos_token="<|bos|>", eos_token=end, pad_token="<|pad|>", chat_template=template,
+        additional_special_tokens=MARKS, clean_up_tokenization_spaces=False,
+    )  # fmt: skip
+    tokenizer.add_tokens([AddedToken(mark, special=hidden) for mark in ("<think>", "</think>")], special_tokens=hidden)
+    builder = create_continuous_token_builder(tokenizer, hf_model_type=model_type, chat_template_kwargs={})
+    return Chat(name, tokenizer, remembering(builder), tokenizer.convert_tokens_to_ids(end))
