@@ -67,6 +67,11 @@ def is_source(name: str) -> bool:
     return name.endswith(KINDS)
 
 
+def on_hub(source: str | Path) -> bool:
+    """Whether a name is that of a file on the hub; a path that exists never is."""
+    return _ON_HUB.fullmatch(str(source)) is not None and not Path(source).is_file()
+
+
 def rows(source: str | Path) -> list[Any]:
     """The entries of a JSON list, of JSON lines (also compressed), of a parquet file or of a file of episodes.
 
@@ -82,9 +87,9 @@ def rows(source: str | Path) -> list[Any]:
     path = Path(source)
     if parts := shards(path):
         return [row for part in parts for row in _parquet(part)]
+    if on_hub(source):
+        return _from_hub(str(source))
     if not path.is_file():
-        if _ON_HUB.fullmatch(str(source)):
-            return _from_hub(str(source))
         raise FileNotFoundError(f"{source} does not exist; give a file, or <owner>/<data set>:<file> on the hub")
     match path.suffixes:
         case [*_, ".json"]:

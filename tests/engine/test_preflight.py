@@ -1,11 +1,15 @@
 """What is wrong with a run is said in one line before anything starts."""
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe import preflight, tasks
+from agentgym_rl.engine.recipe.digest import digest
+from agentgym_rl.engine.run import demonstrations
 from agentgym_rl.engine.run.train import train
 
 pytestmark = pytest.mark.usefixtures("toy_recipes")
@@ -145,3 +149,13 @@ def test_training_pools():
     drawn = tasks.draw(pool, "counter", 5, seed=1)
     assert len({str(task) for task in drawn}) == 5 and drawn == tasks.draw(pool, "counter", 5, seed=1)
     assert len(tasks.draw(pool, "counter", 50, seed=1)) == 7
+
+
+def test_demonstrations_may_be_on_the_hub(toy_recipes, tmp_path):
+    def config(*overrides):
+        return recipes.load(["experiment=counter", *overrides])
+
+    source = "AgentGym/AgentTraj-L:counter_train.json"
+    named = config(f"envs.counter.demonstrations_file={source}")
+    assert demonstrations.files(named, tmp_path) == {"counter": Path(source)}
+    assert digest(named, cloned=True) != digest(config(), cloned=True)

@@ -9,6 +9,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from agentgym_rl.data.files import on_hub
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.schema import to_dict
 
@@ -49,7 +50,9 @@ def digest(config: Config, *, cloned: bool) -> str:
         parts |= {
             "cloning": run["cloning"],
             "rollout": run["rollout"],
-            "files": {file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files},
+            "files": {
+                file: None if on_hub(file) else hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files
+            },
             "workers": [config.engine.device, config.engine.workers * config.engine.nodes],
             "verl": config.verl,
             "versions": {key: value for key, value in versions().items() if key != "git"},

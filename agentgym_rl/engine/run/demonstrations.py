@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data import agenttraj
+from agentgym_rl.data.files import on_hub
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import max_turns, open_env, rules
 from agentgym_rl.envs.formats import reader
@@ -27,7 +28,7 @@ def files(config: Config, folder: Path, progress: Callable[[str, int, int], None
     for name, env in config.envs.items():
         if env.demonstrations_file is not None:
             paths[name] = Path(env.demonstrations_file)
-            if not paths[name].is_file():
+            if not (paths[name].is_file() or on_hub(env.demonstrations_file)):
                 raise FileNotFoundError(f"envs.{name}.demonstrations_file {env.demonstrations_file} does not exist")
         elif env.demonstrations:
             paths[name] = folder / "demonstrations" / f"{name}.json"
