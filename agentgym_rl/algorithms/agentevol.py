@@ -34,7 +34,7 @@ from agentgym_rl.algorithms.base import (
     at_least,
     operational,
 )
-from agentgym_rl.algorithms.bc import learning_rate
+from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
 from agentgym_rl.algorithms.search import Branch, SearchConfig, search
 from agentgym_rl.data.episode import Episode, shallow
 from agentgym_rl.rollout.supervised import Example, weighted, with_observations
@@ -58,9 +58,11 @@ class AgentEvolConfig(OnlineConfig):
     samples_per_task: int = 2
     """Episodes of a task in a round."""
     lr: float = 1e-5
-    """Learning rate of a round's first pass; it falls linearly to a tenth."""
+    """Learning rate of a round's first pass; by default it falls linearly to a tenth."""
     epochs: int = 4
     """Passes of a round over demonstrations and successes."""
+    optimizer: SupervisedOptimizerConfig = field(default_factory=SupervisedOptimizerConfig)
+    """Schedule of the learning rate of a round, and AdamW's settings."""
     mini_batch_trajectories: int = 16
     """Trajectories of an update."""
     restart_from: RestartFrom = RestartFrom.BASE
@@ -82,7 +84,8 @@ class AgentEvolConfig(OnlineConfig):
 
     def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
         keys = [f"search.{key}" for key in ("exploration", "branches", "resamples")]
-        return {} if self.search.calls else dict.fromkeys(keys, "algorithm.search.calls=0 does not search")
+        unsearched = {} if self.search.calls else dict.fromkeys(keys, "algorithm.search.calls=0 does not search")
+        return {**super().unused(asynchronous=asynchronous), **unsearched}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,7 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         successes = [with_observations(example, run.observation_weight) for example in self.examples()]
         metrics = run.update(
             Supervised(examples=[*run.demonstrations, *successes], mini_batch=config.mini_batch_trajectories),
-            lr=learning_rate(config.lr, epoch, config.epochs),
+            lr=config.optimizer.rate(config.lr, epoch, config.epochs),
             seed=f"{run.seed}:evolve:{number}:{epoch}",
         )
         return metrics | {"agentevol/learn_s": time.monotonic() - begun}

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.supervised import Example
@@ -64,12 +65,17 @@ class OnlineConfig(AlgorithmConfig):
     """Learning rate."""
     epochs: int = 1
     """Passes over what a step learns from."""
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    """Schedule of the learning rate, and AdamW's settings."""
 
     def __post_init__(self) -> None:
         if self.steps < 0:
             raise ValueError(f"algorithm.steps must not be negative, got {self.steps}")
         at_least(self, 1, "tasks_per_step", "samples_per_task", "epochs")
         above(self, 0, "lr")
+
+    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+        return self.optimizer.unused()
 
 
 def at_least(config: AlgorithmConfig, least: float, *keys: str) -> None:
@@ -312,7 +318,11 @@ class Run(Protocol):
         """Let mixture and curriculum take in the episodes of a step."""
 
     def update(self, update: Update, *, lr: float, seed: str = "") -> Metrics:
-        """Execute an update; returns its losses and norms."""
+        """Execute an update; returns its losses and norms.
+
+        Args:
+            lr: learning rate; that of the run's schedule is ``config.optimizer.rate(config.lr, number, units)``.
+        """
 
     def weights(self) -> Weights:
         """The weights saved last: as the stage began, or after a unit for which :meth:`Algorithm.ends_phase` holds."""

@@ -8,9 +8,10 @@ are those of ``cloning``: it is the first stage of a run with any algorithm, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agentgym_rl.algorithms.base import Algorithm, AlgorithmConfig, Metrics, Needs, Run, Supervised
+from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
 
 
 @dataclass(kw_only=True)
@@ -20,11 +21,13 @@ class CloningConfig:
     epochs: int = 0
     """Passes over the demonstrations; 0 skips the stage."""
     lr: float = 1e-5
-    """Learning rate of the first pass; it falls linearly to a tenth."""
+    """Learning rate of the first pass; by default it falls linearly to a tenth."""
     mini_batch_trajectories: int = 16
     """Demonstrations of an update."""
     observation_weight: float = 0.0
     """Weight of the loss on observation tokens; above 0 the model also learns to predict observations."""
+    optimizer: SupervisedOptimizerConfig = field(default_factory=SupervisedOptimizerConfig)
+    """Schedule of the learning rate, and AdamW's settings."""
 
     def __post_init__(self) -> None:
         if self.epochs < 0:
@@ -52,7 +55,7 @@ class Cloning(Algorithm[AlgorithmConfig]):
 
     def unit(self, run: Run, number: int) -> Metrics:
         update = Supervised(examples=run.demonstrations, mini_batch=self.keys.mini_batch_trajectories)
-        lr = learning_rate(self.keys.lr, number, self.keys.epochs)
+        lr = self.keys.optimizer.rate(self.keys.lr, number, self.units)
         return run.update(update, lr=lr, seed=f"{run.seed}:{self.stage}:{number}")
 
 
@@ -67,8 +70,3 @@ class BC(Algorithm[AlgorithmConfig]):
 
     def unit(self, run: Run, number: int) -> Metrics:
         raise AssertionError("it has no unit")
-
-
-def learning_rate(peak: float, epoch: int, epochs: int) -> float:
-    """Falls linearly from ``peak`` at the first epoch (0) to a tenth of it at the last."""
-    return peak * (1.0 - 0.9 * epoch / max(1, epochs - 1)) if epochs > 1 else peak

@@ -72,7 +72,7 @@ class DPO(Algorithm[DPOConfig]):
             epochs=config.epochs,
             beta=config.beta,
         )
-        return metrics | run.update(update, lr=config.lr, seed=seed)
+        return metrics | run.update(update, lr=config.optimizer.rate(config.lr, number, self.units), seed=seed)
 
 
 def pairs(episodes: Sequence[Episode], per_task: int, seed: str) -> list[tuple[int, int]]:

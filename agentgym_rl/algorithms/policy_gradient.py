@@ -80,7 +80,7 @@ class PolicyGradientConfig(OnlineConfig):
         above(self, 1, "dual_clip")
 
     def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
-        found: dict[str, str] = {}
+        found = dict(super().unused(asynchronous=asynchronous))
         if not asynchronous:
             found["importance_cap"] = "engine.mode=sync learns with the weights that sampled"
         if not self.kl_loss:
@@ -125,8 +125,9 @@ class PolicyGradient(Algorithm[P]):
 
     def unit(self, run: Run, number: int) -> Metrics:
         metrics: Metrics = {}
+        lr = self.config.optimizer.rate(self.config.lr, number, self.units)
         for rollouts in run.batches(number):
-            run.update(self.update(rollouts), lr=self.config.lr)
+            run.update(self.update(rollouts), lr=lr)
             metrics |= self.metrics(rollouts)
         return metrics
 

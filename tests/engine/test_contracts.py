@@ -407,25 +407,41 @@ def test_a_worker_method_is_called_on_every_worker():
     from verl.single_controller.base import decorator
 
     assert hasattr(decorator.Dispatch, "ONE_TO_ALL")
-    marked = getattr(AgentWorker.set_learning_rate, decorator.MAGIC_ATTR)
+    marked = getattr(AgentWorker.set_optimizer, decorator.MAGIC_ATTR)
     assert marked["dispatch_mode"] == decorator.Dispatch.ONE_TO_ALL
 
 
-def test_the_engine_has_what_set_learning_rate_changes():
+def optimized(**changes):
+    """verl's own engine, with one weight of 1, after two updates with the gradients 3 and -1."""
+    from verl.workers.config import FSDPOptimizerConfig
+
+    engine = object.__new__(resolve("verl.workers.engine.fsdp.transformer_impl.FSDPEngine"))
+    engine.module, engine.optimizer_config = torch.nn.Linear(1, 1, bias=False), FSDPOptimizerConfig(lr=1.0)
+    engine._qat_enabled = False
+    engine.optimizer = engine._build_optimizer(engine.module)
+    engine.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(engine.optimizer, lambda step: 1.0)
     worker = object.__new__(AgentWorker)
-    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(2))], lr=1.0)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    optimizer.param_groups[0]["params"][0].grad = torch.ones(2)
-    optimizer.step()
-    worker.actor = SimpleNamespace(engine=SimpleNamespace(optimizer=optimizer, lr_scheduler=scheduler))
-    worker.set_learning_rate(0.25)
-    scheduler.step()
-    assert (optimizer.param_groups[0]["lr"], scheduler.get_last_lr()) == (0.25, [0.25])
-    assert optimizer.state
+    worker.actor = SimpleNamespace(engine=engine)
+    weight = engine.module.weight
+    torch.nn.init.ones_(weight)
+    worker.set_optimizer(**{"lr": 0.25, "weight_decay": 0.0, "betas": (0.9, 0.999), "clip_grad": 1.0, **changes})
+    for gradient in (3.0, -1.0):
+        weight.grad = torch.full_like(weight, gradient)
+        engine.optimizer_step()
+    return worker, weight.item()
+
+
+@pytest.mark.parametrize("changes", [{"lr": 0.1}, {"weight_decay": 0.1}, {"betas": (0.5, 0.999)}, {"clip_grad": 9.0}])
+def test_every_setting_of_the_optimizer_moves_the_weights(changes):
+    assert optimized(**changes)[1] != pytest.approx(optimized()[1], abs=1e-3)
+
+
+def test_a_learning_rate_is_that_of_verls_scheduler_too():
+    worker, _ = optimized(lr=0.5)
+    assert worker.actor.engine.lr_scheduler_step() == 0.5, "verl logs it, and sets it for the next update"
+    assert worker.actor.engine.optimizer.state
     worker.reset_optimizer()
-    assert not optimizer.state
-    source = inspect.getsource(resolve("verl.workers.engine.fsdp.transformer_impl.FSDPEngine"))
-    assert "self.optimizer" in source and "self.lr_scheduler" in source
+    assert not worker.actor.engine.optimizer.state
 
 
 def test_a_reward_lands_on_the_last_token():

@@ -92,6 +92,11 @@ def learning(config: Config) -> Any:
     return run.asked, algorithms()[config.algorithm.name].needs(config.algorithm)
 
 
+def optimizers(config: Config) -> Any:
+    """Settings of the updates of each stage."""
+    return [tasks.optimizer(config, stage) for stage in stages.stage_names(config)]
+
+
 def outcome(task: Any, sample: int, step: int) -> Episode:
     """An episode of two turns: more succeed as steps go by, and never those of every fourth task."""
     success = task.index % 4 > 0 and (task.index * 7 + sample * 5 + step * 3) % 11 < 2 + step
@@ -183,11 +188,25 @@ def reads(module: ModuleType) -> Callable[[str], bool]:
 Entry = tuple[Any, ...]
 """The other value, what shows it, and overrides without which the key has no effect."""
 
+OPTIMIZER: dict[str, Entry] = {
+    "schedule": ("cosine", learning),
+    "min_lr_ratio": (0.5, learning, "algorithm.optimizer.schedule=linear"),
+    "warmup_steps": (1, learning),
+    "weight_decay": (0.5, optimizers),
+    "betas": ("[0.5,0.5]", optimizers),
+    "clip_grad": (0.5, optimizers),
+}
+OF_PASSES: dict[str, Entry] = {
+    **OPTIMIZER,
+    "schedule": ("constant", learning, "cloning.epochs=2"),
+    "min_lr_ratio": (0.5, learning, "cloning.epochs=2"),
+}
+
 KEYS: dict[str, Entry] = {
     "name": ("other", verl),
     "seed": (1, draws),
     "profile": (True, reads(stages)),
-    "verl": ("{actor_rollout_ref: {actor: {optim: {weight_decay: 0.1}}}}", verl),
+    "verl": ("{actor_rollout_ref: {actor: {optim: {optimizer: Adam}}}}", verl),
     "envs.counter.share": (0.2, draws),
     "envs.counter.split": ("test", draws),
     "envs.counter.difficulty": ("[length 1]", draws),
@@ -223,6 +242,7 @@ KEYS: dict[str, Entry] = {
     "cloning.lr": (0.1, learning),
     "cloning.mini_batch_trajectories": (2, learning),
     "cloning.observation_weight": (0.5, files),
+    **{f"cloning.optimizer.{key}": entry for key, entry in OF_PASSES.items()},
     "engine.device": ("cuda", verl),
     "engine.mode": ("colocate_async", verl),
     "engine.ahead": (2, verl, ASYNC),
@@ -272,6 +292,7 @@ ONLINE: dict[str, Entry] = {
     "samples_per_task": (4, learning),
     "lr": (0.5, learning),
     "epochs": (2, learning),
+    **{f"optimizer.{key}": entry for key, entry in OPTIMIZER.items()},
 }
 POLICY: dict[str, Entry] = {
     **ONLINE,

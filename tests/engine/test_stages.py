@@ -52,6 +52,7 @@ class ScriptedTrainer:
         self.reference: list[str] | None = None
         self.critics: list[list[str]] = []
         """The policies that the critic started from."""
+        self.asked: list[tuple[float, float]] = []
 
     def rollouts(self, rows, *, validate, progress=None, take=None, chunk=None):
         self.played.append([row["item_id"] for row in rows])
@@ -79,6 +80,7 @@ class ScriptedTrainer:
         count = len(update.examples)
         updates = -(-count // update.mini_batch) if update.updates is None else update.updates
         self.weights.append(f"imitate {count} x{updates}")
+        self.asked.append((lr, self.optimizer.weight_decay))
         return {"supervised/updates": updates, "supervised/loss": 1.0}, updates
 
     def batches(self, number, steps, rows):
@@ -149,6 +151,16 @@ def run(toy_recipes):
 
 EVOLVE = ("algorithm=agentevol", "algorithm.steps=2", "algorithm.epochs=2", "algorithm.tasks_per_step=8",
           "algorithm.samples_per_task=2", "algorithm.mini_batch_trajectories=4")  # fmt: skip
+
+
+def test_each_stage_has_its_own_optimizer_and_the_control_repeats_the_algorithms(run):
+    overrides = ["cloning.lr=1", "cloning.optimizer.weight_decay=0.5", "cloning.optimizer.warmup_steps=1",
+                 "algorithm.lr=2", "algorithm.optimizer.weight_decay=0.25", "run.control=true"]  # fmt: skip
+    trainer = run(*EVOLVE, *overrides)
+    rounds = [(2, 0.25), (pytest.approx(0.2), 0.25)] * 2
+    assert trainer.asked == [(0.5, 0.5), (1, 0.5), *rounds, *rounds[:2]], (
+        "a round restarts, so its updates are repeated"
+    )
 
 
 def kept(trainer):

@@ -14,6 +14,7 @@ from verl.workers.config import ActorConfig
 from verl.workers.engine.utils import prepare_micro_batches
 
 from agentgym_rl.algorithms.base import Preference
+from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.engine.verl.modes import SyncTrainer
 from agentgym_rl.engine.verl.updates import dpo_loss, episode_log_probs, order, pair_batch, policy_loss, to_batch
 from agentgym_rl.rollout.supervised import Example
@@ -180,10 +181,10 @@ class Workers:
     """Two workers that learn nothing; every token's log-probability is minus its id."""
 
     def __init__(self):
-        self.rates, self.losses, self.log_probs, self.updates = [], [], [], []
+        self.settings, self.losses, self.log_probs, self.updates = [], [], [], []
 
-    def set_learning_rate(self, lr):
-        self.rates.append(lr)
+    def set_optimizer(self, *settings):
+        self.settings.append(settings)
 
     def set_loss_fn(self, loss):
         self.losses.append(loss.func)
@@ -209,6 +210,7 @@ def trainer(monkeypatch):
     )
     one.actor_rollout_wg = Workers()
     one._loss, one._synced, one.asleep = "policy", True, []
+    one.optimizer = OptimizerConfig(weight_decay=0.1, betas=[0.5, 0.9], clip_grad=2.0)
     one.checkpoint_manager = SimpleNamespace(
         sleep_replicas=lambda: one.asleep.append(len(one.actor_rollout_wg.log_probs))
     )
@@ -223,7 +225,7 @@ def test_a_preference_step(trainer):
     workers = trainer.actor_rollout_wg
     assert trainer.asleep == [0], "vLLM gives its memory back before the workers compute"
     assert (updates, metrics["dpo/updates"], metrics["dpo/loss"]) == (2, 2.0, 0.5)
-    assert (workers.rates, workers.losses) == ([1e-3], [dpo_loss])
+    assert (workers.settings, workers.losses) == ([(1e-3, 0.1, (0.5, 0.9), 2.0)], [dpo_loss])
     assert len(workers.log_probs) == 1 and len(workers.updates) == 2
     wanted = {(0, 1), (0, 2), (3, 4)}
     for data in workers.updates:

@@ -9,7 +9,9 @@ from typing import Any
 
 from agentgym_rl.algorithms import Algorithm, algorithms
 from agentgym_rl.algorithms.base import Needs, OnlineConfig
+from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
+from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.scaling_inter import Curriculum, TurnLimit, curricula
 from agentgym_rl.data.panels import Panel, indices_of, sample, select
 from agentgym_rl.engine.recipe.config import Config, EnvConfig
@@ -33,6 +35,13 @@ def chosen(config: Config) -> Algorithm[Any]:
 def needs(config: Config) -> Needs:
     """What the algorithm of the run needs."""
     return chosen(config).needs(config.algorithm)
+
+
+def optimizer(config: Config, stage: str) -> OptimizerConfig:
+    """Settings of the updates of a stage; the control repeats those of the algorithm."""
+    if stage == Cloning.stage:
+        return config.cloning.optimizer
+    return config.algorithm.optimizer if isinstance(config.algorithm, OnlineConfig) else OptimizerConfig()
 
 
 def max_turns(config: Config, env: str) -> int | None:

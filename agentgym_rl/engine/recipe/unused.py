@@ -95,8 +95,10 @@ def _of_engine(config: Config) -> Iterator[Unused]:
 
 def _of_run(config: Config) -> Iterator[Unused]:
     if not config.cloning.epochs:
-        for key in ("lr", *(() if config.run.control else ("mini_batch_trajectories",))):
+        for key in ("lr", "optimizer", *(() if config.run.control else ("mini_batch_trajectories",))):
             yield Unused(f"cloning.{key}", "cloning.epochs=0 skips cloning", in_recipes=False)
+    for key, why in config.cloning.optimizer.unused().items():
+        yield Unused(f"cloning.{key}", f"cloning.{why}")
     if not isinstance(config.algorithm, OnlineConfig):
         why = f"algorithm={config.algorithm.name} has no updates that a control could repeat"
         yield Unused("run.control", why, in_recipes=False)
@@ -124,7 +126,7 @@ def _of_env(config: Config, name: str) -> Iterator[Unused]:
 # keys of verl
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-RATE = "the algorithm sets the learning rate of every update"
+RATE = "the learning rate follows algorithm.optimizer.schedule"
 IGNORED = {
     f"{ACTOR}.loss_scale_factor": "algorithm.loss_aggregation=seq-mean-token-sum-norm divides by model.response_tokens",
     "algorithm.filter_groups": "this package's replay buffer decides which groups are learned from",
@@ -181,7 +183,10 @@ OWN = {
     f"{ACTOR}.kl_loss_coef": "algorithm.kl_loss",
     f"{ACTOR}.loss_agg_mode": "algorithm.loss_aggregation",
     f"{ACTOR}.policy_loss": "algorithm.policy_loss",
+    f"{ACTOR}.optim.betas": "algorithm.optimizer.betas",
+    f"{ACTOR}.optim.clip_grad": "algorithm.optimizer.clip_grad",
     f"{ACTOR}.optim.lr": "algorithm.lr",
+    f"{ACTOR}.optim.weight_decay": "algorithm.optimizer.weight_decay",
     f"{ACTOR}.ppo_epochs": "algorithm.epochs",
     f"{ACTOR}.ppo_max_token_len_per_gpu": "engine.micro_tokens",
     f"{ACTOR}.ppo_mini_batch_size": "algorithm.mini_batch_tasks",
@@ -200,8 +205,6 @@ OWN = {
 
 DEFAULTS = (
     f"{ACTOR}.kl_loss_type",
-    f"{ACTOR}.optim.clip_grad",
-    f"{ACTOR}.optim.weight_decay",
     f"{ACTOR}.use_torch_compile",
     f"{ACTOR}.fsdp_config",
     f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes",

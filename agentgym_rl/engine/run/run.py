@@ -29,7 +29,7 @@ from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.tasks import max_turns
+from agentgym_rl.engine.recipe.tasks import max_turns, optimizer
 from agentgym_rl.engine.run.evaluation import VALIDATION, RunPanels, Scores
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
@@ -79,6 +79,7 @@ class EngineRun:
 
     def begin_unit(self, stage: str, steps: int) -> None:
         self.stage, self.steps = stage, steps
+        self.trainer.optimizer = optimizer(self.config, stage)
         self.trainer.global_steps = self.state.global_step = self.state.global_step + 1
         self.episodes, self.metrics, self.rollout_s, self._asked = [], {}, 0.0, 0
 

@@ -36,7 +36,10 @@ READ_EVERY_STEP = (
     f"{ACTOR}.entropy_coeff",
     f"{ACTOR}.loss_agg_mode",
     f"{ACTOR}.kl_loss_coef",
+    f"{ACTOR}.optim.betas",
+    f"{ACTOR}.optim.clip_grad",
     f"{ACTOR}.optim.lr",
+    f"{ACTOR}.optim.weight_decay",
     f"{ACTOR}.policy_loss.loss_mode",
     f"{ACTOR}.ppo_epochs",
     f"{ACTOR}.ppo_mini_batch_size",
@@ -51,7 +54,7 @@ READ_EVERY_STEP = (
     "trainer.total_training_steps",
     "trainer.v1.agentgym",
 )
-"""Keys of verl's configuration that the driver reads in every step, or sends to the workers with the loss."""
+"""Keys of verl's configuration that the driver reads in every step, or sends to the workers with an update."""
 
 
 def variables(engine: EngineConfig) -> dict[str, str]:

@@ -72,7 +72,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "data.custom_cls.name": "TaskDataset",
         "data.train_files": [f"{name}:{env.split}:1" for name, env in config.envs.items()],
         "data.val_files": [f"{name}:{env.split}:1" for name, env in config.envs.items()],
-        "data.train_batch_size": online.tasks_per_step,
+        "data.train_batch_size": policy.tasks_per_step,
         "data.max_prompt_length": model.prompt_tokens,
         "data.max_response_length": model.response_tokens,
         "data.dataloader_num_workers": 0,
@@ -90,8 +90,9 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "actor_rollout_ref.model.path": model_path,
         f"{actor}.strategy": "fsdp2",
         f"{actor}.optim.lr": online.lr,
-        f"{actor}.optim.weight_decay": 0.0,
-        f"{actor}.optim.clip_grad": 1.0,
+        f"{actor}.optim.weight_decay": online.optimizer.weight_decay,
+        f"{actor}.optim.betas": list(online.optimizer.betas),
+        f"{actor}.optim.clip_grad": online.optimizer.clip_grad,
         f"{actor}.ppo_mini_batch_size": policy.mini_batch_tasks,
         f"{actor}.ppo_epochs": policy.epochs,
         f"{actor}.use_dynamic_bsz": True,
@@ -204,16 +205,16 @@ def _online(config: Config) -> OnlineConfig:
 
 
 def _policy(config: Config) -> PolicyGradientConfig:
-    """The algorithm's keys; for an algorithm without a policy gradient one update of the whole step."""
+    """The algorithm's keys; without a policy gradient, a batch that verl's checks accept."""
     if isinstance(config.algorithm, PolicyGradientConfig):
         return config.algorithm
-    return PolicyGradientConfig(mini_batch_tasks=_online(config).tasks_per_step)
+    workers = config.engine.workers * config.engine.nodes
+    return PolicyGradientConfig(tasks_per_step=workers, mini_batch_tasks=workers)
 
 
 def _mode(config: Config) -> dict[str, Any]:
     """How rollouts and updates share time and machines."""
-    engine, generation = config.engine, "actor_rollout_ref.rollout"
-    online, policy = _online(config), _policy(config)
+    engine, generation, policy = config.engine, "actor_rollout_ref.rollout", _policy(config)
     settings: dict[str, Any] = {"trainer.v1.trainer_mode": engine.mode.value}
     buffer = "trainer.v1.sampler.custom_sampler.name"
     if engine.mode == "sync":
@@ -234,7 +235,7 @@ def _mode(config: Config) -> dict[str, Any]:
     if engine.mode == "separate_async":
         settings |= {
             "actor_rollout_ref.hybrid_engine": False,
-            "trainer.v1.separate_async.parameter_sync_step": max(1, online.tasks_per_step // policy.mini_batch_tasks),
+            "trainer.v1.separate_async.parameter_sync_step": max(1, policy.tasks_per_step // policy.mini_batch_tasks),
             f"{generation}.nnodes": engine.nodes,
             f"{generation}.n_gpus_per_node": engine.rollout_workers,
             f"{generation}.checkpoint_engine.backend": "gloo" if engine.device == "cpu" else "nccl",

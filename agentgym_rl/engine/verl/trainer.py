@@ -27,6 +27,7 @@ from verl.utils.debug import marked_timer
 from verl.utils.metric import reduce_metrics
 
 from agentgym_rl.algorithms.base import Metrics, Policy, Preference, Rollout, Supervised
+from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.verl import rows as queue
@@ -86,6 +87,8 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self._critic_base: str | None = None
         self._uids = count()
         """Numbers of prompts, in the order in which they are submitted; it orders rows, whichever finish first."""
+        self.optimizer = OptimizerConfig()
+        """Settings of the present stage's updates."""
 
     def _read(self, config: DictConfig) -> None:
         """What the trainer itself changes in its configuration, as it was given."""
@@ -288,7 +291,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             batch = self._balance(queue.only(batch, kept), metrics)
         elif any(not tag.get("is_padding", False) for tag in _tags_of(batch, left_out)):
             raise ValueError("an algorithm with a critic learns from every rollout of a batch")
-        self.actor_rollout_wg.set_learning_rate(lr)
+        self._set_optimizer(lr)
         with marked_timer("old_log_prob", timing):
             batch = self._compute_old_log_prob(batch, metrics)
         if self._with_reference:
@@ -355,7 +358,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         """Supervised updates; returns metrics and their number."""
         self._set_loss("supervised")
         self.sleep()
-        self.actor_rollout_wg.set_learning_rate(lr)
+        self._set_optimizer(lr)
         chosen = order(len(update.examples), update.mini_batch, seed, update.updates)
         data = to_batch([update.examples[index] for index in chosen], update.mini_batch)
         metrics = reduce_metrics(dict(self.actor_rollout_wg.update_actor(data)["metrics"]))
@@ -375,7 +378,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self.sleep()
         reference = self._reference(pairs, size)
         self._set_loss("preference")
-        self.actor_rollout_wg.set_learning_rate(lr)
+        self._set_optimizer(lr)
         passes: list[dict[str, float]] = []
         updates = 0
         for epoch in range(update.epochs):
@@ -411,6 +414,11 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         self.actor_rollout_wg.set_loss_fn(partial(LOSSES[kind], config=actor))
         self._loss = kind
+
+    def _set_optimizer(self, lr: float) -> None:
+        """Each update has its own settings, because a checkpoint brings back those that it was saved with."""
+        chosen = self.optimizer
+        self.actor_rollout_wg.set_optimizer(lr, chosen.weight_decay, tuple(chosen.betas), chosen.clip_grad)
 
     # weights
 

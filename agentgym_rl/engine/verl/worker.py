@@ -54,12 +54,13 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
         self.actor.engine.optimizer.state.clear()
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def set_learning_rate(self, lr: float) -> None:
-        """Change the policy's learning rate in place."""
+    def set_optimizer(self, lr: float, weight_decay: float, betas: tuple[float, float], clip_grad: float) -> None:
+        """Change the settings of the policy's optimizer in place."""
         engine = self.actor.engine
         for group in engine.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] = lr
+            group |= {"lr": lr, "initial_lr": lr, "weight_decay": weight_decay, "betas": betas}
         engine.lr_scheduler.base_lrs = [lr] * len(engine.optimizer.param_groups)
+        engine.optimizer_config.clip_grad = clip_grad
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def save_model_to_cpu(self, n: object) -> None:

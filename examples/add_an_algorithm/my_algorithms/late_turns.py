@@ -44,7 +44,8 @@ class LateTurns(Algorithm[LateTurnsConfig]):
         metrics = {"late_turns/successes": float(len(successes))}
         if successes:
             update = Supervised(examples=successes, mini_batch=self.config.mini_batch_trajectories)
-            metrics |= run.update(update, lr=self.config.lr, seed=f"{run.seed}:{run.step}")
+            lr = self.config.optimizer.rate(self.config.lr, number, self.units)
+            metrics |= run.update(update, lr=lr, seed=f"{run.seed}:{run.step}")
         return metrics
 
 

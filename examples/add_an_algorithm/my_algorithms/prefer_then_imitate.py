@@ -72,12 +72,15 @@ class PreferThenImitate(Algorithm[PreferThenImitateConfig]):
         update = Preference(
             pairs=self.pairs, mini_batch=self.config.mini_batch, epochs=self.config.epochs, beta=self.config.beta
         )
-        return run.update(update, lr=self.config.lr, seed=f"{run.seed}:prefer:{number}")
+        return run.update(update, lr=self.rate(number), seed=f"{run.seed}:prefer:{number}")
 
     def imitate(self, run: Run, number: int) -> Metrics:
         examples = [*run.demonstrations, *self.successes]
         update = Supervised(examples=examples, mini_batch=self.config.mini_batch)
-        return run.update(update, lr=self.config.lr, seed=f"{run.seed}:imitate:{number}")
+        return run.update(update, lr=self.rate(number), seed=f"{run.seed}:imitate:{number}")
+
+    def rate(self, number: int) -> float:
+        return self.config.optimizer.rate(self.config.lr, number, self.steps)
 
     def state_dict(self) -> dict[str, Any]:
         pairs_found = [[asdict(preferred), asdict(rejected)] for preferred, rejected in self.pairs]
