@@ -1,0 +1,135 @@
+"""Recipes of published results have the published settings, those of hidden defaults included."""
+
+from typing import NamedTuple
+
+import pytest
+
+pytest.importorskip("verl")
+
+from agentgym_rl.algorithms.agentevol import AgentEvolConfig
+from agentgym_rl.algorithms.bc import CloningConfig
+from agentgym_rl.algorithms.gigpo import GiGPOConfig
+from agentgym_rl.algorithms.grpo import GRPOConfig
+from agentgym_rl.algorithms.optimizer import OptimizerConfig
+from agentgym_rl.algorithms.policy_gradient import LossAggregation
+from agentgym_rl.engine.recipe import tasks
+from agentgym_rl.engine.recipe.compose import load
+from agentgym_rl.envs import make
+
+
+class Script(NamedTuple):
+    """One of AgentGym-RL's scripts."""
+
+    items: int | None
+    """Training tasks: lines of its train_file."""
+    total_epochs: int
+    train_batch_size: int
+    ppo_mini_batch_size: int
+    ppo_epochs: int
+    n: int
+    rounds: list[int]
+    max_response_length: int
+    max_tokens: int
+    steps_scaling_inter: int = 100
+    lr: float = 1e-6
+
+    @property
+    def steps(self) -> int:
+        """Its trainer drops a last batch that is not full."""
+        return 300 if self.items is None else self.items // self.train_batch_size * self.total_epochs
+
+
+AGENTGYM_RL = {
+    "textcraft_grpo_3b": Script(374, 30, 32, 8, 2, 8, [30], 10240, 512),
+    "babyai_grpo_3b": Script(810, 10, 16, 8, 1, 8, [20], 4096, 200),
+    "textcraft_scaling_inter": Script(374, 30, 32, 8, 2, 8, [10, 20, 30], 10240, 512),
+    "babyai_scaling_inter": Script(810, 20, 32, 8, 2, 4, [6, 13, 20], 8192, 512),
+    "sciworld_scaling_inter": Script(2120, 10, 16, 8, 1, 8, [10, 20, 30], 8192, 200),
+    # about 170,000 training tasks: their epochs would be over 100,000 steps
+    "searchqa_scaling_inter": Script(None, 20, 32, 8, 2, 4, [5, 8, 10], 8192, 512),
+    # the learning rate is the paper's, App. B
+    "webarena_scaling_inter": Script(372, 25, 32, 4, 2, 4, [8, 12, 15], 14098, 512, steps_scaling_inter=80, lr=5e-7),
+}
+"""https://github.com/WooooDyy/AgentGym-RL: examples/train/{AgentGym-RL,ScalingInter-RL}/<env>_train.sh, and the numbers
+of tasks in its data set AgentGym-RL-Data-ID."""
+
+
+@pytest.mark.parametrize("name", AGENTGYM_RL)
+def test_agentgym_rl(name):
+    config, script = load([f"experiment={name}"]), AGENTGYM_RL[name]
+    assert config.algorithm == GRPOConfig(
+        name="grpo",
+        steps=script.steps,
+        tasks_per_step=script.train_batch_size,
+        samples_per_task=script.n,
+        mini_batch_tasks=script.ppo_mini_batch_size,
+        epochs=script.ppo_epochs,
+        lr=script.lr,
+        kl_loss=1e-3,
+        # verl/agent_trainer/config/ppo_trainer.yaml
+        clip=0.2,
+        entropy=0.001,
+        # verl/workers/agent_actor/dp_actor.py takes the token mean of a micro-batch, and the scripts' have one episode
+        loss_aggregation=LossAggregation.SEQ_MEAN_TOKEN_MEAN,
+        # verl/workers/agent_fsdp_workers.py; no warm-up, constant
+        optimizer=OptimizerConfig(weight_decay=0.01, betas=[0.9, 0.999], clip_grad=1.0),
+    )
+    env = name.partition("_")[0]
+    limits = [tasks.curriculum(config).max_turns(env, 1 + place * script.steps_scaling_inter) for place in range(3)]
+    assert limits == (script.rounds if len(script.rounds) > 1 else [None] * 3)
+    assert tasks.max_turns(config, env) == script.rounds[-1]
+    assert config.model.response_tokens == script.max_response_length
+    assert (config.rollout.max_new_tokens, config.rollout.temperature) == (script.max_tokens, 1.0)
+
+
+AGENTEVOL = {
+    "webshop": (3930, 10, 0.99),
+    "alfworld": (2420, 30, 0.99),
+    "textcraft": (374, 20, 0.99),
+    "sciworld": (2120, 30, 0.99),
+    "babyai": (810, 20, 0.0),
+}
+"""https://github.com/WooooDyy/AgentGym: trajectories of AgentTraj-L (README.md), max_round_list of
+agentenv/examples/agentevol/train_agentevol_multi_task.sh, thresholds of agentenv/utils/agentevol_filter.py, where
+SciWorld's reward is 0 to 100."""
+
+
+def test_agentevol():
+    config = load(["experiment=agentevol_7b"])
+    # batch_size 2 x gradient_accumulation_steps 2 x num_processes 8; weight_decay 0 and clip_grad_norm 1 of the script
+    size, rate = 32, 1e-5
+    assert config.cloning == CloningConfig(epochs=1, lr=rate, mini_batch_trajectories=size)
+    assert config.algorithm == AgentEvolConfig(
+        name="agentevol", steps=4, tasks_per_step=sum(count for count, _, _ in AGENTEVOL.values()), samples_per_task=1,
+        epochs=1, lr=rate, mini_batch_trajectories=size,
+    )  # fmt: skip
+    assert (config.cloning.optimizer.weight_decay, config.cloning.optimizer.clip_grad) == (0, 1)
+    assert config.rollout.temperature == 0, "do_sample False"
+    assert list(config.envs) == list(AGENTEVOL)
+    for name, (_, max_turns, threshold) in AGENTEVOL.items():
+        env = config.envs[name]
+        assert (env.max_turns, make(name).spec.success_above) == (max_turns, threshold)
+        assert env.split == env.demonstrations_file == f"AgentGym/AgentTraj-L:{name}_train.json"
+        assert env.panels["test"].split == f"AgentGym/AgentEval:{name}_test.json"
+
+
+@pytest.mark.parametrize(
+    ("env", "max_steps", "max_prompt_length", "mean_std_norm"),
+    [("alfworld", 50, 2048, True), ("webshop", 15, 4096, False)],
+)
+def test_verl_agent(env, max_steps, max_prompt_length, mean_std_norm):
+    """https://github.com/langfengQ/verl-agent: examples/gigpo_trainer/run_<env>.sh; entropy, weight decay, clip, loss
+    aggregation and history_length are in verl/trainer/config/ppo_trainer.yaml."""
+    config = load([f"experiment=verl_agent_{env}"])
+    shared = {
+        "steps": 150, "tasks_per_step": 16, "samples_per_task": 8, "lr": 1e-6, "kl_loss": 0.01, "clip": 0.2,
+        "entropy": 0.001, "loss_aggregation": LossAggregation.TOKEN_MEAN, "normalise_by_std": mean_std_norm,
+        "optimizer": OptimizerConfig(weight_decay=0.01), "mini_batch_tasks": 1,
+    }  # fmt: skip
+    assert config.algorithm == GiGPOConfig(name="gigpo", gamma=0.95, step_weight=1.0, **shared)
+    assert load([f"experiment=verl_agent_{env}", "algorithm=grpo"]).algorithm == GRPOConfig(name="grpo", **shared)
+    assert tasks.max_turns(config, env) == max_steps
+    rollout = config.rollout
+    assert (rollout.context, rollout.keep_turns, rollout.max_new_tokens) == ("window", 2, 512)
+    assert config.model.prompt_tokens == max_prompt_length
+    assert config.model.response_tokens == rollout.max_new_tokens, "every turn is a segment of its own"
