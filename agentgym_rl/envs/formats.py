@@ -22,15 +22,17 @@ Parse = Callable[[str], Action | InvalidAction]
 
 
 def reader(spec: EnvSpec, action_format: ActionFormat) -> Parse:
-    """The parser of responses in a format.
+    """The parser of responses in a format. What a model thinks before ``</think>`` is no part of its action.
 
     Raises:
         ValueError: the environment has no tools to call.
     """
     _check(spec, action_format)
     if action_format is ActionFormat.REACT:
-        return spec.read
-    return partial(_read_call if action_format is ActionFormat.FUNCTION_CALLING else _read_code, spec)
+        parse = spec.read
+    else:
+        parse = partial(_read_call if action_format is ActionFormat.FUNCTION_CALLING else _read_code, spec)
+    return lambda response: parse(response.rpartition("</think>")[2])
 
 
 def write(spec: EnvSpec, action_format: ActionFormat, command: str, thought: str = "") -> str:

@@ -64,13 +64,14 @@ def test_runs_that_differ_in_what_a_step_reads_share_an_engine(engine):
         for overrides in (
             ["algorithm=grpo"], ["algorithm=gigpo"], ["algorithm=dpo"], ["algorithm=reinforce_pp"],
             ["algorithm=grpo", "algorithm.lr=1e-3", "algorithm.clip=0.1", "algorithm.entropy=0.01"],
+            ["algorithm=grpo", "algorithm.kl_loss=0.01", "algorithm.policy_loss=gspo", "algorithm.clip_high=0.3"],
             ["algorithm.optimizer={weight_decay: 0.1, betas: [0.5, 0.9], clip_grad: 0.5, warmup_steps: 3}"],
             ["mixture=dynamic", "envs.maze.share=0", "name=other", "cloning.epochs=3", "run.control=true"],
         ):  # fmt: skip
             assert run(session, *overrides) is first
         assert engine.open == 1 and len(engine.launched) == 1
         assert first.told[:2] == [("threads", 3), ("base", True)]
-        assert [what for what, _ in first.told[2:]] == ["configure"] * 7
+        assert [what for what, _ in first.told[2:]] == ["configure"] * 8
     assert engine.open == 0
 
 
@@ -79,7 +80,6 @@ def test_runs_that_differ_in_what_a_step_reads_share_an_engine(engine):
     [
         ["seed=1"],
         ["algorithm=ppo"],
-        ["algorithm.kl_loss=0.01"],
         ["rollout.max_new_tokens=12"],
         ["envs.textcraft.options.goals=8"],
         ["engine.workers=2"],

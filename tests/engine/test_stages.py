@@ -217,6 +217,12 @@ LEARN = ("algorithm=grpo", "algorithm.steps=3", "algorithm.tasks_per_step=4", "a
          "algorithm.kl_loss=0.1", "run.save_every=1")  # fmt: skip
 
 
+def in_the_first_step():
+    """Asks to stop in the first step after cloning: each stage asks at its end, each unit twice."""
+    asked = iter([False] * 6)
+    return lambda: next(asked, True)
+
+
 @pytest.mark.parametrize(
     ("reference", "weights"),
     [("start", CLONED), ("loaded", []), ("whole/checkpoints/global_step_3", [*CLONED, "policy"])],
@@ -226,19 +232,19 @@ def test_the_reference_policy(run, reference, weights, toy_recipes):
     whole = run(*LEARN, name="whole")
     assert whole.weights == [*CLONED, "policy", "policy", "policy"] and whole.reference == CLONED
     where = f"algorithm.kl_reference={toy_recipes / reference if '/' in reference else reference}"
-    steps = iter([False] * 4)  # two of cloning, its end, one of learning
     with pytest.raises(Interrupted):
-        run(*LEARN, where, name="again", stop=lambda: next(steps, True))
+        run(*LEARN, where, name="again", stop=in_the_first_step())
+    assert json.loads((toy_recipes / "again" / "state.json").read_text())["unit"] == 1
     again = run(*LEARN, where, name="again")
     assert again.reference == weights
     assert again.weights == whole.weights, "the policy itself goes on where it was"
 
 
 def test_the_critic_starts_from_the_cloned_policy_once(run):
-    steps = iter([False] * 4)
     valued = ("algorithm=ppo", *LEARN[1:4], "run.save_every=1")
+    assert run(*valued, name="whole").critics == [CLONED]
     with pytest.raises(Interrupted):
-        assert run(*valued, stop=lambda: next(steps, True)).critics == [CLONED]
+        run(*valued, stop=in_the_first_step())
     assert run(*valued).critics == [], "a resumed critic has its own weights"
     assert run(*valued, "cloning.epochs=0", "envs.counter.demonstrations=0", name="plain").critics == []
 

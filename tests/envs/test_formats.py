@@ -44,6 +44,15 @@ def test_a_command_survives_its_way_through_a_call(command, action_format):
     assert reader(SPEC, action_format)(reply) == Action(command, "I think\nso")
 
 
+@pytest.mark.parametrize("action_format", list(ActionFormat))
+def test_what_is_thought_is_no_action(action_format):
+    drafted, given = (write(SPEC, action_format, command, "so") for command in ("wait 1", "wait 3"))
+    for thinking in (f"<think>\n{drafted}\n</think>\n\n", f"{drafted}\n</think>\n\n"):  # a template may open it itself
+        assert reader(SPEC, action_format)(thinking + given) == Action("wait 3", "so")
+    only_thought = reader(SPEC, action_format)(f"{given}\n</think>\n\n")
+    assert isinstance(only_thought, InvalidAction) or only_thought.command == ""
+
+
 def test_calls_are_agentgyms_json():
     reply = json.loads(write(SPEC, CALLS, "put cup in sink", "tidy"))
     assert reply == {"thought": "tidy", "function_name": "put", "arguments": {"thing": "cup", "place": "sink"}}
