@@ -205,6 +205,8 @@ class Policy:
     rollouts: Sequence[Rollout]
     advantages: Sequence[float | Sequence[float]] | None = None
     """One number an episode, or one a turn; None leaves them to verl's estimator."""
+    rewards: Sequence[float] | None = None
+    """Shaped rewards, one an episode, for verl's estimators and metrics; None leaves the environments' own."""
     returns: Sequence[Sequence[float]] | None = None
     """Targets of the critic, one a turn; None leaves them to verl's estimator."""
     whiten: bool = False
@@ -274,6 +276,10 @@ class Run(Protocol):
     @property
     def step(self) -> int:
         """The global step: units of all stages so far, this one included."""
+
+    @property
+    def response_tokens(self) -> int:
+        """Most tokens of a segment after its prompt (``model.response_tokens``)."""
 
     @property
     def demonstrations(self) -> Sequence[Example]:

@@ -14,7 +14,7 @@ takes the mean of the episodes' token means (``seq-mean-token-mean``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
@@ -31,6 +31,13 @@ class GRPOConfig(PolicyGradientConfig):
 
     normalise_by_std: bool = True
     """Divide the advantages of a group by the standard deviation of its rewards."""
+
+    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+        found = super().unused(asynchronous=asynchronous)
+        if not self.normalise_by_std or self.penalises:
+            return found
+        why = "algorithm.normalise_by_std=true divides by a deviation of the same scale, and no penalty is set"
+        return {**found, **dict.fromkeys(("reward_scale", "normalise_rewards"), why)}
 
 
 class GRPO(PolicyGradient[GRPOConfig]):

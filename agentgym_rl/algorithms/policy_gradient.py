@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from agentgym_rl.algorithms.base import (
     START,
     Algorithm,
     Metrics,
     Needs,
-    OnlineConfig,
     Policy,
     Rollout,
     Run,
     above,
     at_least,
 )
+from agentgym_rl.algorithms.diagnostics import diagnostics
+from agentgym_rl.algorithms.shaping import Shaping, ShapingConfig
 from agentgym_rl.data.episode import Episode
 
 
@@ -47,8 +48,8 @@ class PolicyLoss(StrEnum):
 
 
 @dataclass(kw_only=True)
-class PolicyGradientConfig(OnlineConfig):
-    """Keys of every policy gradient: the loss and the size of an update."""
+class PolicyGradientConfig(ShapingConfig):
+    """Keys of every policy gradient: the rewards, the loss and the size of an update."""
 
     mini_batch_tasks: int = 32
     """Tasks of an update, each with all its episodes."""
@@ -101,12 +102,17 @@ P = TypeVar("P", bound=PolicyGradientConfig)
 class PolicyGradient(Algorithm[P]):
     """A training step: the rollouts of its tasks, an advantage for each, one policy update.
 
-    A subclass writes :meth:`credit`, or names one of verl's estimators in :meth:`needs`.
+    A subclass writes :meth:`credit`, or names one of verl's estimators in :meth:`needs`. Its episodes have shaped
+    rewards (:mod:`agentgym_rl.algorithms.shaping`).
     """
 
     Config = PolicyGradientConfig
     fewest_samples: ClassVar[int] = 1
     """Fewest episodes of a task; 2 for credit that compares the episodes of a group."""
+
+    def __init__(self, config: P) -> None:
+        super().__init__(config)
+        self.shaping = Shaping(config)
 
     @classmethod
     def needs(cls, config: P) -> Needs:
@@ -124,12 +130,25 @@ class PolicyGradient(Algorithm[P]):
         return self.config.steps
 
     def unit(self, run: Run, number: int) -> Metrics:
-        metrics: Metrics = {}
         lr = self.config.optimizer.rate(self.config.lr, number, self.units)
-        for rollouts in run.batches(number):
-            run.update(self.update(rollouts), lr=lr)
-            metrics |= self.metrics(rollouts)
-        return metrics
+        learnt: list[Rollout] = []
+        for batch in run.batches(number):
+            rollouts = self.shaped(batch, run.response_tokens)
+            update = self.update(rollouts)
+            if self.config.shapes:
+                update = replace(update, rewards=[rollout.episode.reward for rollout in update.rollouts])
+            run.update(update, lr=lr)
+            learnt += rollouts
+        metrics = self.metrics(learnt)
+        metrics |= self.shaping.metrics([one.episode for one in learnt], run.response_tokens)
+        return metrics | diagnostics([[one.episode for one in group] for group in groups(learnt)])
+
+    def shaped(self, rollouts: Sequence[Rollout], response_tokens: int) -> list[Rollout]:
+        """The rollouts with shaped rewards."""
+        if not self.config.shapes:
+            return list(rollouts)
+        self.shaping.observe([one.episode for one in rollouts])
+        return [replace(one, episode=self.shaping.shaped(one.episode, response_tokens)) for one in rollouts]
 
     def update(self, rollouts: Sequence[Rollout]) -> Policy:
         """The update of a batch."""
@@ -155,8 +174,14 @@ class PolicyGradient(Algorithm[P]):
         raise NotImplementedError(f"{type(self).__name__} writes credit() or names an estimator of verl's")
 
     def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
-        """Metrics of its own for a batch."""
+        """Metrics of its own for the rollouts of a step."""
         return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.shaping.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.shaping.load_state_dict(state)
 
 
 def groups(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:

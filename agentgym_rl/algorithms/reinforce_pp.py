@@ -19,6 +19,7 @@ Departure: the paper's KL penalty in the reward is a loss here (``algorithm.kl_l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from agentgym_rl.algorithms.base import Estimator, Needs, share
@@ -39,6 +40,11 @@ class ReinforcePPConfig(PolicyGradientConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         share(self, "gamma")
+
+    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+        found = super().unused(asynchronous=asynchronous)
+        why = "advantages are whitened over the batch, and no penalty is set"
+        return found if self.penalises else {**found, "reward_scale": why}
 
 
 class ReinforcePP(PolicyGradient[ReinforcePPConfig]):

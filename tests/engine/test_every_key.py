@@ -124,6 +124,7 @@ class Recorder:
         self.mixture, self.curriculum = tasks.mixture(config), tasks.curriculum(config)
         self.demonstrations = [Example([1, 2, 3], [0.0, 1.0, 1.0])]
         self.observation_weight = config.cloning.observation_weight
+        self.response_tokens = config.model.response_tokens
         self.kept: list[Rollout] = []
         self.numbers = count()
 
@@ -148,7 +149,11 @@ class Recorder:
         return found
 
     def batches(self, number: int) -> Iterator[list[Rollout]]:
-        yield self.rollouts(self.requests(number), "")
+        found = self.rollouts(self.requests(number), "")
+        for sample, rollout in enumerate(found):
+            rollout.episode.turns[0].invalid = sample % 3 == 2
+            rollout.episode.turns[-1].tokens = (9 * sample, 9 * sample + 9)
+        yield found
 
     def journal(self) -> list[Rollout]:
         return self.kept
@@ -307,6 +312,12 @@ POLICY: dict[str, Entry] = {
     "entropy": (0.1, verl),
     "loss_aggregation": ("seq-mean-token-sum", verl),
     "importance_cap": (3, verl, ASYNC),
+    "invalid_action_penalty": (0.1, learning),
+    "overlong_tokens": (500, learning),
+    "overlong_turns": (8, learning),
+    "overlong_penalty": (0.5, learning, "algorithm.overlong_turns=8"),
+    "reward_scale": (3, learning, "algorithm.overlong_turns=8"),
+    "normalise_rewards": (True, learning, "algorithm.overlong_turns=8"),
 }
 OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
     "bc": {},

@@ -1,7 +1,10 @@
 """What a policy update writes into the rows of a batch; the TransferQueue is a dict."""
 
 from dataclasses import replace
+from math import log
+from pathlib import Path
 from statistics import fmean, stdev
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -17,7 +20,9 @@ from agentgym_rl.algorithms.base import Policy, Rollout
 from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.algorithms.ppo import PPO, Level, PPOConfig
 from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.verl import rows
+from agentgym_rl.engine.verl.mapping import verl_config
 
 
 def jagged(values, kind=torch.float32):
@@ -139,6 +144,46 @@ def test_notes_in_a_segment_of_their_own_belong_to_the_turn_that_follows():
     mask = torch.tensor([[0, 1, 1], [0, 0, 1], [1, 1, 0]])
     found = rows.over_tokens(batch, [Rollout(episode=one, key="u_0")], [[2.0, 3.0]], mask)
     assert found.tolist() == [[0, 2, 2], [0, 0, 3], [3, 3, 0]]
+
+
+def test_shaped_rewards_are_on_the_last_token_of_their_rows(queue, batch):
+    queue.fields["rm_scores"] = jagged([[0.0, 0, 0, 1], [0.0] * 5, [0.0]])
+    rows.write_rewards(batch, ROLLOUTS[::-1], [-0.5, 0.75])
+    assert rows_of(queue.fields["rm_scores"]) == [[0, 0, 0, 0.75], [0, 0, 0, 0, -0.5], [0]]
+
+
+def test_verls_estimators_read_the_shaped_rewards(queue, batch):
+    """The trainer's own step from rewards to advantages, without discount and critic: the return of every token."""
+    from tensordict import NonTensorStack, TensorDict
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    queue.fields |= {"rm_scores": jagged([[0.0, 0, 0, 1], [0.0] * 5, [0.0]]), "uid": NonTensorStack("u", "u", "pad")}
+    known, get = ("uid", "response_mask", "rm_scores"), queue.kv_batch_get
+    settings = verl_config(recipes.load(["name=x", "algorithm=reinforce_pp"]), "m", Path("run"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tq, "kv_batch_get", lambda **_: TensorDict(get(None, None, known), batch_size=3))
+        rows.write_rewards(batch, ROLLOUTS, [0.25, -0.5])
+        PPOTrainer._compute_advantage(SimpleNamespace(config=settings), batch, {})
+    assert rows_of(queue.fields["returns"]) == [[0.25, 0.25, 0, 0.25], [-0.5, 0, -0.5, -0.5, -0.5], [0]]
+
+
+def test_the_ratio_of_learning_to_sampling(queue, batch):
+    queue.fields["rollout_log_probs"] = jagged([[-1.0, -1, 9, -1], [-1.0, 9, -1, -1, -1], [9.0]])
+    queue.fields["old_log_probs"] = jagged([[-1.0, -1, 0, -1], [-1.0, 0, -1, -1, log(3) - 1], [0.0]])
+    found = rows.ratio_metrics(batch)
+    assert found["diagnostics/ratio_mean"] == pytest.approx((6 + 3) / 7)
+    assert (found["diagnostics/ratio_low"], found["diagnostics/ratio_median"]) == (1, 1)
+    assert 1 < found["diagnostics/ratio_high"] < found["diagnostics/ratio_max"] == pytest.approx(3)
+
+
+def test_the_size_of_advantages_by_the_position_of_their_turn(queue, batch):
+    write(batch, Policy(rollouts=ROLLOUTS, advantages=[-2.0, [4.0, -5.0]]))
+    first, last = (2 + 2 + 4) / 3, (2 + 5 + 5 + 5) / 4
+    assert rows.advantage_metrics(batch, ROLLOUTS) == {
+        "diagnostics/advantage_first": pytest.approx(first), "diagnostics/advantage_last": pytest.approx(last),
+    }  # fmt: skip
+    single = Rollout(episode=episode([0.0], [(0, 5)]), key="u_1")
+    assert rows.advantage_metrics(batch, [single]).keys() == {"diagnostics/advantage_middle"}
 
 
 def turn_level(batch):

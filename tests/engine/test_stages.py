@@ -240,6 +240,21 @@ def test_the_reference_policy(run, reference, weights, toy_recipes):
     assert again.weights == whole.weights, "the policy itself goes on where it was"
 
 
+def test_the_moments_of_rewards_go_on_after_a_stop(run):
+    def of_environment(trainer):
+        names = ("shaping/counter/reward_mean", "shaping/counter/reward_std", "shaping/reward", "env/counter/reward")
+        return [[row[name] for name in names] for row in read(trainer.folder.path) if "stage/grpo" in row
+                and names[0] in row]  # fmt: skip
+
+    shaped = (*LEARN, "algorithm.normalise_by_std=false", "algorithm.normalise_rewards=true")
+    whole = of_environment(run(*shaped, name="whole"))
+    steps = iter([False] * 4)
+    with pytest.raises(Interrupted):
+        run(*shaped, stop=lambda: next(steps, True))
+    assert of_environment(run(*shaped)) == whole and len(whole) == 3
+    assert {row[-1] for row in whole} <= {0.0, 0.25, 0.5, 0.75, 1.0}, "the environment's own reward"
+
+
 def test_the_critic_starts_from_the_cloned_policy_once(run):
     valued = ("algorithm=ppo", *LEARN[1:4], "run.save_every=1")
     assert run(*valued, name="whole").critics == [CLONED]

@@ -101,6 +101,10 @@ class EngineRun:
         return self.state.global_step
 
     @property
+    def response_tokens(self) -> int:
+        return self.config.model.response_tokens
+
+    @property
     def observation_weight(self) -> float:
         return self.config.cloning.observation_weight
 

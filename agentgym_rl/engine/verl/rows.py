@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
+import numpy as np
 import torch
 import transfer_queue as tq
 from tensordict import TensorDict
@@ -19,7 +20,7 @@ from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_
 from verl.utils.torch_functional import masked_whiten
 from verl.workers.utils.padding import response_from_nested, response_to_nested
 
-from agentgym_rl.algorithms.base import Policy, Rollout
+from agentgym_rl.algorithms.base import Metrics, Policy, Rollout
 from agentgym_rl.algorithms.losses import token_weights
 from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.data.episode import Episode, Turn
@@ -139,6 +140,51 @@ def log_probs_of(batch: KVBatchMeta, compute: Callable[[KVBatchMeta], Any], temp
     compute(batch)
     data = _get(batch, "log_probs", "response_mask")
     _put(batch, {"ref_log_prob": response_from_nested(data["log_probs"], data["response_mask"])})
+
+
+def write_rewards(batch: KVBatchMeta, rollouts: Sequence[Rollout], rewards: Sequence[float]) -> None:
+    """Put the reward of each episode, one a rollout, on the last token of its rows, field ``rm_scores``."""
+    reward_of = dict(zip((rollout.key for rollout in rollouts), rewards, strict=True))
+    rows = [row.clone() for row in _get(batch, "rm_scores")["rm_scores"].unbind()]
+    for key, row in zip(batch.keys, rows, strict=True):
+        if session_of(key) in reward_of:  # others are padding
+            row[-1] = reward_of[session_of(key)]
+    _put(batch, {"rm_scores": torch.nested.as_nested_tensor(rows, layout=torch.jagged)})
+
+
+def ratio_metrics(batch: KVBatchMeta) -> Metrics:
+    """Drift between sampling and learning, over the tokens that the model wrote.
+
+    The ratio is that of a token's probability, before the first update, to the one it was sampled with. Its mean,
+    median, greatest value, and 1st and 99th percentile.
+    """
+    data = _get(batch, "old_log_probs", "rollout_log_probs", "response_mask")
+    drift = _padded(data, "old_log_probs").float() - _padded(data, "rollout_log_probs").float()
+    ratio = drift[_padded(data, "response_mask").bool()].exp().numpy()
+    low, median, high = np.quantile(ratio, [0.01, 0.5, 0.99])
+    return {
+        "diagnostics/ratio_mean": float(ratio.mean()),
+        "diagnostics/ratio_low": float(low),
+        "diagnostics/ratio_median": float(median),
+        "diagnostics/ratio_high": float(high),
+        "diagnostics/ratio_max": float(ratio.max()),
+    }
+
+
+def advantage_metrics(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> Metrics:
+    """Mean absolute advantage of the tokens in the first, middle and last third of the turns of their episodes.
+
+    A turn belongs to the third that its middle is in, so that a single turn is in the middle.
+    """
+    data = _get(batch, "advantages", "response_mask")
+    turns = [len(rollout.episode.turns) for rollout in rollouts]
+    thirds = [[1 + 3 * (2 * turn + 1) // (2 * many) for turn in range(many)] for many in turns]
+    place = over_tokens(batch, rollouts, thirds, _padded(data, "response_mask"))
+    size = _padded(data, "advantages").abs()
+    names = ("diagnostics/advantage_first", "diagnostics/advantage_middle", "diagnostics/advantage_last")
+    return {
+        name: float(size[place == third].mean()) for third, name in enumerate(names, start=1) if (place == third).any()
+    }
 
 
 def turn_values(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> None:

@@ -294,15 +294,19 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self._set_optimizer(lr)
         with marked_timer("old_log_prob", timing):
             batch = self._compute_old_log_prob(batch, metrics)
+        metrics |= queue.ratio_metrics(batch)
         if self._with_reference:
             with marked_timer("ref", timing):
                 batch = self._compute_ref_log_prob(batch, metrics)
         with marked_timer("adv", timing):
+            if update.rewards is not None:
+                queue.write_rewards(batch, update.rollouts, update.rewards)
             batch = self._compute_advantage(batch, metrics)
             actor = self.config.actor_rollout_ref.actor
             aggregation, turns = LossAggregation(actor.loss_agg_mode), actor.policy_loss.loss_mode == PolicyLoss.TURN
             longest = int(self.config.data.max_response_length)
             batch = queue.write(batch, update, self._update_of, aggregation, longest, turns=turns)
+            metrics |= queue.advantage_metrics(batch, update.rollouts)
         if self.use_critic:
             with marked_timer("update_critic", timing):
                 batch = self._critic_step(batch, metrics, at_turns=update.returns is not None)

@@ -1,0 +1,95 @@
+r"""Signs of trouble in what a policy gradient learns from; ``docs/stability.md`` says what to do about them.
+
+Template collapse (RAGEN-2, arXiv 2604.06268): responses vary, and entropy is high, but no longer depend on the task.
+RAGEN-2 measures the mutual information of prompt and response by scoring every response under every prompt with the
+policy. :func:`mutual_information` needs no further pass of the model. It takes a word :math:`W` drawn at random from a
+random episode of a task :math:`X`,
+
+.. math:: I = H(X) + H(W) - H(X, W)
+
+which is the information that a word gives of the task, and corrects it for chance. :math:`I` is positive even where
+responses do not depend on the task, because each task has few episodes. With :math:`E` its mean over random
+assignments of the episodes to the tasks, as many to each,
+
+.. math:: M = (I - E) / (H(X) - E)
+
+is about 0 where responses depend on the task no more than chance has it, and at most 1, where no word is used in two
+tasks (the adjusted mutual information of Vinh et al., JMLR 11, 2010, with whole episodes assigned). It is taken within
+environments: that responses tell an environment from another does not count. It is blind to the order of words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from math import log
+from random import Random
+from statistics import fmean
+
+from agentgym_rl.algorithms.base import Metrics
+from agentgym_rl.data.episode import Episode
+
+SHUFFLES = 10
+"""Random assignments that the chance level is a mean of."""
+
+
+def diagnostics(groups: Sequence[Sequence[Episode]]) -> Metrics:
+    """Of the episodes of a step.
+
+    Args:
+        groups: the episodes of each task with the rewards that are learnt from.
+    """
+    episodes = list(chain.from_iterable(groups))
+    turns = list(chain.from_iterable(episode.turns for episode in episodes))
+    compared = [group for group in groups if len(group) > 1]
+    metrics: Metrics = {}
+    if compared:
+        uneven = [len({episode.reward for episode in group}) > 1 for group in compared]
+        metrics["diagnostics/gradient_share"] = fmean(uneven)
+    if turns:
+        metrics["diagnostics/invalid_turns"] = fmean(turn.invalid for turn in turns)
+        metrics["diagnostics/response_tokens"] = fmean(turn.tokens[1] - turn.tokens[0] for turn in turns)
+    information = mutual_information(episodes)
+    if information is not None:
+        metrics["diagnostics/mutual_information"] = information
+    return metrics
+
+
+def mutual_information(episodes: Sequence[Episode]) -> float | None:
+    """:math:`M` of task and response; None where it is not defined.
+
+    That is where no environment has two tasks of which one has two episodes, or no two episodes share a word.
+    """
+    words = [_words(episode) for episode in episodes]
+    tasks = [episode.item_id for episode in episodes]
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, episode in enumerate(episodes):
+        places[episode.env].append(place)
+    rng, chance = Random(0), []
+    for _ in range(SHUFFLES):
+        dealt = list(tasks)
+        for own in places.values():
+            for place, other in zip(own, rng.sample(own, len(own)), strict=True):
+                dealt[place] = tasks[other]
+        chance.append(_entropy(dealt, words))
+    present, least = _entropy(tasks, words), _entropy([episode.env for episode in episodes], words)
+    repeated = any(len(own) > len({tasks[place] for place in own}) > 1 for own in places.values())
+    # H(X) and H(W) are the same for every assignment, so that both differences are differences of H(X, W)
+    span = fmean(chance) - least
+    return (fmean(chance) - present) / span if repeated and span > 1e-9 else None
+
+
+def _words(episode: Episode) -> Mapping[str, float]:
+    """The share of each word in the responses of an episode."""
+    counts = Counter(chain.from_iterable(turn.response.split() for turn in episode.turns)) or Counter([""])
+    return {word: count / counts.total() for word, count in counts.items()}
+
+
+def _entropy(labels: Sequence[str], words: Sequence[Mapping[str, float]]) -> float:
+    """Joint entropy of the label of a random episode and a random word of it, in nats."""
+    joint: dict[tuple[str, str], float] = defaultdict(float)
+    for label, own in zip(labels, words, strict=True):
+        for word, share in own.items():
+            joint[label, word] += share / len(words)
+    return -sum(one * log(one) for one in joint.values())

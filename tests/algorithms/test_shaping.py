@@ -1,0 +1,183 @@
+"""Shaped rewards by hand, and what credit makes of them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.gigpo import GiGPO, GiGPOConfig
+from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig
+from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
+from agentgym_rl.algorithms.ppo import PPO, Level, PPOConfig
+from agentgym_rl.algorithms.reinforce_pp import ReinforcePP, ReinforcePPConfig
+from agentgym_rl.algorithms.rloo import RLOO
+from agentgym_rl.algorithms.shaping import Shaping
+from agentgym_rl.data.episode import Ending, Episode, Turn
+
+LIMIT = 100
+"""Most tokens of a response."""
+
+
+def episode(*rewards, invalid=(), env="e", tokens=10, ending=Ending.TERMINATED, max_turns=10):
+    """Turns of so many tokens each, with these rewards; the numbers of those that are invalid."""
+    turns = [
+        Turn(response="r", action="r", observation="o", reward=reward, invalid=number in invalid,
+             tokens=(number * tokens, (number + 1) * tokens))
+        for number, reward in enumerate(rewards)
+    ]  # fmt: skip
+    messages = [{"role": role, "content": "o"} for _ in rewards for role in ("user", "assistant")]
+    return Episode(
+        env=env, item_id=f"{env}_1", ending=ending, reward=sum(rewards), success=sum(rewards) == 1,
+        max_turns=max_turns, turns=turns, messages=messages,
+    )  # fmt: skip
+
+
+def shaped(one, **keys):
+    found = Shaping(PolicyGradientConfig(**keys)).shaped(one, LIMIT)
+    return found.reward, [turn.reward for turn in found.turns]
+
+
+def test_an_invalid_turn_costs_its_episode_a_share():
+    one = episode(0.0, 0.0, 0.0, 1.0, invalid=(1,))
+    assert shaped(one, invalid_action_penalty=0.1) == (pytest.approx(1 - 0.1 / 4), [0.0, -0.1, 0.0, 1.0])
+    assert shaped(one) == (1.0, [0.0, 0.0, 0.0, 1.0])
+    assert (one.reward, one.turns[1].reward) == (1.0, 0.0), "the episode itself stays as it is"
+    assert shaped(episode(), invalid_action_penalty=0.1) == (0.0, [])
+
+
+@pytest.mark.parametrize(
+    ("turns", "penalty"),
+    [(2, 0.0), (6, 0.0), (7, 0.25), (8, 0.5), (10, 1.0), (12, 1.0)],
+)
+def test_dapos_soft_punishment(turns, penalty):
+    """Equation 13 with a limit of 100 tokens or 10 turns, and a buffer of 40 or 4."""
+    one = episode(*[0.0] * turns)
+    for buffer in ({"overlong_tokens": 40}, {"overlong_turns": 4}, {"overlong_tokens": 40, "overlong_turns": 1}):
+        reward, of_turns = shaped(one, overlong_penalty=2.0, **buffer)
+        assert (reward, of_turns) == (-2 * penalty, [*[0.0] * (turns - 1), -2 * penalty])
+
+
+def test_an_episode_that_its_limit_ended_has_the_whole_penalty():
+    for ending, key, other in (
+        (Ending.CONTEXT_LIMIT, "overlong_tokens", "overlong_turns"),
+        (Ending.TURN_LIMIT, "overlong_turns", "overlong_tokens"),
+    ):
+        one = episode(0.0, 0.0, ending=ending)
+        assert shaped(one, **{key: 1})[0] == -1.0
+        assert shaped(one, **{other: 1})[0] == 0.0
+
+
+def test_an_episode_is_as_long_as_its_longest_segment():
+    one = episode(*[0.0] * 8)
+    folded = replace(one, turns=[replace(turn, segment=at // 4, tokens=one.turns[at % 4].tokens)
+                                 for at, turn in enumerate(one.turns)])  # fmt: skip
+    assert shaped(one, overlong_tokens=40)[0] == -0.5
+    assert shaped(folded, overlong_tokens=40)[0] == 0.0
+
+
+def test_scale_and_penalties():
+    one = episode(0.0, 0.5, invalid=(0,))
+    assert shaped(one, reward_scale=3.0, invalid_action_penalty=0.2) == (1.5 - 0.1, [-0.2, 1.5])
+
+
+REWARDS = st.lists(st.tuples(st.sampled_from("ab"), st.floats(0, 1, width=16)), min_size=1, max_size=20)
+
+
+@given(REWARDS, st.integers(0, 20))
+def test_rewards_relative_to_those_of_their_environment_so_far(rewards, cut):
+    """Whatever the batches, and across a stop; all at once has the same moments."""
+    config = PolicyGradientConfig(normalise_rewards=True)
+    episodes = [episode(0.0, reward, env=env) for env, reward in rewards]
+    whole, before, after = Shaping(config), Shaping(config), Shaping(config)
+    whole.observe(episodes)
+    before.observe(episodes[:cut])
+    after.load_state_dict(json.loads(json.dumps(before.state_dict())))
+    assert after.moments == before.moments
+    after.observe(episodes[cut:])
+    for env in {env for env, _ in rewards}:
+        own = [one for one in episodes if one.env == env]
+        values = [after.shaped(one, LIMIT).reward for one in own]
+        assert values == pytest.approx([whole.shaped(one, LIMIT).reward for one in own], abs=1e-3)
+        assert sum(values) == pytest.approx(0, abs=1e-3)
+        if len({one.reward for one in own}) > 1:
+            assert sum(value**2 for value in values) / len(own) == pytest.approx(1, abs=0.05)
+            differences = [after.shaped(one, LIMIT).turns[1].reward - after.shaped(one, LIMIT).reward for one in own]
+            assert differences == pytest.approx([differences[0]] * len(own)), "the mean is not taken from any turn"
+
+
+class OneStep:
+    """A run of one batch that keeps the update."""
+
+    response_tokens = LIMIT
+
+    def __init__(self, *episodes):
+        self.rollouts = [Rollout(episode=one, group="g", key=str(at), values=[0.0] * len(one.turns))
+                         for at, one in enumerate(episodes)]  # fmt: skip
+
+    def batches(self, number):
+        yield self.rollouts
+
+    def update(self, update, *, lr):
+        self.asked = update
+
+
+def learnt(algorithm, *episodes):
+    run = OneStep(*episodes)
+    return run, algorithm.unit(run, 0)
+
+
+TWO = (episode(0.0, 0.0, invalid=(0,)), episode(0.0, 0.0))
+"""Two failures, the first with an invalid turn."""
+
+
+def test_credit_has_the_shaped_rewards():
+    keys = {"invalid_action_penalty": 0.1}
+    assert learnt(GRPO(GRPOConfig()), *TWO)[0].asked.advantages == [0.0, 0.0]
+    run, metrics = learnt(RLOO(PolicyGradientConfig(**keys)), *TWO)
+    assert run.asked.advantages == pytest.approx([-0.05, 0.05])
+    assert (metrics["shaping/reward"], metrics["diagnostics/gradient_share"]) == (pytest.approx(-0.025), 1.0)
+    assert [one.episode.reward for one in run.rollouts] == [0.0, 0.0], "the run's own episodes stay as they are"
+    turns = learnt(PPO(PPOConfig(level=Level.TURN, lam=0.0, **keys)), *TWO)[0].asked.advantages
+    assert turns == [[-0.1, 0.0], [0.0, 0.0]]
+    steps = learnt(GiGPO(GiGPOConfig(normalise_by_std=False, gamma=0.0, **keys)), *TWO)[0].asked.advantages
+    assert steps == [pytest.approx([-0.025 - 0.075, -0.025 + 0.025]), pytest.approx([0.025 + 0.025] * 2)]
+
+
+def test_verls_estimators_are_given_the_shaped_rewards():
+    run, _ = learnt(ReinforcePP(ReinforcePPConfig(invalid_action_penalty=0.1)), *TWO)
+    assert run.asked.rewards == pytest.approx([-0.05, 0.0]) and run.asked.advantages is None
+    run, metrics = learnt(ReinforcePP(ReinforcePPConfig()), *TWO)
+    assert run.asked.rewards is None and "shaping/reward" not in metrics
+
+
+def test_the_running_moments_are_part_of_the_state():
+    config = GRPOConfig(normalise_by_std=False, normalise_rewards=True)
+    first, second = GRPO(config), GRPO(config)
+    _, metrics = learnt(first, episode(0.0), episode(1.0))
+    assert (metrics["shaping/e/reward_mean"], metrics["shaping/e/reward_std"]) == (0.5, 0.5)
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    batch = episode(1.0), episode(1.0), episode(0.0)
+    assert learnt(second, *batch)[0].asked == learnt(first, *batch)[0].asked
+    assert learnt(GRPO(config), *batch)[0].asked != learnt(first, *batch)[0].asked
+    assert GRPO(GRPOConfig()).state_dict() == {}
+
+
+@pytest.mark.parametrize("key", ["invalid_action_penalty", "overlong_tokens", "overlong_turns", "overlong_penalty"])
+def test_bad_values(key):
+    with pytest.raises(ValueError, match=f"algorithm.{key} must be"):
+        PolicyGradientConfig(**{key: -1})
+
+
+def test_keys_without_effect():
+    def unused(config):
+        return {"overlong_penalty", "reward_scale", "normalise_rewards"} & {*config.unused(asynchronous=True)}
+
+    assert unused(PolicyGradientConfig()) == {"overlong_penalty"}
+    assert unused(PolicyGradientConfig(overlong_turns=1)) == set()
+    assert unused(GRPOConfig()) == {"overlong_penalty", "reward_scale", "normalise_rewards"}
+    assert unused(GRPOConfig(normalise_by_std=False)) == {"overlong_penalty"} == unused(PPOConfig())
+    assert unused(ReinforcePPConfig()) == {"overlong_penalty", "reward_scale"}
+    assert unused(ReinforcePPConfig(overlong_tokens=1)) == set() == unused(GRPOConfig(overlong_tokens=1))
