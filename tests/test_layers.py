@@ -21,7 +21,11 @@ BELOW = {
 }
 LIGHT = ("envs", "data", "eval", "compat", "algorithms")
 HEAVY = {"torch", "verl", "vllm", "ray", "transformers", "numpy", "minigrid", "gymnasium"}
-ALLOWED = {"agentgym_rl.envs.babyai": {"numpy", "minigrid", "gymnasium"}, "agentgym_rl.envs.hosts.ray": {"ray"}}
+ALLOWED = {
+    "agentgym_rl.envs.babyai": {"numpy", "minigrid", "gymnasium"},
+    "agentgym_rl.envs.hosts.ray": {"ray"},
+    "agentgym_rl.algorithms.losses": {"torch"},
+}
 
 
 def name_of(path: Path) -> str:

@@ -163,8 +163,8 @@ def episode_metrics(episodes: Sequence[Episode]) -> Metrics:
             f"env/{env}/error_rate": result.error_rate,
             f"env/{env}/max_turns": max(episode.max_turns for episode in own),
             f"env/{env}/cut_share": cut_share(own),
-        } | gradient_groups(own, f"env/{env}")
-    metrics |= gradient_groups(episodes, "rollout")
+        } | gradient_groups(own, f"env/{env}/")
+    metrics |= gradient_groups(episodes, "rollout/")
     turns = [turn for episode in episodes for turn in episode.turns]
     model_s, env_s = sum(turn.model_s for turn in turns), sum(turn.env_s for turn in turns)
     metrics["curriculum/max_turns"] = max(episode.max_turns for episode in episodes)
@@ -189,4 +189,4 @@ def gradient_groups(episodes: Sequence[Episode], prefix: str) -> Metrics:
     groups = [rewards for rewards in rewards_by_task(episodes) if len(rewards) > 1]
     if not groups:
         return {}
-    return {f"{prefix}/gradient_groups": sum(not isclose(max(one), min(one)) for one in groups) / len(groups)}
+    return {f"{prefix}gradient_groups": sum(not isclose(max(one), min(one)) for one in groups) / len(groups)}
