@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FAMILIES = "agentevol|curriculum|diagnostics|dpo|env|gigpo|rollout|run|search|shaping|stage|supervised|val"
+FAMILIES = "agentevol|curriculum|diagnostics|dpo|env|gigpo|rollout|run|search|shaping|stage|supervised|sync|val"
 NAME = re.compile(rf'"((?:{FAMILIES})/[a-z_/{{}}]*[a-z}}])"')
 
 

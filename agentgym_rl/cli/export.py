@@ -23,6 +23,9 @@ def command(
     dtype: Annotated[
         str, typer.Option(help="float32, bfloat16, or auto: as the run's vLLM servers had the weights.")
     ] = "auto",
+    adapter: Annotated[
+        bool, typer.Option("--adapter", help="Of a run with LoRA: write the adapters alone, in PEFT's format.")
+    ] = False,
 ) -> None:
     """Write a run's weights as a Hugging Face folder, which transformers and `vllm serve` load.
 
@@ -32,5 +35,5 @@ def command(
     with needs("exporting", "cpu"):
         from agentgym_rl.engine.run.export import export, find
     checkpoint = find(run, step)
-    export(checkpoint, out, dtype)
+    export(checkpoint, out, dtype, adapter=adapter)
     typer.echo(f"{out}: {checkpoint}")

@@ -128,6 +128,13 @@ verl.utils.config.omega_conf_to_dataclass config dataclass_type
 verl.utils.dataset.rl_dataset.collate_fn data_list
 verl.utils.debug.marked_timer name timing_raw color domain category
 verl.utils.metric.reduce_metrics metrics
+verl.workers.engine.fsdp.transformer_impl.FSDPEngine._merged_lora_per_tensor_param self
+verl.utils.fsdp_utils.offload_fsdp_model_to_cpu model empty_cache
+verl.utils.model.convert_weight_keys state_dict model
+verl.workers.rollout.vllm_rollout.utils.extract_prompt_logprobs output num_prompt_logprobs result_dict
+verl.workers.rollout.vllm_rollout.vllm_async_server.vLLMHttpServer.generate self prompt_ids sampling_params request_id \
+image_data video_data audio_data mm_processor_kwargs priority kv_transfer_params
+verl.trainer.config.CheckpointConfig save_contents load_contents async_save strict save_lora_only
 """
 
 
@@ -209,6 +216,7 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
             "clear_cpu_model",
             "init_model",
             "restore_model_from_cpu",
+            "save_checkpoint",
             "save_model_to_cpu",
         },
     }

@@ -213,6 +213,51 @@ def test_playing_while_learning(tmp_path: Path, mode: str, stragglers: str) -> N
     assert trained[-1]["run/episodes"] == 4 * 8 * 4
 
 
+LORA = (*EASY, "cloning.epochs=1", "cloning.mini_batch_trajectories=8", "model.lora_rank=4",
+        "engine.verify_sync=always", "run.evaluate_untrained=false")  # fmt: skip
+
+
+def test_adapters_reach_the_sampler_and_the_exported_model(tmp_path: Path) -> None:
+    sweep(tmp_path, "algorithm=agentevol,grpo", *LORA)
+    run = tmp_path / "runs" / "smoke-grpo-seed0"
+    for row in check_policy_steps(check_run(run, ["bc", "grpo"])):
+        assert row["sync/log_prob_difference"] < 1e-4 < row["sync/log_prob_moved"]
+    check_run(tmp_path / "runs" / "smoke-agentevol-seed0", ["bc", "agentevol"])
+    for words in ([], ["--adapter"]):
+        out = tmp_path / ("adapter" if words else "merged")
+        subprocess.run([COMMAND[0], "export", str(run), "--out", str(out), *words], check=True, timeout=200)
+    base = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"]
+    code = (
+        "import sys, torch\nfrom transformers import AutoModelForCausalLM\nids = torch.arange(40)[None]\n"
+        "with torch.no_grad():\n"
+        "    base, merged, adapter = ("
+        "AutoModelForCausalLM.from_pretrained(one)(ids).logits.log_softmax(-1) for one in sys.argv[1:])\n"
+        "assert (merged - adapter).abs().max() < 1e-4 < (merged - base).abs().mean()"
+    )
+    subprocess.run([sys.executable, "-c", code, base, *map(str, (tmp_path / "merged", out))], check=True, timeout=200)
+
+
+NO_SYNC_AFTER_STEP_3 = """
+from agentgym_rl.cli import main
+from agentgym_rl.engine.verl.trainer import AgentTrainer
+send = AgentTrainer._send_weights
+AgentTrainer._send_weights = lambda self, step: send(self, step) if self.global_steps <= 3 else None
+main()
+"""
+
+
+def test_a_sync_that_sends_nothing_ends_the_run(tmp_path: Path) -> None:
+    """While rollouts go on: what cloning and two steps of GRPO send arrives, what the control sends does not."""
+    words = [*COMMAND[1:], *LORA, f"run.dir={tmp_path}/run", "run.cache=null", "engine.mode=colocate_async",
+             "algorithm=grpo", "algorithm.lr=1e-2", "run.control=true"]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", NO_SYNC_AFTER_STEP_3, *words], capture_output=True, text=True, timeout=590, check=False
+    )
+    rows = metrics(tmp_path / "run")
+    assert [row["step"] for row in rows if "sync/log_prob_difference" in row] == [2, 3]
+    assert done.returncode == 1 and "does not have the weights that learn" in done.stdout, done.stdout[-4000:]
+
+
 def test_a_killed_exploration_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     overrides = (*EASY, "algorithm=agentevol", "algorithm.tasks_per_step=400", "algorithm.samples_per_task=2",

@@ -265,6 +265,7 @@ KEYS: dict[str, Entry] = {
     "engine.ray_address": ("ray://x", reads(session)),
     "engine.start_seconds": (3, reads(session)),
     "engine.offload": (True, verl, "engine=gpu"),
+    "engine.verify_sync": ("always", verl),
     "logger.wandb": ("offline", reads(metrics_log)),
     "logger.project": ("mine", verl),
     "logger.group": ("mine", reads(sweep)),
@@ -278,16 +279,21 @@ KEYS: dict[str, Entry] = {
     "run.resume": (False, reads(train)),
 }
 
+OF_ALL_MODELS: dict[str, Entry] = {
+    "prompt_tokens": (64, verl),
+    "response_tokens": (64, verl),
+    "lora_rank": (4, verl),
+    "lora_alpha": (8, verl, "model.lora_rank=4"),
+    "target_modules": ("[q_proj]", verl, "model.lora_rank=4"),
+}
 OF_MODELS: dict[str, dict[str, Entry]] = {
     "tiny": {
         **{key: (64, files) for key in ("vocabulary", "width", "layers", "heads", "kv_heads", "mlp")},
-        "prompt_tokens": (64, verl),
-        "response_tokens": (64, verl),
+        **OF_ALL_MODELS,
     },
     "hf": {
         "path": ("other", files, "model.path=one"),
-        "prompt_tokens": (64, verl, "model.path=one"),
-        "response_tokens": (64, verl, "model.path=one"),
+        **{key: (*entry, "model.path=one") for key, entry in OF_ALL_MODELS.items()},
     },
 }
 

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("verl")
 
 import torch.distributed as dist  # noqa: E402
+from peft import LoraConfig, PeftModel, get_peft_model  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import DTensor, Replicate, Shard  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
@@ -191,11 +192,45 @@ def test_nothing_is_overwritten_and_bad_dtypes_are_told(run, tmp_path):
         export(checkpoint, tmp_path / "full")
 
 
-def test_adapters_are_not_merged(run, tmp_path):
+@pytest.fixture
+def adapted(model, run):
+    """A run with LoRA: adapters in its checkpoints, and the model that it trained."""
+    settings = LoraConfig(r=2, lora_alpha=6, target_modules=["q_proj", "up_proj"], task_type="CAUSAL_LM")
+    settings.base_model_name_or_path = "/moved"
+    network = get_peft_model(AutoModelForCausalLM.from_pretrained(model), settings)
+    for name, weight in network.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(weight)
+    shutil.copytree(model, run / "model")
+    for actor in run.glob("checkpoints/*/actor"):
+        adapters = {name: weight for name, weight in network.state_dict().items() if "lora_" in name}
+        torch.save(adapters, actor / "model_world_size_1_rank_0.pt")
+        settings.save_pretrained(actor)
+    return network.eval()
+
+
+@pytest.mark.parametrize("adapter", [False, True])
+def test_adapters_are_merged_or_written_alone(model, run, adapted, tmp_path, adapter):
+    out = export(find(str(run)), tmp_path / "out", adapter=adapter)
+    assert (out / "adapter_model.safetensors").is_file() == adapter != (out / "model.safetensors").is_file()
+    base = AutoModelForCausalLM.from_pretrained(model)
+    loaded = PeftModel.from_pretrained(base, out) if adapter else AutoModelForCausalLM.from_pretrained(out)
+    ids = torch.arange(20)[None]
+    assert torch.allclose(loaded(ids).logits, adapted(ids).logits, atol=1e-4)
+    assert not torch.allclose(loaded(ids).logits, AutoModelForCausalLM.from_pretrained(model)(ids).logits, atol=1e-2)
+    assert json.loads((out / "agentgym_rl.json").read_text())["step"] == 4
+
+
+def test_a_run_without_adapters_has_none_to_write(run, tmp_path):
+    with pytest.raises(ValueError, match="has no adapters"):
+        export(find(str(run)), tmp_path / "out", adapter=True)
+
+
+def test_adapters_of_another_model_are_refused(run, adapted, tmp_path):
     actor = run / "checkpoints" / "global_step_2" / "actor"
-    torch.save({"model.lora_A.weight": torch.zeros(1)}, actor / "model_world_size_1_rank_0.pt")
-    with pytest.raises(ValueError, match="LoRA adapters"):
-        merged(actor)
+    torch.save({"strange.lora_A.default.weight": torch.zeros(1)}, actor / "model_world_size_1_rank_0.pt")
+    with pytest.raises(ValueError, match="its adapters are not those of"):
+        export(find(str(run), 2), tmp_path / "out")
 
 
 def test_other_weights_than_the_configuration_says_are_refused(run, tmp_path):

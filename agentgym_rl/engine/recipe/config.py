@@ -120,9 +120,18 @@ class ModelConfig:
     """Most tokens before the first response."""
     response_tokens: int = 8192
     """Most tokens from the first response on."""
+    lora_rank: int = 0
+    """Rank of the LoRA adapters that learn in place of the weights (arXiv 2106.09685); 0 trains the weights."""
+    lora_alpha: int = 16
+    """LoRA: the product of an adapter's matrices counts lora_alpha / lora_rank times."""
+    target_modules: list[str] | None = None
+    """LoRA: names of the layers that have an adapter; null takes every linear layer but the output head."""
 
     def __post_init__(self) -> None:
-        _least(self, 1, "prompt_tokens", "response_tokens")
+        _least(self, 1, "prompt_tokens", "response_tokens", "lora_alpha")
+        _least(self, 0, "lora_rank")
+        if self.target_modules == []:
+            raise ValueError("target_modules names no layer; null takes every linear layer but the output head")
 
 
 @dataclass(kw_only=True)
@@ -187,6 +196,17 @@ class Stragglers(StrEnum):
     CAP = "cap"
 
 
+class VerifySync(StrEnum):
+    """Which syncs of weights are followed by a look at the log-probabilities of a fixed text on both sides.
+
+    first: all until one that has moved them further than the tolerance. always: all. never: none.
+    """
+
+    FIRST = "first"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 @dataclass(kw_only=True)
 class EngineConfig:
     """Where a run trains."""
@@ -224,6 +244,8 @@ class EngineConfig:
     """The launch fails when the workers are not ready after this time."""
     offload: bool = operational(False)
     """GPU: keep weights and optimizer in host memory between updates."""
+    verify_sync: VerifySync = operational(VerifySync.FIRST)  # noqa: RUF009
+    """first, always or never: whether vLLM really has the weights that learn is looked at after a sync."""
 
     def __post_init__(self) -> None:
         _least(self, 1, "ahead", "max_staleness", "workers", "rollout_workers", "nodes", "tensor_parallel")

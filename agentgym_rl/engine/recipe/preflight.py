@@ -8,7 +8,7 @@ from typing import Any
 
 from agentgym_rl.algorithms.base import AS_LOADED, START, Needs, OnlineConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
-from agentgym_rl.engine.recipe.config import Config, Mode, Role
+from agentgym_rl.engine.recipe.config import Config, EngineConfig, Mode, Role, VerifySync
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, needs, open_env, rules, training_pool
 from agentgym_rl.envs import Task, hosts
@@ -34,6 +34,21 @@ def check_config(config: Config) -> None:
     wanted = needs(config)
     _check_needs(config, wanted)
     _check_batches(config, wanted)
+    if config.model.lora_rank:
+        _check_lora(config.engine)
+
+
+def _check_lora(engine: EngineConfig) -> None:
+    if engine.mode is Mode.SEPARATE_ASYNC:
+        raise RecipeError(
+            "model.lora_rank is not proven with engine.mode=separate_async; choose sync or colocate_async, or "
+            "model.lora_rank=0"
+        )
+    if engine.verify_sync is VerifySync.NEVER:
+        raise RecipeError(
+            "engine.verify_sync=never would not notice adapters (model.lora_rank) that do not reach vLLM; choose first "
+            "or always"
+        )
 
 
 def _check_needs(config: Config, needs: Needs) -> None:

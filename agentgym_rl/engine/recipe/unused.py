@@ -52,6 +52,9 @@ def _departs(config: Config, key: str) -> bool:
 def _unused(config: Config) -> Iterator[Unused]:
     yield from _of_rollouts(config)
     yield from _of_engine(config)
+    if not config.model.lora_rank:
+        for key in ("lora_alpha", "target_modules"):
+            yield Unused(f"model.{key}", "model.lora_rank=0 trains all weights")
     yield from _of_run(config)
     for name in config.envs:
         yield from _of_env(config, name)
@@ -146,7 +149,11 @@ IGNORED = {
 """verl's keys that have no effect here, and why."""
 
 OWN = {
+    "actor_rollout_ref.model.lora": "model.lora_rank",
+    "actor_rollout_ref.model.lora_alpha": "model.lora_alpha",
+    "actor_rollout_ref.model.lora_rank": "model.lora_rank",
     "actor_rollout_ref.model.path": "model",
+    "actor_rollout_ref.model.target_modules": "model.target_modules",
     "algorithm.adv_estimator": "algorithm",
     "algorithm.gamma": "algorithm.gamma",
     "algorithm.lam": "algorithm.lam",

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import transformers
+from peft import LoraConfig, get_peft_model
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from agentgym_rl.algorithms.bc import Cloning
@@ -22,7 +23,7 @@ from agentgym_rl.data.files import read_jsonl
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
 
 DTYPES = ("auto", "float32", "bfloat16")
-ACTOR = "actor"
+ACTOR, ADAPTER = "actor", "adapter_config.json"
 _STEP = re.compile(r"global_step_(\d+)")
 
 
@@ -73,7 +74,7 @@ def is_run(place: str) -> bool:
     return (run / "config.yaml").is_file() or (folder / ACTOR / "fsdp_config.json").is_file()
 
 
-def export(checkpoint: Checkpoint, out: Path, dtype: str = "auto") -> Path:
+def export(checkpoint: Checkpoint, out: Path, dtype: str = "auto", *, adapter: bool = False) -> Path:
     """Write a checkpoint as a folder that transformers and ``vllm serve`` load.
 
     It holds weights (safetensors), configuration, tokenizer, chat template, generation settings and, in
@@ -83,10 +84,11 @@ def export(checkpoint: Checkpoint, out: Path, dtype: str = "auto") -> Path:
     Args:
         out: a folder that does not exist yet, or is empty.
         dtype: float32, bfloat16, or auto: float32 for a run on a CPU, else bfloat16, as its vLLM servers had them.
+        adapter: write LoRA adapters alone, in PEFT's format, instead of merging them into the model below them.
 
     Raises:
-        ValueError: ``out`` holds something, the dtype is unknown, or the checkpoint holds adapters (LoRA) or a layout
-            other than FSDP's.
+        ValueError: ``out`` holds something, the dtype is unknown, the checkpoint has a layout other than FSDP's, or
+            ``adapter`` is asked of a run without LoRA.
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype {dtype!r} is unknown; choose {', '.join(DTYPES)}")
@@ -96,6 +98,24 @@ def export(checkpoint: Checkpoint, out: Path, dtype: str = "auto") -> Path:
     if dtype == "auto":
         dtype = "float32" if config["engine"]["device"] == "cpu" else "bfloat16"
     source = checkpoint.folder / ACTOR / "huggingface"
+    network = _with_adapters(checkpoint, dtype) if adapter else _whole(checkpoint, source, dtype)
+    unfinished = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        shutil.copytree(source, unfinished, ignore=shutil.ignore_patterns("config.json") if adapter else None)
+        network.save_pretrained(unfinished)
+        facts = {"run": config["name"], "seed": config["seed"], "step": checkpoint.step, "dtype": dtype}
+        Rules.of_run(config).keep(unfinished, facts)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(unfinished, out)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return out
+
+
+def _whole(checkpoint: Checkpoint, source: Path, dtype: str) -> Any:
+    """The model of a checkpoint; ``source`` has its configuration."""
+    if (checkpoint.folder / ACTOR / ADAPTER).is_file():
+        return _with_adapters(checkpoint, "float32").merge_and_unload().to(getattr(torch, dtype))
     weights = {name: tensor.to(getattr(torch, dtype)) for name, tensor in merged(checkpoint.folder / ACTOR).items()}
     architecture = transformers.AutoConfig.from_pretrained(source)
     architecture.dtype = dtype
@@ -109,17 +129,23 @@ def export(checkpoint: Checkpoint, out: Path, dtype: str = "auto") -> Path:
         raise ValueError(f"{checkpoint}: its weights are not those of {kind.__name__} ({[*empty, *unexpected][:4]})")
     if (source / "generation_config.json").is_file():
         network.generation_config = transformers.GenerationConfig.from_pretrained(source)
-    unfinished = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    try:
-        shutil.copytree(source, unfinished)
-        network.save_pretrained(unfinished)
-        facts = {"run": config["name"], "seed": config["seed"], "step": checkpoint.step, "dtype": dtype}
-        Rules.of_run(config).keep(unfinished, facts)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(unfinished, out)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return out
+    return network
+
+
+def _with_adapters(checkpoint: Checkpoint, dtype: str) -> Any:
+    """The model that a run with LoRA began with, and its adapters of a checkpoint."""
+    folder = checkpoint.folder / ACTOR
+    if not (folder / ADAPTER).is_file():
+        raise ValueError(f"{checkpoint} has no adapters (model.lora_rank=0); export it whole")
+    settings = LoraConfig.from_pretrained(folder)
+    own = checkpoint.run / "model"  # the tiny model; the run may have been moved since
+    base = str(own) if own.is_dir() else settings.base_model_name_or_path
+    network = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+    adapted = get_peft_model(network, settings)
+    _, unexpected = adapted.load_state_dict(merged(folder), strict=False)
+    if unexpected:
+        raise ValueError(f"{checkpoint}: its adapters are not those of {base} ({unexpected[:4]})")
+    return adapted
 
 
 def cached(checkpoint: Checkpoint) -> Path:
@@ -136,7 +162,7 @@ def merged(actor: Path) -> dict[str, Any]:
     """The whole tensors of a folder of FSDP shards, by name, as they were saved.
 
     Raises:
-        ValueError: there are adapters among them, or they are sharded otherwise than by FSDP.
+        ValueError: they are sharded otherwise than by FSDP.
     """
     size = int(json.loads((actor / "fsdp_config.json").read_text())["world_size"])
 
@@ -146,10 +172,6 @@ def merged(actor: Path) -> dict[str, Any]:
         return loaded
 
     first = shard(0)
-    if any("lora_" in name for name in first):
-        raise ValueError(
-            f"{actor} holds LoRA adapters; merge it with: python -m verl.model_merger merge --backend fsdp"
-        )
     meshes = {tuple(one.device_mesh.mesh.shape) for one in first.values() if isinstance(one, DTensor)}
     if len(meshes) > 1:
         raise ValueError(f"{actor} is sharded over meshes of several shapes, {sorted(meshes)}; FSDP uses one")

@@ -88,6 +88,10 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "algorithm.use_kl_in_reward": False,
         # policy
         "actor_rollout_ref.model.path": model_path,
+        "actor_rollout_ref.model.lora_rank": model.lora_rank,
+        "actor_rollout_ref.model.lora_alpha": model.lora_alpha,
+        "actor_rollout_ref.model.target_modules": model.target_modules or "all-linear",
+        "actor_rollout_ref.model.lora.merge": model.lora_rank > 0,  # vLLM gets whole weights, as without adapters
         f"{actor}.strategy": "fsdp2",
         f"{actor}.optim.lr": online.lr,
         f"{actor}.optim.weight_decay": online.optimizer.weight_decay,
@@ -108,6 +112,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{actor}.kl_loss_coef": policy.kl_loss,
         f"{actor}.kl_loss_type": "low_var_kl",
         f"{actor}.data_loader_seed": config.seed,
+        f"{actor}.checkpoint.save_lora_only": model.lora_rank > 0,
         f"{actor}.fsdp_config.param_offload": engine.offload,
         f"{actor}.fsdp_config.optimizer_offload": engine.offload,
         f"{actor}.fsdp_config.seed": config.seed,
@@ -155,7 +160,11 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "trainer.project_name": config.logger.project,
         "trainer.experiment_name": config.name,
         "trainer.logger": [],
-        "trainer.v1.agentgym": {"fewest_samples": wanted.samples_per_task, "reference": wanted.reference is not None},
+        "trainer.v1.agentgym": {
+            "fewest_samples": wanted.samples_per_task,
+            "reference": wanted.reference is not None,
+            "verify_sync": engine.verify_sync.value,
+        },
         "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.verl.buffer",
         "reward.num_workers": 0,  # episodes bring their reward
         "transfer_queue.enable": True,

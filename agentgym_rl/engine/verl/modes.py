@@ -33,8 +33,8 @@ class ColocateTrainer(AgentTrainer, PPOTrainerColocateAsync):  # type: ignore[mi
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config, ahead=int(config.trainer.v1.colocate_async.num_warmup_batches))
 
-    def sync_weights(self, step: int | None = None) -> None:
-        super().sync_weights(step)
+    def _send_weights(self, step: int) -> None:
+        super()._send_weights(step)
         self.checkpoint_manager.resume_generation_replicas()
 
 
@@ -47,6 +47,11 @@ class SeparateTrainer(AgentTrainer, PPOTrainerSeparateAsync):  # type: ignore[mi
     @property
     def _servers(self) -> Any:
         return self.standalone_checkpoint_manager
+
+    @property
+    def _server_handles(self) -> list[Any]:
+        handles: list[Any] = self.standalone_server_manager.server_handles
+        return handles
 
     def sleep(self) -> None:
         """The servers have memory of their own."""

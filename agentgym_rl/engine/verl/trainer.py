@@ -30,10 +30,12 @@ from agentgym_rl.algorithms.base import Metrics, Policy, Preference, Rollout, Su
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
 from agentgym_rl.data.episode import Episode
+from agentgym_rl.engine.recipe.config import VerifySync
 from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.buffer import EpisodeBuffer
 from agentgym_rl.engine.verl.mapping import ESTIMATOR
 from agentgym_rl.engine.verl.schedule import Schedule
+from agentgym_rl.engine.verl.sync_probe import SyncProbe
 from agentgym_rl.engine.verl.updates import LOSSES, Pair, episode_log_probs, order, pair_batch, to_batch
 from agentgym_rl.engine.verl.worker import AgentWorker, CriticWorker
 from agentgym_rl.rollout.supervised import Example, from_rollout
@@ -82,6 +84,8 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self._pristine = True
         self._synced = True
         """Whether the vLLM servers have the present weights."""
+        self._sync_metrics: Metrics = {}
+        """Of the latest sync that was looked at."""
         self._update_of: dict[str, int] = {}
         """By key of a row; see :func:`agentgym_rl.engine.verl.rows.arrange`."""
         self._critic_base: str | None = None
@@ -96,6 +100,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self._warmup = int(config.trainer.critic_warmup)
         self._fewest_samples = int(config.trainer.v1.agentgym.fewest_samples)
         self._with_reference = bool(config.trainer.v1.agentgym.reference)
+        self._verify_sync = VerifySync(config.trainer.v1.agentgym.verify_sync)
         config.actor_rollout_ref.rollout.n = 1  # each row says its own; so the sizes of updates count rows
 
     # set-up
@@ -115,6 +120,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
     def begin(self, agent_loop_manager: Any) -> None:
         """Take over the agent-loop workers; the weights are already in vLLM."""
         self.agent_loop_manager = agent_loop_manager
+        self._probe = SyncProbe.begin(self.tokenizer, self.config.actor_rollout_ref.rollout, self._server_handles)
 
     def configure(self, config: DictConfig) -> None:
         """Go on with another run's settings on the same workers; :mod:`~agentgym_rl.engine.run.session` says which."""
@@ -228,7 +234,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
                 if self._batch is not None:
                     learnt.append(self._batch)
             self.sync_weights()
-        metrics = dict(self._metrics.get_aggregated_metrics())
+        metrics = {**self._metrics.get_aggregated_metrics(), **self._sync_metrics}
         if learnt:
             keys, tags = [key for one in learnt for key in one.keys], [tag for one in learnt for tag in one.tags]
             batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
@@ -431,11 +437,28 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         """verl's manager of the vLLM servers that roll out."""
         return self.checkpoint_manager
 
+    @property
+    def _server_handles(self) -> list[Any]:
+        """Each of these servers."""
+        handles: list[Any] = self.llm_server_manager.server_handles
+        return handles
+
     def sync_weights(self, step: int | None = None) -> None:
-        """Send the weights to the vLLM servers, as those after a global step; None is the present one."""
+        """Send the weights to the vLLM servers, as those after a global step; None is the present one.
+
+        Raises:
+            WeightsNotSynced: ``engine.verify_sync`` asks for a comparison, and a server has other weights.
+        """
+        due = self._probe.due(self._verify_sync)
+        learner = self._probe.learner(self.actor_rollout_wg) if due else None  # while the servers leave it the memory
         with marked_timer("update_weights", self.timing_raw):
-            self._servers.update_weights(self.global_steps if step is None else step)
+            self._send_weights(self.global_steps if step is None else step)
         self._synced = True
+        if learner is not None:
+            self._sync_metrics = self._probe.compare(learner, self._probe.servers(self._server_handles))
+
+    def _send_weights(self, step: int) -> None:
+        self._servers.update_weights(step)
 
     def sleep(self) -> None:
         """The vLLM servers give their memory to the workers until :meth:`sync_weights`."""

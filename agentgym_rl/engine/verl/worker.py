@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.plugin.platform import get_platform
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import TrainingWorker
+
+from agentgym_rl.engine.verl.adapters import merged_weights, with_adapters
 
 
 class AgentWorker(DetachActorWorker):  # type: ignore[misc]
@@ -33,9 +37,14 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
         On a GPU one after the other, because vLLM measures the free memory while it starts.
         """
         if get_platform().device_name == "cpu":
-            self._starting = ThreadPoolExecutor(1, "init_model").submit(super().init_model)
+            self._starting = ThreadPoolExecutor(1, "init_model").submit(self._build)
         else:
-            super().init_model()
+            self._build()
+
+    def _build(self) -> None:
+        torch.manual_seed(self.config.actor.fsdp_config.seed)  # adapters start at random, the same after a restart
+        super().init_model()
+        self.actor.engine._merged_lora_per_tensor_param = partial(merged_weights, self.actor.engine)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     async def ready(self) -> None:
@@ -61,6 +70,15 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
             group |= {"lr": lr, "initial_lr": lr, "weight_decay": weight_decay, "betas": betas}
         engine.lr_scheduler.base_lrs = [lr] * len(engine.optimizer.param_groups)
         engine.optimizer_config.clip_grad = clip_grad
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def save_checkpoint(
+        self, local_path: str, hdfs_path: str | None = None, global_step: int = 0, max_ckpt_to_keep: int | None = None
+    ) -> None:
+        """As verl's; beside adapters their configuration in PEFT's format, which names the model below them."""
+        super().save_checkpoint(local_path, hdfs_path, global_step, max_ckpt_to_keep)
+        if self.rank == 0 and (adapters := getattr(self.actor.engine.module, "peft_config", None)) is not None:
+            adapters["default"].save_pretrained(local_path)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def save_model_to_cpu(self, n: object) -> None:
@@ -90,19 +108,25 @@ class CriticWorker(TrainingWorker):  # type: ignore[misc]
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def start_from(self, policy: str) -> None:
-        """Take all weights but the head from a policy's checkpoint of as many workers.
+        """Take all weights but the head from a policy's checkpoint of as many workers; of adapters, what they change.
 
         Raises:
             ValueError: the two models have no weight in common.
         """
         rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
         state = torch.load(Path(policy) / f"model_world_size_{size}_rank_{rank}.pt", "cpu", weights_only=False)
-        shared = [(name, weight) for name, weight in self.engine.module.named_parameters() if name in state]
+        named, adapters = dict(self.engine.module.named_parameters()), Path(policy) / "adapter_config.json"
+        if adapters.is_file():
+            settings = json.loads(adapters.read_text())
+            found = with_adapters(named, state, settings["lora_alpha"] / settings["r"])
+        else:
+            found = ((name, state[name]) for name in named if name in state)
+        shared = 0
+        with torch.no_grad():
+            for shared, (name, weight) in enumerate(found, 1):  # noqa: B007
+                local(named[name]).copy_(local(weight))
         if not shared:
             raise ValueError(f"the critic has none of the weights of the policy in {policy}")
-        with torch.no_grad():
-            for name, weight in shared:
-                local(weight).copy_(local(state[name]))
 
 
 def local(weight: torch.Tensor) -> torch.Tensor:

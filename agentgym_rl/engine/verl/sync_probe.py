@@ -1,0 +1,111 @@
+"""Whether vLLM samples from the weights that learn: both sides give the log-probabilities of a fixed text.
+
+Where a sync leaves something out (adapters, say), rollouts come from another policy, and nothing else fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+import ray
+import torch
+from verl.utils import tensordict_utils as tu
+
+from agentgym_rl.algorithms.base import Metrics
+from agentgym_rl.engine.recipe.config import VerifySync
+from agentgym_rl.engine.verl.updates import to_batch
+from agentgym_rl.rollout.supervised import Example
+
+TEXT = """Thought:
+The door is closed. I open it first, then I look for the key in the next room.
+
+Action:
+open the door"""
+TOLERANCES = {"float32": 1e-4}
+"""Mean absolute difference of log-probabilities, in nats a token, by the type of vLLM's weights."""
+ROUNDED = 5e-2
+"""The tolerance for other types."""
+
+UNCHANGED = "The server still has the weights that it started with: nothing reaches it, or adapters are left out."
+OTHER = "A part of the weights is missing or old, or the server's type rounds more than the training workers'."
+
+
+class WeightsNotSynced(RuntimeError):
+    """A vLLM server has other weights than those that learn."""
+
+
+class SyncProbe:
+    """Compares after a sync, and knows whether a comparison has proved anything yet."""
+
+    def __init__(self, tokens: Sequence[int], tolerance: float, loaded: torch.Tensor) -> None:
+        """
+        Args:
+            tokens: the text.
+            tolerance: largest mean difference, in nats a token.
+            loaded: [tokens - 1], the log-probabilities of a server before the first update.
+        """
+        self.tokens, self.tolerance, self._loaded = list(tokens), tolerance, loaded
+        self._proven = False
+
+    @classmethod
+    def begin(cls, tokenizer: Any, rollout: Any, handles: Sequence[Any]) -> SyncProbe:
+        """Ask the servers for the log-probabilities of the weights as loaded; ``rollout`` are verl's settings."""
+        tokens = tokenizer.encode(TEXT, add_special_tokens=False)[: rollout.max_model_len - 1]
+        return cls(tokens, TOLERANCES.get(rollout.dtype, ROUNDED), on_servers(tokens, handles)[0])
+
+    def due(self, when: VerifySync) -> bool:
+        """Whether the next sync is to be looked at."""
+        return when is VerifySync.ALWAYS or (when is VerifySync.FIRST and not self._proven)
+
+    def learner(self, workers: Any) -> torch.Tensor:
+        """[tokens - 1]: by the training workers."""
+        example = Example(self.tokens, [0.0, *[1.0] * (len(self.tokens) - 1)])
+        data = to_batch([example] * workers.world_size, workers.world_size)
+        tu.assign_non_tensor(data, compute_loss=False)
+        found: torch.Tensor = workers.compute_log_prob(data)["log_probs"].unbind()[0]
+        return found[:-1].float()
+
+    def servers(self, handles: Sequence[Any]) -> list[torch.Tensor]:
+        """[tokens - 1] each: by vLLM servers."""
+        return on_servers(self.tokens, handles)
+
+    def compare(self, learner: torch.Tensor, servers: Sequence[torch.Tensor]) -> Metrics:
+        """Both sides after a sync.
+
+        Returns:
+            The largest difference of a server, and how far the weights have moved since they were loaded, in nats a
+            token.
+
+        Raises:
+            WeightsNotSynced: a server differs by more than the tolerance; gives both numbers.
+        """
+        differences = [apart(found, learner) for found in servers]
+        for number, (found, difference) in enumerate(zip(servers, differences, strict=True)):
+            if not difference <= self.tolerance:
+                stayed = apart(found, self._loaded) <= self.tolerance
+                raise WeightsNotSynced(
+                    f"vLLM server {number} does not have the weights that learn: a token of a fixed text has a mean "
+                    f"log-probability of {found.mean():.6f} there and of {learner.mean():.6f} on the training workers; "
+                    f"they differ by {difference:.2g} (tolerance {self.tolerance:g}). {UNCHANGED if stayed else OTHER}"
+                )
+        moved = apart(learner, self._loaded)
+        self._proven = self._proven or moved > 2 * self.tolerance
+        return {"sync/log_prob_difference": max(differences), "sync/log_prob_moved": moved}
+
+
+def on_servers(tokens: list[int], handles: Sequence[Any]) -> list[torch.Tensor]:
+    """[tokens - 1] each: log-probabilities of all tokens but the first."""
+    sampling = {"prompt_logprobs": 0, "max_tokens": 1, "temperature": 1.0}
+    asked = [
+        handle.generate.remote(prompt_ids=tokens, sampling_params=sampling, request_id=uuid4().hex)
+        for handle in handles
+    ]
+    outputs = [output.extra_fields["prompt_logprobs"] for output in ray.get(asked)]
+    return [torch.tensor(values).flatten()[: len(tokens) - 1] for values in outputs]
+
+
+def apart(one: torch.Tensor, other: torch.Tensor) -> float:
+    """Mean absolute difference."""
+    return float((one - other).abs().mean())
