@@ -134,7 +134,7 @@ verl.utils.model.convert_weight_keys state_dict model
 verl.workers.rollout.vllm_rollout.utils.extract_prompt_logprobs output num_prompt_logprobs result_dict
 verl.workers.rollout.vllm_rollout.vllm_async_server.vLLMHttpServer.generate self prompt_ids sampling_params request_id \
 image_data video_data audio_data mm_processor_kwargs priority kv_transfer_params
-verl.trainer.config.CheckpointConfig save_contents load_contents async_save strict save_lora_only
+verl.trainer.config.CheckpointConfig _target_ save_contents load_contents async_save strict save_lora_only
 """
 
 
@@ -535,6 +535,7 @@ ADDITIONS = {
     "data.agentgym_envs": "read by our agent loop",
     "actor_rollout_ref.rollout.enable_sleep_mode": "a field of RolloutConfig",
     "actor_rollout_ref.actor.fsdp_config.mixed_precision": "a field of FSDPEngineConfig",
+    "actor_rollout_ref.actor.checkpoint.save_lora_only": "a field of CheckpointConfig",
     "critic.fsdp.mixed_precision": "a field of FSDPEngineConfig",
     "ray_kwargs.ray_init.num_gpus": "an argument of ray.init",
     "actor_rollout_ref.model.override_config.attn_implementation": "an attribute of the Hugging Face configuration",

@@ -463,7 +463,7 @@ def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
         "envs.counter.host", "rollout.workers", "profile",
         *(f"engine.{key}" for key in (
             "rollout_workers", "tensor_parallel", "micro_tokens", "max_sequences", "memory_fraction", "kv_cache_gib",
-            "threads", "ray_address", "start_seconds", "offload",
+            "threads", "ray_address", "start_seconds", "offload", "verify_sync",
         )),
         *(f"logger.{key}" for key in ("wandb", "project", "group")),
         *(f"run.{key}" for key in ("dir", "eval_every", "save_every", "cache", "resume")),

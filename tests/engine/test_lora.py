@@ -115,7 +115,7 @@ def test_a_sync_is_looked_at(when, looks):
     """The workers compute before the servers take their memory; servers are asked afterwards."""
     done = []
     one = object.__new__(SyncTrainer)
-    one.timing_raw, one.global_steps, one._verify_sync = {}, 1, VerifySync(when)
+    one.timing_raw, one.global_steps, one._verify_sync = {}, 1, when
     one.actor_rollout_wg, one.llm_server_manager = None, SimpleNamespace(server_handles=["a"])
     one._probe = probe = SyncProbe([1, 2, 3, 4], 1e-3, LOADED)
     probe.learner = lambda workers: done.append("learner") or LOADED + 1

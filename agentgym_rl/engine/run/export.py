@@ -137,7 +137,7 @@ def _with_adapters(checkpoint: Checkpoint, dtype: str) -> Any:
     folder = checkpoint.folder / ACTOR
     if not (folder / ADAPTER).is_file():
         raise ValueError(f"{checkpoint} has no adapters (model.lora_rank=0); export it whole")
-    settings = LoraConfig.from_pretrained(folder)
+    settings = LoraConfig.from_pretrained(str(folder))
     own = checkpoint.run / "model"  # the tiny model; the run may have been moved since
     base = str(own) if own.is_dir() else settings.base_model_name_or_path
     network = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype)

@@ -55,9 +55,9 @@ class SyncProbe:
         tokens = tokenizer.encode(TEXT, add_special_tokens=False)[: rollout.max_model_len - 1]
         return cls(tokens, TOLERANCES.get(rollout.dtype, ROUNDED), on_servers(tokens, handles)[0])
 
-    def due(self, when: VerifySync) -> bool:
-        """Whether the next sync is to be looked at."""
-        return when is VerifySync.ALWAYS or (when is VerifySync.FIRST and not self._proven)
+    def due(self, when: str) -> bool:
+        """Whether the next sync is to be looked at; ``when`` is a value of :class:`VerifySync`."""
+        return when == VerifySync.ALWAYS or (when == VerifySync.FIRST and not self._proven)
 
     def learner(self, workers: Any) -> torch.Tensor:
         """[tokens - 1]: by the training workers."""
@@ -97,7 +97,7 @@ class SyncProbe:
 
 def on_servers(tokens: list[int], handles: Sequence[Any]) -> list[torch.Tensor]:
     """[tokens - 1] each: log-probabilities of all tokens but the first."""
-    sampling = {"prompt_logprobs": 0, "max_tokens": 1, "temperature": 1.0}
+    sampling = {"prompt_logprobs": 0, "max_tokens": 1, "temperature": 0.0}  # greedy: no draw of the engine is used up
     asked = [
         handle.generate.remote(prompt_ids=tokens, sampling_params=sampling, request_id=uuid4().hex)
         for handle in handles

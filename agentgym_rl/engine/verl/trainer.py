@@ -30,7 +30,6 @@ from agentgym_rl.algorithms.base import Metrics, Policy, Preference, Rollout, Su
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.recipe.config import VerifySync
 from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.buffer import EpisodeBuffer
 from agentgym_rl.engine.verl.mapping import ESTIMATOR
@@ -100,7 +99,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self._warmup = int(config.trainer.critic_warmup)
         self._fewest_samples = int(config.trainer.v1.agentgym.fewest_samples)
         self._with_reference = bool(config.trainer.v1.agentgym.reference)
-        self._verify_sync = VerifySync(config.trainer.v1.agentgym.verify_sync)
+        self._verify_sync = str(config.trainer.v1.agentgym.verify_sync)
         config.actor_rollout_ref.rollout.n = 1  # each row says its own; so the sizes of updates count rows
 
     # set-up
