@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import stdev
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
@@ -132,6 +133,21 @@ class Critic:
     """Steps of the stage that train the critic alone."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFilter:
+    """Which groups leave a batch because they teach nothing, and how many are rolled out in their place."""
+
+    refills: int
+    """Most tasks that a step rolls out in place of others."""
+    min_reward_std: float
+    """Least sample standard deviation of the rewards of a group."""
+
+    def drops(self, rewards: Sequence[float]) -> bool:
+        """Whether the group with these rewards, two or more, leaves."""
+        deviation = stdev(rewards)
+        return deviation == 0 or deviation < self.min_reward_std
+
+
 START, AS_LOADED = "start", "loaded"
 """Reference policies: the policy as the stage began, and the weights as loaded."""
 
@@ -147,6 +163,8 @@ class Needs:
     """The reference policy of a KL loss: ``start``, ``loaded`` or the folder of a checkpoint."""
     samples_per_task: int = 1
     """Fewest episodes of a task; at 2 or more, singleton groups leave the batch."""
+    group_filter: GroupFilter | None = None
+    """Leaves out groups without a gradient."""
     demonstrations: bool = False
     """Whether it learns from demonstrations."""
     cloning: bool = False
@@ -302,8 +320,9 @@ class Run(Protocol):
     def batches(self, number: int) -> Iterator[list[Rollout]]:
         """The rollouts of step ``number`` that count, as ``engine.mode`` delivers them: one batch, or mini-batches.
 
-        Each batch takes one :class:`Policy` update before the next is asked for. After the last, the new weights go to
-        the rollout servers, and mixture and curriculum observe the episodes.
+        Each batch takes one :class:`Policy` update before the next is asked for. It is empty where
+        :attr:`Needs.group_filter` leaves nothing. After the last, the new weights go to the rollout servers, and
+        mixture and curriculum observe all episodes.
         """
 
     def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:

@@ -12,7 +12,8 @@ the same observation, the anchor state; :math:`F` is their standard deviation, o
 Departures: the anchor is the text of the observation alone, which in partly observed environments may stand for several
 states ("nothing happens"). The paper feeds the model one prompt a turn; here an episode is one sequence, in which each
 turn's tokens have an advantage of their own. A turn whose observation occurs once has :math:`A^S = 0`. Groups are
-formed as in :mod:`~agentgym_rl.algorithms.grpo`.
+formed as in :mod:`~agentgym_rl.algorithms.grpo`. ``algorithm.filter_groups`` looks at rewards alone: it also leaves out
+a group whose episodes were rewarded alike and took ways of other lengths, where :math:`A^S` is not 0.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient, PolicyGradientConfig
+from agentgym_rl.algorithms.policy_gradient import Credit, GroupConfig, PolicyGradient
 from agentgym_rl.data.episode import Episode
 
 EPSILON = 1e-6
@@ -26,7 +26,7 @@ EPSILON = 1e-6
 
 
 @dataclass(kw_only=True)
-class GRPOConfig(PolicyGradientConfig):
+class GRPOConfig(GroupConfig):
     """Keys of ``algorithm=grpo``."""
 
     normalise_by_std: bool = True

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from agentgym_rl.algorithms.base import (
     START,
     Algorithm,
+    GroupFilter,
     Metrics,
     Needs,
     Policy,
@@ -18,6 +19,7 @@ from agentgym_rl.algorithms.base import (
     above,
     at_least,
 )
+from agentgym_rl.algorithms.correction import BOUNDS, Correction
 from agentgym_rl.algorithms.diagnostics import diagnostics
 from agentgym_rl.algorithms.shaping import Shaping, ShapingConfig
 from agentgym_rl.data.episode import Episode
@@ -69,21 +71,43 @@ class PolicyGradientConfig(ShapingConfig):
     entropy: float = 0.0
     """Coefficient of the entropy bonus."""
     loss_aggregation: LossAggregation = LossAggregation.TOKEN_MEAN
+    correction: Correction | None = None
+    """Correction for rollouts of another policy: none, tis, icepop, mis, geo_rs or bypass; see
+    :mod:`agentgym_rl.algorithms.correction`. null takes none with ``engine.mode=sync``, else tis."""
     importance_cap: float = 2.0
-    """Asynchronous modes: greatest importance weight of a token, between the weights that sampled it and those that
-    learn from it (truncated importance sampling); 0 uses no weights."""
+    """tis: greatest importance weight of a token."""
+    correction_bounds: list[float] | None = None
+    """icepop, mis, geo_rs: least and greatest ratio that is kept; null takes the bounds of the source."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "mini_batch_tasks")
-        at_least(self, 0, "kl_loss", "importance_cap")
+        at_least(self, 0, "kl_loss")
         above(self, 0, "clip", *(["clip_high"] if self.clip_high is not None else []))
         above(self, 1, "dual_clip")
+        if self.importance_cap <= 0:
+            raise ValueError(
+                f"algorithm.importance_cap must be greater than 0, got {self.importance_cap}; "
+                "algorithm.correction=none uses no weights"
+            )
+        if (bounds := self.correction_bounds) is not None and not (len(bounds) == 2 and 0 < bounds[0] < 1 < bounds[1]):
+            raise ValueError(
+                f"algorithm.correction_bounds must be two ratios, one between 0 and 1 and one above 1, got {bounds}"
+            )
+
+    def corrected_by(self, *, asynchronous: bool) -> Correction:
+        """The correction of a run."""
+        if self.correction is not None:
+            return self.correction
+        return Correction.TIS if asynchronous else Correction.NONE
 
     def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
         found = dict(super().unused(asynchronous=asynchronous))
-        if not asynchronous:
-            found["importance_cap"] = "engine.mode=sync learns with the weights that sampled"
+        correction = self.corrected_by(asynchronous=asynchronous)
+        if correction is not Correction.TIS:
+            found["importance_cap"] = f"algorithm.correction={correction} cuts no weights"
+        if correction not in BOUNDS:
+            found["correction_bounds"] = f"algorithm.correction={correction} has no bounds"
         if not self.kl_loss:
             found["kl_reference"] = "algorithm.kl_loss=0 has no reference policy"
         if self.policy_loss is not PolicyLoss.VANILLA:
@@ -91,6 +115,37 @@ class PolicyGradientConfig(ShapingConfig):
         if self.policy_loss is PolicyLoss.SAPO:
             found |= dict.fromkeys(("clip", "clip_high"), "algorithm.policy_loss=sapo does not clip")
         return found
+
+
+@dataclass(kw_only=True)
+class GroupConfig(PolicyGradientConfig):
+    """Keys of every algorithm that compares the episodes of a task."""
+
+    filter_groups: bool = False
+    """Leave out tasks whose episodes all have the same reward, and roll out others in their place (dynamic sampling,
+    DAPO, arXiv 2503.14476, section 3.2)."""
+    refills: int | None = None
+    """Most tasks that a step rolls out in place of those left out; null allows ``tasks_per_step``."""
+    min_reward_std: float = 0.0
+    """Also leave out tasks whose rewards have a lower standard deviation than this (after the SNR filter of RAGEN-2,
+    arXiv 2604.06268, which keeps the top part of a batch)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 0, "min_reward_std", *(["refills"] if self.refills is not None else []))
+
+    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+        found = dict(super().unused(asynchronous=asynchronous))
+        if not self.filter_groups:
+            found |= dict.fromkeys(("refills", "min_reward_std"), "algorithm.filter_groups=false keeps all groups")
+        return found
+
+    @property
+    def group_filter(self) -> GroupFilter | None:
+        if not self.filter_groups:
+            return None
+        refills = self.tasks_per_step if self.refills is None else self.refills
+        return GroupFilter(refills=refills, min_reward_std=self.min_reward_std)
 
 
 Credit = Sequence[float | Sequence[float]]
@@ -119,6 +174,7 @@ class PolicyGradient(Algorithm[P]):
         return Needs(
             reference=config.kl_reference if config.kl_loss > 0 else None,
             samples_per_task=cls.fewest_samples,
+            group_filter=config.group_filter if isinstance(config, GroupConfig) else None,
             equal_updates={
                 "algorithm.mini_batch_tasks x algorithm.samples_per_task": config.mini_batch_tasks
                 * config.samples_per_task

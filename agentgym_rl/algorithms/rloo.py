@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient, PolicyGradientConfig
+from agentgym_rl.algorithms.policy_gradient import Credit, GroupConfig, PolicyGradient
 from agentgym_rl.data.episode import Episode
 
 
-class RLOO(PolicyGradient[PolicyGradientConfig]):
+class RLOO(PolicyGradient[GroupConfig]):
     """Rewards less the mean of the others."""
 
+    Config = GroupConfig
     fewest_samples = 2
 
     def credit(self, group: Sequence[Episode]) -> Credit:

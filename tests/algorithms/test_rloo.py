@@ -5,10 +5,10 @@ from episodes import rewarded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
+from agentgym_rl.algorithms.policy_gradient import GroupConfig
 from agentgym_rl.algorithms.rloo import RLOO
 
-ALGORITHM = RLOO(PolicyGradientConfig())
+ALGORITHM = RLOO(GroupConfig())
 
 
 def test_the_reward_less_the_mean_of_the_others():
@@ -33,4 +33,4 @@ def test_agrees_with_verls_estimator(rewards):
 
 
 def test_needs_two_samples():
-    assert RLOO.needs(PolicyGradientConfig()).samples_per_task == 2
+    assert RLOO.needs(GroupConfig()).samples_per_task == 2

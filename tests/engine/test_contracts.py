@@ -552,6 +552,7 @@ def test_keys_that_verl_has():
     for device, mode in product(("cpu", "gpu"), TRAINERS):
         config = recipes.load(["experiment=smoke", f"engine={device}", f"engine.mode={mode}"])
         ours = verl_config._common(config, "m", Path("run")) | verl_config._device(config) | verl_config._mode(config)
+        ours |= verl_config._correction(config)
         for key in ours:
             parent, _, leaf = key.rpartition(".")
             found = OmegaConf.select(defaults, parent)

@@ -317,6 +317,7 @@ POLICY: dict[str, Entry] = {
     "kl_reference": ("loaded", tasks.needs, "algorithm.kl_loss=0.1"),
     "entropy": (0.1, verl),
     "loss_aggregation": ("seq-mean-token-sum", verl),
+    "correction": ("mis", verl),
     "importance_cap": (3, verl, ASYNC),
     "invalid_action_penalty": (0.1, learning),
     "overlong_tokens": (500, learning),
@@ -324,11 +325,18 @@ POLICY: dict[str, Entry] = {
     "overlong_penalty": (0.5, learning, "algorithm.overlong_turns=8"),
     "reward_scale": (3, learning, "algorithm.overlong_turns=8"),
     "normalise_rewards": (True, learning, "algorithm.overlong_turns=8"),
+    "correction_bounds": ("[0.9,1.2]", verl, "algorithm.correction=geo_rs"),
+}
+GROUPS: dict[str, Entry] = {
+    **POLICY,
+    "filter_groups": (True, verl),
+    "refills": (3, verl, "algorithm.filter_groups=true"),
+    "min_reward_std": (0.1, verl, "algorithm.filter_groups=true"),
 }
 OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
     "bc": {},
-    "grpo": {**POLICY, "normalise_by_std": (False, learning)},
-    "rloo": POLICY,
+    "grpo": {**GROUPS, "normalise_by_std": (False, learning)},
+    "rloo": GROUPS,
     "reinforce_pp": {**POLICY, "gamma": (0.5, verl)},
     "ppo": {
         **POLICY,
@@ -338,7 +346,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "critic_lr": (0.5, verl),
         "critic_warmup": (1, verl),
     },
-    "gigpo": {**POLICY, "normalise_by_std": (False, learning), "step_weight": (2, learning), "gamma": (0.5, learning)},
+    "gigpo": {**GROUPS, "normalise_by_std": (False, learning), "step_weight": (2, learning), "gamma": (0.5, learning)},
     "dpo": {
         **ONLINE,
         "mini_batch_pairs": (2, learning),

@@ -33,7 +33,7 @@ def trainer(kind, ahead):
     one = object.__new__(kind)
     one.schedule, one._redraws, one._warmup, one._synced = Schedule(ahead), 0, 0, True
     one.config = SimpleNamespace(trainer=SimpleNamespace(critic_warmup=0))
-    one.parameter_sync_step = 1
+    one.parameter_sync_step, one._group_filter = 1, None
     sent = []
     one._submit = lambda rows, due: sent.append((rows, due))
     one._set_loss = one.on_step_begin = lambda *_: None
@@ -45,8 +45,8 @@ def trainer(kind, ahead):
     return one, sent
 
 
-def rows(number, redraw):
-    return [(number, redraw, task) for task in range(3)]
+def rows(number, redraw, tasks):
+    return [(number, redraw, task) for task in range(3 if tasks is None else tasks)]
 
 
 def step(one, number, steps, global_step):
@@ -74,6 +74,9 @@ def test_replacements_are_other_draws():
     assert one._add_prompts_to_generate(2) == 2
     one._add_prompts_to_generate(1)
     assert sent == [([(0, 1, 0), (0, 1, 1)], 10), ([(0, 2, 0)], 10)]
+    step(one, 1, 5, 11)
+    one._add_prompts_to_generate(1)
+    assert sent[-1] == ([(1, 1, 0)], 11), "a step counts its own redraws, whatever was redrawn before a stop"
 
 
 def test_the_critic_warms_up_from_the_first_step_of_the_stage():
@@ -144,6 +147,8 @@ def test_when_a_step_begins(policy, running_due, finished, enough):
     buffer.prompt_global_steps["train"] = {"slow": running_due}
     done = {f"done{number}" for number in range(finished)}
     assert buffer._has_enough_samples(5, "train", 4, done) is enough
+    with buffer.refilling():
+        assert buffer._has_enough_samples(5, "train", 4, done) is enough
     with buffer.exploring():
         assert buffer._has_enough_samples(5, "train", 4, done) is (finished >= 4)
 
@@ -152,10 +157,8 @@ def test_importance_weights_are_capped_when_asynchronous_only():
     assert settings().algorithm.rollout_correction.rollout_is is None
     found = settings("engine.mode=colocate_async").algorithm.rollout_correction
     assert (found.rollout_is, found.rollout_is_threshold) == ("token", 2.0)
-    assert (
-        settings("engine.mode=separate_async", "algorithm.importance_cap=0").algorithm.rollout_correction.rollout_is
-        is None
-    )
+    off = settings("engine.mode=separate_async", "algorithm.correction=none")
+    assert off.algorithm.rollout_correction.rollout_is is None
 
 
 def test_servers_of_their_own():
@@ -176,7 +179,10 @@ def test_servers_of_their_own():
         (("engine.stragglers=shoot",), "engine.stragglers='shoot'"),
         (("engine.mode=colocate_async", "engine.ahead=0"), "engine.ahead must be at least 1"),
         (("engine.mode=colocate_async", "engine.ahead=3", "engine.stragglers=cap"), "max_staleness=2 leaves no time"),
-        (("algorithm.importance_cap=-1",), "algorithm.importance_cap"),
+        (("algorithm.importance_cap=0",), "algorithm.correction=none uses no weights"),
+        (("algorithm.correction_bounds=[1.1,2]",), "algorithm.correction_bounds must be two ratios"),
+        (("algorithm.correction=maybe",), "algorithm.correction='maybe' is unknown"),
+        (("algorithm.refills=-1",), "algorithm.refills must be at least 0"),
         (("engine.mode=separate_async", "algorithm.tasks_per_step=6"), "algorithm.mini_batch_tasks=4 must divide"),
         (("algorithm=dpo", "rollout.context=window"), "algorithm=dpo needs whole conversations"),
         (("algorithm=dpo", "rollout.thinking=strip"), "algorithm=dpo needs whole conversations"),

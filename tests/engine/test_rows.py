@@ -268,6 +268,19 @@ def test_a_token_weighs_what_its_update_says(queue, batch):
     assert rows_of(queue.fields["loss_weight"]) == [[tenth, tenth, 0, tenth], [tenth, 0] + [tenth] * 3, [0]]
 
 
+def test_rejected_tokens_weigh_nothing_and_still_count(queue, batch):
+    """As verl leaves them: taken out of the mask of the response."""
+    update = Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0], observation_weights=[0.5, 0.5])
+    rows.write(batch, update, dict.fromkeys(batch.keys, 0), LossAggregation.TOKEN_MEAN, 10, turns=False)
+    before = {name: rows_of(queue.fields[name]) for name in ("loss_weight", "observation_weight", "advantages")}
+    queue.fields["response_mask"] = jagged([[0, 0, 0, 0], MASKS[1], [0]], torch.int64)
+    rows.write(batch, update, dict.fromkeys(batch.keys, 0), LossAggregation.TOKEN_MEAN, 10, turns=False)
+    assert rows_of(queue.fields["loss_weight"]) == [[0, 0, 0, 0], *before["loss_weight"][1:]]
+    assert rows_of(queue.fields["response_mask"]) == MASKS
+    for name in ("observation_weight", "advantages"):
+        assert rows_of(queue.fields[name]) == before[name], name
+
+
 def test_the_turn_of_each_token(queue, batch):
     write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
     assert "turn" not in queue.fields
@@ -329,6 +342,7 @@ def folded(queue):
     masks = [[1, 1, 0, 1], [0, 1], MASKS[1]]
     queue.fields |= {
         "response_mask": jagged(masks, torch.int64),
+        "loss_mask": jagged(masks, torch.int64),
         "advantages": jagged([[0.0] * 4, [0.0] * 2, [0.0] * 5]),
         "returns": jagged([[0.0] * 4, [0.0] * 2, [0.0] * 5]),
         "values": jagged([[0.5, 9.0, 9.0, 9.0], [9.0, 0.25], [0.1, 9.0, 0.2, 9.0, 9.0]]),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from agentgym_rl.algorithms.base import OnlineConfig
+from agentgym_rl.algorithms.base import AlgorithmConfig, OnlineConfig
 from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.config import Config, Device, Mode, Stragglers
@@ -132,7 +132,7 @@ ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 RATE = "the learning rate follows algorithm.optimizer.schedule"
 IGNORED = {
     f"{ACTOR}.loss_scale_factor": "algorithm.loss_aggregation=seq-mean-token-sum-norm divides by model.response_tokens",
-    "algorithm.filter_groups": "this package's replay buffer decides which groups are learned from",
+    "algorithm.rollout_correction.loss_type": "algorithm.policy_loss is the loss",
     f"{ACTOR}.optim.lr_scheduler_type": RATE,
     f"{ACTOR}.optim.lr_warmup_steps": RATE,
     f"{ACTOR}.optim.lr_warmup_steps_ratio": RATE,
@@ -157,7 +157,12 @@ OWN = {
     "algorithm.adv_estimator": "algorithm",
     "algorithm.gamma": "algorithm.gamma",
     "algorithm.lam": "algorithm.lam",
+    "algorithm.filter_groups": "algorithm.filter_groups",
+    "algorithm.rollout_correction.bypass_mode": "algorithm.correction",
+    "algorithm.rollout_correction.rollout_is": "algorithm.correction",
     "algorithm.rollout_correction.rollout_is_threshold": "algorithm.importance_cap",
+    "algorithm.rollout_correction.rollout_rs": "algorithm.correction",
+    "algorithm.rollout_correction.rollout_rs_threshold": "algorithm.correction_bounds",
     "critic.enable": "algorithm",
     "critic.optim.lr": "algorithm.critic_lr",
     "data.max_prompt_length": "model.prompt_tokens",
@@ -255,6 +260,24 @@ def check_verl_keys(given: Mapping[str, Any], ours: Collection[str]) -> None:
                 raise RecipeError(f"verl.{key} is set by {own}; set that")
         if any(_overlap(key, one) for one in ours) and not any(f"{key}.".startswith(f"{one}.") for one in DEFAULTS):
             raise RecipeError(f"verl.{key} is set by this package and cannot be changed")
+
+
+WHOLE = {f"{ROLLOUT}.top_p": 1, f"{ROLLOUT}.top_k": -1}
+"""verl's keys of sampling, with the value that samples from the whole distribution."""
+
+
+def check_sampling(given: Mapping[str, Any], algorithm: AlgorithmConfig) -> None:
+    """A policy gradient's probability ratios are those of the whole distribution.
+
+    Raises:
+        RecipeError: a policy gradient would sample from a part of it; names the key.
+    """
+    for key, whole in WHOLE.items():
+        if isinstance(algorithm, PolicyGradientConfig) and given.get(key, whole) != whole:
+            raise RecipeError(
+                f"verl.{key}={given[key]} is refused: the ratios of algorithm={algorithm.name} would be biased; leave "
+                f"it at {whole}, or set rollout.temperature"
+            )
 
 
 def _overlap(key: str, other: str) -> bool:

@@ -120,8 +120,8 @@ class EngineRun:
         return Request(**{"task": task, "max_turns": limit, **fields})
 
     def batches(self, number: int) -> Iterator[list[Rollout]]:
-        def rows(due: int, redraw: int) -> list[dict[str, Any]]:
-            return self._rows(self._drawn(due, self.step + due - number + REDRAW * redraw))
+        def rows(due: int, redraw: int, tasks: int | None = None) -> list[dict[str, Any]]:
+            return self._rows(self._drawn(due, self.step + due - number + REDRAW * redraw, tasks))
 
         yield from self.trainer.batches(number, self.steps, rows)
         self.metrics |= self.trainer.step_metrics
@@ -273,11 +273,11 @@ class EngineRun:
     def _present(self) -> Weights:
         return Weights.from_dict(vars(self.state))
 
-    def _drawn(self, number: int, draw: int) -> list[Request]:
-        """The tasks of a step of the stage; ``draw`` seeds which."""
+    def _drawn(self, number: int, draw: int, tasks: int | None = None) -> list[Request]:
+        """The tasks of a step of the stage, or fewer; ``draw`` seeds which."""
         online = self.config.algorithm
         assert isinstance(online, OnlineConfig), f"algorithm={online.name} has no training episodes"
-        draws = self.mixture.draw(draw, online.tasks_per_step, online.samples_per_task)
+        draws = self.mixture.draw(draw, online.tasks_per_step if tasks is None else tasks, online.samples_per_task)
         return [self.request(number, one.task, samples=one.samples) for one in draws]
 
     def _rows(self, requests: Sequence[Request], first: int = 0) -> list[dict[str, Any]]:

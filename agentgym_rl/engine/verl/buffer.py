@@ -28,17 +28,26 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
         self.progress: Callable[[int, int], None] | None = None
         """Called with the number of finished prompts and of all prompts while a batch is awaited."""
         self._episodes: dict[str, Episode] = {}
-        self._may_be_empty = False
+        self._exploring = self._may_be_empty = False
 
     @contextmanager
     def exploring(self) -> Iterator[None]:
-        """Inside, a batch may have no episode that counts; leaving drops ``progress``."""
+        """Inside, a batch is of any age and may have no episode that counts; leaving drops ``progress``."""
+        self._exploring = True
+        try:
+            with self.refilling():
+                yield
+        finally:
+            self._exploring, self.progress = False, None
+
+    @contextmanager
+    def refilling(self) -> Iterator[None]:
+        """Inside, a batch may have no episode that counts."""
         self._may_be_empty = True
         try:
             yield
         finally:
             self._may_be_empty = False
-            self.progress = None
 
     def take_episodes(self) -> dict[str, Episode]:
         """Episodes of the batches sampled since the last call by session, failed ones included."""
@@ -75,6 +84,6 @@ class AsyncEpisodeBuffer(EpisodeBuffer, ReplayBufferAsync):  # type: ignore[misc
     def _has_enough_samples(
         self, global_steps: int, partition_id: str, batch_size: int, sampleable_keys: set[str]
     ) -> bool:
-        if self._may_be_empty:
+        if self._exploring:
             return len(sampleable_keys) >= batch_size
         return bool(super()._has_enough_samples(global_steps, partition_id, batch_size, sampleable_keys))

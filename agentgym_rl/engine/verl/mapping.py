@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from agentgym_rl.algorithms.base import Critic, OnlineConfig
+from agentgym_rl.algorithms.correction import BOUNDS, Correction
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import needs, rules
-from agentgym_rl.engine.recipe.unused import check_verl_keys
+from agentgym_rl.engine.recipe.unused import check_sampling, check_verl_keys
 from agentgym_rl.eval.evaluation.rules import flat
 
 PACKAGE = "agentgym_rl.engine"
@@ -45,8 +47,9 @@ def verl_config(config: Config, model_path: str, run_dir: Path) -> DictConfig:
             sets itself.
     """
     result, given = defaults(), dict(flat(config.verl))
-    ours = _common(config, model_path, run_dir) | _device(config) | _mode(config)
+    ours = _common(config, model_path, run_dir) | _device(config) | _mode(config) | _correction(config)
     check_verl_keys(given, ours)
+    check_sampling(given, config.algorithm)
     OmegaConf.set_struct(result, False)  # some of verl's keys are optional and absent from its defaults
     for key, value in ours.items():
         OmegaConf.update(result, key, value, merge=True)
@@ -164,6 +167,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
             "fewest_samples": wanted.samples_per_task,
             "reference": wanted.reference is not None,
             "verify_sync": engine.verify_sync.value,
+            "group_filter": None if wanted.group_filter is None else asdict(wanted.group_filter),
         },
         "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.verl.buffer",
         "reward.num_workers": 0,  # episodes bring their reward
@@ -221,6 +225,28 @@ def _policy(config: Config) -> PolicyGradientConfig:
     return PolicyGradientConfig(tasks_per_step=workers, mini_batch_tasks=workers)
 
 
+def _correction(config: Config) -> dict[str, Any]:
+    """verl's fields of :mod:`agentgym_rl.algorithms.correction`."""
+    policy = _policy(config)
+    chosen = policy.corrected_by(asynchronous=config.engine.mode != "sync")
+    low, high = policy.correction_bounds or BOUNDS.get(chosen, (1.0, 1.0))
+    inverse = f"{1 / high}_{1 / low}"  # verl's k1 is the logarithm of the inverse ratio
+    fields: dict[str, Any] = {}
+    match chosen:
+        case Correction.TIS:
+            fields = {"rollout_is": "token", "rollout_is_threshold": policy.importance_cap}
+        case Correction.ICEPOP:
+            fields = {"rollout_is": "token", "rollout_is_threshold": f"{low}_{high}"}
+        case Correction.MIS:
+            fields = {"rollout_is": "sequence", "rollout_is_threshold": high}
+            fields |= {"rollout_rs": "seq_sum_k1", "rollout_rs_threshold": inverse}
+        case Correction.GEO_RS:
+            fields = {"rollout_rs": "seq_mean_k1", "rollout_rs_threshold": inverse}
+        case Correction.BYPASS:
+            fields = {"bypass_mode": True}
+    return {f"algorithm.rollout_correction.{name}": value for name, value in fields.items()}
+
+
 def _mode(config: Config) -> dict[str, Any]:
     """How rollouts and updates share time and machines."""
     engine, generation, policy = config.engine, "actor_rollout_ref.rollout", _policy(config)
@@ -236,11 +262,6 @@ def _mode(config: Config) -> dict[str, Any]:
         "trainer.v1.sampler.max_off_policy_threshold": late,
         "trainer.v1.sampler.max_off_policy_strategy": "drop" if engine.stragglers == "cap" else "wait",
     }
-    if policy.importance_cap:
-        settings |= {
-            "algorithm.rollout_correction.rollout_is": "token",
-            "algorithm.rollout_correction.rollout_is_threshold": policy.importance_cap,
-        }
     if engine.mode == "separate_async":
         settings |= {
             "actor_rollout_ref.hybrid_engine": False,

@@ -20,7 +20,7 @@ from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_
 from verl.utils.torch_functional import masked_whiten
 from verl.workers.utils.padding import response_from_nested, response_to_nested
 
-from agentgym_rl.algorithms.base import Metrics, Policy, Rollout
+from agentgym_rl.algorithms.base import GroupFilter, Metrics, Policy, Rollout
 from agentgym_rl.algorithms.losses import token_weights
 from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.data.episode import Episode, Turn
@@ -74,16 +74,33 @@ def only(batch: KVBatchMeta, sessions: Collection[str]) -> KVBatchMeta:
     return batch.select_keys([key for key in batch.keys if session_of(key) in sessions])
 
 
-def without_singletons(batch: KVBatchMeta) -> KVBatchMeta:
+def without_groups(batch: KVBatchMeta, prompts: Collection[str]) -> KVBatchMeta:
+    """The batch without the episodes of these prompts."""
+    return only(batch, {session for session in map(session_of, batch.keys) if prompt_of(session) not in prompts})
+
+
+def flat_groups(batch: KVBatchMeta, episodes: Mapping[str, Episode], groups: GroupFilter) -> set[str]:
+    """The prompts whose episodes the filter leaves out; a singleton group is none of them.
+
+    Args:
+        episodes: by session, those of the batch among them.
+    """
+    rewards: dict[str, list[float]] = {}
+    for session in dict.fromkeys(map(session_of, batch.keys)):
+        rewards.setdefault(prompt_of(session), []).append(episodes[session].reward)
+    return {prompt for prompt, own in rewards.items() if len(own) > 1 and groups.drops(own)}
+
+
+def without_singletons(batch: KVBatchMeta, *, may_be_empty: bool = False) -> KVBatchMeta:
     """The batch without the episodes that are the only one of their prompt.
 
     Raises:
-        NothingToLearn: none is left.
+        NothingToLearn: none is left, unless the batch may be empty.
     """
     sessions = list(dict.fromkeys(session_of(key) for key in batch.keys))
     size = Counter(prompt_of(session) for session in sessions)
     kept = {session for session in sessions if size[prompt_of(session)] > 1}
-    if not kept:
+    if not kept and not may_be_empty:
         raise NothingToLearn(
             f"each of the {len(sessions)} episodes of this step is the only one of its task that counts; "
             "set algorithm.samples_per_task to 2 or more"
@@ -158,9 +175,9 @@ def ratio_metrics(batch: KVBatchMeta) -> Metrics:
     The ratio is that of a token's probability, before the first update, to the one it was sampled with. Its mean,
     median, greatest value, and 1st and 99th percentile.
     """
-    data = _get(batch, "old_log_probs", "rollout_log_probs", "response_mask")
+    data = _get(batch, "old_log_probs", "rollout_log_probs", "loss_mask")
     drift = _padded(data, "old_log_probs").float() - _padded(data, "rollout_log_probs").float()
-    ratio = drift[_padded(data, "response_mask").bool()].exp().numpy()
+    ratio = drift[_padded(data, "loss_mask").bool()].exp().numpy()
     low, median, high = np.quantile(ratio, [0.01, 0.5, 0.99])
     return {
         "diagnostics/ratio_mean": float(ratio.mean()),
@@ -207,6 +224,9 @@ def write(
 ) -> KVBatchMeta:
     """Write what a policy update says into the rows: advantages, critic targets, weights of tokens.
 
+    Where verl rejected tokens (:mod:`agentgym_rl.algorithms.correction`), it took them out of ``response_mask``. They
+    are put back, with a weight of 0, so that normalisers, advantages, critic and metrics see the whole response.
+
     Args:
         update_of: see :func:`arrange`.
         aggregation: what makes one loss of the tokens of an update.
@@ -216,10 +236,12 @@ def write(
     Returns:
         The batch with the new fields, which workers are given.
     """
-    data = _get(batch, "response_mask", "advantages", "returns", *(["values"] if update.returns is not None else []))
-    mask = _padded(data, "response_mask")
+    values = ["values"] if update.returns is not None else []
+    data = _get(batch, "response_mask", "loss_mask", "advantages", "returns", *values)
+    kept, mask = _padded(data, "response_mask"), _padded(data, "loss_mask")
     sessions, updates = [session_of(key) for key in batch.keys], [update_of[key] for key in batch.keys]
-    fields = {LOSS_WEIGHT: token_weights(mask, sessions, updates, aggregation, longest)}
+    weights = token_weights(mask, sessions, updates, aggregation, longest)
+    fields = {LOSS_WEIGHT: weights * kept, "response_mask": mask}
     if turns:
         numbers = [range(len(rollout.episode.turns)) for rollout in update.rollouts]
         fields[TURN] = over_tokens(batch, update.rollouts, numbers, mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
@@ -26,7 +27,7 @@ from verl.utils.dataset.rl_dataset import collate_fn
 from verl.utils.debug import marked_timer
 from verl.utils.metric import reduce_metrics
 
-from agentgym_rl.algorithms.base import Metrics, Policy, Preference, Rollout, Supervised
+from agentgym_rl.algorithms.base import GroupFilter, Metrics, Policy, Preference, Rollout, Supervised
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
 from agentgym_rl.data.episode import Episode
@@ -39,8 +40,8 @@ from agentgym_rl.engine.verl.updates import LOSSES, Pair, episode_log_probs, ord
 from agentgym_rl.engine.verl.worker import AgentWorker, CriticWorker
 from agentgym_rl.rollout.supervised import Example, from_rollout
 
-Rows = Callable[[int, int], list[dict[str, Any]]]
-"""The rows of a step (from 0); its second argument asks for the n-th redraw of them."""
+Rows = Callable[[int, int, int | None], list[dict[str, Any]]]
+"""The rows of a step (from 0); or, by the other two arguments, of its n-th redraw and how many of them."""
 Progress = Callable[[int, int], None]
 """Called with the number of finished rows and of all rows."""
 
@@ -74,6 +75,8 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self._read(config)
         self._rows: Rows | None = None
         self._number = self._redraws = 0
+        self._left_out: Counter[str] = Counter()
+        """Groups of the present step that were filtered and refilled."""
         self._batch: KVBatchMeta | None = None
         self._metrics: MetricsAggregator = MetricsAggregator()
         self.step_metrics: Metrics = {}
@@ -100,6 +103,8 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self._fewest_samples = int(config.trainer.v1.agentgym.fewest_samples)
         self._with_reference = bool(config.trainer.v1.agentgym.reference)
         self._verify_sync = str(config.trainer.v1.agentgym.verify_sync)
+        groups = config.trainer.v1.agentgym.group_filter
+        self._group_filter = None if groups is None else GroupFilter(**groups)
         config.actor_rollout_ref.rollout.n = 1  # each row says its own; so the sizes of updates count rows
 
     # set-up
@@ -212,11 +217,12 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         After the last, the weights are synchronised and :attr:`step_metrics` is complete.
 
         Args:
-            number: of the step, from 0; its rows are ``rows(number, 0)``.
+            number: of the step, from 0; its rows are ``rows(number, 0, None)``.
             steps: of the whole stage; no episodes start for later ones.
         """
         self._rows, self._number, self._metrics = rows, number, MetricsAggregator()
         self.timing_raw, self.step_episodes = {}, []
+        self._redraws, self._left_out = 0, Counter()
         self.config.trainer.critic_warmup = self.global_steps - number + self._warmup  # verl counts global steps
         self._set_loss("policy")
         if not self._synced:
@@ -224,16 +230,20 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         learnt: list[KVBatchMeta] = []
         with marked_timer("step", self.timing_raw):
             for due in self.schedule.start(number, steps):
-                self._submit(rows(due, 0), self.global_steps + due - number)
+                self._submit(rows(due, 0, None), self.global_steps + due - number)
             self.on_step_begin()
             for trigger in range(self.parameter_sync_step):
                 self.local_trigger_step = trigger
                 self._batch, rollouts = self._sample()
                 yield rollouts
-                if self._batch is not None:
+                if self._batch:
                     learnt.append(self._batch)
             self.sync_weights()
         metrics = {**self._metrics.get_aggregated_metrics(), **self._sync_metrics}
+        if self._group_filter is not None:
+            filtered, refilled = self._left_out["filtered"], self._left_out["refilled"]
+            metrics |= {"batch/filtered_groups": filtered, "batch/refilled_groups": refilled}
+            metrics["batch/unfilled_groups"] = filtered - refilled
         if learnt:
             keys, tags = [key for one in learnt for key in one.keys], [tag for one in learnt for tag in one.tags]
             batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
@@ -246,24 +256,22 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         metrics: dict[str, Any] = {}
         with marked_timer("gen", self.timing_raw):
             self.on_sample_begin()
-            batch, sampled = self.replay_buffer.sample(
-                global_steps=self.global_steps,
-                partition_id="train",
-                batch_size=self.config.data.train_batch_size // self.parameter_sync_step,
-            )
-            batch.extra_info["temperature"] = self.config.actor_rollout_ref.rollout.temperature
+            batch, episodes = self._groups(self.config.data.train_batch_size // self.parameter_sync_step)
+            batch.extra_info = {"temperature": self.config.actor_rollout_ref.rollout.temperature}
             self.on_sample_end()
             self._synced = False
-        episodes = self.replay_buffer.take_episodes()
         self.step_episodes += episodes.values()
-        behind = [self.global_steps - 1 - int(tag["min_global_steps"]) for tag in batch.tags]
-        metrics |= {**sampled, "rollout/staleness": fmean(behind), "rollout/staleness_max": max(behind)}
         sessions = {queue.session_of(key) for key in batch.keys}
         if self._fewest_samples > 1:
-            batch = queue.without_singletons(batch)
+            batch = queue.without_singletons(batch, may_be_empty=self._left_out["filtered"] > 0)
             kept = {queue.session_of(key) for key in batch.keys}
             metrics["rollout/singleton_episodes"] = len(sessions) - len(kept)
             sessions = kept
+        if not sessions:
+            self._metrics.add_step_metrics(metrics)
+            return batch, []
+        behind = [self.global_steps - 1 - int(tag["min_global_steps"]) for tag in batch.tags]
+        metrics |= {"rollout/staleness": fmean(behind), "rollout/staleness_max": max(behind)}
         metrics["rollout/segments_per_episode"] = len(batch) / len(sessions)
         rollouts = [
             Rollout(episode=episodes[session], group=queue.prompt_of(session), key=session)
@@ -277,6 +285,33 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self._metrics.add_step_metrics(metrics, sample_count=len(batch))
         return batch, rollouts
 
+    def _groups(self, size: int) -> tuple[KVBatchMeta, dict[str, Episode]]:
+        """The next groups, and all episodes that were sampled for them, those of filtered groups included.
+
+        Filtered groups are replaced by others until none is left or the step's refills are spent. What replaces them
+        follows from seed, step and redraw; in the asynchronous modes, tasks under way may take their place.
+        """
+        batch, episodes = self._next(size)
+        count = self._left_out
+        while self._group_filter and (flat := queue.flat_groups(batch, episodes, self._group_filter)):
+            batch = queue.without_groups(batch, flat)
+            again = min(len(flat), self._group_filter.refills - count["refilled"])
+            count.update(filtered=len(flat), refilled=again)
+            if again:
+                self._add_prompts_to_generate(again)
+                with self.replay_buffer.refilling():
+                    more, others = self._next(again)
+                batch, episodes = KVBatchMeta.concat([batch, more]), episodes | others
+        return batch, episodes
+
+    def _next(self, size: int) -> tuple[KVBatchMeta, dict[str, Episode]]:
+        """The next ``size`` groups of the buffer, and their episodes."""
+        batch, metrics = self.replay_buffer.sample(
+            global_steps=self.global_steps, partition_id="train", batch_size=size
+        )
+        self._metrics.add_step_metrics(metrics)
+        return batch, self.replay_buffer.take_episodes()
+
     def policy_step(self, update: Policy, lr: float) -> int:
         """The policy update of the present batch; returns how many optimizer steps the policy took.
 
@@ -289,7 +324,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         kept = {rollout.key for rollout in update.rollouts}
         left_out = {queue.session_of(key) for key in batch.keys} - kept
         if not kept:
-            tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
+            queue.only(batch, kept)
             self._batch = None
             return 0
         if not self.use_critic:
@@ -299,7 +334,8 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self._set_optimizer(lr)
         with marked_timer("old_log_prob", timing):
             batch = self._compute_old_log_prob(batch, metrics)
-        metrics |= queue.ratio_metrics(batch)
+        if not self.config.algorithm.rollout_correction.bypass_mode:
+            metrics |= queue.ratio_metrics(batch)
         if self._with_reference:
             with marked_timer("ref", timing):
                 batch = self._compute_ref_log_prob(batch, metrics)
@@ -355,10 +391,10 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         return batch
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        """Replace groups that the buffer gave up, in the step that asks."""
+        """Replace groups that the buffer gave up or the filter left out, in the step that asks."""
         assert self._rows is not None, "a training step needs rows"
         self._redraws += 1
-        self._submit(self._rows(self._number, self._redraws)[:num_prompts], self.global_steps)
+        self._submit(self._rows(self._number, self._redraws, num_prompts), self.global_steps)
         return num_prompts
 
     # updates on tokens

@@ -1,0 +1,187 @@
+"""Groups without a gradient leave a step and others take their place; buffer and queue are scripted."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("verl")
+
+import transfer_queue as tq
+from omegaconf import OmegaConf
+from transfer_queue import KVBatchMeta
+
+from agentgym_rl.algorithms.base import GroupFilter, Policy
+from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe import tasks
+from agentgym_rl.engine.recipe.schema import RecipeError
+from agentgym_rl.engine.run.run import REDRAW, EngineRun
+from agentgym_rl.engine.verl.modes import ColocateTrainer, SeparateTrainer, SyncTrainer
+from agentgym_rl.engine.verl.rows import NothingToLearn
+from agentgym_rl.engine.verl.schedule import Schedule
+
+FAILED = None
+"""Stands for the reward of an episode that failed outside the agent."""
+
+
+class Buffer:
+    """Gives groups in the order in which they were submitted."""
+
+    def __init__(self):
+        self.waiting, self.episodes, self.refilling = [], {}, nullcontext
+
+    def sample(self, global_steps, partition_id, batch_size):
+        taken, self.waiting = self.waiting[:batch_size], self.waiting[batch_size:]
+        assert len(taken) == batch_size, "a real buffer would wait for ever"
+        keys = []
+        for uid, rewards in taken:
+            for session, reward in enumerate(rewards):
+                ending = Ending.ENV_ERROR if reward is FAILED else Ending.TERMINATED
+                self.episodes[f"{uid}_{session}"] = Episode(
+                    env="e", item_id=uid, ending=ending, reward=reward or 0.0, success=False, max_turns=9
+                )
+                keys += [] if reward is FAILED else [f"{uid}_{session}_0"]
+        return KVBatchMeta(partition_id="train", keys=keys, tags=[{"min_global_steps": 0} for _ in keys]), {}
+
+    def take_episodes(self):
+        found, self.episodes = self.episodes, {}
+        return found
+
+
+class Step:
+    """One training step.
+
+    Args:
+        rewards: of the groups of each draw: those of the step itself, then of its redraws.
+        filtered: None keeps all groups.
+    """
+
+    def __init__(self, rewards, filtered, kind=SyncTrainer, syncs=1):
+        self.drawn, self.learnt = [], []
+        one = self.trainer = object.__new__(kind)
+        one.schedule, one._warmup, one._synced, one.use_critic = Schedule(0), 0, True, False
+        one._fewest_samples, one._group_filter, one.parameter_sync_step = 2, filtered, syncs
+        one.replay_buffer, one.global_steps = Buffer(), 1
+        one.config = OmegaConf.create(
+            {"trainer": {}, "data": {"train_batch_size": len(rewards[0])}, "actor_rollout_ref": {"rollout": {}}}
+        )
+        one.config.actor_rollout_ref.rollout.temperature = 1.0
+        for name in ("_set_loss", "on_step_begin", "on_sample_begin", "on_sample_end", "sync_weights"):
+            setattr(one, name, lambda *_: None)
+        one._compute_metrics = lambda *_, **__: None
+        one._submit = self.submit
+        self.rewards = rewards
+        for batch in one.batches(0, 9, self.rows):
+            self.learnt.append(sorted({rollout.group for rollout in batch}))
+            if not batch:
+                assert one.policy_step(Policy(rollouts=batch), 1.0) == 0
+        self.metrics = {name: one.step_metrics.get(f"batch/{name}_groups") for name in
+                        ("filtered", "refilled", "unfilled")}  # fmt: skip
+
+    def rows(self, number, redraw, tasks):
+        self.drawn.append((number, redraw, tasks))
+        return [(redraw, task) for task in range(len(self.rewards[0]) if tasks is None else tasks)]
+
+    def submit(self, rows, due):
+        assert due == 1
+        waiting = self.trainer.replay_buffer.waiting
+        waiting += [(f"{redraw}.{task}", self.rewards[redraw][task]) for redraw, task in rows]
+
+
+@pytest.fixture(autouse=True)
+def cleared(monkeypatch):
+    found = []
+    monkeypatch.setattr(tq, "kv_clear", lambda keys, partition_id: found.extend(keys))
+    return found
+
+
+FLAT, MIXED = [1.0, 1.0], [0.0, 1.0]
+ANY = GroupFilter(refills=9, min_reward_std=0.0)
+
+
+@pytest.mark.parametrize("kind", [SyncTrainer, ColocateTrainer, SeparateTrainer])
+def test_flat_groups_are_replaced_until_none_is_left(kind, cleared):
+    step = Step([[FLAT, MIXED, [0.0, 0.0]], [MIXED, FLAT], [MIXED]], ANY, kind)
+    assert step.learnt == [["0.1", "1.0", "2.0"]]
+    assert step.drawn == [(0, 0, None), (0, 1, 2), (0, 2, 1)], "each redraw has as many tasks as were left out"
+    assert step.metrics == {"filtered": 3, "refilled": 3, "unfilled": 0}
+    assert {"0.0_0_0", "0.0_1_0", "0.2_0_0", "1.1_1_0"} <= set(cleared), "their tokens leave the queue"
+    observed = [episode.item_id for episode in step.trainer.step_episodes]
+    assert sorted(observed) == sorted(["0.0", "0.1", "0.2", "1.0", "1.1", "2.0"] * 2), "filtered ones are observed, too"
+
+
+def test_all_groups_stay_without_a_filter():
+    step = Step([[FLAT, MIXED]], None)
+    assert (step.learnt, step.metrics) == ([["0.0", "0.1"]], dict.fromkeys(("filtered", "refilled", "unfilled")))
+
+
+@pytest.mark.parametrize(("refills", "learnt"), [(0, ["0.1"]), (1, ["0.1"]), (2, ["0.1", "1.1"])])
+def test_refills_are_a_budget_of_the_step(refills, learnt):
+    step = Step([[FLAT, MIXED, FLAT], [FLAT, MIXED]], GroupFilter(refills=refills, min_reward_std=0.0))
+    assert step.learnt == [learnt]
+    filtered = 2 + (refills > 0)
+    assert step.metrics == {"filtered": filtered, "refilled": refills, "unfilled": filtered - refills}
+
+
+def test_mini_batches_share_the_budget():
+    step = Step([[FLAT, MIXED, FLAT, MIXED], [MIXED]], GroupFilter(refills=1, min_reward_std=0.0), SeparateTrainer, 2)
+    assert step.learnt == [["0.1"], ["0.3", "1.0"]], "0.2 is under way, takes the place of 0.0, and is flat, too"
+    assert step.metrics == {"filtered": 2, "refilled": 1, "unfilled": 1}
+
+
+def test_groups_that_failed_are_not_filtered():
+    step = Step([[[FAILED, FAILED], [1.0, FAILED], [FAILED, 1.0, 1.0], MIXED], [[FAILED, FAILED]]], ANY)
+    assert step.learnt == [["0.3"]]
+    assert step.metrics == {"filtered": 1, "refilled": 1, "unfilled": 0}
+    assert step.trainer.step_metrics["rollout/singleton_episodes"] == 1
+
+
+def test_a_step_without_any_gradient_has_no_update():
+    step = Step([[FLAT, FLAT]], GroupFilter(refills=0, min_reward_std=0.0))
+    assert (step.learnt, step.metrics) == ([[]], {"filtered": 2, "refilled": 0, "unfilled": 2})
+    with pytest.raises(NothingToLearn):
+        Step([[[1.0, FAILED]]], ANY)
+
+
+def test_groups_of_little_variance_leave_too():
+    rewards = [[[0.4, 0.5, 0.4], [0.0, 1.0, 0.0]]]
+    assert Step(rewards, GroupFilter(refills=0, min_reward_std=0.1)).learnt == [["0.1"]]
+    assert Step(rewards, GroupFilter(refills=0, min_reward_std=0.05)).learnt == [["0.0", "0.1"]]
+
+
+def test_what_is_drawn_in_their_place(toy_recipes):
+    """By seed, step and redraw, from the mixture, with the turn limit of the step."""
+    overrides = ["experiment=counter", "env=generous", "algorithm.tasks_per_step=8", "curriculum=stepwise",
+                 "curriculum.rounds=[3,7]", "curriculum.steps=1"]  # fmt: skip
+    config = recipes.load(overrides)
+    asked = []
+    trainer = SimpleNamespace(
+        batches=lambda number, steps, rows: asked.append(rows) or [],
+        step_metrics={}, timing_raw={"gen": 0.0}, step_episodes=[],
+    )  # fmt: skip
+
+    def drawn(redraw, number=1, count=6):
+        run = object.__new__(EngineRun)
+        run.config, run.mixture, run.curriculum = config, tasks.mixture(config), tasks.curriculum(config)
+        run.trainer, run.state, run.steps = trainer, SimpleNamespace(global_step=number + 1), 5
+        run.metrics, run.episodes, run.rollout_s = {}, [], 0.0
+        list(run.batches(number))
+        return [(row["item_id"], row["max_turns"]) for row in asked[-1](number, redraw, count)]
+
+    first = drawn(1)
+    assert len(first) == 6 and {limit for _, limit in first} == {7}
+    assert {item.partition("_")[0] for item, _ in first} == {"counter", "generous"}, "in the shares of the mixture"
+    assert drawn(1) == first
+    assert drawn(2) != first != drawn(1, number=2)
+    expected = tasks.mixture(config).draw(2 + REDRAW, 6, config.algorithm.samples_per_task)
+    assert [item for item, _ in first] == [str(one.task) for one in expected]
+
+
+def test_only_algorithms_that_compare_episodes_have_the_key(toy_recipes):
+    for algorithm in ("ppo", "reinforce_pp", "dpo"):
+        with pytest.raises(RecipeError, match="filter_groups"):
+            recipes.load(["experiment=counter", f"algorithm={algorithm}", "algorithm.filter_groups=true"])
+    for algorithm in ("grpo", "rloo", "gigpo"):
+        config = recipes.load(["experiment=counter", f"algorithm={algorithm}", "algorithm.filter_groups=true"])
+        assert tasks.needs(config).group_filter == GroupFilter(refills=4, min_reward_std=0.0)
