@@ -82,7 +82,8 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self.step_metrics: Metrics = {}
         self.step_episodes: list[Episode] = []
         """All episodes of the present training step, also those that do not count."""
-        self._loss = "policy"
+        self._loss = ""
+        """The loss that the workers have; at first verl's."""
         self._pristine = True
         self._synced = True
         """Whether the vLLM servers have the present weights."""
