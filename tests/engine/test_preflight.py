@@ -77,7 +77,7 @@ def refused(*arguments):
         (["experiment=counter", "engine.workers=3"], "cannot be shared equally by 3 workers"),
         (["experiment=counter", "verl.trainer.nosuch=1"], "verl.trainer.nosuch"),
         (["experiment=counter", "--show", "verl.trainer.total_epochs=3"], "verl.trainer.total_epochs is set by"),
-        (["-m", "experiment=counter", "seed=0", "verl.algorithm.filter_groups.enable=true"], "is set by algorithm.filter_groups"),
+        (["-m", "experiment=counter", "verl.algorithm.filter_groups.enable=true"], "set by algorithm.filter_groups"),
         (["algorithm=ppo"], "missing values: name"),
         ([], None),
     ],
