@@ -124,6 +124,7 @@ def test_verl_agent(env, max_steps, max_prompt_length, mean_std_norm):
     shared = {
         "steps": 150, "tasks_per_step": 16, "samples_per_task": 8, "lr": 1e-6, "kl_loss": 0.01, "clip": 0.2,
         "entropy": 0.001, "loss_aggregation": LossAggregation.TOKEN_MEAN, "normalise_by_std": mean_std_norm,
+        "invalid_action_penalty": 0.1,
         "optimizer": OptimizerConfig(weight_decay=0.01), "mini_batch_tasks": 1,
     }  # fmt: skip
     assert config.algorithm == GiGPOConfig(name="gigpo", gamma=0.95, step_weight=1.0, **shared)
