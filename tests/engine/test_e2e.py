@@ -334,21 +334,23 @@ def processes_of(session: int) -> list[int]:
 
 def test_interrupted_and_killed_runs_resume(tmp_path: Path) -> None:
     folder = tmp_path / "resumed"
-    overrides = ("algorithm=grpo", "algorithm.steps=6", "run.save_every=1", "run.evaluate_untrained=false")
+    overrides = ("algorithm=grpo", "algorithm.steps=8", "run.save_every=1", "run.evaluate_untrained=false")
 
-    # Ctrl-C: the step is finished, saved, and everything ends
-    process = started(folder, *overrides)
-    wait_for_step(folder, 2, process)
-    os.killpg(process.pid, signal.SIGINT)
-    out, _ = process.communicate(timeout=120)
-    assert process.returncode == 130, out
-    assert "the same command resumes" in out
-    state = json.loads((folder / "state.json").read_text())
-    assert (folder / "checkpoints" / state["checkpoint"]).is_dir()
-    interrupted_at = state["global_step"]
-    assert 2 <= interrupted_at < 7
-    time.sleep(3)
-    assert processes_of(process.pid) == []
+    # Ctrl-C, which goes to all processes, and a scheduler's SIGTERM: the step is finished, saved, and everything ends
+    interrupted_at = 1
+    for send, number in ((os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)):
+        process = started(folder, *overrides)
+        wait_for_step(folder, interrupted_at + 1, process)
+        send(process.pid, number)
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 130, out
+        assert "the same command resumes" in out
+        state = json.loads((folder / "state.json").read_text())
+        assert (folder / "checkpoints" / state["checkpoint"]).is_dir()
+        assert interrupted_at < state["global_step"] < 7
+        interrupted_at = state["global_step"]
+        time.sleep(3)
+        assert processes_of(process.pid) == []
 
     # a kill: what was after the last checkpoint is done again
     process = started(folder, *overrides)
@@ -359,9 +361,9 @@ def test_interrupted_and_killed_runs_resume(tmp_path: Path) -> None:
 
     train(folder, *overrides)
     steps = [row["step"] for row in metrics(folder) if "actor/pg_loss" in row]
-    assert steps == [2, 3, 4, 5, 6, 7]
+    assert steps == [2, 3, 4, 5, 6, 7, 8, 9]
     assert [stage["name"] for stage in summary(folder)["stages"]] == ["bc", "grpo"]
-    assert summary(folder)["stages"][-1]["steps"] == 6
+    assert summary(folder)["stages"][-1]["steps"] == 8
 
 
 def test_a_worker_that_dies_during_start_up_ends_the_run_with_its_own_error(tmp_path: Path) -> None:

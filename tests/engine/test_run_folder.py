@@ -1,8 +1,13 @@
 """A run's folder: refused when it is another's, resumed when it is its own, complete when it is finished."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from omegaconf import OmegaConf
@@ -14,9 +19,11 @@ from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.digest import versions
 from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State
+from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
-from agentgym_rl.engine.run.train import train
+from agentgym_rl.engine.run.train import _stop_on_interrupt, train
 from agentgym_rl.engine.verl import launch
+from agentgym_rl.engine.verl.cluster import RayNotStarted, _start
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.supervised import Example
 
@@ -275,3 +282,92 @@ def test_a_launch_that_works(monkeypatch):
     said = []
     assert launch.launch(SETTINGS, 0.2, said.append) == "trainer"
     assert said[-1] == "engine ready"
+
+
+# one process at a time
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from agentgym_rl.engine.run.lock import locked
+with locked(Path(sys.argv[1])):
+    print("in", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process in the folder."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "in\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_second_process_in_a_folder_is_refused_and_told_who_is_there(tmp_path, holder):
+    with pytest.raises(RunFolderError, match=rf"is run already, by \S+ on \S+, process {holder.pid}, since"):
+        locked(tmp_path).__enter__()
+    holder.kill()
+    holder.wait()
+    with locked(tmp_path):
+        assert json.loads((tmp_path / ".lock").read_text())["pid"] == os.getpid(), "a killed process leaves no lock"
+    assert (tmp_path / ".lock").read_text() == ""
+
+
+def test_a_lock_of_another_host_is_not_taken_over(tmp_path):
+    (tmp_path / ".lock").write_text(json.dumps({"owner": "me", "host": "elsewhere", "pid": 1, "started": "today"}))
+    with pytest.raises(RunFolderError, match=r"me on elsewhere, process 1, since today.*delete .*/\.lock"):
+        locked(tmp_path).__enter__()
+    (tmp_path / ".lock").unlink()
+    with locked(tmp_path):
+        pass
+
+
+def test_train_takes_the_lock_before_it_writes(toy_recipes):
+    with locked(toy_recipes):
+        result = CliRunner().invoke(app, ["train", "experiment=counter"])
+    assert result.exit_code == 2 and "is run already" in result.stderr
+    assert not (toy_recipes / "identity.yaml").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_to_stop_and_a_second_one_stops(number):
+    said = []
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), _stop_on_interrupt(SimpleNamespace(say=said.append)) as stop:
+        os.kill(os.getpid(), number)
+        assert stop.is_set() and "saving" in said[0]
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) == before
+
+
+# Ray
+
+
+def test_ray_that_does_not_start_is_told_in_one_line(monkeypatch):
+    tries = []
+
+    def init(**options):
+        tries.append(options)
+        raise Exception("The current node timed out during startup. This could happen\nbecause")
+
+    monkeypatch.setattr("ray.init", init)
+    with pytest.raises(RayNotStarted, match=r"Ray did not start \(0 s\): The current node timed out.*start_seconds=0"):
+        _start(0.0)
+    assert len(tries) == 1
+    clock = iter([0.0, 31.0, 62.0, 93.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    with pytest.raises(RayNotStarted, match=r"\(93 s\)"):
+        _start(90.0)
+    assert len(tries) == 1 + 3, "Ray's own limit is 30 s; it is started again while there is time"
+
+
+def test_a_cluster_that_cannot_be_reached_is_not_tried_again(monkeypatch):
+    def init(**options):
+        raise ConnectionError("nobody there")
+
+    monkeypatch.setattr("ray.init", init)
+    with pytest.raises(RayNotStarted, match=r"engine\.ray_address=10\.0\.0\.1:6379 cannot be reached.*nobody there"):
+        _start(90.0, address="10.0.0.1:6379")

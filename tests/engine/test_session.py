@@ -24,7 +24,7 @@ class Engine:
         monkeypatch.setattr(launch, "launch", self.launch)
 
     @contextmanager
-    def cluster(self, settings, variables, ray_address=None):
+    def cluster(self, settings, variables, ray_address=None, seconds=300.0):
         self.open += 1
         yield
         self.open -= 1

@@ -107,7 +107,7 @@ class Session:
             self.close()
         with ThreadPoolExecutor(1, "import") as pool:  # verl's trainer takes seconds to import, Ray to start
             launch = pool.submit(import_module, "agentgym_rl.engine.verl.launch")
-            self._running.enter_context(cluster(settings, variables(engine), engine.ray_address))
+            self._running.enter_context(cluster(settings, variables(engine), engine.ray_address, engine.start_seconds))
         self._trainer = launch.result().launch(settings, engine.start_seconds, progress.say)
         if engine.device == "cpu":
             share = max(1, cores() // engine.workers)

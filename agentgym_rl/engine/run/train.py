@@ -26,6 +26,7 @@ from agentgym_rl.engine.recipe.digest import digest, versions
 from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run import demonstrations
 from agentgym_rl.engine.run.folder import RunFolder, State
+from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session, variables
 from agentgym_rl.engine.verl.mapping import check_verl, verl_config
@@ -42,7 +43,7 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
     Raises:
         RecipeError, RunFolderError, FileNotFoundError, EnvError, ContextTooSmall, ValueError: found before Ray starts.
         LaunchFailed: the engine did not start.
-        Interrupted: stopped by Ctrl-C with everything saved.
+        Interrupted: stopped by Ctrl-C or SIGTERM with everything saved.
     """
     preflight.check_config(config)
     preflight.check_model(config)
@@ -51,6 +52,18 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
     os.environ.update(variables(config.engine))
     panels = tasks.panels(config)
     mixture, curriculum = tasks.mixture(config), tasks.curriculum(config)
+    with locked(Path(config.run.dir)):
+        return _locked(config, console, session, panels, mixture, curriculum)
+
+
+def _locked(
+    config: Config,
+    console: Console,
+    session: Session | None,
+    panels: dict[str, dict[str, Panel]],
+    mixture: Mixture[Any],
+    curriculum: Curriculum,
+) -> Path:
     folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume, to_yaml(config))
     state = folder.load_state()
     if state.extend(tasks.chosen(config).units):
@@ -122,6 +135,7 @@ def _run(
             begins = config.run.control or needs.reference is not None
             base = needs.loaded_weights or needs.reference == AS_LOADED or (begins and not config.cloning.epochs)
             trainer = session.trainer(settings, config.engine, progress, base=base)
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # Ray has put its own in place
 
             from agentgym_rl.engine.run.cache import ClonedCache  # these import verl's trainer, as the session did
             from agentgym_rl.engine.run.evaluation import RunPanels
@@ -179,18 +193,22 @@ def _engine_log(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _stop_on_interrupt(progress: Progress) -> Iterator[threading.Event]:
-    """The first Ctrl-C lets the present step finish and saves; the second stops at once."""
+    """The first Ctrl-C or SIGTERM lets the present step finish and saves; the second stops at once."""
     stop = threading.Event()
 
     def handle(number: int, frame: Any) -> None:
         if stop.is_set():
-            signal.signal(signal.SIGINT, previous)
+            restore()
             raise KeyboardInterrupt
         stop.set()
         progress.say("stopping after this step and saving; Ctrl-C again stops at once")
 
-    previous = signal.signal(signal.SIGINT, handle)
+    def restore() -> None:
+        for number, one in previous.items():
+            signal.signal(number, one)
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, previous)
+        restore()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -16,15 +17,23 @@ class WrongPlatform(RuntimeError):
     """verl does not run on the device the recipe asks for."""
 
 
+class RayNotStarted(RuntimeError):
+    """Ray did not come up, or cannot be reached."""
+
+
 @contextmanager
-def cluster(config: DictConfig, variables: Mapping[str, str], ray_address: str | None = None) -> Iterator[None]:
+def cluster(
+    config: DictConfig, variables: Mapping[str, str], ray_address: str | None = None, seconds: float = 300.0
+) -> Iterator[None]:
     """Start or join Ray and open the TransferQueue; stop both on leaving.
 
     Args:
         variables: environment variables of all processes.
         ray_address: of a running cluster; None starts one on this machine.
+        seconds: how long Ray may take to start.
 
     Raises:
+        RayNotStarted: Ray did not come up in time, or cannot be reached.
         WrongPlatform: verl chose another device than the configuration.
     """
     os.environ.update(variables)
@@ -39,13 +48,13 @@ def cluster(config: DictConfig, variables: Mapping[str, str], ray_address: str |
     runtime["env_vars"].update(variables, TRANSFER_QUEUE_ENABLE="1")
     quiet: dict[str, Any] = {"log_to_driver": bool(os.environ.get("AGENTGYM_RL_DEBUG")), "logging_level": "ERROR"}
     if ray_address is not None:
-        ray.init(address=ray_address, runtime_env=runtime, **quiet)
+        _start(seconds, address=ray_address, runtime_env=runtime, **quiet)
     else:
         # the processes of a local cluster inherit the environment and need not wait for a runtime environment
         os.environ.update(runtime["env_vars"])
         started: Any = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
         started.pop("runtime_env", None)
-        ray.init(include_dashboard=False, **started, **quiet)
+        _start(seconds, include_dashboard=False, **started, **quiet)
     try:
         yield
     finally:
@@ -53,3 +62,23 @@ def cluster(config: DictConfig, variables: Mapping[str, str], ray_address: str |
             tq.close()
         finally:
             ray.shutdown()
+
+
+def _start(seconds: float, **options: Any) -> None:
+    """``ray.init``, again while there is time: on a busy machine Ray gives its own processes no more than 30 s."""
+    begun = time.monotonic()
+    while True:
+        try:
+            ray.init(**options)
+            return
+        except Exception as error:  # Ray raises it bare
+            ray.shutdown()
+            address = options.get("address")
+            late = time.monotonic() - begun
+            if address is None and "timed out" in str(error) and late < seconds:
+                continue
+            what = f"Ray at engine.ray_address={address} cannot be reached" if address else "Ray did not start"
+            raise RayNotStarted(
+                f"{what} ({late:.0f} s): {str(error).strip().splitlines()[0]}; engine.start_seconds={seconds:g} is how "
+                "long it may take"
+            ) from error
