@@ -56,11 +56,14 @@ class Builder:
 
 
 class Tokenizer:
-    def encode(self, text):
+    def encode(self, text, add_special_tokens=False):
         return [ord(letter) for letter in text]
 
     def decode(self, ids, skip_special_tokens=False):
         return "".join(map(chr, ids))
+
+    def apply_chat_template(self, messages, tokenize):
+        return "".join(message["content"] for message in messages)
 
 
 class Output:

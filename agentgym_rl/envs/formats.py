@@ -17,22 +17,29 @@ from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction
 from agentgym_rl.envs.core import EnvSpec, Message, Style
 from agentgym_rl.envs.tools import BadCall, read_code, to_call, to_command, write_code
 
+END_OF_THINKING = "</think>"
+"""What models that think write before their response."""
+
 Parse = Callable[[str], Action | InvalidAction]
 """From a response to an action."""
 
 
 def reader(spec: EnvSpec, action_format: ActionFormat) -> Parse:
-    """The parser of responses in a format. What a model thinks before ``</think>`` is no part of its action.
+    """The parser of responses in a format.
+
+    What a model thinks before ``</think>`` is no part of its action, but where the environment's own wording says so.
 
     Raises:
         ValueError: the environment has no tools to call.
     """
     _check(spec, action_format)
-    if action_format is ActionFormat.REACT:
-        parse = spec.read
+    if action_format is not ActionFormat.REACT:
+        parse: Parse = partial(_read_call if action_format is ActionFormat.FUNCTION_CALLING else _read_code, spec)
+    elif END_OF_THINKING in spec.write("act", "so"):
+        return spec.read
     else:
-        parse = partial(_read_call if action_format is ActionFormat.FUNCTION_CALLING else _read_code, spec)
-    return lambda response: parse(response.rpartition("</think>")[2])
+        parse = spec.read
+    return lambda response: parse(response.rpartition(END_OF_THINKING)[2])
 
 
 def write(spec: EnvSpec, action_format: ActionFormat, command: str, thought: str = "") -> str:

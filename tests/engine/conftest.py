@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("verl")
 
 from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
 
 from agentgym_rl.algorithms import algorithms
 from agentgym_rl.algorithms.base import AlgorithmConfig, OnlineConfig
@@ -70,6 +71,7 @@ def toy_recipes(toys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             if issubclass(algorithm.Config, OnlineConfig):
                 tree.joinpath("tuned", f"{env}_{name}.yaml").write_text(tuned(algorithm.Config))
     monkeypatch.setattr(recipes, "recipes_dir", lambda: tree)
+    Plugins.instance()  # writes Hydra's own groups into the store, once a process
     store = ConfigStore.instance()  # keeps the toys' groups for as long as the process lives
     monkeypatch.setattr(store, "repo", deepcopy(store.repo))
     return folder

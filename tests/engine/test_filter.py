@@ -62,6 +62,7 @@ class Step:
         one = self.trainer = object.__new__(kind)
         one.schedule, one._warmup, one._synced, one.use_critic = Schedule(0), 0, True, False
         one._fewest_samples, one._group_filter, one.parameter_sync_step = 2, filtered, syncs
+        one._sync_metrics = {}
         one.replay_buffer, one.global_steps = Buffer(), 1
         one.config = OmegaConf.create(
             {"trainer": {}, "data": {"train_batch_size": len(rewards[0])}, "actor_rollout_ref": {"rollout": {}}}

@@ -78,6 +78,12 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "reinforce_pp": ("plain", ("algorithm=reinforce_pp", *POLICY, "algorithm.gamma=0.99")),
     "gigpo": ("plain", ("algorithm=gigpo", *POLICY)),
     "gigpo_folded": ("folded", ("algorithm=gigpo", *POLICY, "algorithm.step_weight=0.5")),
+    "shaped": ("plain", ("algorithm=reinforce_pp", *POLICY, "algorithm.policy_loss=cispo",
+                         "algorithm.invalid_action_penalty=0.2", "algorithm.overlong_turns=2")),
+    "filtered": ("plain", ("algorithm=rloo", *POLICY, "algorithm.policy_loss=sapo", "algorithm.filter_groups=true",
+                           "algorithm.refills=0")),
+    "corrected": ("plain", ("algorithm=grpo", *POLICY, "algorithm.policy_loss=gspo", "algorithm.correction=mis",
+                            "algorithm.loss_aggregation=seq-mean-token-sum-norm")),
     "dpo": ("plain", ("algorithm=dpo", *ONLINE, "algorithm.mini_batch_pairs=4", "algorithm.pairs_per_task=2")),
     "bc": ("plain", ("algorithm=bc", "cloning.epochs=2", "cloning.mini_batch_trajectories=3", "cloning.lr=1e-3",
                      "cloning.observation_weight=0.1")),
@@ -105,16 +111,9 @@ BROKEN = {"maze_280": [0], "maze_148": [1, 2, 3]}
 
 # What is compared.
 
-RENAMED = {
-    "curriculum/horizon": "curriculum/max_turns", "env/maze/horizon": "env/maze/max_turns",
-    "rollout/lone_episodes": "rollout/singleton_episodes",
-    "rollout/samples_per_episode": "rollout/segments_per_episode",
-}  # fmt: skip
-"""Metrics that have another name now than in the values: committed name, present name."""
-
 COMPARED = re.compile(
-    r"^(step$|(actor|critic|supervised|dpo|gigpo|agentevol|search|rollout|rollout_corr|env|curriculum|val|run|stage"
-    r"|num_turns|prompt_length|response_length|training/rollout\w*)(/|$))"
+    r"^(step$|(actor|batch|critic|diagnostics|shaping|supervised|dpo|gigpo|agentevol|search|rollout|rollout_corr|env|curriculum"
+    r"|val|run|stage|num_turns|prompt_length|response_length|training/rollout\w*)(/|$))"
 )
 UNCOMPARED = re.compile(r"/perf/|_s$|_per_s$|mfu|wait_frac")
 """Metrics of time, memory and machine."""
@@ -148,7 +147,7 @@ def differences(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> li
         found.append(spoken(f"{name}, number of steps", len(old["steps"]), len(new["steps"])))
     for number, (before, after) in enumerate(zip(old["steps"], new["steps"], strict=False), start=1):
         for metric, value in before.items():
-            other = after.get(RENAMED.get(metric, metric))
+            other = after.get(metric)
             if other is None or not same(value, other):
                 found.append(spoken(f"{name}, step {number}, {metric}", value, other))
     for place, before in old["change"].items():
