@@ -82,7 +82,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
                          "algorithm.invalid_action_penalty=0.2", "algorithm.overlong_turns=2")),
     "filtered": ("plain", ("algorithm=rloo", *POLICY, "algorithm.policy_loss=sapo", "algorithm.filter_groups=true",
                            "algorithm.refills=0")),
-    "corrected": ("plain", ("algorithm=grpo", *POLICY, "algorithm.policy_loss=gspo", "algorithm.correction=mis",
+    "corrected": ("plain", ("algorithm=grpo", *POLICY, "algorithm.policy_loss=gspo", "algorithm.correction=tis",
                             "algorithm.loss_aggregation=seq-mean-token-sum-norm")),
     "dpo": ("plain", ("algorithm=dpo", *ONLINE, "algorithm.mini_batch_pairs=4", "algorithm.pairs_per_task=2")),
     "bc": ("plain", ("algorithm=bc", "cloning.epochs=2", "cloning.mini_batch_trajectories=3", "cloning.lr=1e-3",
