@@ -229,7 +229,7 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         return metrics | {"agentevol/learn_s": time.monotonic() - begun}
 
     def examples(self) -> list[Example]:
-        """What is learnt, its loss scaled by the reward."""
+        """What is learned, its loss scaled by the reward."""
         return [weighted(segment, success.reward) for success in self.successes for segment in success.segments]
 
     def validate(self, run: Run, number: int) -> Metrics:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isclose
 from statistics import stdev
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -144,8 +145,12 @@ class GroupFilter:
 
     def drops(self, rewards: Sequence[float]) -> bool:
         """Whether the group with these rewards, two or more, leaves."""
-        deviation = stdev(rewards)
-        return deviation == 0 or deviation < self.min_reward_std
+        return not uneven(rewards) or stdev(rewards) < self.min_reward_std
+
+
+def uneven(rewards: Sequence[float]) -> bool:
+    """Whether rewards differ by more than rounding, so that group-relative advantages are not all 0."""
+    return not isclose(max(rewards), min(rewards))
 
 
 START, AS_LOADED = "start", "loaded"

@@ -27,7 +27,7 @@ from math import log
 from random import Random
 from statistics import fmean
 
-from agentgym_rl.algorithms.base import Metrics
+from agentgym_rl.algorithms.base import Metrics, uneven
 from agentgym_rl.data.episode import Episode
 
 SHUFFLES = 10
@@ -38,15 +38,14 @@ def diagnostics(groups: Sequence[Sequence[Episode]]) -> Metrics:
     """Of the episodes of a step.
 
     Args:
-        groups: the episodes of each task with the rewards that are learnt from.
+        groups: the episodes of each task with the rewards that are learned from.
     """
     episodes = list(chain.from_iterable(groups))
     turns = list(chain.from_iterable(episode.turns for episode in episodes))
     compared = [group for group in groups if len(group) > 1]
     metrics: Metrics = {}
     if compared:
-        uneven = [len({episode.reward for episode in group}) > 1 for group in compared]
-        metrics["diagnostics/gradient_share"] = fmean(uneven)
+        metrics["diagnostics/gradient_share"] = fmean(uneven([one.reward for one in group]) for group in compared)
     if turns:
         metrics["diagnostics/invalid_turns"] = fmean(turn.invalid for turn in turns)
         metrics["diagnostics/response_tokens"] = fmean(turn.tokens[1] - turn.tokens[0] for turn in turns)

@@ -6,7 +6,9 @@ import gc
 import importlib
 import importlib.util
 import inspect
+import logging
 import os
+import socket
 import subprocess
 import sys
 from importlib.metadata import entry_points, version
@@ -22,6 +24,8 @@ pytest.importorskip("vllm")
 import torch
 import transfer_queue as tq
 from omegaconf import OmegaConf
+from verl.single_controller.ray import base as ray_groups
+from verl.trainer.ppo.v1 import trainer_base
 
 from agentgym_rl.engine.platform import corrections, vllm_cpu
 from agentgym_rl.engine.platform.gloo_weights import GlooWeights
@@ -50,6 +54,7 @@ verl.trainer.ppo.v1.replay_buffer.ReplayBuffer._materialize_batch self partition
 partition_snapshot
 verl.trainer.ppo.v1.replay_buffer.ReplayBuffer._wait_for_next_poll self partition_id last_debug_time
 verl.trainer.ppo.v1.replay_buffer.ReplayBuffer.sample self global_steps partition_id batch_size
+verl.single_controller.ray.base.RayWorkerGroup._get_master_addr_port self pg bundle_index master_port_range
 verl.trainer.ppo.v1.trainer_base.register_trainer name
 verl.trainer.ppo.v1.trainer_base.get_trainer_cls name
 verl.trainer.ppo.v1.trainer_base.PPOTrainer.__init__ self config
@@ -677,6 +682,23 @@ def test_a_process_group_names_the_cpu_once():
     assert asked == [
         {"timeout_second": None, "backend": "cpu:gloo"}, {"timeout_second": 5, "backend": "nccl"},
     ]  # fmt: skip
+
+
+def test_workers_meet_on_a_port_that_no_connection_is_lent():
+    """Another process took a lent one before the workers listened on it."""
+    first, end = trainer_base.RayWorkerGroup.keywords["master_port_range"]
+    lent = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert first < end <= max(lent, 32_768)
+    with socket.socket() as taken:
+        taken.bind(("", first))
+        _, port = ray_groups.get_master_addr_port._function([first, end])
+    assert first < int(port) < end
+
+
+def test_vllms_server_does_not_silence_our_warnings():
+    importlib.import_module("verl.workers.rollout.vllm_rollout.vllm_async_server")
+    assert logging.getLogger("agentgym_rl.rollout.loop").isEnabledFor(logging.WARNING)
+    assert all(handler.level <= logging.WARNING for handler in logging.root.handlers)
 
 
 def test_linear_layers_keep_their_weight():

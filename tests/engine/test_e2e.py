@@ -174,7 +174,7 @@ def test_ppo_with_a_critic_over_tokens_and_over_turns(tmp_path: Path) -> None:
 
 
 def test_episodes_of_more_tokens_than_the_context(tmp_path: Path) -> None:
-    """Mazes of 12 turns in a response of 160 tokens; notes are asked for, learnt from and shown again."""
+    """Mazes of 12 turns in a response of 160 tokens; notes are asked for, learned from and shown again."""
     words = ["rloo", "gigpo", "agentevol"]
     sweep(tmp_path, f"algorithm={','.join(words)}", "run.evaluate_untrained=false", "rollout.context=summary",
           "rollout.notes_tokens=16", "rollout.keep_turns=1", "rollout.invalid_limit=null", "model.response_tokens=160",

@@ -75,6 +75,10 @@ def refused(*arguments):
         (["experiment=counter", "+verl.actor_rollout_ref.model.lora_rank=4"], "is set by model.lora_rank"),
         (["experiment=counter", "run.dir=/dev/null/x"], "run folder /dev/null/x cannot be written"),
         (["experiment=counter", "engine.workers=3"], "cannot be shared equally by 3 workers"),
+        (
+            ["experiment=counter", "verl.actor_rollout_ref.ref.strategy=fsdp"],
+            "ref.strategy has no effect: training workers",
+        ),
         (["experiment=counter", "verl.trainer.nosuch=1"], "verl.trainer.nosuch"),
         (["experiment=counter", "--show", "verl.trainer.total_epochs=3"], "verl.trainer.total_epochs is set by"),
         (["-m", "experiment=counter", "verl.algorithm.filter_groups.enable=true"], "set by algorithm.filter_groups"),

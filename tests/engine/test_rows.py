@@ -92,7 +92,7 @@ def batch():
 
 def write(batch, update, aggregation=LossAggregation.TOKEN_MEAN, turns=False):
     update_of = {key: int(rows.session_of(key) != "u_0") for key in batch.keys}
-    rows.write(batch, update, update_of, aggregation, 10, turns=turns)
+    return rows.write(batch, update, update_of, aggregation, 10, turns=turns)[1]
 
 
 def test_keys():
@@ -177,13 +177,14 @@ def test_the_ratio_of_learning_to_sampling(queue, batch):
 
 
 def test_the_size_of_advantages_by_the_position_of_their_turn(queue, batch):
-    write(batch, Policy(rollouts=ROLLOUTS, advantages=[-2.0, [4.0, -5.0]]))
+    found = write(batch, Policy(rollouts=ROLLOUTS, advantages=[-2.0, [4.0, -5.0]]))
     first, last = (2 + 2 + 4) / 3, (2 + 5 + 5 + 5) / 4
-    assert rows.advantage_metrics(batch, ROLLOUTS) == {
+    assert found == {
         "diagnostics/advantage_first": pytest.approx(first), "diagnostics/advantage_last": pytest.approx(last),
     }  # fmt: skip
     single = Rollout(episode=episode([0.0], [(0, 5)]), key="u_1")
-    assert rows.advantage_metrics(batch, [single]).keys() == {"diagnostics/advantage_middle"}
+    advantages, mask = (queue.fields[name].to_padded_tensor(0) for name in ("advantages", "response_mask"))
+    assert rows.advantage_metrics(batch, [single], advantages, mask).keys() == {"diagnostics/advantage_middle"}
 
 
 def turn_level(batch):

@@ -1,4 +1,4 @@
-"""What the model sampled is what is learnt from, token for token."""
+"""What the model sampled is what is learned from, token for token."""
 
 import asyncio
 import copy
@@ -103,7 +103,7 @@ def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, respons
         assert turn.log_prob == pytest.approx(sum(request.output.log_probs))
         learnt[span] = [1] * len(request.output.token_ids)
         log_probs[span] = request.output.log_probs
-        # What is requested is what will be learnt from, up to here: a prefix cache finds the turns before.
+        # What is requested is what will be learned from, up to here: a prefix cache finds the turns before.
         assert request.prompt == kept.segments[0].prompt_ids + response[: turn.tokens[0]]
         assert request.sampling["max_tokens"] == min(max_new_tokens, response_limit - turn.tokens[0])
         assert request.sampling["temperature"] == 0.7

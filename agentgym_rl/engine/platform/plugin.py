@@ -7,6 +7,7 @@ asserts after start that this platform is the active one.
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 
 import wrapt
@@ -21,6 +22,8 @@ def register_agent_loop(module: ModuleType) -> None:
 
 def register() -> None:
     """Register our agent loop; on a CPU also the ``cpu`` platform and its corrections, and nowhere else."""
+    # a package that vLLM's server imports raises the level of the root and of its handlers to this, or to ERROR
+    os.environ.setdefault("SAGEMAKER_CONTAINER_LOG_LEVEL", "WARNING")
     wrapt.register_post_import_hook(register_agent_loop, "verl.experimental.agent_loop.agent_loop")
     if not on_cpu():
         return

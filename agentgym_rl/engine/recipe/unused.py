@@ -131,6 +131,7 @@ def _of_env(config: Config, name: str) -> Iterator[Unused]:
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 RATE = "the learning rate follows algorithm.optimizer.schedule"
 IGNORED = {
+    "actor_rollout_ref.ref": "training workers keep the weights of algorithm.kl_reference, without a second model",
     f"{ACTOR}.loss_scale_factor": "algorithm.loss_aggregation=seq-mean-token-sum-norm divides by model.response_tokens",
     "algorithm.rollout_correction.loss_type": "algorithm.policy_loss is the loss",
     f"{ACTOR}.optim.lr_scheduler_type": RATE,
@@ -228,8 +229,6 @@ DEFAULTS = (
     "actor_rollout_ref.model.enable_gradient_checkpointing",
     "actor_rollout_ref.model.override_config",
     "actor_rollout_ref.model.use_remove_padding",
-    "actor_rollout_ref.ref.fsdp_config",
-    "actor_rollout_ref.ref.use_torch_compile",
     "critic.fsdp",
     "critic.model.enable_gradient_checkpointing",
     "critic.model.override_config",

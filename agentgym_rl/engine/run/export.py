@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 import transformers
-from peft import LoraConfig, get_peft_model
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from agentgym_rl.algorithms.bc import Cloning
@@ -134,6 +133,8 @@ def _whole(checkpoint: Checkpoint, source: Path, dtype: str) -> Any:
 
 def _with_adapters(checkpoint: Checkpoint, dtype: str) -> Any:
     """The model that a run with LoRA began with, and its adapters of a checkpoint."""
+    from peft import LoraConfig, get_peft_model  # takes seconds to import, which other runs need not wait for
+
     folder = checkpoint.folder / ACTOR
     if not (folder / ADAPTER).is_file():
         raise ValueError(f"{checkpoint} has no adapters (model.lora_rank=0); export it whole")

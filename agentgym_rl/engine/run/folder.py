@@ -88,6 +88,24 @@ class State:
         return {"run/episodes": self.episodes, "run/tokens": self.tokens, "run/wall_s": self.wall_s}
 
 
+def writable(folder: Path) -> Path:
+    """The folder, made if it is not there.
+
+    Raises:
+        RunFolderError: it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".write_{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise RunFolderError(
+            f"run folder {folder} cannot be written: {error.strerror}; choose another run.dir"
+        ) from error
+    return folder
+
+
 class RunFolder:
     """Everything a run writes; every file appears whole."""
 
@@ -101,16 +119,7 @@ class RunFolder:
         Raises:
             RunFolderError: it cannot be written, or holds a run that is not to be resumed or has another configuration.
         """
-        self.path = folder.resolve()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            probe = self.path / f".write_{os.getpid()}"
-            probe.touch()
-            probe.unlink()
-        except OSError as error:
-            raise RunFolderError(
-                f"run folder {folder} cannot be written: {error.strerror}; choose another run.dir"
-            ) from error
+        self.path = writable(folder).resolve()
         self.resumed = (self.path / "state.json").is_file()
         known = self.path / "identity.yaml"
         if self.resumed and not resume:

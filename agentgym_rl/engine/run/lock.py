@@ -12,7 +12,7 @@ from datetime import datetime
 from getpass import getuser
 from pathlib import Path
 
-from agentgym_rl.engine.run.folder import RunFolderError
+from agentgym_rl.engine.run.folder import RunFolderError, writable
 
 NAME = ".lock"
 """File in the run folder: who runs it. The operating system frees the lock when the process ends, whatever ends it."""
@@ -26,17 +26,10 @@ def locked(folder: Path) -> Iterator[None]:
     runs cannot be seen from here, and not every shared file system frees its locks.
 
     Raises:
-        RunFolderError: another process runs in the folder, or may do so; says which one.
+        RunFolderError: the folder cannot be written, or another process runs in it, or may do so; says which one.
     """
-    file = folder / NAME
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = file.open("a+", encoding="utf-8")
-    except OSError as error:
-        raise RunFolderError(
-            f"run folder {folder} cannot be written: {error.strerror}; choose another run.dir"
-        ) from error
-    with handle:
+    file = writable(folder) / NAME
+    with file.open("a+", encoding="utf-8") as handle:
         handle.seek(0)
         before = handle.read()
         try:

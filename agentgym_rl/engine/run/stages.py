@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from math import isclose
+from statistics import fmean
 from typing import Any
 
 from agentgym_rl.algorithms import Algorithm
-from agentgym_rl.algorithms.base import AlgorithmConfig, Metrics, Run, Weights
+from agentgym_rl.algorithms.base import AlgorithmConfig, Metrics, Run, Weights, uneven
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.control import Control
 from agentgym_rl.algorithms.mixture.variance import rewards_by_task
@@ -189,4 +189,4 @@ def gradient_groups(episodes: Sequence[Episode], prefix: str) -> Metrics:
     groups = [rewards for rewards in rewards_by_task(episodes) if len(rewards) > 1]
     if not groups:
         return {}
-    return {f"{prefix}gradient_groups": sum(not isclose(max(one), min(one)) for one in groups) / len(groups)}
+    return {f"{prefix}gradient_groups": fmean(map(uneven, groups))}

@@ -119,9 +119,6 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{actor}.fsdp_config.param_offload": engine.offload,
         f"{actor}.fsdp_config.optimizer_offload": engine.offload,
         f"{actor}.fsdp_config.seed": config.seed,
-        "actor_rollout_ref.ref.strategy": "fsdp2",
-        "actor_rollout_ref.ref.log_prob_use_dynamic_bsz": True,
-        "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": engine.micro_tokens,
         # rollout
         f"{generation}.name": "vllm",
         f"{generation}.mode": "async",
@@ -194,8 +191,6 @@ def _device(config: Config) -> dict[str, Any]:
         f"{actor}.fsdp_config.use_torch_compile": False,
         f"{actor}.fsdp_config.model_dtype": "float32",
         f"{actor}.fsdp_config.mixed_precision": {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
-        "actor_rollout_ref.ref.use_torch_compile": False,
-        "actor_rollout_ref.ref.fsdp_config.model_dtype": "float32",
         "critic.model.use_remove_padding": False,
         "critic.model.override_config.attn_implementation": "sdpa",
         "critic.model.enable_gradient_checkpointing": False,

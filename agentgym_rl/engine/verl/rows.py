@@ -36,7 +36,7 @@ TURN = "turn"
 
 
 class NothingToLearn(RuntimeError):
-    """No episode of a batch can be learnt from."""
+    """No episode of a batch can be learned from."""
 
 
 def session_of(key: str) -> str:
@@ -135,7 +135,8 @@ def arrange(batch: KVBatchMeta, shares: Sequence[Sequence[str]], workers: int) -
         The update of each row, padding included, by key.
     """
     place = {key: index for index, key in enumerate(batch.keys)}
-    padding = [index for key, index in place.items() if key not in {key for share in shares for key in share}]
+    shared = {key for share in shares for key in share}
+    padding = [index for key, index in place.items() if key not in shared]
     size = len(batch) // len(shares)
     chunks: list[list[int]] = [[] for _ in range(workers)]
     update_of: dict[str, int] = {}
@@ -188,16 +189,20 @@ def ratio_metrics(batch: KVBatchMeta) -> Metrics:
     }
 
 
-def advantage_metrics(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> Metrics:
+def advantage_metrics(
+    batch: KVBatchMeta, rollouts: Sequence[Rollout], advantages: torch.Tensor, mask: torch.Tensor
+) -> Metrics:
     """Mean absolute advantage of the tokens in the first, middle and last third of the turns of their episodes.
 
     A turn belongs to the third that its middle is in, so that a single turn is in the middle.
+
+    Args:
+        advantages: [rows, tokens].
+        mask: [rows, tokens], 1 on the model's own tokens.
     """
-    data = _get(batch, "advantages", "response_mask")
     turns = [len(rollout.episode.turns) for rollout in rollouts]
     thirds = [[1 + 3 * (2 * turn + 1) // (2 * many) for turn in range(many)] for many in turns]
-    place = over_tokens(batch, rollouts, thirds, _padded(data, "response_mask"))
-    size = _padded(data, "advantages").abs()
+    place, size = over_tokens(batch, rollouts, thirds, mask), advantages.abs()
     names = ("diagnostics/advantage_first", "diagnostics/advantage_middle", "diagnostics/advantage_last")
     return {
         name: float(size[place == third].mean()) for third, name in enumerate(names, start=1) if (place == third).any()
@@ -221,7 +226,7 @@ def write(
     longest: int,
     *,
     turns: bool,
-) -> KVBatchMeta:
+) -> tuple[KVBatchMeta, Metrics]:
     """Write what a policy update says into the rows: advantages, critic targets, weights of tokens.
 
     Where verl rejected tokens (:mod:`agentgym_rl.algorithms.correction`), it took them out of ``response_mask``. They
@@ -234,7 +239,7 @@ def write(
         turns: write the turn of each token.
 
     Returns:
-        The batch with the new fields, which workers are given.
+        The batch with the new fields, which workers are given, and :func:`advantage_metrics`.
     """
     values = ["values"] if update.returns is not None else []
     data = _get(batch, "response_mask", "loss_mask", "advantages", "returns", *values)
@@ -258,7 +263,9 @@ def write(
         fields[OBSERVATION_WEIGHT] = every * (1 - mask)
     # the queue drops a field of another dtype with no more than a line in its log
     typed = {name: value.to(data[name].dtype) if name in data else value for name, value in fields.items()}
-    return _put(batch, {name: response_to_nested(value, data["response_mask"]) for name, value in typed.items()})
+    nested = {name: response_to_nested(value, data["response_mask"]) for name, value in typed.items()}
+    advantages = typed["advantages"] if "advantages" in typed else _padded(data, "advantages")
+    return _put(batch, nested), advantage_metrics(batch, update.rollouts, advantages, mask)
 
 
 @contextmanager

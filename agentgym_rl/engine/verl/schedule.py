@@ -7,7 +7,7 @@ class Schedule:
     """In each training step, the steps whose episodes start: the step itself, or those ``ahead`` of it.
 
     Args:
-        ahead: steps whose episodes are under way while an earlier step is learnt from; 0 in ``engine.mode=sync``.
+        ahead: steps whose episodes are under way while an earlier step is learned from; 0 in ``engine.mode=sync``.
     """
 
     def __init__(self, ahead: int) -> None:

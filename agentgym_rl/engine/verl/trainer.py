@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -16,9 +17,11 @@ import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
+from verl.single_controller.ray import RayWorkerGroup
 from verl.trainer.ppo.core_algos import register_adv_est
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.trainer.ppo.v1.utils import MetricsAggregator
 from verl.utils import tensordict_utils as tu
@@ -45,6 +48,10 @@ Rows = Callable[[int, int, int | None], list[dict[str, Any]]]
 Progress = Callable[[int, int], None]
 """Called with the number of finished rows and of all rows."""
 
+# The workers meet on a port that verl finds free long before they listen on it. Of the ports that the system lends to
+# every new connection (32768 and above) another process may have taken it meanwhile.
+trainer_base.RayWorkerGroup = partial(RayWorkerGroup, master_port_range=[20_000 + os.getpid() % 10_000, 32_768])
+
 
 @register_adv_est(ESTIMATOR)  # type: ignore[untyped-decorator]
 def episode_reward(
@@ -66,7 +73,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
     def __init__(self, config: DictConfig, ahead: int = 0) -> None:
         """
         Args:
-            ahead: steps whose episodes are under way while an earlier one is learnt from.
+            ahead: steps whose episodes are under way while an earlier one is learned from.
         """
         super().__init__(config)
         self.schedule = Schedule(ahead)
@@ -112,7 +119,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
-        for role in (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy):
+        for role in (Role.Actor, Role.ActorRollout):
             if role in self.role_worker_mapping:
                 self.role_worker_mapping[role] = ray.remote(AgentWorker)
         if Role.Critic in self.role_worker_mapping:
@@ -328,6 +335,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             queue.only(batch, kept)
             self._batch = None
             return 0
+        actor = self.config.actor_rollout_ref.actor
         if not self.use_critic:
             batch = self._balance(queue.only(batch, kept), metrics)
         elif any(not tag.get("is_padding", False) for tag in _tags_of(batch, left_out)):
@@ -344,11 +352,10 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             if update.rewards is not None:
                 queue.write_rewards(batch, update.rollouts, update.rewards)
             batch = self._compute_advantage(batch, metrics)
-            actor = self.config.actor_rollout_ref.actor
             aggregation, turns = LossAggregation(actor.loss_agg_mode), actor.policy_loss.loss_mode == PolicyLoss.TURN
             longest = int(self.config.data.max_response_length)
-            batch = queue.write(batch, update, self._update_of, aggregation, longest, turns=turns)
-            metrics |= queue.advantage_metrics(batch, update.rollouts)
+            batch, of_advantages = queue.write(batch, update, self._update_of, aggregation, longest, turns=turns)
+            metrics |= of_advantages
         if self.use_critic:
             with marked_timer("update_critic", timing):
                 batch = self._critic_step(batch, metrics, at_turns=update.returns is not None)
@@ -359,7 +366,6 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         real = sum(not tag.get("is_padding", False) for tag in batch.tags)
         self._metrics.add_step_metrics(metrics, sample_count=real)
         self._batch = batch
-        actor = self.config.actor_rollout_ref.actor
         return len(batch) // int(actor.ppo_mini_batch_size) * int(actor.ppo_epochs) if learns else 0
 
     def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:

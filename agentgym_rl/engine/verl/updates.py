@@ -49,7 +49,7 @@ def to_batch(examples: Sequence[Example], batch: int) -> TensorDict:
     """
     ids = [torch.tensor(example.input_ids, dtype=torch.int64) for example in examples]
     weights = [torch.tensor(example.loss_weight, dtype=torch.float32) for example in examples]
-    assert all(weight[0] == 0 for weight in weights), "the first token of an example cannot be learnt"
+    assert all(weight[0] == 0 for weight in weights), "the first token of an example cannot be learned"
 
     def jagged(rows: list[torch.Tensor]) -> torch.Tensor:
         return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
