@@ -1,4 +1,4 @@
-"""What is left of a conversation that has grown longer than the context.
+"""What is left of a conversation whose earlier turns are hidden.
 
 A folded conversation is the instruction, the first observation with a remark on what is left out, and the last turns.
 Each fold ends a segment and begins the next, so that an episode of any length is trained on in a bounded context. The

@@ -20,14 +20,16 @@ class Style(StrEnum):
 
 
 class Context(StrEnum):
-    """What the model sees of a conversation that grows longer than its context."""
+    """What the model sees of a conversation."""
 
     full = "full"
     """Everything; the episode ends when the context is full."""
     window = "window"
-    """The instruction, the first observation and the last turns."""
+    """The instruction, the first observation and the last turns, at every turn."""
+    fold = "fold"
+    """Everything, until the context is full; then it goes on with what ``window`` shows."""
     summary = "summary"
-    """The same as ``window``, and notes that the model writes before earlier turns are hidden."""
+    """The same as ``fold``, and notes that the model writes before earlier turns are hidden."""
 
 
 class Thinking(StrEnum):
@@ -58,9 +60,9 @@ class RolloutSettings:
     max_new_tokens: int = 512
     """Most tokens of one response."""
     context: Context = Context.full
-    """What the model sees of a conversation that grows too long: ``full``, ``window`` or ``summary``."""
+    """What the model sees of a conversation: ``full``, ``window``, ``fold`` or ``summary``."""
     keep_turns: int = 2
-    """Turns that a folded conversation still shows (window, summary)."""
+    """Turns that a folded conversation still shows (window, fold, summary)."""
     notes_tokens: int = 128
     """Most tokens of the model's notes (summary)."""
     thinking: Thinking = Thinking.keep

@@ -100,8 +100,8 @@ class TokenConversation:
         self._exchanges: list[Exchange] = []
         self._sampled: list[int] = []
         """Tokens of the last response."""
-        self._full = False
-        """Whether the last observation does not fit into the present segment."""
+        self._folds = False
+        """Whether the next response has a folded conversation before it."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -136,11 +136,11 @@ class TokenConversation:
 
     async def respond(self) -> Response | None:
         notes, calls = "", 0
-        if self._full:
+        if self._folds:
             found = await self._fold()
             if found is None or found.aborted:
                 return found
-            notes, calls, self._full = found.text, found.calls, False
+            notes, calls, self._folds = found.text, found.calls, False
         room = min(self.settings.max_new_tokens, self.response_limit - len(self.segments[-1].response_ids))
         if room < 1:
             return None
@@ -162,14 +162,18 @@ class TokenConversation:
 
     async def observe(self, observation: str) -> bool:
         updated: list[Message] = [*self.messages, {"role": "user", "content": observation}]
+        self._exchanges.append(Exchange(self.messages[-1]["content"], observation, self._sampled))
+        shown = (len(updated) - len(self.opening)) // 2
+        if self.settings.context is Context.window and shown > self.settings.keep_turns:
+            self._folds = True
+            return True
         following = await self._following(updated)
         length = len(following[-1].response_ids)
-        self._exchanges.append(Exchange(self.messages[-1]["content"], observation, self._sampled))
         if self.settings.context is Context.full:
             if length >= self.response_limit:
                 return False
         elif length + self.settings.max_new_tokens + self._notes_room > self.response_limit:
-            self._full = True
+            self._folds = True
             return True
         self.segments[-1:] = following
         self.messages = updated

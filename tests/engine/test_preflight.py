@@ -73,6 +73,7 @@ def refused(*arguments):
             "engine.verify_sync=never would not notice adapters",
         ),
         (["experiment=counter", "+verl.actor_rollout_ref.model.lora_rank=4"], "is set by model.lora_rank"),
+        (["experiment=counter", "verl.actor_rollout_ref.model.lora_adapter_path=/a"], "adapters start anew"),
         (["experiment=counter", "run.dir=/dev/null/x"], "run folder /dev/null/x cannot be written"),
         (["experiment=counter", "engine.workers=3"], "cannot be shared equally by 3 workers"),
         (
@@ -102,10 +103,12 @@ def test_train_refuses(arguments, says, tmp_path):
         ("model.prompt_tokens=5", "more than model.prompt_tokens=5; raise it, or set rollout.style=compact"),
         ("model.response_tokens=3", "more than model.prompt_tokens + model.response_tokens"),
         ("rollout.thinking=strip", "rollout.thinking=strip has no effect: the model's chat template keeps"),
+        ("model.target_modules=[q_proj,gate]", "model.target_modules ['gate'] are no linear layers of the model"),
     ],
 )
 def test_train_refuses_with_a_model_at_hand(override, says, toy_recipes):
     extra = ["model.prompt_tokens=30"] if "response" in override else []
+    extra += ["model.lora_rank=4"] if "target" in override else []
     assert says in refused("train", "experiment=counter", override, *extra)
     assert not (toy_recipes / "summary.json").exists()
 

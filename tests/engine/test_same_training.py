@@ -84,6 +84,8 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
                            "algorithm.refills=0")),
     "corrected": ("plain", ("algorithm=grpo", *POLICY, "algorithm.policy_loss=gspo", "algorithm.correction=tis",
                             "algorithm.loss_aggregation=seq-mean-token-sum-norm")),
+    "rejected": ("plain", ("algorithm=rloo", *POLICY, *CLONED, "algorithm.correction=mis",
+                           "algorithm.correction_bounds=[1e-9,1e9]")),
     "dpo": ("plain", ("algorithm=dpo", *ONLINE, "algorithm.mini_batch_pairs=4", "algorithm.pairs_per_task=2")),
     "bc": ("plain", ("algorithm=bc", "cloning.epochs=2", "cloning.mini_batch_trajectories=3", "cloning.lr=1e-3",
                      "cloning.observation_weight=0.1")),

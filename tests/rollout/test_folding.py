@@ -40,7 +40,7 @@ def run(server, tokenizer, builder, said, prompt_limit=200, response_limit=240, 
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("context", ["window", "summary"])
+@pytest.mark.parametrize("context", ["fold", "summary"])
 def test_a_hundred_turns_in_a_small_context(tokenizer, builder, context):
     reply = [*tokenizer.encode("go on"), tokenizer.eos_token_id]
     server = FakeServer([reply])
@@ -76,7 +76,7 @@ def test_a_hundred_turns_in_a_small_context(tokenizer, builder, context):
 @given(
     words=st.lists(st.integers(0, 8), min_size=2, max_size=30),
     replies=st.lists(st.integers(1, 12), min_size=1, max_size=8),
-    context=st.sampled_from(["full", "window", "summary"]),
+    context=st.sampled_from(["full", "window", "fold", "summary"]),
     keep=st.integers(1, 4),
     response_limit=st.integers(150, 300),
 )
@@ -95,10 +95,27 @@ def test_samples_of_any_episode(tokenizer, builder, words, replies, context, kee
     assert written == sum(len(request.output.token_ids) for request in server.requests)
 
 
+@pytest.mark.parametrize("keep", [1, 2, 5])
+def test_a_window_shows_the_last_turns_at_every_turn(tokenizer, builder, keep):
+    replies = [f"go {number}" for number in range(12)]
+    server = FakeServer([[*tokenizer.encode(reply), tokenizer.eos_token_id] for reply in replies])
+    episode, kept = run(server, tokenizer, builder, SAID[:13], 400, 400, context="window", keep_turns=keep)
+    assert [turn.response for turn in episode.turns] == replies
+    for number, request in enumerate(server.requests):
+        text = tokenizer.decode(request.prompt)
+        shown = range(max(0, number - keep), number)
+        assert [reply for reply in replies if f"{reply}<" in text] == [replies[turn] for turn in shown]
+        assert [said for said in SAID[1:13] if said in text] == [SAID[turn + 1] for turn in shown] and SAID[0] in text
+    assert [turn.segment for turn in episode.turns] == [max(0, turn - keep) for turn in range(12)]
+    assert sum(sum(segment.response_mask) for segment in kept.segments) == sum(
+        len(request.output.token_ids) for request in server.requests
+    )
+
+
 def test_what_cannot_be_folded_ends_the_episode(tokenizer, builder):
     server = FakeServer([[5, tokenizer.eos_token_id]])
     said = ["Start.", "far too long " * 100, "End."]
-    episode, kept = run(server, tokenizer, builder, said, context="window")
+    episode, kept = run(server, tokenizer, builder, said, context="fold")
     assert (episode.ending, len(episode.turns), len(kept.segments)) == (Ending.CONTEXT_LIMIT, 1, 1)
 
 
@@ -141,7 +158,7 @@ def test_notes_of_an_expert():
     assert plain_notes(exchanges, parse, lambda text: False) == plain_notes([], parse, lambda text: True)
 
 
-@pytest.mark.parametrize("context", ["window", "summary"])
+@pytest.mark.parametrize("context", ["window", "fold", "summary"])
 def test_experts_are_folded_as_rollouts_are(tokenizer, builder, context):
     """A rollout that says what the expert said makes the same samples of it, up to the notes."""
     said = SAID[:30]
@@ -184,7 +201,7 @@ def test_experts_are_folded_as_rollouts_are(tokenizer, builder, context):
     assert len(examples) > 2
     assert examples == [of_segment(segment) for segment in kept.segments]
     whole = encode(trajectory, tokenizer, builder, 10_000)
-    notes = 0 if context == "window" else sum(sum(one.loss_weight) for one in examples) - sum(whole.loss_weight)
+    notes = 0 if context != "summary" else sum(sum(one.loss_weight) for one in examples) - sum(whole.loss_weight)
     assert sum(sum(one.loss_weight) for one in examples) - notes == sum(whole.loss_weight)
 
 

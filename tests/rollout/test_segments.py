@@ -71,7 +71,7 @@ ANY = st.lists(st.integers(0, 300), min_size=1, max_size=20)
 @settings(max_examples=150)
 @given(
     mode=st.sampled_from(MODES),
-    context=st.sampled_from(["full", "window", "summary"]),
+    context=st.sampled_from(["full", "window", "fold", "summary"]),
     keep=st.integers(1, 3),
     words=st.lists(st.integers(0, 8), min_size=2, max_size=12),
     replies=st.lists(REPLY | ANY, min_size=1, max_size=6),
@@ -144,7 +144,7 @@ def test_a_segment_ends_where_thinking_is_dropped_and_nowhere_else(thoughts):
 def test_a_fold_keeps_or_strips_the_thinking_of_the_turns_it_shows(thinking_mode, times):
     chat = chat_of("qwen3")
     reply = chat.reply(thinking(chat, SECRET, "go on"))
-    rules = {"context": "window", "keep_turns": 2, "max_new_tokens": len(reply), "thinking": thinking_mode}
+    rules = {"context": "fold", "keep_turns": 2, "max_new_tokens": len(reply), "thinking": thinking_mode}
     limit = 120 if thinking_mode == "keep" else 60
     _, kept, _ = run(chat, [reply], [f"Room {number}." for number in range(12)], 300, limit, **rules)
     shown = [chat.tokenizer.decode(segment.prompt_ids) for segment in kept.segments]
@@ -155,7 +155,7 @@ def test_a_fold_keeps_or_strips_the_thinking_of_the_turns_it_shows(thinking_mode
 def test_a_fold_closes_the_cut_turns_that_it_shows():
     chat = chat_of("chatml")
     said = [f"Room {number}." for number in range(12)]
-    _, kept, _ = run(chat, [chat.reply("go on")], said, 300, 60, context="window", max_new_tokens=2)
+    _, kept, _ = run(chat, [chat.reply("go on")], said, 300, 60, context="fold", max_new_tokens=2)
     shown = [chat.tokenizer.decode(segment.prompt_ids) for segment in kept.segments[1:]]
     assert shown and all(text.count("<|im_end|>") == text.count("<|im_start|>") - 1 == 6 for text in shown)
 
@@ -174,7 +174,7 @@ def test_a_cut_response_is_closed_as_the_template_closes_one(name):
         assert text.replace(" <|", "<|") == expected
 
 
-@pytest.mark.parametrize("context", ["full", "window"])
+@pytest.mark.parametrize("context", ["full", "window", "fold"])
 @pytest.mark.parametrize(("name", "thinks"), MODES)
 def test_demonstrations_are_cut_as_rollouts_are(name, thinks, context):
     chat = chat_of(name)

@@ -32,7 +32,7 @@ def test_omegaconf_reads_the_texts_of_a_recipe():
     ("values", "says"),
     [
         ({"style": "loud"}, "style 'loud' is unknown; choose agentgym, compact"),
-        ({"context": "half"}, "rollout.context 'half' is unknown; choose full, window, summary"),
+        ({"context": "half"}, "rollout.context 'half' is unknown; choose full, window, fold, summary"),
         ({"thinking": "half"}, "rollout.thinking 'half' is unknown; choose keep, strip"),
         ({"action_format": "morse"}, "action_format 'morse' is unknown; choose react"),
         ({"max_new_tokens": 0}, "rollout.max_new_tokens must be greater than 0"),

@@ -173,6 +173,28 @@ def check_context(config: Config, builder: Any) -> None:
         asyncio.run(_check_segments(config, builder))
 
 
+def check_adapters(config: Config, model: str) -> None:
+    """Each of ``model.target_modules`` must be a linear layer of the model; PEFT passes over those that are none.
+
+    Args:
+        model: folder or id.
+
+    Raises:
+        RecipeError: names those that are not there, and the model's own.
+    """
+    if not (wanted := config.model.target_modules):
+        return
+    import torch  # takes a second
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with torch.device("meta"):
+        layers = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(model)).named_modules()
+    linear = [name for name, layer in layers if isinstance(layer, torch.nn.Linear)]
+    if missing := [name for name in wanted if not any(f".{one}".endswith(f".{name}") for one in linear)]:
+        known = sorted({one.rpartition(".")[2] for one in linear})
+        raise RecipeError(f"model.target_modules {missing} are no linear layers of the model; it has {known}")
+
+
 async def _check_segments(config: Config, builder: Any) -> None:
     """A response, the question for notes and the notes must fit into a segment, and the template must fit the rules."""
     conversation = TokenConversation(

@@ -131,6 +131,7 @@ def _of_env(config: Config, name: str) -> Iterator[Unused]:
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 RATE = "the learning rate follows algorithm.optimizer.schedule"
 IGNORED = {
+    "actor_rollout_ref.model.lora_adapter_path": "adapters start anew; merge those you have into the model's weights",
     "actor_rollout_ref.ref": "training workers keep the weights of algorithm.kl_reference, without a second model",
     f"{ACTOR}.loss_scale_factor": "algorithm.loss_aggregation=seq-mean-token-sum-norm divides by model.response_tokens",
     "algorithm.rollout_correction.loss_type": "algorithm.policy_loss is the loss",

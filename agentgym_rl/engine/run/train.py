@@ -124,6 +124,7 @@ def _run(
     tokenizer = hf_tokenizer(model)
     builder = continuous_token_builder(model, tokenizer)
     preflight.check_context(config, builder)
+    preflight.check_adapters(config, model)
     examples = demonstrations.examples(config, files, tokenizer, builder)
     settings = verl_config(config, model, folder.path)
     needs = tasks.needs(config)
