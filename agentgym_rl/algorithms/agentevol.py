@@ -82,10 +82,10 @@ class AgentEvolConfig(OnlineConfig):
         super().__post_init__()
         at_least(self, 1, "mini_batch_trajectories", "max_per_task")
 
-    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
         keys = [f"search.{key}" for key in ("exploration", "branches", "resamples")]
         unsearched = {} if self.search.calls else dict.fromkeys(keys, "algorithm.search.calls=0 does not search")
-        return {**super().unused(asynchronous=asynchronous), **unsearched}
+        return {**super().unused(off_policy=off_policy), **unsearched}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,11 @@ class AlgorithmConfig:
     name: str = ""
     """Its word in a recipe: the name of its entry point."""
 
-    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
         """Keys that have no effect beside the others, and why; to set one is an error.
 
         Args:
-            asynchronous: whether the weights that learn are not those that sampled.
+            off_policy: whether the probabilities that learn are not those that sampled.
         """
         return {}
 
@@ -76,7 +76,7 @@ class OnlineConfig(AlgorithmConfig):
         at_least(self, 1, "tasks_per_step", "samples_per_task", "epochs")
         above(self, 0, "lr")
 
-    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
+    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
         return self.optimizer.unused()
 
 

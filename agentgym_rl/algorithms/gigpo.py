@@ -47,8 +47,8 @@ class GiGPOConfig(GRPOConfig):
         at_least(self, 0, "step_weight")
         share(self, "gamma")
 
-    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
-        found = super().unused(asynchronous=asynchronous)
+    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
+        found = super().unused(off_policy=off_policy)
         return found if self.step_weight else {**found, "gamma": "algorithm.step_weight=0 ignores single turns"}
 
 

@@ -73,7 +73,8 @@ class PolicyGradientConfig(ShapingConfig):
     loss_aggregation: LossAggregation = LossAggregation.TOKEN_MEAN
     correction: Correction | None = None
     """Correction for rollouts of another policy: none, tis, icepop, mis, geo_rs or bypass; see
-    :mod:`agentgym_rl.algorithms.correction`. null takes none with ``engine.mode=sync``, else tis."""
+    :mod:`agentgym_rl.algorithms.correction`. null takes none where rollouts have the probabilities that learn
+    (``engine.mode=sync`` on a CPU), else tis."""
     importance_cap: float = 2.0
     """tis: greatest importance weight of a token."""
     correction_bounds: list[float] | None = None
@@ -95,15 +96,15 @@ class PolicyGradientConfig(ShapingConfig):
                 f"algorithm.correction_bounds must be two ratios, one between 0 and 1 and one above 1, got {bounds}"
             )
 
-    def corrected_by(self, *, asynchronous: bool) -> Correction:
+    def corrected_by(self, *, off_policy: bool) -> Correction:
         """The correction of a run."""
         if self.correction is not None:
             return self.correction
-        return Correction.TIS if asynchronous else Correction.NONE
+        return Correction.TIS if off_policy else Correction.NONE
 
-    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
-        found = dict(super().unused(asynchronous=asynchronous))
-        correction = self.corrected_by(asynchronous=asynchronous)
+    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
+        found = dict(super().unused(off_policy=off_policy))
+        correction = self.corrected_by(off_policy=off_policy)
         if correction is not Correction.TIS:
             found["importance_cap"] = f"algorithm.correction={correction} cuts no weights"
         if correction not in BOUNDS:
@@ -134,8 +135,8 @@ class GroupConfig(PolicyGradientConfig):
         super().__post_init__()
         at_least(self, 0, "min_reward_std", *(["refills"] if self.refills is not None else []))
 
-    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
-        found = dict(super().unused(asynchronous=asynchronous))
+    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
+        found = dict(super().unused(off_policy=off_policy))
         if not self.filter_groups:
             found |= dict.fromkeys(("refills", "min_reward_std"), "algorithm.filter_groups=false keeps all groups")
         return found

@@ -41,8 +41,8 @@ class ReinforcePPConfig(PolicyGradientConfig):
         super().__post_init__()
         share(self, "gamma")
 
-    def unused(self, *, asynchronous: bool) -> Mapping[str, str]:
-        found = super().unused(asynchronous=asynchronous)
+    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
+        found = super().unused(off_policy=off_policy)
         why = "advantages are whitened over the batch, and no penalty is set"
         return found if self.penalises else {**found, "reward_scale": why}
 

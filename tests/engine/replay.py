@@ -160,6 +160,7 @@ class RecordedManager:
 
     def __init__(self, config: Any, recording: Recording, batch: str) -> None:
         self.config, self.recording, self.batch = config, recording, batch
+        self.agent_loop_workers: list[Any] = []
 
     def generate_sequences(self, batch: Any) -> None:
         """Put the recorded episodes of the prompts into the TransferQueue; returns when all are there."""

@@ -334,7 +334,7 @@ def processes_of(session: int) -> list[int]:
 
 def test_interrupted_and_killed_runs_resume(tmp_path: Path) -> None:
     folder = tmp_path / "resumed"
-    overrides = ("algorithm=grpo", "algorithm.steps=8", "run.save_every=1", "run.evaluate_untrained=false")
+    overrides = ("algorithm=grpo", "algorithm.steps=10", "run.save_every=1", "run.evaluate_untrained=false")
 
     # Ctrl-C, which goes to all processes, and a scheduler's SIGTERM: the step is finished, saved, and everything ends
     interrupted_at = 1
@@ -347,10 +347,22 @@ def test_interrupted_and_killed_runs_resume(tmp_path: Path) -> None:
         assert "the same command resumes" in out
         state = json.loads((folder / "state.json").read_text())
         assert (folder / "checkpoints" / state["checkpoint"]).is_dir()
-        assert interrupted_at < state["global_step"] < 7
+        assert interrupted_at < state["global_step"] < 8
         interrupted_at = state["global_step"]
         time.sleep(3)
         assert processes_of(process.pid) == []
+
+    # vLLM's engine dies: the run ends at once, says why and leaves nothing behind
+    process = started(folder, *overrides)
+    wait_for_step(folder, interrupted_at + 1, process)
+    (engine,) = (pid for pid in processes_of(process.pid) if b"EngineCore" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(engine, signal.SIGKILL)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, out
+    assert "vLLM server 0 died: its engine's process is gone" in out and "the same command resumes" in out
+    interrupted_at = json.loads((folder / "state.json").read_text())["global_step"]
+    time.sleep(3)
+    assert processes_of(process.pid) == []
 
     # a kill: what was after the last checkpoint is done again
     process = started(folder, *overrides)
@@ -361,9 +373,9 @@ def test_interrupted_and_killed_runs_resume(tmp_path: Path) -> None:
 
     train(folder, *overrides)
     steps = [row["step"] for row in metrics(folder) if "actor/pg_loss" in row]
-    assert steps == [2, 3, 4, 5, 6, 7, 8, 9]
+    assert steps == [*range(2, 12)]
     assert [stage["name"] for stage in summary(folder)["stages"]] == ["bc", "grpo"]
-    assert summary(folder)["stages"][-1]["steps"] == 8
+    assert summary(folder)["stages"][-1]["steps"] == 10
 
 
 def test_a_worker_that_dies_during_start_up_ends_the_run_with_its_own_error(tmp_path: Path) -> None:

@@ -153,10 +153,11 @@ def test_when_a_step_begins(policy, running_due, finished, enough):
         assert buffer._has_enough_samples(5, "train", 4, done) is (finished >= 4)
 
 
-def test_importance_weights_are_capped_when_asynchronous_only():
+def test_importance_weights_where_rollouts_have_other_probabilities():
     assert settings().algorithm.rollout_correction.rollout_is is None
     found = settings("engine.mode=colocate_async").algorithm.rollout_correction
     assert (found.rollout_is, found.rollout_is_threshold) == ("token", 2.0)
+    assert settings("engine=gpu").algorithm.rollout_correction == found, "vLLM's bfloat16"
     off = settings("engine.mode=separate_async", "algorithm.correction=none")
     assert off.algorithm.rollout_correction.rollout_is is None
 

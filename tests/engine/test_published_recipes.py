@@ -8,6 +8,7 @@ pytest.importorskip("verl")
 
 from agentgym_rl.algorithms.agentevol import AgentEvolConfig
 from agentgym_rl.algorithms.bc import CloningConfig
+from agentgym_rl.algorithms.correction import Correction
 from agentgym_rl.algorithms.gigpo import GiGPOConfig
 from agentgym_rl.algorithms.grpo import GRPOConfig
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
@@ -69,6 +70,7 @@ def test_agentgym_rl(name):
         # verl/agent_trainer/config/ppo_trainer.yaml
         clip=0.2,
         entropy=0.001,
+        correction=Correction.NONE,
         # verl/workers/agent_actor/dp_actor.py takes the token mean of a micro-batch, and the scripts' have one episode
         loss_aggregation=LossAggregation.SEQ_MEAN_TOKEN_MEAN,
         # verl/workers/agent_fsdp_workers.py; no warm-up, constant
@@ -124,7 +126,7 @@ def test_verl_agent(env, max_steps, max_prompt_length, mean_std_norm):
     shared = {
         "steps": 150, "tasks_per_step": 16, "samples_per_task": 8, "lr": 1e-6, "kl_loss": 0.01, "clip": 0.2,
         "entropy": 0.001, "loss_aggregation": LossAggregation.TOKEN_MEAN, "normalise_by_std": mean_std_norm,
-        "invalid_action_penalty": 0.1,
+        "invalid_action_penalty": 0.1, "correction": Correction.NONE,
         "optimizer": OptimizerConfig(weight_decay=0.01), "mini_batch_tasks": 1,
     }  # fmt: skip
     assert config.algorithm == GiGPOConfig(name="gigpo", gamma=0.95, step_weight=1.0, **shared)

@@ -259,6 +259,11 @@ class EngineConfig:
                 "steps before; it must be at least as large"
             )
 
+    @property
+    def off_policy(self) -> bool:
+        """Whether other probabilities sample than learn: those of earlier weights, or vLLM's in bfloat16 on a GPU."""
+        return self.mode is not Mode.SYNC or self.device is Device.CUDA
+
 
 class WandB(StrEnum):
     """Where W&B's files go."""

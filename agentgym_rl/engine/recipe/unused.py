@@ -58,8 +58,7 @@ def _unused(config: Config) -> Iterator[Unused]:
     yield from _of_run(config)
     for name in config.envs:
         yield from _of_env(config, name)
-    asynchronous = config.engine.mode is not Mode.SYNC
-    for key, why in config.algorithm.unused(asynchronous=asynchronous).items():
+    for key, why in config.algorithm.unused(off_policy=config.engine.off_policy).items():
         yield Unused(f"algorithm.{key}", why)
     for key, why in config.mixture.unused().items():
         yield Unused(f"mixture.{key}", why)

@@ -142,6 +142,7 @@ def _run(
             from agentgym_rl.engine.run.evaluation import RunPanels
             from agentgym_rl.engine.run.run import EngineRun
             from agentgym_rl.engine.run.stages import Stages
+            from agentgym_rl.engine.verl.liveness import watched
 
             run = EngineRun(
                 config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=mixture,
@@ -152,7 +153,8 @@ def _run(
             cache = (
                 None if config.run.cache is None else ClonedCache(Path(config.run.cache), digest(config, cloned=True))
             )
-            Stages(run, cache).complete()
+            with watched(trainer):
+                Stages(run, cache).complete()
         summary = _summary(config, folder, state, panels)
         folder.write_summary(summary)
     finally:

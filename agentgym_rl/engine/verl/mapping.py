@@ -223,7 +223,7 @@ def _policy(config: Config) -> PolicyGradientConfig:
 def _correction(config: Config) -> dict[str, Any]:
     """verl's fields of :mod:`agentgym_rl.algorithms.correction`."""
     policy = _policy(config)
-    chosen = policy.corrected_by(asynchronous=config.engine.mode != "sync")
+    chosen = policy.corrected_by(off_policy=config.engine.off_policy)
     low, high = policy.correction_bounds or BOUNDS.get(chosen, (1.0, 1.0))
     inverse = f"{1 / high}_{1 / low}"  # verl's k1 is the logarithm of the inverse ratio
     fields: dict[str, Any] = {}

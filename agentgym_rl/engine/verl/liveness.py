@@ -1,0 +1,162 @@
+"""The death of a process of the engine ends a run within seconds, with its cause.
+
+Without it the driver may wait for ever (a weight sync to a vLLM server that is gone), or end in what followed from the
+death instead of the death.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import ray
+from ray.exceptions import RayError
+
+if TYPE_CHECKING:  # actors import this module, too
+    from agentgym_rl.engine.verl.trainer import AgentTrainer
+
+EVERY_S, ANSWER_S = 2.0, 5.0
+"""Pause between two looks at all processes; how long a look at the end of a run may take."""
+GIB = 1 << 30
+
+
+class EngineDied(RuntimeError):
+    """A process of the engine is gone."""
+
+
+@contextmanager
+def watched(trainer: AgentTrainer) -> Iterator[None]:
+    """Inside, the death of a process of the engine raises in the main thread.
+
+    Raises:
+        EngineDied: which process, why, and the memory it was last seen with. It takes the place of whatever the death
+            made fail.
+    """
+    watch = Watch(processes(trainer))
+    previous = signal.signal(signal.SIGUSR2, watch.interrupt)
+    watch.start()
+    try:
+        yield
+    except Exception as error:
+        if (cause := watch.look_again()) is not None:
+            raise EngineDied(cause) from error
+        raise
+    except KeyboardInterrupt:
+        if watch.cause is not None:
+            raise EngineDied(watch.cause) from None
+        raise
+    finally:
+        watch.end()
+        signal.signal(signal.SIGUSR2, previous)
+
+
+def processes(trainer: AgentTrainer) -> dict[str, Any]:
+    """Ray's actors that a run cannot do without, by what they are."""
+    groups = {
+        "training worker": trainer.actor_rollout_wg.workers,
+        "vLLM server": trainer._server_handles,
+        "agent-loop worker": trainer.agent_loop_manager.agent_loop_workers,
+    }
+    found = {f"{what} {number}": one for what, own in groups.items() for number, one in enumerate(own)}
+    found["TransferQueue's controller"] = ray.get_actor("TransferQueueController", namespace="transfer_queue")
+    return found
+
+
+def _state(actor: Any) -> tuple[str, int, bool]:
+    """Inside an actor: its machine and process, and whether it is a vLLM server that has lost its engine."""
+    engine = getattr(actor, "engine", None)
+    return socket.gethostname(), os.getpid(), bool(getattr(engine, "errored", False))
+
+
+class Watch:
+    """Asks all actors again and again for a sign of life; a busy one may take its time, a dead one answers at once."""
+
+    def __init__(self, actors: Mapping[str, Any]) -> None:
+        self.actors = actors
+        self.cause: str | None = None
+        self._asked: dict[Any, str] = {}
+        self._pids: dict[str, int] = {}
+        """Of actors on this machine."""
+        self._memory: dict[str, int] = {}
+        """Bytes that an actor and its children were last seen with."""
+        self._ended = threading.Event()
+        self._looking = threading.Lock()
+        self._thread = threading.Thread(target=self._watch, name="liveness", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def interrupt(self, number: int, frame: Any) -> None:
+        """The signal handler of the main thread. Nothing else than KeyboardInterrupt ends a wait of Ray's."""
+        if not self._ended.is_set():
+            raise KeyboardInterrupt
+
+    def look_again(self) -> str | None:
+        """The cause, if a process is gone: what failed in the main thread may have been faster than the watch."""
+        with self._looking:
+            self._look(ANSWER_S)
+        return self.cause
+
+    def _watch(self) -> None:
+        while not self._ended.wait(EVERY_S):
+            with self._looking:
+                if self.cause is None:
+                    self._look(0.0)
+            if self.cause is not None:
+                if not self._ended.is_set():
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR2)
+                return
+
+    def _look(self, seconds: float) -> None:
+        """Ask who has answered, and take in the answers that come within ``seconds``."""
+        for name in set(self.actors) - set(self._asked.values()):
+            self._asked[self.actors[name].__ray_call__.remote(_state)] = name
+        answered, _ = ray.wait(list(self._asked), num_returns=len(self._asked), timeout=seconds)
+        for answer in answered:
+            name = self._asked.pop(answer)
+            try:
+                host, pid, errored = ray.get(answer)
+            except RayError as error:
+                self._died(name, _reason(error))
+                continue
+            if errored:
+                self._died(name, "its engine's process is gone")
+            if host == socket.gethostname():
+                self._pids[name] = pid
+        for name, pid in self._pids.items():
+            self._memory[name] = _bytes(pid) or self._memory.get(name, 0)
+
+    def _died(self, name: str, why: str) -> None:
+        used = f"; it was last seen with {self._memory[name] / GIB:.1f} GiB" if self._memory.get(name) else ""
+        machine = psutil.virtual_memory()
+        of = f"{machine.percent:.0f}% of this machine's {machine.total / GIB:.0f} GiB are in use"
+        self.cause = self.cause or f"the {name} died: {why}{used} ({of}); the same command resumes"
+
+
+def _bytes(pid: int) -> int:
+    """Memory of a process and its children; 0 where it is gone."""
+    try:
+        one = psutil.Process(pid)
+        return sum(each.memory_info().rss for each in (one, *one.children(recursive=True)))
+    except psutil.Error:
+        return 0
+
+
+def _reason(error: RayError) -> str:
+    """What Ray says of a death, without identifiers and common causes."""
+    text = " ".join(str(error).split())
+    for pattern in (r"running low on memory", r"Worker exit detail: ([^.]*)", r"is dead because ([^.]*)"):
+        if found := re.search(pattern, text):
+            return found[1] if found.groups() else "Ray ended it, because the machine ran low on memory"
+    return text[:200]

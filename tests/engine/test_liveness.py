@@ -1,0 +1,96 @@
+"""A process of the engine that dies ends the run with its cause, whatever the driver waits for."""
+
+import os
+import signal
+import time
+from types import SimpleNamespace
+
+import pytest
+
+ray = pytest.importorskip("ray")
+
+from agentgym_rl.engine.verl import liveness  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def worker_class():
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+
+    class Worker:
+        def __init__(self):
+            self.engine = SimpleNamespace(errored=False)
+
+        def pid(self):
+            return os.getpid()
+
+        def lose_engine(self):
+            self.engine.errored = True
+
+        def work(self, seconds):
+            time.sleep(seconds)
+            return "done"
+
+    yield ray.remote(Worker).options(max_concurrency=1)
+    ray.shutdown()
+
+
+@pytest.fixture
+def actors(worker_class, monkeypatch):
+    """Two single-threaded actors in the place of a trainer's."""
+    found = {name: worker_class.remote() for name in ("busy one", "other one")}
+    ray.get([actor.pid.remote() for actor in found.values()])
+    monkeypatch.setattr(liveness, "EVERY_S", 0.1)
+    monkeypatch.setattr(liveness, "processes", lambda trainer: found)
+    yield found
+    for actor in found.values():
+        ray.kill(actor)
+
+
+def test_a_busy_process_is_no_dead_one(actors):
+    before = signal.getsignal(signal.SIGUSR2)
+    with liveness.watched(None):
+        assert ray.get(actors["busy one"].work.remote(1.5)) == "done"
+    assert signal.getsignal(signal.SIGUSR2) == before
+
+
+@pytest.mark.parametrize("wait", [lambda actor: ray.get(actor.work.remote(60)), lambda actor: time.sleep(60)])
+def test_a_killed_process_ends_what_waits_for_another(actors, wait):
+    pid = ray.get(actors["other one"].pid.remote())
+    begun = time.monotonic()
+    says = r"the other one died: .*last seen with 0\.\d GiB.*the same command resumes"
+    with pytest.raises(liveness.EngineDied, match=says), liveness.watched(None):
+        time.sleep(1)  # so that it was seen
+        os.kill(pid, signal.SIGKILL)
+        wait(actors["busy one"])
+    assert time.monotonic() - begun < 20
+
+
+def test_what_the_death_made_fail_is_not_what_is_said(actors):
+    pid = ray.get(actors["other one"].pid.remote())
+    with pytest.raises(liveness.EngineDied, match="the other one died"), liveness.watched(None):
+        os.kill(pid, signal.SIGKILL)
+        raise ValueError("set algorithm.samples to 2 or more")
+
+
+def test_a_server_that_lost_its_engine(actors):
+    says = "the other one died: its engine's process is gone"
+    with pytest.raises(liveness.EngineDied, match=says), liveness.watched(None):
+        ray.get(actors["other one"].lose_engine.remote())
+        time.sleep(30)
+
+
+def test_other_errors_stay_what_they_are(actors):
+    with pytest.raises(ValueError, match="mine"), liveness.watched(None):
+        raise ValueError("mine")
+    with pytest.raises(KeyboardInterrupt), liveness.watched(None):
+        raise KeyboardInterrupt
+
+
+def test_rays_reasons():
+    class Died(ray.exceptions.RayError):
+        pass
+
+    low = "Task was killed due to the node running low on memory. Memory on the node was 22.9GB / 23.4GB"
+    assert liveness._reason(Died(low)) == "Ray ended it, because the machine ran low on memory"
+    text = "The actor died.\n\tactor_id: 7f\nThe actor is dead because its node has died."
+    assert liveness._reason(Died(text)) == "its node has died"
