@@ -121,6 +121,7 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
     from agentgym_rl.engine.run import tiny
     from agentgym_rl.engine.run.session import variables
     from agentgym_rl.eval.evaluation.rules import read_config
+    from agentgym_rl.rollout import pretrained
 
     config = restore(read_config(run))
     os.environ.update(variables(config.engine))
@@ -129,12 +130,13 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
     from agentgym_rl.engine.verl.dataset import row
     from agentgym_rl.engine.verl.launch import launch
     from agentgym_rl.engine.verl.mapping import verl_config
+    from agentgym_rl.engine.verl.weights import largest_tensor
 
     state = json.loads((run / "state.json").read_text())
-    model = config.model.path or str(tiny.home(config, run.resolve()))
+    model = pretrained.local(config.model.path) if config.model.path else str(tiny.home(config, run.resolve()))
     if config.model.path is None and not Path(model).is_dir():
         sys.exit(f"{model}, the tiny model of {run}, is gone")
-    settings = verl_config(config, model, run.resolve())
+    settings = verl_config(config, model, run.resolve(), largest_tensor(model))
     OmegaConf.resolve(settings)
     with cluster(settings, variables(config.engine), config.engine.ray_address):
         trainer = launch(settings, config.engine.start_seconds, print)

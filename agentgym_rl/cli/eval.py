@@ -44,8 +44,9 @@ def command(
                    AgentEval's as they are; or a run for its own panels,
                    runs/NAME[:LABEL]. Several are separated by commas
     policy=        oracle, random, a Hugging Face folder or hub id,
-                   openai:<model>@<url> (its key: OPENAI_API_KEY), or a run:
-                   runs/NAME[:STAGE], runs/NAME/checkpoints/global_step_N
+                   smollm2_135m, openai:<model>@<url> (its key:
+                   OPENAI_API_KEY), or a run: runs/NAME[:STAGE],
+                   runs/NAME/checkpoints/global_step_N
     samples=1      episodes of each task; of several, pass@k and pass^k, too
     temperature=0  of a model's sampling; 0 is greedy
     seed=0         of sampling and of intervals

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from agentgym_rl.cli import common
 from agentgym_rl.envs.extras import missing, needs
+from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.policies import ModelOptions, Policy, is_place
 from agentgym_rl.rollout.policies import open_policy as open_named
 
@@ -24,8 +26,8 @@ PolicyOption = Annotated[
     str,
     typer.Option(
         "--policy",
-        help="oracle, random, a Hugging Face folder or hub id, a run (runs/NAME[:STAGE]), or openai:<model>@<url>; the "
-        "key of an API is read from OPENAI_API_KEY.",
+        help="oracle, random, a Hugging Face folder or hub id, smollm2_135m, a run (runs/NAME[:STAGE]), or "
+        "openai:<model>@<url>; the key of an API is read from OPENAI_API_KEY.",
     ),
 ]
 Backend = Annotated[str, typer.Option(help="Of a local model: auto, vllm or transformers.")]
@@ -34,17 +36,32 @@ Backend = Annotated[str, typer.Option(help="Of a local model: auto, vllm or tran
 def folder_of(policy: str) -> str | None:
     """The Hugging Face folder or hub id of a local model; None for another policy.
 
-    A run's checkpoint is exported to the user's cache.
+    A run's checkpoint is exported to the user's cache, and a model that has a name is fetched into it.
 
     Raises:
-        FileNotFoundError, ValueError: there is no such run, checkpoint or folder.
+        FileNotFoundError, ValueError: there is no such run, checkpoint or folder, or the model cannot be fetched.
         MissingExtra: the engine, which reads checkpoints, is not installed.
     """
     if not is_place(policy):
         return None
+    if pretrained.find(policy) is not None:
+        return fetched(policy)
     with needs(policy, "cpu"):
         from agentgym_rl.engine.run import export
     return str(export.cached(export.find(policy))) if export.is_run(policy) else policy
+
+
+def fetched(name: str) -> str:
+    """The folder of a pretrained model by name; a bar shows how it is fetched."""
+    subject = ""
+    with common.progress_bar(name, lambda: f": {subject}") as bar:
+
+        def show(doing: str, done: int, total: int) -> None:
+            nonlocal subject
+            subject = doing
+            bar(done, total)
+
+        return pretrained.local(name, show)
 
 
 def rules_of(folder: str | None) -> Rules | None:

@@ -20,6 +20,12 @@ _SHARD = re.compile(r"(?P<name>.+?)(\.(?P<number>\d+))?\.parquet")
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+:.+")
 
 
+def user_cache() -> Path:
+    """``AGENTGYM_RL_CACHE``, else ``agentgym-rl`` in ``XDG_CACHE_HOME``, by default ``~/.cache``."""
+    given, base = os.environ.get("AGENTGYM_RL_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    return Path(given) if given else Path(base or Path.home() / ".cache") / "agentgym-rl"
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write a UTF-8 file so that readers see the old content or the new, never a part of it.
 

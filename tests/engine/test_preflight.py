@@ -1,5 +1,6 @@
 """What is wrong with a run is said in one line before anything starts."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,12 @@ def refused(*arguments):
         ),
         (["experiment=counter", "model=/nowhere/model"], "model.path=/nowhere/model does not exist"),
         (["experiment=counter", "model=./model"], "model.path=./model does not exist"),
-        (["experiment=counter", "model=a/b/c"], "give a Hugging Face folder or an id like owner/name"),
+        (
+            ["experiment=counter", "model=a/b/c"],
+            "a Hugging Face folder, an id like owner/name, or a name: smollm2_135m",
+        ),
+        (["experiment=counter", "model=smollm2_135m:pypi"], "choose smollm2_135m or smollm2_135m:hub"),
+        (["experiment=counter", "model=hf", "model.path=smollm2_135m:pypi"], "choose smollm2_135m or smollm2_135m:hub"),
         (
             ["experiment=counter", "rollout.context=window", "rollout.notes_tokens=9"],
             "rollout.notes_tokens has no effect: rollout.context=window asks for no notes",
@@ -115,6 +121,16 @@ def test_train_refuses_with_a_model_at_hand(override, says, toy_recipes):
 
 def test_a_folder_that_is_no_model(tmp_path):
     assert "has no config.json" in refused("train", "experiment=counter", f"model={tmp_path}")
+
+
+def test_a_model_to_fetch_needs_its_packages_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_RL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    said = refused("train", "experiment=counter", "model=smollm2_135m")
+    assert "model smollm2_135m needs the package 'gguf'; install it with: pip install 'agentgym-rl[smollm2]'" in said
+    shown = CliRunner().invoke(app, ["train", "experiment=counter", "model=smollm2_135m", "--show"])
+    assert shown.exit_code == 0 and "path: smollm2_135m" in shown.output
+    assert not (tmp_path / "cache").exists(), "nothing is fetched to show a recipe"
 
 
 def test_show_starts_nothing(toy_recipes):

@@ -1,5 +1,6 @@
 """Recipes compose, mistakes name their key, and verl accepts what becomes of a recipe."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from agentgym_rl.engine.recipe.compose import RecipeError, load
 from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
 from agentgym_rl.engine.run import tiny
 from agentgym_rl.engine.verl.mapping import ESTIMATOR, verl_config
+from agentgym_rl.engine.verl.weights import largest_tensor
 
 EXPERIMENTS = recipes.options("experiment")
 LARGE = sorted(name for name in EXPERIMENTS if load([f"experiment={name}"]).engine.device == "cuda")
@@ -207,6 +209,20 @@ def test_a_key_that_verl_has_not(key):
         verl_config(load(["experiment=smoke", f"verl.{key}=1"]), "somewhere", Path("run"))
 
 
+def test_weights_travel_in_a_bucket_that_the_largest_tensor_fits_into(model):
+    def bucket(largest, *overrides):
+        settings = verl_config(load(["experiment=smoke", *overrides]), "somewhere", Path("run"), largest)
+        return settings.actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes
+
+    assert bucket(0) == bucket(64 << 20) == 64
+    assert bucket((64 << 20) + 1) == 65 and bucket(49_152 * 576 * 4) == 108
+    key = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes"
+    assert bucket(49_152 * 576 * 4, f"verl.{key}=512") == 512
+    assert bucket(49_152 * 576 * 4, "engine=gpu") == bucket(0, "engine=gpu") > 64
+    vocabulary = json.loads((model / "config.json").read_text())["vocab_size"]
+    assert largest_tensor(str(model)) == 4 * vocabulary * 16
+
+
 def validated(config, model):
     """verl's configuration after verl's own checks, which include batch sizes against numbers of GPUs."""
     from verl.utils.config import validate_config
@@ -272,5 +288,8 @@ def test_model_takes_a_folder_or_an_id_besides_options():
     assert load(["name=x", "model=/models/mine"]).model.path == "/models/mine"
     assert load(["name=x", "model=Qwen/Qwen2.5-3B-Instruct"]).model.path == "Qwen/Qwen2.5-3B-Instruct"
     assert load(["name=x", "model=tiny"]).model.path is None
+    assert load(["name=x", "model=smollm2_135m"]).model.path == "smollm2_135m"
+    hub = load(["name=x", "model=smollm2_135m:hub"]).model
+    assert hub.path == "smollm2_135m:hub" and hub.prompt_tokens == 1024
     with pytest.raises(RecipeError, match="nope"):
         load(["name=x", "model=nope"])

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from agentgym_rl.rollout.pretrained.gguf_model import TEMPLATE as SMOLLM2
+
 TEXTS = ["Thought:\nNext.\n\nAction:\nsay 1", "Action: say 2", "Count to 3.", "Right.", "I do not understand."] * 20
 """What the tokenizers of these tests are trained on."""
 
@@ -37,6 +39,7 @@ QWEN3 = """\
 """Drops the thinking of responses that a user's message follows."""
 
 TEMPLATES = {
+    "smollm2": (SMOLLM2, "llama", "<|im_end|>"),
     "chatml": (CHATML, "qwen2", "<|im_end|>"),
     "llama": (LLAMA, "llama", "<|eot_id|>"),
     "qwen3": (QWEN3, "qwen3", "<|im_end|>"),

@@ -26,7 +26,10 @@ def test_words_and_addresses(name):
     assert not is_place(name)
 
 
-@pytest.mark.parametrize("name", ["model", "./model", "runs/demo", "runs/demo:bc", "Qwen/Qwen3-0.6B", "a.b/c_d-e"])
+PLACES = "model ./model runs/demo runs/demo:bc Qwen/Qwen3-0.6B a.b/c_d-e smollm2_135m smollm2_135m:hub"
+
+
+@pytest.mark.parametrize("name", PLACES.split())
 def test_places(name):
     assert is_place(name)
 

@@ -25,6 +25,7 @@ from agentgym_rl.engine.recipe.config import Config, PretrainedModelConfig, Tiny
 from agentgym_rl.engine.recipe.schema import CHOSEN, RecipeError, explain, nearest, schema, to_dict, typed
 from agentgym_rl.engine.recipe.unused import check_unused
 from agentgym_rl.envs import registry
+from agentgym_rl.rollout import pretrained
 
 __all__ = [
     "RecipeError",
@@ -94,7 +95,8 @@ def load(overrides: Sequence[str]) -> Config:
     """Compose a run from Hydra overrides, e.g. ``["experiment=demo", "seed=1"]``.
 
     No key needs a ``+``: a key that the typed configuration lacks is an error. Whether verl has a key
-    (``verl.KEY=VALUE``) is seen in ``verl_config``. ``model`` takes a Hugging Face folder or id besides its options.
+    (``verl.KEY=VALUE``) is seen in ``verl_config``. ``model`` takes a Hugging Face folder or id besides its options,
+    and ``<option>:hub`` for a model that has a name.
     ``env.host`` and ``env.address`` say for every environment what ``envs.<name>.host.{kind,address}`` say for one.
     AgentGym-RL's ``algorithm.rounds_ctrl`` is taken as a curriculum.
 
@@ -186,6 +188,8 @@ def _spelled_out(override: str) -> list[str]:
         raise RecipeError(f"{key} holds the choice that {group}={value} makes; write that")
     if key == "model" and "/" in value:
         return ["model=hf", f"++model.path={value}"]
+    if key == "model" and ":" in value and pretrained.find(value) is not None:
+        return [f"model={value.partition(':')[0]}", f"++model.path={value}"]
     return [f"++{override}" if "." in key and key[0] not in "+~" else override]
 
 

@@ -115,7 +115,7 @@ class ModelConfig:
     """The policy."""
 
     path: str | None = None
-    """Hugging Face folder or id; null builds the tiny model from this recipe."""
+    """Hugging Face folder or id, or the name of a pretrained model; null builds the tiny model from this recipe."""
     prompt_tokens: int = 1024
     """Most tokens before the first response."""
     response_tokens: int = 8192
@@ -162,7 +162,7 @@ class PretrainedModelConfig(ModelConfig):
     """``model=hf``, or ``model=<folder or id>``."""
 
     path: str = MISSING
-    """Hugging Face folder or id."""
+    """Hugging Face folder or id, or the name of a pretrained model (``smollm2_135m``, ``smollm2_135m:hub``)."""
 
 
 class Device(StrEnum):

@@ -14,6 +14,7 @@ from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, needs, op
 from agentgym_rl.envs import Task, hosts
 from agentgym_rl.envs.actions import ActionFormat, parse_react
 from agentgym_rl.envs.formats import opening
+from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import TokenConversation
@@ -117,6 +118,8 @@ def check_model(config: Config) -> None:
     Raises:
         FileNotFoundError: ``model.path`` looks like a folder that is not there, or ``algorithm.kl_reference`` is no
             checkpoint of as many workers.
+        MissingExtra: a model that has a name is to be fetched, and a package that this needs is not installed.
+        ValueError: there is no such source of a model that has a name.
     """
     reference = needs(config).reference
     if reference not in (None, START, AS_LOADED):
@@ -129,13 +132,17 @@ def check_model(config: Config) -> None:
     path = config.model.path
     if path is None:
         return
+    if pretrained.find(path) is not None:
+        pretrained.check_fetchable(path)
+        return
     folder = Path(path).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise FileNotFoundError(f"model.path={path} has no config.json; it is not a Hugging Face model folder")
     elif path.startswith(("/", ".", "~")) or path.count("/") != 1:
         raise FileNotFoundError(
-            f"model.path={path} does not exist; give a Hugging Face folder or an id like owner/name"
+            f"model.path={path} does not exist; give a Hugging Face folder, an id like owner/name, or a name: "
+            f"{', '.join(pretrained.NAMES)}"
         )
 
 

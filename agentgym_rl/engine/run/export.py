@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.control import Control
-from agentgym_rl.data.files import read_jsonl
+from agentgym_rl.data.files import read_jsonl, user_cache
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
 
 DTYPES = ("auto", "float32", "bfloat16")
@@ -150,12 +150,11 @@ def _with_adapters(checkpoint: Checkpoint, dtype: str) -> Any:
 
 
 def cached(checkpoint: Checkpoint) -> Path:
-    """An exported checkpoint in the user's cache (``AGENTGYM_RL_CACHE``, else ``~/.cache/agentgym-rl``)."""
+    """An exported checkpoint in the user's cache, see :func:`agentgym_rl.data.files.user_cache`."""
     shards = sorted((checkpoint.folder / ACTOR).glob("model_world_size_*.pt"))
     marks = [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in shards]
     key = hashlib.sha256("\n".join(marks).encode()).hexdigest()[:12]
-    home = Path(os.environ.get("AGENTGYM_RL_CACHE") or Path.home() / ".cache" / "agentgym-rl")
-    out = home / "exports" / f"{checkpoint.run.resolve().name}-{checkpoint.folder.name}-{key}"
+    out = user_cache() / "exports" / f"{checkpoint.run.resolve().name}-{checkpoint.folder.name}-{key}"
     return out if out.is_dir() else export(checkpoint, out)
 
 

@@ -31,6 +31,7 @@ from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session, variables
 from agentgym_rl.engine.verl.mapping import check_verl, verl_config
 from agentgym_rl.eval.reference import reference
+from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -77,19 +78,19 @@ def _locked(
         progress.say(
             f"run folder {config.run.dir}" + (f", resumed at step {state.global_step}" if folder.resumed else "")
         )
+        model = _model(config, folder, progress)
         files = demonstrations.files(
             config, folder.path, lambda name, done, total: progress.bar(f"demonstrations: {name}", done, total)
         )
-        model = _model(config, folder, progress)
         with nullcontext(session) if session is not None else Session(several=False) as engine:
             _run(config, folder, state, model, files, mixture, curriculum, panels, progress, engine)
     return folder.path
 
 
 def _model(config: Config, folder: RunFolder, progress: Progress) -> str:
-    """Folder or id of the policy to start from."""
+    """Folder or hub id of the policy to start from."""
     if not isinstance(config.model, TinyModelConfig):
-        return str(config.model.path)
+        return pretrained.local(str(config.model.path), progress.bar)
     from agentgym_rl.engine.run import tiny
 
     home = tiny.home(config, folder.path)
@@ -118,6 +119,7 @@ def _run(
     from verl.utils.tokenizer import hf_tokenizer
 
     from agentgym_rl.engine.run.metrics_log import MetricsLog
+    from agentgym_rl.engine.verl.weights import largest_tensor
     from agentgym_rl.rollout.builder import continuous_token_builder
     from agentgym_rl.rollout.supervised import with_observations
 
@@ -126,7 +128,7 @@ def _run(
     preflight.check_context(config, builder)
     preflight.check_adapters(config, model)
     examples = demonstrations.examples(config, files, tokenizer, builder)
-    settings = verl_config(config, model, folder.path)
+    settings = verl_config(config, model, folder.path, largest_tensor(model))
     needs = tasks.needs(config)
     validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)

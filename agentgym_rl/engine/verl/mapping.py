@@ -24,6 +24,8 @@ from agentgym_rl.eval.evaluation.rules import flat
 PACKAGE = "agentgym_rl.engine"
 ESTIMATOR = "agentgym_rl"
 """Name of the estimator for algorithms that compute their own advantages."""
+BUCKET = 64
+"""MiB of shared memory in which weights travel to vLLM on a CPU; the largest tensor must fit."""
 
 
 def defaults() -> DictConfig:
@@ -39,15 +41,19 @@ def check_verl(config: Config) -> None:
         verl_config(config, "model", Path(config.run.dir))
 
 
-def verl_config(config: Config, model_path: str, run_dir: Path) -> DictConfig:
+def verl_config(config: Config, model_path: str, run_dir: Path, largest_tensor: int = 0) -> DictConfig:
     """verl's configuration of a run.
+
+    Args:
+        largest_tensor: bytes of the model's largest weight in float32, for which weights on their way to vLLM need room
+            on a CPU (:func:`agentgym_rl.engine.verl.weights.largest_tensor`).
 
     Raises:
         RecipeError: ``verl`` names a key that verl does not have, a value of the wrong type, or a key that this package
             sets itself.
     """
     result, given = defaults(), dict(flat(config.verl))
-    ours = _common(config, model_path, run_dir) | _device(config) | _mode(config) | _correction(config)
+    ours = _common(config, model_path, run_dir) | _device(config, largest_tensor) | _mode(config) | _correction(config)
     check_verl_keys(given, ours)
     check_sampling(given, config.algorithm)
     OmegaConf.set_struct(result, False)  # some of verl's keys are optional and absent from its defaults
@@ -173,7 +179,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
     }
 
 
-def _device(config: Config) -> dict[str, Any]:
+def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
     """What differs between a CPU and GPUs."""
     if config.engine.device == "cuda":
         return {"trainer.device": "cuda"}
@@ -200,7 +206,7 @@ def _device(config: Config) -> dict[str, Any]:
         f"{generation}.enforce_eager": True,
         f"{generation}.free_cache_engine": False,
         f"{generation}.enable_sleep_mode": False,
-        f"{generation}.checkpoint_engine.update_weights_bucket_megabytes": 64,
+        f"{generation}.checkpoint_engine.update_weights_bucket_megabytes": max(BUCKET, -(-largest_tensor >> 20)),
         f"{generation}.engine_kwargs.vllm.distributed_executor_backend": "uni"
         if config.engine.tensor_parallel == 1
         else "mp",

@@ -7,6 +7,7 @@ name                                       policy
 ``human``                                  a person at the terminal; where a command offers it
 ``openai:<model>@<url>``                   a model behind an OpenAI-compatible API
 ``<folder>``, ``<owner>/<model>``          a Hugging Face model, from disk or the hub
+``smollm2_135m``, ``smollm2_135m:hub``     a pretrained model by name (:mod:`agentgym_rl.rollout.pretrained`)
 ``<run>``, ``<run>:<stage>``, and          weights of a run of this package
 ``<run>/checkpoints/global_step_<n>``
 =========================================  ===========================================================================
@@ -19,14 +20,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.policies.base import Policy, Price, Usage
 from agentgym_rl.rollout.policies.scripted import Human, Oracle, Random
 
 __all__ = ["Human", "ModelOptions", "Oracle", "Policy", "Price", "Random", "Usage", "is_place", "open_policy"]
 
 KNOWN = (
-    "oracle, random, a run (runs/NAME, runs/NAME:STAGE), a model's folder or hub id (OWNER/NAME), or "
-    "openai:<model>@<url>"
+    f"oracle, random, a run (runs/NAME, runs/NAME:STAGE), a model's name ({', '.join(pretrained.NAMES)}), folder or "
+    "hub id (OWNER/NAME), or openai:<model>@<url>"
 )
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -58,7 +60,7 @@ def is_place(name: str) -> bool:
     """
     if name in ("oracle", "random", "human") or name.startswith("openai:"):
         return False
-    if Path(name).exists():
+    if pretrained.find(name) is not None or Path(name).exists():
         return True
     run = name.rpartition(":")[0]
     if run and Path(run).is_dir():
