@@ -81,16 +81,29 @@ class Tool:
         Raises:
             BadCall: an argument is missing, unknown or of the wrong kind.
         """
-        fault = next(iter(Draft202012Validator(self._arguments).iter_errors(dict(arguments))), None)
+        plain = self._plain(arguments)
+        if not self.commands:
+            return f"{self.name} with Action Input: {json.dumps(plain, ensure_ascii=False)}"
+        for template in self.commands:
+            if set(placeholders(template)) == set(plain):
+                return template.format(**plain)
+        raise BadCall(f"{self.name}: no such combination of arguments: {', '.join(plain) or 'none'}")
+
+    def _plain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments in the types of JSON; Python's literals have more.
+
+        Raises:
+            BadCall: a value is none of JSON's or has too many digits or levels, or the arguments do not fit the tool.
+        """
+        try:
+            plain: dict[str, Any] = json.loads(json.dumps(dict(arguments), allow_nan=False))
+            fault = next(iter(Draft202012Validator(self._arguments).iter_errors(plain)), None)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadCall(f"{self.name}: the arguments must be values of JSON: {error}") from error
         if fault is not None:
             where = f"argument {fault.path[0]!r}: " if fault.path else ""
             raise BadCall(f"{self.name}: {where}{fault.message}")
-        if not self.commands:
-            return f"{self.name} with Action Input: {json.dumps(dict(arguments), ensure_ascii=False)}"
-        for template in self.commands:
-            if set(placeholders(template)) == set(arguments):
-                return template.format(**arguments)
-        raise BadCall(f"{self.name}: no such combination of arguments: {', '.join(arguments) or 'none'}")
+        return plain
 
     def arguments(self, command: str) -> dict[str, Any] | None:
         """The arguments of a call that gives the command; None where no call of this tool gives it."""
@@ -100,7 +113,7 @@ class Tool:
                 return None
             try:
                 return self._checked(json.loads(arguments, strict=False))
-            except json.JSONDecodeError:
+            except (ValueError, RecursionError):
                 return None
         for template in self.commands:
             if match := self._pattern(template).fullmatch(command):
@@ -126,7 +139,7 @@ class Tool:
         if self.parameters[name].get("type") in ("integer", "number", "boolean"):
             try:
                 return json.loads(text.lower())
-            except json.JSONDecodeError:
+            except ValueError:
                 return text
         return text
 

@@ -62,6 +62,8 @@ class State:
     """Training episodes so far."""
     tokens: int = 0
     """Tokens of those episodes, prompts and responses."""
+    parser_faults: int = 0
+    """Responses that a parser failed on, in training and evaluation (:attr:`Turn.fault`)."""
     wall_s: float = 0.0
     stage_wall_s: float = 0.0
     stage_episodes: int = 0

@@ -262,6 +262,7 @@ class EngineRun:
         found = self.trainer.rollouts(rows, validate=True, progress=partial(self.bar, f"{name}: evaluate"))
         episodes = [rollout.episode for rollout in found]
         state.wall_s += time.monotonic() - begun
+        state.parser_faults += sum(episode.parser_faults for episode in episodes)
         self.folder.write_episodes(f"val_{name}_step{self.step:06d}", episodes, self.trainer.write_episodes)
         scores, metrics = self.panels.scores(episodes, role)
         self.log.log(self.step, {f"stage/{name}": state.unit, **state.spent(), **metrics})

@@ -12,10 +12,10 @@ from agentgym_rl.envs.alfworld.house import canonical
 from agentgym_rl.envs.alfworld.session import Turn
 from agentgym_rl.envs.alfworld.tasks import OFFICIAL
 from agentgym_rl.envs.alfworld.wording import with_actions
+from agentgym_rl.envs.bounds import cut
 from agentgym_rl.envs.core import OracleUnavailable, Style, TaskNotFound
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.item_ids import alfworld_games
-from agentgym_rl.envs.texts import cut
 
 FOLDERS = {"train": "json_2.1.1/train", "test": "json_2.1.1/valid_train"}
 """Where the games of each split are, as AgentGym's server has it."""

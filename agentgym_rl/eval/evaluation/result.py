@@ -30,6 +30,8 @@ class Result:
     """Episodes that failed outside the agent, with the error; they are in no figure but ``error_rate``."""
     cost: Mapping[str, Any]
     """Seconds it took, the model's calls and tokens, and their price."""
+    parser_faults: int = 0
+    """Responses that a parser failed on, which is a bug of it (:attr:`agentgym_rl.data.episode.Turn.fault`)."""
 
     @classmethod
     def of(cls, plan: Plan, episodes: Sequence[Episode], cost: Mapping[str, Any]) -> Result:
@@ -44,7 +46,8 @@ class Result:
              "attempts": one.attempts}
             for one in episodes if not one.ending.counts
         ]  # fmt: skip
-        return cls(plan.to_dict(), tuple(outcomes), tuple(failures), dict(cost))
+        faults = sum(one.parser_faults for one in episodes)
+        return cls(plan.to_dict(), tuple(outcomes), tuple(failures), dict(cost), faults)
 
     @property
     def digest(self) -> str:
@@ -88,6 +91,7 @@ class Result:
             "difficulties": self.difficulties(),
             "passes": {env: passes(own, self.samples, self._seed) for env, own in self.by_env.items()},
             "failures": self.failures,
+            "parser_faults": self.parser_faults,
             "cost": self.cost,
             "outcomes": self.outcomes,
         }
@@ -125,7 +129,9 @@ def read(place: str | Path) -> Result:
             Outcome(one["item_id"], one["difficulty"], tuple(one["success"]), tuple(one["reward"]), tuple(one["turns"]))
             for one in data["outcomes"]
         )
-        return Result(_present(data["plan"]), outcomes, tuple(data["failures"]), data["cost"])
+        return Result(
+            _present(data["plan"]), outcomes, tuple(data["failures"]), data["cost"], data.get("parser_faults", 0)
+        )
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"{file} is not the result of an evaluation ({error})") from error
 
