@@ -73,10 +73,13 @@ def _locked(
             f"{config.run.dir} holds this run, finished; choose another name or run.dir to run it again", soft_wrap=True
         )
         return folder.path
+    state, remark = folder.whole(state)
     with Progress(console) as progress, _engine_log(folder.path / "engine.log"):
         progress.say(
             f"run folder {config.run.dir}" + (f", resumed at step {state.global_step}" if folder.resumed else "")
         )
+        if remark is not None:
+            progress.say(remark)
         files = demonstrations.files(
             config, folder.path, lambda name, done, total: progress.bar(f"demonstrations: {name}", done, total)
         )

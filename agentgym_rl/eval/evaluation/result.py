@@ -10,6 +10,7 @@ from typing import Any
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import write_text
+from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.rules import renamed
 from agentgym_rl.eval.evaluation.scores import Outcome, Score, macro, passes, score
@@ -120,7 +121,7 @@ def read(place: str | Path) -> Result:
     if not file.is_file():
         raise FileNotFoundError(f"{file} does not exist; give the folder of a finished evaluation")
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json_object(file)
         if data["version"] > VERSION:
             raise ValueError(
                 f"{file} has version {data['version']}; this agentgym-rl reads up to {VERSION}: upgrade it"
@@ -132,7 +133,7 @@ def read(place: str | Path) -> Result:
         return Result(
             _present(data["plan"]), outcomes, tuple(data["failures"]), data["cost"], data.get("parser_faults", 0)
         )
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{file} is not the result of an evaluation ({error})") from error
 
 
