@@ -20,8 +20,8 @@ CHUNK = 1 << 24
 def seal(folder: Path) -> None:
     """Write the manifest of a folder, of every file that it has now.
 
-    Every file is read once, several at a time; a core computes the CRC of about 1 to 3 GB a second. It finds what disks
-    and copies do to a file, not what somebody does on purpose.
+    Every file is read once, several at a time. A CRC finds what disks and copies do to a file, not what somebody does
+    on purpose.
     """
     names = [str(file.relative_to(folder)) for file in _files(folder)]
     with _threads() as pool:
