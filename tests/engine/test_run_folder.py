@@ -163,7 +163,7 @@ def test_a_damaged_state_is_one_line_with_what_to_do(tmp_path, content, says):
     with pytest.raises(RunFolderError) as caught:
         folder.load_state()
     told = str(caught.value)
-    assert f"{tmp_path}/state.json" in told and says in told and "copy state.previous.json" in told
+    assert f"{tmp_path}/state.json" in told and says in told and "copy state.previous.json over state.json" in told
     assert "\n" not in told
 
 

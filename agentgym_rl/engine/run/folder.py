@@ -115,7 +115,7 @@ def read_state(file: Path) -> State:
 
 STATE, PREVIOUS = "state.json", "state.previous.json"
 """The state of the newest checkpoint, and that of the one before."""
-_RESTORE = f"copy {PREVIOUS} beside it over it to go on from the checkpoint before, or choose another run.dir"
+_RESTORE = "copy state.previous.json over state.json to go on from the checkpoint before, or choose another run.dir"
 
 
 def writable(folder: Path) -> Path:
