@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,10 @@ from jsonschema import Draft202012Validator
 
 Schema = Mapping[str, Any]
 """A JSON schema of one argument, with ``type`` and ``description``."""
+
+
+LONGEST_CODE = 1 << 15
+"""Characters of code that are parsed."""
 
 
 class BadCall(ValueError):
@@ -182,10 +187,13 @@ def read_code(tools: tuple[Tool, ...], code: str) -> str:
     """The command of Python code that is one call of a tool with literal arguments. Nothing is evaluated.
 
     Raises:
-        BadCall: it is anything else.
+        BadCall: it is anything else, or longer than :data:`LONGEST_CODE`.
     """
+    if len(code) > LONGEST_CODE:
+        raise BadCall(f"the code has {len(code)} characters; at most {LONGEST_CODE} are read")
     try:
-        body = ast.parse(code).body
+        with warnings.catch_warnings(action="ignore"):  # of Python about what the model wrote, such as "\\d"
+            body = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadCall(f"the code cannot be parsed: {getattr(error, 'msg', None) or error}") from error
     if len(body) != 1 or not isinstance(body[0], ast.Expr) or not isinstance(body[0].value, ast.Call):
