@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from rich.console import Console
 
 from agentgym_rl.engine.run.metrics_log import read
+from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.report import draw, results
 
 
 def picture(folder: Path) -> Path:
     """Draw the curves of a run into its folder."""
-    summary = json.loads((folder / "summary.json").read_text())
+    summary = json_object(folder / "summary.json")
     return draw(summary, read(folder), folder / "curves.png", f"{summary['name']}, seed {summary['seed']}")
 
 
 def report(folder: Path, console: Console) -> None:
     """Table, curve and where everything is."""
     drawn = picture(folder)
-    console.print(results(json.loads((folder / "summary.json").read_text())))
+    console.print(results(json_object(folder / "summary.json")))
     for what, file in (
         ("curve", drawn), ("summary", folder / "summary.json"), ("metrics", folder / "metrics.jsonl"),
         ("episodes", folder / "episodes"), ("checkpoints", folder / "checkpoints"), ("W&B", folder / "wandb"),

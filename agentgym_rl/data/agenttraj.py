@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.files import rows, write_text
+from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.core import Message
 
 ROLES = {"human": "user", "gpt": "assistant", "system": "system"}
@@ -137,6 +138,8 @@ def _field(value: Any, key: str, kind: type, where: str) -> Any:
         raise ValueError(f"{where} has no {key!r}; its keys: {', '.join(value) or 'none'}")
     if not isinstance(value[key], kind):
         raise ValueError(f"{key!r} of {where} is {_kind(value[key])}, expected {_KINDS[kind]}")
+    if kind is str and encodable(value[key]) != value[key]:
+        raise ValueError(f"{key!r} of {where} holds half a surrogate pair, which no tokenizer takes")
     return value[key]
 
 

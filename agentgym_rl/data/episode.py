@@ -44,6 +44,8 @@ class Turn:
     """What the action led to; the last one of an episode is recorded here but never shown to the model."""
     reward: float
     invalid: bool
+    fault: str | None = None
+    """The exception that the parser raised on the response: a bug of the parser, for which the action is invalid."""
     tokens: tuple[int, int] = (0, 0)
     """Span [start, end) of the response in the response tokens of its segment."""
     segment: int = 0
@@ -103,6 +105,11 @@ class Episode:
     def seconds(self) -> float:
         """Seconds of its turns, in model and environment."""
         return sum(turn.model_s + turn.env_s for turn in self.turns)
+
+    @property
+    def parser_faults(self) -> int:
+        """Turns whose response the parser failed on."""
+        return sum(turn.fault is not None for turn in self.turns)
 
     @property
     def start(self) -> int:

@@ -20,6 +20,7 @@ from typing import Any
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.data.episode_schema import GROUP, KEY, VERSION, VERSION_1, Summary, version
 from agentgym_rl.data.files import rows, shard_of, shards, write_parquet
+from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.tables import arrow
 
 ENDING, OLD_ENDING = ".parquet", ".jsonl.zst"
@@ -79,10 +80,15 @@ def read(path: str | Path) -> list[Episode]:
         FileNotFoundError: there is no such file.
         ValueError: it holds no episodes, or episodes of a newer schema.
     """
-    try:
-        return [Episode.from_dict(entry) for entry in rows(path)]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path} does not hold episodes ({error})") from error
+    episodes = []
+    for number, entry in enumerate(rows(path), start=1):
+        try:
+            episodes.append(Episode.from_dict(entry))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(
+                f"{path} does not hold episodes: entry {number}: {type(error).__name__}: {error}"
+            ) from error
+    return episodes
 
 
 class EpisodeStore:
@@ -241,8 +247,8 @@ def _listing(path: Path) -> Table:
                 raise ValueError(f"{path} does not hold episodes (its metadata lack {KEY.decode()})")
             columns = [VERSION_1.get(name, name) if written == 1 else name for name in SUMMARY]
             table = opened.read(columns=columns, use_threads=False).rename_columns([*SUMMARY])
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{path}: not a parquet file ({error})") from error
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{path}: not a parquet file that can be read ({error})") from error
     return table.replace_schema_metadata(None)
 
 
@@ -278,7 +284,5 @@ def _table(summaries: Sequence[Summary]) -> Table:
 
 
 def _whole(value: Any) -> Any:
-    """A text with U+FFFD for halves of surrogate pairs, which no column can hold; anything else as it is."""
-    if not isinstance(value, str) or value.isascii():
-        return value
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    """A text as a column can hold it; anything else as it is."""
+    return encodable(value) if isinstance(value, str) else value

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from agentgym_rl.data import episode_schema
 from agentgym_rl.envs.extras import needs
-from agentgym_rl.envs.tables import arrow, json_list
+from agentgym_rl.envs.tables import arrow, json_list, parse_json
 from agentgym_rl.envs.tables import read_jsonl as read_jsonl
 
 KINDS = (".json", ".jsonl", ".jsonl.zst", ".parquet")
@@ -125,20 +125,22 @@ def _compressed(path: Path) -> list[Any]:
     with needs(path, "data"):
         import zstandard
     try:
-        text = zstandard.ZstdDecompressor().decompress(path.read_bytes()).decode()
-        return [json.loads(line) for line in text.split("\n") if line.strip()]
-    except (zstandard.ZstdError, json.JSONDecodeError) as error:
+        content = zstandard.ZstdDecompressor().decompress(path.read_bytes())
+    except zstandard.ZstdError as error:
         raise ValueError(f"{path}: not compressed JSON lines ({error})") from error
+    lines = enumerate(content.split(b"\n"), start=1)
+    return [parse_json(line, f"{path}, line {number}") for number, line in lines if line.strip()]
 
 
 def _parquet(path: Path) -> list[Any]:
     pyarrow, parquet = arrow(path)
     try:
         table = parquet.read_table(path)
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{path}: not a parquet file ({error})") from error
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{path}: not a parquet file that can be read ({error})") from error
     if episode_schema.version(table.schema.metadata, path) is not None:
-        return [json.loads(text) for text in table.column("episode").to_pylist()]
+        texts = table.column("episode").to_pylist()
+        return [parse_json(text, f"{path}, entry {number}") for number, text in enumerate(texts, start=1)]
     found: list[Any] = table.to_pylist()
     return found
 

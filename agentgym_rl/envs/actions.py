@@ -31,10 +31,11 @@ class InvalidAction:
     """A response without a readable action. The agent gets ``observation``; the environment is not called."""
 
     observation: str
+    fault: str | None = None
+    """The exception that the parser raised, where it did: a bug of the parser, whatever the response was."""
 
 
-_ACTION = re.compile(r"Action:\s*(.*?)(?=\n|$)", re.DOTALL)
-_THOUGHT = re.compile(r"Thought:\s*(.*?)(?=\s*Action:|$)", re.DOTALL)
+_ACTION = re.compile(r"Action:\s*([^\n]*)")
 _NOT_COMMAND = re.compile(r"[^A-Za-z0-9, ]+")
 
 
@@ -66,8 +67,7 @@ def parse_rest(response: str) -> Action | InvalidAction:
 
 
 def _thought(response: str) -> str:
-    thought = _THOUGHT.search(response)
-    return thought[1].strip() if thought else ""
+    return response.partition("Thought:")[2].partition("Action:")[0].strip()
 
 
 def format_react(command: str, thought: str = "") -> str:

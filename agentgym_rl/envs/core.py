@@ -17,11 +17,12 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeVar, final
 
 from agentgym_rl.envs import item_ids
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, format_react, parse_react
+from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.tools import Tool
 
@@ -56,6 +57,10 @@ class EnvUnavailable(EnvError):
 
 class EnvTimeout(EnvError):
     """No answer in time. The step may have happened: retry the episode, never the step."""
+
+
+class EnvFault(EnvError):
+    """The environment raised what it should not: a bug of it. The whole episode may be retried."""
 
 
 class ProtocolError(EnvError):
@@ -203,11 +208,13 @@ class TextEnv(ABC):
         self._in_episode = False
         first = await self._reset(task)
         self._in_episode = True
-        return first
+        return _encodable(first)
 
     @final
     async def step(self, action: str) -> Step:
         """Carry out one action. An action that the environment cannot understand is an observation, not an exception.
+
+        Halves of surrogate pairs, in the action and in the observation, are replaced (:func:`.bounds.encodable`).
 
         Raises:
             ProtocolError: no task was reset, or the episode is over.
@@ -241,10 +248,11 @@ class TextEnv(ABC):
         """The result of ``step``, which is called only within an episode."""
         if not self._in_episode:
             raise ProtocolError(f"{self.spec.name}: step before reset or after the end of the episode; reset first")
-        result = await step(action)
+        result = await step(encodable(action))
         if result.done:
             self._in_episode = False
-        return result
+        observation = _encodable(result.observation)
+        return result if observation is result.observation else replace(result, observation=observation)
 
     def _index(self, task: Task) -> int:
         """The index of a task.
@@ -280,6 +288,11 @@ class TextEnv(ABC):
         draws nothing returns no pictures.
         """
         return ()
+
+
+def _encodable(observation: Observation) -> Observation:
+    text = encodable(observation.text)
+    return observation if text is observation.text else replace(observation, text=text)
 
 
 THREADS = ThreadPoolExecutor(64, "env")

@@ -8,24 +8,34 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import re
 import tokenize
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction
+from agentgym_rl.envs.bounds import cut, encodable
 from agentgym_rl.envs.core import EnvSpec, Message, Style
 from agentgym_rl.envs.tools import BadCall, read_code, to_call, to_command, write_code
 
+log = logging.getLogger(__name__)
+
 END_OF_THINKING = "</think>"
 """What models that think write before their response."""
+LONGEST = 1 << 17
+"""Characters of a response, without its thinking, that are read; a longer one is an invalid action."""
+ECHO = 1000
+"""Characters of the observation after a response that cannot be read, which may repeat parts of it."""
+BUG = "Error: the reply could not be read."
 
 Parse = Callable[[str], Action | InvalidAction]
 """From a response to an action."""
 
 
 def reader(spec: EnvSpec, action_format: ActionFormat) -> Parse:
-    """The parser of responses in a format.
+    """The parser of responses in a format. It raises nothing, whatever a response is (:func:`guarded`).
 
     What a model thinks before ``</think>`` is no part of its action, but where the environment's own wording says so.
 
@@ -35,11 +45,36 @@ def reader(spec: EnvSpec, action_format: ActionFormat) -> Parse:
     _check(spec, action_format)
     if action_format is not ActionFormat.REACT:
         parse: Parse = partial(_read_call if action_format is ActionFormat.FUNCTION_CALLING else _read_code, spec)
-    elif END_OF_THINKING in spec.write("act", "so"):
-        return spec.read
     else:
         parse = spec.read
-    return lambda response: parse(response.rpartition(END_OF_THINKING)[2])
+    with_thinking = action_format is ActionFormat.REACT and END_OF_THINKING in spec.write("act", "so")
+
+    def read(response: str) -> Action | InvalidAction:
+        said = response if with_thinking else response.rpartition(END_OF_THINKING)[2]
+        if len(said) > LONGEST:
+            return InvalidAction(f"Error: the reply has {len(said)} characters; at most {LONGEST} are read.")
+        return parse(said)
+
+    return guarded(read)
+
+
+def guarded(parse: Parse) -> Parse:
+    """A parser that raises nothing and returns text of bounded length that can be encoded.
+
+    An exception of ``parse`` is a bug of it; it is logged, and the response is an invalid action with a ``fault``.
+    """
+
+    def read(response: str) -> Action | InvalidAction:
+        try:
+            action = parse(encodable(response))
+        except Exception as error:  # one response must not end a run
+            log.exception("a bug: the parser failed on %r", cut(response, ECHO))
+            return InvalidAction(BUG, fault=f"{type(error).__name__}: {cut(str(error), ECHO)}")
+        if isinstance(action, InvalidAction):
+            return replace(action, observation=cut(encodable(action.observation), ECHO))
+        return Action(encodable(action.command), encodable(action.thought))
+
+    return read
 
 
 def write(spec: EnvSpec, action_format: ActionFormat, command: str, thought: str = "") -> str:
@@ -97,15 +132,18 @@ def _read_call(spec: EnvSpec, response: str) -> Action | InvalidAction:
     start, end = response.find("{"), response.rfind("}")
     try:
         call = json.loads(response[start : end + 1], strict=False) if start >= 0 else None
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return InvalidAction(f"{_NO_JSON} {error}")
     if not isinstance(call, dict) or not isinstance(call.get("arguments", {}), dict):
         return InvalidAction(_NO_JSON)
+    name, thought = call.get("function_name"), call.get("thought", "")
+    if not isinstance(name, str):
+        return InvalidAction(_NO_JSON)
     try:
-        command = to_command(spec.tools, str(call.get("function_name")), call.get("arguments", {}))
+        command = to_command(spec.tools, name, call.get("arguments", {}))
     except BadCall as error:
         return InvalidAction(f"Error: {error}")
-    return Action(command, str(call.get("thought", "")))
+    return Action(command, thought if isinstance(thought, str) else "")
 
 
 _BLOCK = re.compile(r"```(?:python)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
@@ -124,4 +162,7 @@ def _read_code(spec: EnvSpec, response: str) -> Action | InvalidAction:
 
 def _comments(code: str) -> str:
     tokens = tokenize.generate_tokens(io.StringIO(code).readline)
-    return "\n".join(token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT)
+    try:
+        return "\n".join(token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT)
+    except (tokenize.TokenError, SyntaxError):  # it takes less than the parser does, such as a lone carriage return
+        return ""

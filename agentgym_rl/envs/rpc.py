@@ -20,7 +20,7 @@ from agentgym_rl.envs import core
 HEAD = 4
 KINDS = (
     *(core.UnknownEnv, core.MissingExtra, core.TaskNotFound, core.EnvUnavailable, core.EnvTimeout),
-    *(core.ProtocolError, core.OracleUnavailable, core.EnvError, RuntimeError),
+    *(core.EnvFault, core.ProtocolError, core.OracleUnavailable, core.EnvError, RuntimeError),
 )
 ERRORS: dict[str, type[Exception]] = {kind.__name__: kind for kind in KINDS}
 """By name; an error's class is the first of which it is an instance."""

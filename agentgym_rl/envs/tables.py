@@ -30,7 +30,7 @@ def load(path: Path, kind: type[T]) -> T:
             the message names file and entry, such as ``kinds.toml > kinds > 1 > titles``.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_utf8(path))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path}: not TOML ({error})") from error
     loaded: T = _convert(content, kind, str(path))
@@ -43,13 +43,53 @@ def json_list(path: Path) -> list[Any]:
     Raises:
         ValueError: the file is not JSON or not a list; names the file.
     """
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: not JSON (line {error.lineno}: {error.msg})") from error
+    entries = _json(path)
     if not isinstance(entries, list):
         raise ValueError(f"{path}: expected a list, found {type(entries).__name__}")
     return entries
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+        ValueError: the file is not JSON or not an object; names the file.
+    """
+    found = _json(path)
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: expected an object, found {type(found).__name__}")
+    return found
+
+
+def read_utf8(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        ValueError: it is not UTF-8; names the file.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 (byte {error.start}); save it in this encoding") from error
+
+
+def parse_json(text: str | bytes, where: str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: it has none, or one that is nested too deeply to be read; begins with ``where``.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}: " if error.lineno > 1 else ""
+        raise ValueError(f"{where}: not JSON ({line}{error.msg})") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{where}: not UTF-8 (byte {error.start}); save it in this encoding") from error
+    except RecursionError as error:
+        raise ValueError(f"{where}: JSON nested too deeply") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise ValueError(f"{where}: not JSON that can be read ({error})") from error
 
 
 def read_jsonl(path: str | Path, torn_end: bool = False) -> Iterator[Any]:
@@ -61,16 +101,16 @@ def read_jsonl(path: str | Path, torn_end: bool = False) -> Iterator[Any]:
     Raises:
         ValueError: a line is not JSON; names file and line.
     """
-    with Path(path).open(encoding="utf-8", newline="\n") as file:
+    with Path(path).open("rb") as file:
         for number, line in enumerate(file, start=1):
-            if torn_end and not line.endswith("\n"):
+            if torn_end and not line.endswith(b"\n"):
                 return
-            if not line.strip():
-                continue
-            try:
-                yield json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{path}, line {number}: not JSON ({error.msg})") from error
+            if line.strip():
+                yield parse_json(line, f"{path}, line {number}")
+
+
+def _json(path: Path) -> Any:
+    return parse_json(read_utf8(path), str(path))
 
 
 def arrow(purpose: str | Path) -> tuple[Any, Any]:

@@ -59,10 +59,5 @@ def read_texts(module: str, kind: type[T]) -> T:
     return load(Path(module).with_name("env.toml"), kind)
 
 
-def cut(text: str, limit: int, mark: str = " ...") -> str:
-    """The text within a number of characters, with a mark at its end where the rest is missing."""
-    return text if len(text) <= limit else text[: limit - len(mark)] + mark
-
-
 def _schema(schema: Any) -> Schema:
     return {"type": "string", "description": schema} if isinstance(schema, str) else schema

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,10 @@ from jsonschema import Draft202012Validator
 
 Schema = Mapping[str, Any]
 """A JSON schema of one argument, with ``type`` and ``description``."""
+
+
+LONGEST_CODE = 1 << 15
+"""Characters of code that are parsed."""
 
 
 class BadCall(ValueError):
@@ -81,16 +86,29 @@ class Tool:
         Raises:
             BadCall: an argument is missing, unknown or of the wrong kind.
         """
-        fault = next(iter(Draft202012Validator(self._arguments).iter_errors(dict(arguments))), None)
+        plain = self._plain(arguments)
+        if not self.commands:
+            return f"{self.name} with Action Input: {json.dumps(plain, ensure_ascii=False)}"
+        for template in self.commands:
+            if set(placeholders(template)) == set(plain):
+                return template.format(**plain)
+        raise BadCall(f"{self.name}: no such combination of arguments: {', '.join(plain) or 'none'}")
+
+    def _plain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments in the types of JSON; Python's literals have more.
+
+        Raises:
+            BadCall: a value is none of JSON's or has too many digits or levels, or the arguments do not fit the tool.
+        """
+        try:
+            plain: dict[str, Any] = json.loads(json.dumps(dict(arguments), allow_nan=False))
+            fault = next(iter(Draft202012Validator(self._arguments).iter_errors(plain)), None)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadCall(f"{self.name}: the arguments must be values of JSON: {error}") from error
         if fault is not None:
             where = f"argument {fault.path[0]!r}: " if fault.path else ""
             raise BadCall(f"{self.name}: {where}{fault.message}")
-        if not self.commands:
-            return f"{self.name} with Action Input: {json.dumps(dict(arguments), ensure_ascii=False)}"
-        for template in self.commands:
-            if set(placeholders(template)) == set(arguments):
-                return template.format(**arguments)
-        raise BadCall(f"{self.name}: no such combination of arguments: {', '.join(arguments) or 'none'}")
+        return plain
 
     def arguments(self, command: str) -> dict[str, Any] | None:
         """The arguments of a call that gives the command; None where no call of this tool gives it."""
@@ -100,7 +118,7 @@ class Tool:
                 return None
             try:
                 return self._checked(json.loads(arguments, strict=False))
-            except json.JSONDecodeError:
+            except (ValueError, RecursionError):
                 return None
         for template in self.commands:
             if match := self._pattern(template).fullmatch(command):
@@ -126,7 +144,7 @@ class Tool:
         if self.parameters[name].get("type") in ("integer", "number", "boolean"):
             try:
                 return json.loads(text.lower())
-            except json.JSONDecodeError:
+            except ValueError:
                 return text
         return text
 
@@ -169,10 +187,13 @@ def read_code(tools: tuple[Tool, ...], code: str) -> str:
     """The command of Python code that is one call of a tool with literal arguments. Nothing is evaluated.
 
     Raises:
-        BadCall: it is anything else.
+        BadCall: it is anything else, or longer than :data:`LONGEST_CODE`.
     """
+    if len(code) > LONGEST_CODE:
+        raise BadCall(f"the code has {len(code)} characters; at most {LONGEST_CODE} are read")
     try:
-        body = ast.parse(code).body
+        with warnings.catch_warnings(action="ignore"):  # of Python about what the model wrote, such as "\\d"
+            body = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadCall(f"the code cannot be parsed: {getattr(error, 'msg', None) or error}") from error
     if len(body) != 1 or not isinstance(body[0], ast.Expr) or not isinstance(body[0].value, ast.Call):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agentgym_rl.envs.actions import Action
+from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
 
@@ -29,7 +30,7 @@ class ContextTooSmall(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One response of the model."""
+    """One response of the model. Halves of surrogate pairs in its text are replaced (:func:`.bounds.encodable`)."""
 
     text: str
     span: tuple[int, int] = (0, 0)
@@ -46,6 +47,9 @@ class Response:
     """Log-probability of each of its tokens when it was sampled, in nats; empty where they are not known."""
     calls: int = 1
     """Responses that the model generated to arrive at this one: 0 where it was replayed."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", encodable(self.text))
 
 
 def repeats(response: str, avoid: Collection[str], parse: Parse) -> bool:
@@ -114,8 +118,9 @@ class Scripted:
             while calls <= again and repeats(text, self.avoid, self.parse):
                 text, calls = self.policy(list(self.messages)), calls + 1
         self.responses += 1
-        self.messages.append({"role": "assistant", "content": text})
-        return Response(text, calls=calls)
+        response = Response(text, calls=calls)
+        self.messages.append({"role": "assistant", "content": response.text})
+        return response
 
     async def observe(self, observation: str) -> bool:
         self.messages.append({"role": "user", "content": observation})

@@ -58,7 +58,7 @@ class Journal:
         settings: identify the work, in the first line of the file; None where the name of the file does.
 
     Raises:
-        ValueError: the file belongs to other settings.
+        ValueError: the file belongs to other settings, or is damaged.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any] | None = None) -> None:
@@ -69,8 +69,14 @@ class Journal:
         rows = _whole_rows(path) if path.exists() else []
         if rows and head is not None:
             self._check(head, rows.pop(0))
-        for row in rows:
-            self.entries[_key(row)] = Entry.from_dict(row)
+        for number, row in enumerate(rows, start=1):
+            try:
+                self.entries[_key(row)] = Entry.from_dict(row)
+            except (KeyError, TypeError, AttributeError, ValueError) as error:
+                raise ValueError(
+                    f"{path}, entry {number} is not that of a journal ({type(error).__name__}: {error}); delete this "
+                    "line, and its episode runs again"
+                ) from error
         self._file = path.open("a", encoding="utf-8", newline="\n")
         if head is not None and not self._file.tell():
             append_jsonl(self._file, head)
@@ -110,7 +116,7 @@ class Journal:
 
     def _check(self, own: Mapping[str, Any], found: Mapping[str, Any]) -> None:
         if found != own:
-            if found.get("journal") != FORMAT:
+            if not isinstance(found, dict) or found.get("journal") != FORMAT:
                 raise ValueError(f"{self.path} was left by another version; delete it, or choose another file")
             other = [key for key in own if found.get(key) != own[key]]
             raise ValueError(
@@ -128,4 +134,7 @@ def _whole_rows(path: Path) -> list[dict[str, Any]]:
     """The rows of a file, from which a torn last line is cut off."""
     with path.open("r+b") as file:
         file.truncate(file.read().rfind(b"\n") + 1)
-    return [*read_jsonl(path)]
+    try:
+        return [*read_jsonl(path)]
+    except ValueError as error:
+        raise ValueError(f"{error}; delete this line, and its episode runs again") from error

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from agentgym_rl.data.episode import Ending, Episode, Turn
-from agentgym_rl.envs.actions import Action
-from agentgym_rl.envs.core import EnvError, EnvTimeout, Observation, Step, Task, TaskNotFound, TextEnv
-from agentgym_rl.envs.formats import Parse, opening, reader
+from agentgym_rl.envs.actions import Action, InvalidAction
+from agentgym_rl.envs.bounds import cut, encodable
+from agentgym_rl.envs.core import EnvError, EnvFault, EnvTimeout, Observation, Step, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.formats import ECHO, Parse, guarded, opening, reader
 from agentgym_rl.rollout.conversation import Conversation, Response
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -59,7 +60,7 @@ async def run_episode(
         except (EnvError, TimeoutError) as error:
             what = str(error) or f"episode took longer than {settings.episode_seconds:g} s"
             episode = unsolved(task, turn_limit(env, settings, max_turns), _ending_of(error))
-            episode.error = f"{type(error).__name__}: {what}"
+            episode.error = encodable(f"{type(error).__name__}: {what}")
         finally:
             await _close(env, settings.step_seconds)
         episode.attempts = number
@@ -79,7 +80,8 @@ async def run_attempt(
 ) -> Episode:
     """Run one episode once in an open session, which stays open.
 
-    A response that cannot be read uses up a turn; the environment is not called, and the agent reads why.
+    A response that cannot be read uses up a turn; the environment is not called, and the agent reads why. So it is with
+    one that the parser fails on, which the turn records as its ``fault``.
 
     Args:
         max_turns: turn limit of this episode; without it ``settings.max_turns``, then the environment's own.
@@ -93,7 +95,7 @@ async def run_attempt(
     """
     limit = turn_limit(env, settings, max_turns)
     messages = opening(env.spec, env.style, settings.action_format)
-    parse = parse or reader(env.spec, settings.action_format)
+    parse = guarded(parse) if parse else reader(env.spec, settings.action_format)
     began, clock = time.time(), time.monotonic()
     first, reset_s = await _timed(env.reset(task), settings.step_seconds, f"reset of {task}")
     if watch:
@@ -115,10 +117,10 @@ async def run_attempt(
             raise Aborted(f"the LLM server aborted turn {len(turns) + 1} of {task}")
         messages.append({"role": "assistant", "content": response.text})
 
-        step, command, parse_s, env_s = await _act(env, task, response, parse, settings)
+        action, step, parse_s, env_s = await _act(env, task, response, parse, settings)
+        turn = _turn(response, action, step)
         if watch:
-            watch(response.text if command is None else command, step)
-        turn = _turn(response, command, step)
+            watch(response.text if turn.action is None else turn.action, step)
         turn.began_s, turn.model_s, turn.parse_s, turn.env_s = started - clock, model_s, parse_s, env_s
         turns.append(turn)
         invalid_in_a_row = invalid_in_a_row + 1 if turn.invalid else 0
@@ -172,22 +174,24 @@ def unsolved(task: Task, limit: int, ending: Ending = Ending.TURN_LIMIT) -> Epis
 
 async def _act(
     env: TextEnv, task: Task, response: Response, parse: Parse, settings: RolloutSettings
-) -> tuple[Step, str | None, float, float]:
-    """The step that a response leads to, its command, and the seconds for reading it and for the environment."""
+) -> tuple[Action | InvalidAction, Step, float, float]:
+    """What a response is read as, the step that it leads to, and the seconds for the one and the other."""
     begun = time.monotonic()
     action = parse(response.text)
     parse_s = time.monotonic() - begun
-    if not isinstance(action, Action):
-        return Step(Observation(action.observation), 0.0, terminated=False, info={"invalid": True}), None, parse_s, 0.0
-    what = f"step {action.command!r} of {task}"
+    if isinstance(action, InvalidAction):
+        refused = Step(Observation(action.observation), 0.0, terminated=False, info={"invalid": True})
+        return action, refused, parse_s, 0.0
+    what = f"step {cut(action.command, ECHO)!r} of {task}"
     step, env_s = await _timed(env.step(action.command), settings.step_seconds, what)
-    return step, action.command, parse_s, env_s
+    return action, step, parse_s, env_s
 
 
-def _turn(response: Response, command: str | None, step: Step) -> Turn:
+def _turn(response: Response, action: Action | InvalidAction, step: Step) -> Turn:
     return Turn(
         response=response.text,
-        action=command,
+        action=action.command if isinstance(action, Action) else None,
+        fault=None if isinstance(action, Action) else action.fault,
         observation=step.observation.text,
         reward=step.reward,
         invalid=bool(step.info.get("invalid")),
@@ -212,6 +216,7 @@ async def _timed(call: Awaitable[T], seconds: float, what: str) -> tuple[T, floa
 
     Raises:
         EnvTimeout: it took longer than ``seconds``.
+        EnvFault: it raised anything but an :class:`EnvError`.
     """
     start = time.monotonic()
     try:
@@ -219,6 +224,11 @@ async def _timed(call: Awaitable[T], seconds: float, what: str) -> tuple[T, floa
             result = await call
     except TimeoutError as error:
         raise EnvTimeout(f"{what} took longer than {seconds:g} s") from error
+    except EnvError:
+        raise
+    except Exception as error:  # one action must not end a run
+        log.exception("a bug of the environment: %s failed", what)
+        raise EnvFault(f"{what} failed: {type(error).__name__}: {error}") from error
     return result, time.monotonic() - start
 
 

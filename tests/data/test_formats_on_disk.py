@@ -49,17 +49,29 @@ def test_the_hub_and_the_disk_give_the_same(hub, tmp_path):
     [
         ("a.txt", "x", "kind is not known"),
         ("a.jsonl", "{\n", "line 1: not JSON"),
+        ("a.jsonl", "1\n\xff\n", r"a\.jsonl, line 2: not UTF-8 \(byte 0\)"),
+        ("a.jsonl", "1\n" + "[" * 200_000 + "\n", "line 2: JSON nested too deeply"),
+        ("a.json", "[1,\xff]", r"not UTF-8 \(byte 3\); save it"),
+        ("a.json", "[" * 200_000, "JSON nested too deeply"),
+        ("a.json", "[" + "9" * 5000 + "]", "not JSON that can be read"),
+        ("a.json", "{}", "expected a list, found dict"),
         ("a.jsonl.zst", "x", "not compressed JSON lines"),
         ("a.parquet", "x", "not a parquet file"),
     ],
 )
 def test_files_that_cannot_be_read_are_named(tmp_path, name, content, says):
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content, encoding="latin-1")
     with pytest.raises(ValueError, match=says) as caught:
         rows(tmp_path / name)
-    assert name in str(caught.value)
+    assert name in str(caught.value) and "\n" not in str(caught.value)
     with pytest.raises(FileNotFoundError, match=r"nowhere\.json does not exist"):
         rows(tmp_path / "nowhere.json")
+
+
+def test_half_a_surrogate_pair_in_a_trajectory_is_named(tmp_path):
+    entry = conversation("a \ud83d", "b")
+    with pytest.raises(ValueError, match=r"entry 2: 'value' of message \d holds half a surrogate pair"):
+        agenttraj.read(put(tmp_path / "a.json", [conversation("a", "b"), entry]))
 
 
 def test_agentevals_ids_name_tasks(tmp_path):

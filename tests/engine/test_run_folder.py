@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from agentgym_rl.cli import app
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.digest import versions
+from agentgym_rl.engine.run.checkpoint import seal
 from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State
 from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
@@ -121,6 +123,118 @@ def test_a_folder_of_an_earlier_version(tmp_path):
         RunFolder(tmp_path, "a: 1\n", resume=True)
 
 
+def test_checkpoints_without_their_state_are_no_fresh_start(tmp_path):
+    saved(RunFolder(tmp_path, "a: 1\n", resume=True), 3)
+    (tmp_path / "state.json").unlink()
+    with pytest.raises(
+        RunFolderError, match=r"state\.json is missing, but .* holds global_step_3; copy state\.previous"
+    ):
+        RunFolder(tmp_path, "a: 1\n", resume=True)
+
+
+def saved(folder, step, content=b"weights"):
+    """Write a checkpoint and the state that names it."""
+    name = f"global_step_{step}"
+    (folder.checkpoints / name / "actor").mkdir(parents=True)
+    (folder.checkpoints / name / "actor" / "model.pt").write_bytes(content * step)
+    seal(folder.checkpoints / name)
+    state = State(stage=1, global_step=step, checkpoint=name, algorithm=folder.save_algorithm("grpo", step, {}))
+    folder.save_state(state)
+    folder.drop_leftovers(state)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "not JSON"),
+        ('{"stage": 1', "not JSON"),
+        ("[" * 200_000, "nested too deeply"),
+        ("[]", "expected an object, found list"),
+        ('{"stage": 1, "horizon": 3}', "the key 'horizon' is unknown, so another version wrote it"),
+        ('{"stage": "one"}', "stage: Input should be a valid integer, found 'one'"),
+        ('{"updates": [[1, 2.0]]}', "updates > 0 > 2: "),
+        ("\xff", "not UTF-8"),
+    ],
+)
+def test_a_damaged_state_is_one_line_with_what_to_do(tmp_path, content, says):
+    folder = RunFolder(tmp_path, "a: 1\n", resume=True)
+    (tmp_path / "state.json").write_text(content, encoding="latin-1")
+    with pytest.raises(RunFolderError) as caught:
+        folder.load_state()
+    told = str(caught.value)
+    assert f"{tmp_path}/state.json" in told and says in told and "copy state.previous.json over state.json" in told
+    assert "\n" not in told
+
+
+def test_any_state_comes_back_and_none_with_a_value_of_another_type(tmp_path):
+    folder = RunFolder(tmp_path, "", resume=True)
+    folder.save_state(STATE)
+    assert folder.load_state() == STATE
+    plain = json.loads((tmp_path / "state.json").read_text())
+    for key in plain:
+        (tmp_path / "state.json").write_text(json.dumps(plain | {key: {"not": ["this"]}}))
+        if key in ("learnt", "mixture", "curriculum"):
+            folder.load_state()
+            continue
+        with pytest.raises(RunFolderError, match=rf"state\.json: {key}: "):
+            folder.load_state()
+
+
+DAMAGE = {
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-1]),
+    "changed": lambda file: file.write_bytes(file.read_bytes()[:-1] + b"X"),
+    "gone": lambda file: file.unlink(),
+    "all gone": lambda file: shutil.rmtree(file.parent.parent),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_the_checkpoint_before_is_used_where_the_newest_is_damaged(tmp_path, damage):
+    folder = RunFolder(tmp_path, "", resume=True)
+    first, second = saved(folder, 3), saved(folder, 6)
+    assert folder.whole(second) == (second, None)
+    DAMAGE[damage](tmp_path / "checkpoints" / "global_step_6" / "actor" / "model.pt")
+    state, remark = folder.whole(folder.load_state())
+    assert state == first == folder.load_state()
+    assert "global_step_6" in remark and "Going on from the checkpoint before, at step 3" in remark
+    assert folder.load_algorithm(state.algorithm) == {}
+    DAMAGE[damage](tmp_path / "checkpoints" / "global_step_3" / "actor" / "model.pt")
+    with pytest.raises(RunFolderError, match=r"checkpoint .*global_step_3 is (damaged: .*actor/model\.pt|gone)"):
+        folder.whole(state)
+
+
+def test_a_damaged_algorithm_is_as_bad_as_its_checkpoint(tmp_path):
+    folder = RunFolder(tmp_path, "", resume=True)
+    first, second = saved(folder, 3), saved(folder, 6)
+    (tmp_path / second.algorithm).write_text("{")
+    assert folder.whole(second)[0] == first
+    with pytest.raises(RunFolderError, match=r"algorithm_grpo_000006\.json: not JSON"):
+        folder.load_algorithm(second.algorithm)
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_manifest_and_is_taken_as_it_is(tmp_path):
+    folder = RunFolder(tmp_path, "", resume=True)
+    state = saved(folder, 3)
+    (tmp_path / "checkpoints" / "global_step_3" / "manifest.json").unlink()
+    assert folder.whole(state) == (state, None)
+
+
+@pytest.mark.parametrize("row", ["[]", '{"a": 1}', '{"step": "2"}', "{", "\xff"])
+def test_damaged_metrics_name_file_and_line(tmp_path, row):
+    (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1}}\n{row}\n', encoding="latin-1")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl, (row|line) 2: not "):
+        MetricsLog(tmp_path, {"logger": {"wandb": "disabled"}, "name": "x", "seed": 0}, last_step=1)
+
+
+@pytest.mark.parametrize("row", ["[]", "{}", '{"key": "1"}', '{"key": "1", "episode": {"env": 1}}', "{", "\xff"])
+def test_a_damaged_journal_names_file_and_entry(tmp_path, row):
+    path = tmp_path / "step000001.jsonl"
+    path.write_text(f"{row}\n", encoding="latin-1")
+    with pytest.raises(ValueError, match=r"step000001\.jsonl, (entry|line) 1.*; delete this line"):
+        Journal(path)
+
+
 def test_a_folder_without_a_state_may_be_used_again(tmp_path):
     RunFolder(tmp_path, "a: 1\n", resume=True)
     RunFolder(tmp_path, "a: 2\n", resume=False, config="all: 2\n")
@@ -213,7 +327,8 @@ def test_a_run_that_was_not_to_resume_can_be_resumed(toy_recipes):
     """``run.resume`` says what may happen to a folder and is no part of the run in it."""
     with pytest.raises(Reached):
         train(recipes.load(["experiment=counter", "run.resume=false"]), Console(quiet=True))
-    RunFolder(toy_recipes, (toy_recipes / "identity.yaml").read_text(), resume=True).save_state(STATE)
+    folder = RunFolder(toy_recipes, (toy_recipes / "identity.yaml").read_text(), resume=True)
+    folder.save_state(replace(STATE, checkpoint=None, algorithm=None))
     with pytest.raises(Reached):
         train(recipes.load(["experiment=counter"]), Console(quiet=True))
 

@@ -202,6 +202,17 @@ def test_groups_have_a_gradient_where_their_rewards_differ():
     assert found == {"env/a/gradient_groups": 1 / 2, "env/b/gradient_groups": 0, "rollout/gradient_groups": 1 / 3}
 
 
+def test_responses_that_a_parser_failed_on_are_counted_where_there_are_any():
+    def episode(*faults):
+        turns = [Turn(response="", action=None, observation="", reward=0.0, invalid=True, fault=one) for one in faults]
+        return Episode(env="a", item_id="a_1", ending=Ending.TURN_LIMIT, reward=0.0, success=False, max_turns=3,
+                       turns=turns)  # fmt: skip
+
+    fine, faulty = episode(None, None), episode("KeyError: 'x'", None, "KeyError: 'y'")
+    assert "rollout/parser_faults" not in episode_metrics([fine])
+    assert episode_metrics([fine, faulty])["rollout/parser_faults"] == 2
+
+
 def test_rounds_may_go_on_from_the_present_weights_and_accumulate(run):
     trainer = run(*EVOLVE, "algorithm.restart_from=current", "algorithm.accumulate=true", "run.control=true")
     one, two = kept(trainer)

@@ -137,7 +137,7 @@ def test_file_with_a_fault(folder: Folder, changes: dict[str, Any], fault: str) 
         env.goal(Task("alfworld", 0))
 
 
-@pytest.mark.parametrize(("text", "fault"), [("{", "is not JSON"), ("[]", "expected a JSON object, found list")])
+@pytest.mark.parametrize(("text", "fault"), [("{", "not JSON"), ("[]", "expected an object, found list")])
 def test_file_that_is_no_object(folder: Folder, text: str, fault: str) -> None:
     data = folder(0)
     official.path(data, 0).write_text(text)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, parse_line, parse_rest
+from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.core import EnvSpec
-from agentgym_rl.envs.formats import opening, reader, write
+from agentgym_rl.envs.formats import ECHO, LONGEST, guarded, opening, reader, write
 from agentgym_rl.envs.tools import BadCall, Tool, to_call
 
 PLACE = {"type": "string", "description": "where"}
@@ -153,3 +154,66 @@ def test_lines_and_rests_keep_what_words_would_lose():
 def test_worlds_take_calls(item_id, reply, command):
     spec = make(Task.parse(item_id).env).spec
     assert reader(spec, CALLS)(reply) == Action(command, "")
+
+
+HOSTILE = [
+    '{"function_name": "wait", "arguments": {"turns": ' + "9" * 5000 + "}}",
+    '{"function_name": ' + "9" * 5000 + "}",
+    '{"function_name": "wait", "arguments": {"turns": ' + "[" * 900 + "]" * 900 + "}}",
+    '{"function_name": "wait", "arguments": {"turns": Infinity}}',
+    '{"function_name": "fly' + "y" * 5000 + '", "arguments": {}}',
+    '{"function_name": "search", "arguments": {"query": "x", "' + "k" * 5000 + '": 1}}',
+    "wait(turns=0x" + "f" * 3600 + ")",
+    "wait(turns=2j)",
+    "search('x', 2j)",
+    "search(b'x')",
+    "search({1, 2})",
+    "search(...)",
+    "search('x', n=1e999)",
+    "wait(" + "-" * 50_000 + "1)",
+    "(" * 5000 + ")" * 5000,
+    "look()\\\r\n",
+    "x" * (LONGEST + 1),
+    "Action: " * 20_000,
+    "\x00\ud83d",
+]
+
+
+@pytest.mark.parametrize("action_format", list(ActionFormat))
+@pytest.mark.parametrize("reply", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_reply_is_at_worst_an_invalid_action(reply, action_format):
+    action = reader(SPEC, action_format)(reply)
+    if isinstance(action, InvalidAction):
+        assert len(action.observation) <= ECHO and action.fault is None
+    elif action_format is not ActionFormat.REACT:
+        assert action == Action("look", "")
+
+
+@pytest.mark.parametrize("action_format", list(ActionFormat))
+def test_half_a_surrogate_pair_is_replaced_and_two_halves_are_joined(action_format):
+    escaped = {CALLS: '{"function_name": "look", "arguments": {"place": "%s"}}', CODE: 'look("%s")'}
+    read = reader(SPEC, action_format)
+    if action_format is ActionFormat.REACT:
+        assert parse_line("Action: a\ud83d").command == "a\ud83d", "the plain parser leaves it"
+        assert read("Thought: \ude00\nAction: a \ud83d b") == Action("a b", "\ufffd")
+    else:
+        assert read(escaped[action_format] % r"\ud83d!") == Action("look at \ufffd!")
+        assert read(escaped[action_format] % r"\ud83d\ude00") == Action("look at \U0001f600")
+
+
+def test_a_parser_that_fails_gives_an_invalid_action_that_says_so(caplog):
+    def broken(response):
+        raise KeyError(response)
+
+    action = guarded(broken)("x" * 5000)
+    assert isinstance(action, InvalidAction) and "could not be read" in action.observation
+    assert action.fault.startswith("KeyError: 'xxx") and len(action.fault) < 2 * ECHO
+    assert "a bug: the parser failed on 'xxx" in caplog.text
+
+
+@given(st.text(st.characters(), max_size=200))
+def test_text_that_can_be_encoded_stays_as_it_is(text):
+    made = encodable(text)
+    made.encode()
+    assert encodable(made) is made
+    assert (made == text) == (not any("\ud800" <= letter <= "\udfff" for letter in text))

@@ -16,6 +16,7 @@ from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, Protocol
 from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.envs.hosts.remote import _SERVERS, RemoteEnv
 from agentgym_rl.envs.pool import Pool
+from agentgym_rl.envs.protocol.client.servers import LARGEST
 from agentgym_rl.envs.protocol.wire import DIALECTS
 
 TASK = Task("textcraft", 3)
@@ -526,7 +527,12 @@ def test_a_task_that_does_not_exist():
         (web.Response(text="<html>hello</html>"), "no JSON"),
         (web.json_response({"detail": "x"}, status=422), "status 422"),
         (web.json_response({"ok": 1}), "no session id"),
+        (web.Response(body=b" " * (LARGEST + 1)), "more than 16777216 bytes"),
+        (web.Response(text="[" * 200_000), "no JSON"),
+        (web.Response(text="9" * 5000), "no JSON"),
+        (web.Response(body=b"\xff"), "no text"),
     ],
+    ids=range(7),
 )
 def test_something_else_at_the_address(reply, says):
     async def main():

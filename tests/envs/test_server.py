@@ -403,11 +403,11 @@ def test_metrics_count_sessions_steps_and_errors(counter):
 
 
 def test_ids_tell_the_worker_and_nothing_else():
-    sessions = Sessions(limit=50, ttl=1, worker=2, workers=3)
+    sessions = Sessions(limit=151, ttl=1, worker=2, workers=3)  # of which this worker's share is 50
     numbers = [sessions.open("counter", toy.Counter).id for _ in range(50)]
     assert len(set(numbers)) == 50 and max(numbers) < MAX_SESSION
     assert all(number % 3 == 2 for number in numbers) and numbers != sorted(numbers)
-    with pytest.raises(Full):
+    with pytest.raises(Full, match="151 sessions are open"):
         sessions.open("counter", toy.Counter)
 
 

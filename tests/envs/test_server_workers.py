@@ -11,6 +11,8 @@ import httpx
 import psutil
 import pytest
 
+from agentgym_rl.envs.protocol.server.run import SOON
+
 LONG = 100
 """Seconds within which anything should happen, on a busy machine, too."""
 
@@ -63,14 +65,38 @@ def test_two_workers_answer_for_each_others_sessions(toys):
             httpx.get(f"{address}/health")
 
 
-def test_a_worker_that_dies_ends_the_server(toys):
+def test_a_worker_that_dies_is_replaced_and_only_its_sessions_are_lost(toys):
     with served("counter", "--workers", "2") as (process, address):
-        assert httpx.get(f"{address}/health", timeout=LONG).status_code == 200
+        ids = set()
+        while {number % 2 for number in ids} != {0, 1}:
+            told = httpx.post(f"{address}/create", json={}, timeout=LONG)
+            ids |= {told.json()["id"]} if told.status_code == 200 else set()
+            time.sleep(0.02)
+        time.sleep(SOON)
         children = _children(process.pid)
-        assert len(children) == 2
         os.kill(children[0], signal.SIGKILL)
+        assert "ended with status -9; its sessions are lost, and another takes its place" in process.stderr.readline()
+
+        def told(number):
+            return httpx.post(f"{address}/reset", json={"id": number, "data_idx": 1}, timeout=LONG)
+
+        deadline = time.monotonic() + LONG
+        answers = [told(number) for number in ids]
+        while any(one.status_code == 503 for one in answers) and time.monotonic() < deadline:
+            time.sleep(0.1)
+            answers = [told(number) for number in ids for _ in range(3)]
+        lost = {one.json().get("type") for one in answers}
+        assert lost == {None, "UnknownSession"}
+        assert len(_children(process.pid)) == 2 and process.poll() is None
+
+
+def test_a_worker_that_cannot_live_ends_the_server(toys):
+    with served("counter", "--workers", "2") as (process, _):
+        while len(children := _children(process.pid)) < 2:
+            time.sleep(0.01)
+        os.kill(children[1], signal.SIGKILL)
         assert process.wait(timeout=LONG) == 2
-        assert "its sessions are lost" in process.stderr.read()
+        assert "its sessions are lost, and it had only just started" in process.stderr.read()
         assert not any(_alive(child) for child in children)
 
 

@@ -156,7 +156,7 @@ def test_faults_are_named(bird: Path) -> None:
         SQLGym(data=bird / "train")
     listed = bird / "dev" / "dev.json"
     for text, message in (
-        ("[{", r"dev\.json: not JSON \(line 1"),
+        ("[{", r"dev\.json: not JSON \(Expecting"),
         ("{}", r"dev\.json: expected a list, found dict"),
         ('[{"db_id": "pets", "question": "?"}]', r"dev\.json, entry 0: has no 'SQL'"),
         (json.dumps(DEV * 800), r"dev\.json: has 1600 entries; AgentGym numbers 1534"),

@@ -351,7 +351,7 @@ def test_official_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("", "holds no task"), ("{}", ":1 is no tool task"), (f"{json.dumps(LINE)}\n[", ":2 is no tool task")],
+    [("", "holds no task"), ("{}", ":1 is no tool task"), (f"{json.dumps(LINE)}\n[", "line 2: not JSON")],
 )
 def test_faults_of_official_files(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "weather.jsonl"

@@ -262,3 +262,20 @@ def test_an_error_under_status_200():
 def test_webarena_says_timeout_in_the_observation():
     with pytest.raises(EnvTimeout, match="webarena"):
         DIALECTS["webarena"].read_reset({"observation": "TimeoutError", "sites": "Error", "object": "Error"})
+
+
+HUGE = 10**400
+
+
+@pytest.mark.parametrize("env", ["textcraft", "babyai", "sciworld", "weather", "sqlgym"])
+@pytest.mark.parametrize("number", [HUGE, -HUGE, 1e308, float("nan"), float("inf"), "1", None, [1]])
+def test_no_number_of_a_server_breaks_a_step(env, number):
+    words = dialect(env)
+    told = words.write_step(state().after(Step(Observation("seen"), 0.5, terminated=False)))
+    for key in ({"reward", "score", "earned"} & told.keys()) - {"reward" if words.score else "score"}:
+        try:
+            step = words.read_step({**told, key: number}, 0.25)
+        except ProtocolError:
+            assert key != "earned"
+        else:
+            assert 0 <= step.reward <= 1

@@ -95,7 +95,7 @@ def test_a_world_has_its_turn_limit(tmp_path):
     assert found.envs()["counter"].success.value == 0.3
 
 
-@pytest.mark.parametrize("failure", [KeyboardInterrupt, RuntimeError])
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, SystemExit])
 def test_a_killed_evaluation_goes_on_to_the_same_result(tmp_path, monkeypatch, failure):
     whole = figures(run(tmp_path / "whole"))
     played: list[int] = []
@@ -189,10 +189,10 @@ def test_another_evaluation_in_the_folder_is_refused(tmp_path, monkeypatch):
         run(tmp_path / "a", plan_of(samples=3, seed=4))
 
     async def failing(self, task):
-        raise RuntimeError
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(toy.Counter, "reset", failing)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "b")
     with pytest.raises(ValueError, match="another samples and temperature"):
         run(tmp_path / "b", plan_of(samples=2, temperature=1.0))

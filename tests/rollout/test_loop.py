@@ -1,6 +1,7 @@
 """The episode loop: every ending, what is retried and what is not."""
 
 import asyncio
+import json
 import threading
 from typing import ClassVar
 
@@ -274,6 +275,50 @@ def test_an_attempt_raises_and_leaves_the_session_open():
     with pytest.raises(EnvUnavailable):
         asyncio.run(run_attempt(Dying(), TASK, scripted(*SOLUTION), ONCE))
     assert Dying.calls == ["reset"]
+
+
+def test_a_parser_that_fails_costs_a_turn_and_is_counted():
+    def parse(response):
+        if "say 2" in response:
+            raise IndexError("no such group")
+        return parse_react(response)
+
+    episode = run("Action: say 1", "Action: say 2", "Action: look", parse=parse, max_turns=3)
+    assert [turn.action for turn in episode.turns] == ["say 1", None, "look"]
+    assert [turn.fault for turn in episode.turns] == [None, "IndexError: no such group", None]
+    assert (episode.turns[1].invalid, episode.parser_faults, episode.ending) == (True, 1, Ending.TURN_LIMIT)
+    assert Episode.from_dict(episode.to_dict()) == episode
+
+
+@pytest.mark.parametrize("call", ["_reset", "_step", "_close"])
+def test_a_bug_of_an_environment_is_an_env_error(call, caplog):
+    async def broken(*_):
+        raise KeyError("lost")
+
+    episode = run(*SOLUTION, env=type("Broken", (toy.Counter,), {call: broken}), settings=RolloutSettings(retries=1))
+    assert "KeyError: 'lost'" in caplog.text
+    if call == "_close":
+        assert episode.ending is Ending.TERMINATED
+    else:
+        assert (episode.ending, episode.attempts) == (Ending.ENV_ERROR, 2)
+        assert episode.error.startswith("EnvFault: ") and "KeyError: 'lost'" in episode.error
+
+
+def test_what_an_episode_holds_can_be_encoded():
+    class Echo(toy.Counter):
+        async def _reset(self, task):
+            return Observation("\ud83d")
+
+        async def _step(self, action):
+            if "die" in action:
+                raise EnvUnavailable("gone \udc00")
+            return Step(Observation(f"{action} \udc00"), 0.0, terminated=False)
+
+    episode = run("Action: a \ud83d", env=Echo, parse=lambda text: Action(text), max_turns=1)
+    assert episode.turns[0].observation == "Action: a \ufffd \ufffd"
+    failed = run("die", env=Echo, parse=Action, max_turns=1)
+    for one in (episode, failed):
+        json.dumps(one.to_dict(), ensure_ascii=False).encode()
 
 
 def test_watch_and_parse():

@@ -9,7 +9,12 @@ from pathlib import Path
 
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.data.files import read_jsonl, write_jsonl, write_text
+from agentgym_rl.engine.run import checkpoint
+from agentgym_rl.engine.run.folder import RunFolderError
 from agentgym_rl.engine.run.run import EngineRun
+from agentgym_rl.envs.tables import json_object
+
+FACTS = {"run", "global_step", "best", "result"}
 
 
 class ClonedCache:
@@ -19,13 +24,24 @@ class ClonedCache:
         self.folder = folder.resolve() / f"cloned-{digest}"
 
     def recall(self, run: EngineRun) -> bool:
-        """Take over weights, result and metrics of an earlier run's cloning; false when there is none."""
+        """Take over weights, result and metrics of an earlier run's cloning; false when there is none.
+
+        Raises:
+            RunFolderError: it is damaged.
+        """
         facts = self.folder / "facts.json"
         if not facts.is_file():
             return False
-        kept = json.loads(facts.read_text())
-        state = run.state
         weights = self.folder / "checkpoint"
+        try:
+            kept = json_object(facts)
+            if missing := FACTS - kept.keys():
+                raise ValueError(f"{facts} lacks {', '.join(sorted(missing))}")
+            if checkpoint.sealed(weights) and (fault := checkpoint.fault(weights)):
+                raise ValueError(f"{weights}: {fault}")
+        except ValueError as error:
+            raise RunFolderError(f"the cache is damaged: {error}; delete {self.folder}, and it is made anew") from error
+        state = run.state
         state.global_step = run.trainer.global_steps = kept["global_step"]
         run.trainer.restore(weights)
         for row in read_jsonl(self.folder / "metrics.jsonl"):

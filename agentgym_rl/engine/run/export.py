@@ -19,6 +19,8 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.control import Control
 from agentgym_rl.data.files import read_jsonl, user_cache
+from agentgym_rl.engine.run.checkpoint import fault, sealed
+from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
 
 DTYPES = ("auto", "float32", "bfloat16")
@@ -86,13 +88,15 @@ def export(checkpoint: Checkpoint, out: Path, dtype: str = "auto", *, adapter: b
         adapter: write LoRA adapters alone, in PEFT's format, instead of merging them into the model below them.
 
     Raises:
-        ValueError: ``out`` holds something, the dtype is unknown, the checkpoint has a layout other than FSDP's, or
-            ``adapter`` is asked of a run without LoRA.
+        ValueError: ``out`` holds something, the dtype is unknown, the checkpoint is damaged or has a layout other than
+            FSDP's, or ``adapter`` is asked of a run without LoRA.
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype {dtype!r} is unknown; choose {', '.join(DTYPES)}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"{out} holds something already; choose another --out")
+    if sealed(checkpoint.folder) and (damage := fault(checkpoint.folder)):
+        raise ValueError(f"{checkpoint} is damaged: {damage}; restore it, or export another step")
     config = read_config(checkpoint.run)
     if dtype == "auto":
         dtype = "float32" if config["engine"]["device"] == "cpu" else "bfloat16"
@@ -207,7 +211,7 @@ def _checked(checkpoint: Checkpoint) -> Checkpoint:
 
 def _state(run: Path) -> Mapping[str, Any]:
     file = run / "state.json"
-    state: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
+    state: dict[str, Any] = json_object(file) if file.is_file() else {}
     if not state.get("checkpoint"):
         raise FileNotFoundError(f"{run} has no checkpoint yet; a run saves one at the end of each stage")
     return state

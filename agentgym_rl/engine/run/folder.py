@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.algorithms.base import Weights
+from pydantic import TypeAdapter, ValidationError
+
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import shards, write_text
+from agentgym_rl.engine.run import checkpoint
+from agentgym_rl.envs.tables import json_object, read_utf8
 from agentgym_rl.rollout import recorder
 from agentgym_rl.rollout.recorder import WriteShards
 
@@ -62,6 +65,8 @@ class State:
     """Training episodes so far."""
     tokens: int = 0
     """Tokens of those episodes, prompts and responses."""
+    parser_faults: int = 0
+    """Responses that a parser failed on, in training and evaluation (:attr:`Turn.fault`)."""
     wall_s: float = 0.0
     stage_wall_s: float = 0.0
     stage_episodes: int = 0
@@ -86,6 +91,31 @@ class State:
     def spent(self) -> dict[str, float]:
         """Episodes, tokens and time of training so far, as metrics."""
         return {"run/episodes": self.episodes, "run/tokens": self.tokens, "run/wall_s": self.wall_s}
+
+
+def read_state(file: Path) -> State:
+    """The state in a file.
+
+    Raises:
+        RunFolderError: the file is no state of this version; names it and the fault.
+    """
+    try:
+        found = json_object(file)
+        if unknown := sorted(found.keys() - {one.name for one in fields(State)}):
+            raise ValueError(f"{file}: the key {unknown[0]!r} is unknown, so another version wrote it")
+        state: State = TypeAdapter(State).validate_json(json.dumps(found), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = " > ".join(str(part) for part in first["loc"])
+        raise RunFolderError(f"{file}: {where}: {first['msg']}, found {first['input']!r}; {_RESTORE}") from error
+    except ValueError as error:
+        raise RunFolderError(f"{error}; {_RESTORE}") from error
+    return state
+
+
+STATE, PREVIOUS = "state.json", "state.previous.json"
+"""The state of the newest checkpoint, and that of the one before."""
+_RESTORE = "copy state.previous.json over state.json to go on from the checkpoint before, or choose another run.dir"
 
 
 def writable(folder: Path) -> Path:
@@ -117,11 +147,17 @@ class RunFolder:
             config: the whole configuration, for the record; None leaves what is there.
 
         Raises:
-            RunFolderError: it cannot be written, or holds a run that is not to be resumed or has another configuration.
+            RunFolderError: it cannot be written, holds a run that is not to be resumed or has another configuration, or
+                holds checkpoints without the state that goes with them.
         """
         self.path = writable(folder).resolve()
-        self.resumed = (self.path / "state.json").is_file()
+        self.resumed = (self.path / STATE).is_file()
         known = self.path / "identity.yaml"
+        if not self.resumed and (kept := sorted(one.name for one in self.checkpoints.glob("global_step_*"))):
+            raise RunFolderError(
+                f"{self.path / STATE} is missing, but checkpoints/ holds {', '.join(kept)}; copy {PREVIOUS} to it "
+                "to go on from the checkpoint before, or choose another run.dir"
+            )
         if self.resumed and not resume:
             raise RunFolderError(
                 f"{folder} already holds a run; set run.resume=true to continue it or choose another run.dir"
@@ -130,7 +166,7 @@ class RunFolder:
             raise RunFolderError(
                 f"{folder} holds a run of an earlier version; finish it there or choose another run.dir"
             )
-        if self.resumed and (before := known.read_text()) != identity:
+        if self.resumed and (before := read_utf8(known)) != identity:
             old, new = before.splitlines(), identity.splitlines()
             changed = [line.strip() for line in new if line not in old][:5]
             raise RunFolderError(
@@ -154,16 +190,49 @@ class RunFolder:
     # state
 
     def load_state(self) -> State:
-        """The state saved last, or a fresh one."""
-        file = self.path / "state.json"
-        if not file.is_file():
-            return State()
-        state = State(**json.loads(file.read_text()))
-        state.updates = list(Weights.from_dict(vars(state)).updates)
-        return state
+        """The state saved last, or a fresh one.
+
+        Raises:
+            RunFolderError: its file is damaged.
+        """
+        file = self.path / STATE
+        return read_state(file) if file.is_file() else State()
 
     def save_state(self, state: State) -> None:
-        write_text(self.path / "state.json", json.dumps(asdict(state), indent=1) + "\n")
+        """Write the state; that of another checkpoint, which it replaces, is kept as the previous one."""
+        file = self.path / STATE
+        if file.is_file() and json_object(file)["checkpoint"] != state.checkpoint:
+            write_text(self.path / PREVIOUS, file.read_text(encoding="utf-8"))
+        write_text(file, json.dumps(asdict(state), indent=1) + "\n")
+
+    def whole(self, state: State) -> tuple[State, str | None]:
+        """The state, or the one before where its checkpoint is damaged; and a remark on that.
+
+        Raises:
+            RunFolderError: the checkpoint is gone or damaged, and so is the one before, or there is none.
+        """
+        try:
+            self._check(state)
+        except RunFolderError as damage:
+            before = self._previous()
+            if before is None or before.global_step >= state.global_step:
+                raise
+            self._check(before)
+            write_text(self.path / STATE, json.dumps(asdict(before), indent=1) + "\n")
+            return before, f"{damage}. Going on from the checkpoint before, at step {before.global_step}."
+        return state, None
+
+    def _check(self, state: State) -> None:
+        """Raises RunFolderError: the checkpoint or the algorithm's state of a state is gone or damaged."""
+        folder = self.checkpoint(state.checkpoint)
+        if folder is not None and checkpoint.sealed(folder) and (fault := checkpoint.fault(folder)):
+            raise RunFolderError(f"checkpoint {folder} is damaged: {fault}; restore it, or choose another run.dir")
+        if state.algorithm is not None:
+            self.load_algorithm(state.algorithm)
+
+    def _previous(self) -> State | None:
+        file = self.path / PREVIOUS
+        return read_state(file) if file.is_file() else None
 
     def save_algorithm(self, stage: str, step: int, state: Mapping[str, Any]) -> str:
         """Write the state of a stage's algorithm; the run's state names the file that belongs to it."""
@@ -172,17 +241,26 @@ class RunFolder:
         return name
 
     def load_algorithm(self, name: str) -> dict[str, Any]:
-        state: dict[str, Any] = json.loads((self.path / name).read_text())
-        return state
+        """The state of an algorithm.
+
+        Raises:
+            RunFolderError: its file is gone or damaged.
+        """
+        try:
+            return json_object(self.path / name)
+        except (FileNotFoundError, ValueError) as error:
+            raise RunFolderError(f"the algorithm's state cannot be read: {error}; {_RESTORE}") from error
 
     def journal(self, step: int) -> Path:
         """Where the finished rollouts of a resumable unit are kept until the state counts them."""
         return self.path / "exploring" / f"step{step:06d}.jsonl"
 
     def drop_leftovers(self, state: State) -> None:
-        """Remove files of earlier states and journals of finished units."""
+        """Remove files that neither the state nor the one before needs, and journals of finished units."""
+        states = [one for one in (state, self._previous()) if one is not None]
+        needed = {name for one in states for name in (one.algorithm, (one.learnt or {}).get("algorithm"))}
         for file in self.path.glob("algorithm_*.json"):
-            if file.name not in (state.algorithm, (state.learnt or {}).get("algorithm")):
+            if file.name not in needed:
                 file.unlink()
         for file in self.path.glob("exploring/step*.jsonl"):
             if file <= self.journal(state.global_step):

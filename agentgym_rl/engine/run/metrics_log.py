@@ -24,6 +24,9 @@ class MetricsLog:
         """
         self.path = folder / "metrics.jsonl"
         rows = list(read_jsonl(self.path, torn_end=True)) if self.path.is_file() else []
+        for number, row in enumerate(rows, start=1):
+            if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+                raise ValueError(f"{self.path}, row {number}: not the metrics of a step; delete this line to go on")
         write_jsonl(self.path, [row for row in rows if row["step"] <= last_step])
         self.file = self.path.open("a", encoding="utf-8")
         self.wandb = self._start_wandb(folder, config)

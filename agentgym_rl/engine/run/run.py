@@ -30,6 +30,7 @@ from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import max_turns, optimizer
+from agentgym_rl.engine.run import checkpoint
 from agentgym_rl.engine.run.evaluation import VALIDATION, RunPanels, Scores
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
@@ -243,6 +244,7 @@ class EngineRun:
         state = self.state
         if not state.saved:
             state.checkpoint, state.saved = self.trainer.save(), True
+            checkpoint.seal(self.folder.checkpoints / state.checkpoint)
         state.mixture, state.curriculum = self.mixture.state_dict(), self.curriculum.state_dict()
         state.algorithm = self.folder.save_algorithm(stage, state.global_step, algorithm_state)
         self.folder.save_state(state)
@@ -262,6 +264,7 @@ class EngineRun:
         found = self.trainer.rollouts(rows, validate=True, progress=partial(self.bar, f"{name}: evaluate"))
         episodes = [rollout.episode for rollout in found]
         state.wall_s += time.monotonic() - begun
+        state.parser_faults += sum(episode.parser_faults for episode in episodes)
         self.folder.write_episodes(f"val_{name}_step{self.step:06d}", episodes, self.trainer.write_episodes)
         scores, metrics = self.panels.scores(episodes, role)
         self.log.log(self.step, {f"stage/{name}": state.unit, **state.spent(), **metrics})

@@ -115,6 +115,7 @@ class Stages:
         episodes = run.episodes
         state.episodes += len(episodes)
         state.stage_episodes += len(episodes)
+        state.parser_faults += sum(episode.parser_faults for episode in episodes)
         state.tokens += sum(episode.prompt_tokens + episode.response_tokens for episode in episodes)
         state.wall_s += time.monotonic() - begun
         metrics = {f"stage/{name}": number + 1, **run.metrics, **own, **state.spent()}
@@ -167,6 +168,8 @@ def episode_metrics(episodes: Sequence[Episode]) -> Metrics:
     metrics |= gradient_groups(episodes, "rollout/")
     turns = [turn for episode in episodes for turn in episode.turns]
     model_s, env_s = sum(turn.model_s for turn in turns), sum(turn.env_s for turn in turns)
+    if faults := sum(episode.parser_faults for episode in episodes):
+        metrics["rollout/parser_faults"] = faults
     metrics["curriculum/max_turns"] = max(episode.max_turns for episode in episodes)
     metrics["curriculum/cut_share"] = cut_share(episodes)
     metrics["rollout/slowest_s"] = max(episode.seconds for episode in episodes)

@@ -74,10 +74,13 @@ def _locked(
             f"{config.run.dir} holds this run, finished; choose another name or run.dir to run it again", soft_wrap=True
         )
         return folder.path
+    state, remark = folder.whole(state)
     with Progress(console) as progress, _engine_log(folder.path / "engine.log"):
         progress.say(
             f"run folder {config.run.dir}" + (f", resumed at step {state.global_step}" if folder.resumed else "")
         )
+        if remark is not None:
+            progress.say(remark)
         model = _model(config, folder, progress)
         files = demonstrations.files(
             config, folder.path, lambda name, done, total: progress.bar(f"demonstrations: {name}", done, total)
@@ -180,6 +183,7 @@ def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, 
         "stages": state.results,
         "reference": bounds,
         "wall_s": round(state.wall_s, 1),
+        "parser_faults": state.parser_faults,
         "seed": config.seed,
         "panels": {env: {label: panel.digest for label, panel in own.items()} for env, own in panels.items()},
         "versions": versions(),

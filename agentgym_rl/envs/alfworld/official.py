@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from threading import Lock
@@ -12,10 +11,11 @@ from agentgym_rl.envs.alfworld.house import canonical
 from agentgym_rl.envs.alfworld.session import Turn
 from agentgym_rl.envs.alfworld.tasks import OFFICIAL
 from agentgym_rl.envs.alfworld.wording import with_actions
+from agentgym_rl.envs.bounds import cut
 from agentgym_rl.envs.core import OracleUnavailable, Style, TaskNotFound
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.item_ids import alfworld_games
-from agentgym_rl.envs.texts import cut
+from agentgym_rl.envs.tables import json_object
 
 FOLDERS = {"train": "json_2.1.1/train", "test": "json_2.1.1/valid_train"}
 """Where the games of each split are, as AgentGym's server has it."""
@@ -67,12 +67,7 @@ def read(folder: Path, index: int) -> dict[str, Any]:
     file = path(folder, index)
     if not file.is_file():
         raise TaskNotFound(f"alfworld_{index} needs the file {file}, which is not there; run alfworld-download")
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file} is not JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise ValueError(f"{file} is not a game: expected a JSON object, found {type(data).__name__}")
+    data = json_object(file)
     for key in ("pddl_domain", "grammar", "pddl_problem"):
         if not isinstance(data.get(key), str):
             raise ValueError(f"{file} is not a game: {key!r} is missing or no text")

@@ -12,14 +12,15 @@ the other keys. AgentGym's clients ignore these keys; responses without them can
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any, Literal
 
-from agentgym_rl.envs.actions import Action, InvalidAction
+from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction
 from agentgym_rl.envs.core import EnvSpec, EnvTimeout, Observation, ProtocolError, Step
+from agentgym_rl.envs.formats import reader
 from agentgym_rl.envs.tables import load
 
 MAX_SESSION = 2**53
@@ -159,14 +160,14 @@ class Dialect:
             ProtocolError: the response has another shape.
         """
         found = _object(body)
-        raw, done = found.get("score" if self.score else "reward"), found.get(self.done)
-        if not isinstance(raw, int | float) or not math.isfinite(raw) or not isinstance(done, bool):
+        raw, done = _finite(found.get("score" if self.score else "reward")), found.get(self.done)
+        if raw is None or not isinstance(done, bool):
             raise ProtocolError(f"{self.env}: the response to /step lacks a reward or an end: {_cut(body)}")
         share = min(max(raw / self.full, 0.0), 1.0) if done or not self.pays_at_end else 0.0
-        earned = found.get("earned")
-        if not isinstance(earned, int | float):
+        earned = _finite(found.get("earned"))
+        if earned is None:
             earned = share - total if self.score or self.reward == "progress" else min(share, 1.0 - total)
-            earned = max(earned, 0.0)
+        earned = min(max(earned, 0.0), 1.0)
         truncated = found.get("truncated") is True
         ended = (done and not (truncated and self.done == "done")) or (self.reward_ends and earned > 0)
         info = found.get("info")
@@ -175,7 +176,7 @@ class Dialect:
             earned,
             terminated=ended,
             truncated=truncated and not ended,
-            info={"raw_reward": float(raw), **(info if isinstance(info, dict) else {})},
+            info={"raw_reward": raw, **(info if isinstance(info, dict) else {})},
         )
 
     def _together(self, found: Mapping[str, Any]) -> str:
@@ -198,7 +199,7 @@ class Dialect:
 
     def read_action(self, spec: EnvSpec, action: str) -> Action | InvalidAction:
         """The action of a client's ``action``."""
-        return spec.read(action) if self.whole_response else Action(action)
+        return reader(spec, ActionFormat.REACT)(action) if self.whole_response else Action(action)
 
     def write_create(self, session: int, state: State | None) -> Any:
         """The response to ``/create``; ``state`` where a task was started."""
@@ -281,6 +282,15 @@ def _object(body: object) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise ProtocolError(f"the response should be an object: {_cut(body)}")
     return body
+
+
+def _finite(value: object) -> float | None:
+    """A number as a float; None for anything else, and where it is none that floats have."""
+    try:
+        number = float(value) if isinstance(value, int | float) else nan
+    except OverflowError:
+        return None
+    return number if isfinite(number) else None
 
 
 def _cut(body: object) -> str:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agentgym_rl.envs.bounds import cut
 from agentgym_rl.envs.core import Style
-from agentgym_rl.envs.texts import EnvTexts, cut, read_texts
+from agentgym_rl.envs.texts import EnvTexts, read_texts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from agentgym_rl.envs.searchqa.bm25 import BM25, SCHEME, Index
+from agentgym_rl.envs.tables import json_object, parse_json
 
 OFFSETS, ABOUT = "offsets.bin", "corpus.json"
 """Files beside those of bm25s: the position of each line (64 bits each), and the corpus that the index belongs to."""
@@ -55,10 +56,7 @@ def build(corpus: str | Path, index: str | Path, show_progress: bool = False) ->
 
 
 def _contents(corpus: Path, number: int, line: bytes) -> str:
-    try:
-        entry = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"{corpus}, line {number}: not JSON ({error})") from error
+    entry = parse_json(line, f"{corpus}, line {number}")
     contents = entry.get("contents") if isinstance(entry, dict) else None
     if not isinstance(contents, str):
         raise ValueError(f"{corpus}, line {number}: has no 'contents' with text")
@@ -76,7 +74,9 @@ def open_corpus(corpus: str, index: str) -> BM25:
         raise ValueError(f"no corpus at {corpus}; give a JSONL file, unpacked")
     if not about.is_file():
         raise ValueError(f"no index in {index}; {_HOW.format(corpus, index)}")
-    known = json.loads(about.read_text(encoding="utf-8"))
+    known = json_object(about)
+    if known.keys() != {"bytes", "passages", "tokens"}:
+        raise ValueError(f"{about} is not what an index has; {_HOW.format(corpus, index)}")
     if known["bytes"] != Path(corpus).stat().st_size:
         raise ValueError(f"the index in {index} is of another corpus than {corpus}; {_HOW.format(corpus, index)}")
     if known["tokens"] != SCHEME:

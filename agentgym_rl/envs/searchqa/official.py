@@ -112,5 +112,5 @@ def _parquet(path: Path) -> Iterator[Any]:
             columns = [name for name in file.schema_arrow.names if name in _COLUMNS]
             for batch in file.iter_batches(columns=columns):
                 yield from batch.to_pylist()
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{path}: not a parquet file ({error})") from error
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{path}: not a parquet file that can be read ({error})") from error

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.envs.tables import json_object
 from agentgym_rl.envs.textcraft.book import RecipeBook, reachable
 from agentgym_rl.envs.textcraft.recipe import Recipe, Stack
 
@@ -28,7 +28,7 @@ def official_book(folder: str | Path) -> RecipeBook:
     asked: set[str] = set()
     for path in sorted(folder.glob("*.json"), key=lambda path: path.name):
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = json_object(path)
             parsed = _parse(data, asked)
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
             raise ValueError(f"{path} is not a Minecraft recipe: {error!r}") from error

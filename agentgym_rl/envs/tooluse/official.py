@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.envs.tables import read_jsonl
 from agentgym_rl.envs.tooluse.tool import Refused
 
 
@@ -36,9 +36,8 @@ def read_official(path: str | Path, check: Callable[[OfficialTask], object] = la
     if not path.is_file():
         raise ValueError(f"no file of tool tasks at {path}; give AgentGym's agentenv-tool/Toolusage/data/<tool>.jsonl")
     tasks = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, data in enumerate(read_jsonl(path), start=1):
         try:
-            data = json.loads(line)
             more = data["additional_info"]
             task = OfficialTask(data["goal"], data["subgoals"], more["answer"], more.get("init_config") or {})
             check(task)

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 
 from agentgym_rl.envs.splits import Splits, fingerprint, no_task
+from agentgym_rl.envs.tables import read_utf8
 from agentgym_rl.envs.wordle.game import Game
 
 LENGTH = 5
@@ -130,7 +131,7 @@ def read_words(path: str | Path) -> tuple[str, ...]:
     if not Path(path).is_file():
         raise FileNotFoundError(f"vocabulary {path} does not exist; give LMRL-Gym's tweet_words.txt")
     found = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_utf8(Path(path)).splitlines(), start=1):
         word = line.strip()
         if len(word) != LENGTH:
             continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any
 from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.data.files import read_jsonl
 from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import flat, read_config
 
 
@@ -96,7 +96,7 @@ def read(folder: Path) -> Run:
         raise FileNotFoundError(f"{file} does not exist; {folder} is not the folder of a finished run")
     config = read_config(folder)
     try:
-        summary = json.loads(file.read_text(encoding="utf-8"))
+        summary = json_object(file)
         return Run(
             folder=folder,
             name=summary["name"],
@@ -106,10 +106,10 @@ def read(folder: Path) -> Run:
             digests={(env, label): digest for env, own in summary["panels"].items() for label, digest in own.items()},
             config=dict(flat(config)),
         )
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{file} cannot be read: {error}") from error
     except KeyError as error:
         raise ValueError(f"{file} has no {error}; it was not written by this version") from error
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{file} is not the summary of a run ({error})") from error
 
 
 def tokens_by_step(folder: Path, rows: Sequence[Mapping[str, Any]]) -> dict[int, float] | None:

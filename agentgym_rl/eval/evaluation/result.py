@@ -10,6 +10,7 @@ from typing import Any
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import write_text
+from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.rules import renamed
 from agentgym_rl.eval.evaluation.scores import Outcome, Score, macro, passes, score
@@ -30,6 +31,8 @@ class Result:
     """Episodes that failed outside the agent, with the error; they are in no figure but ``error_rate``."""
     cost: Mapping[str, Any]
     """Seconds it took, the model's calls and tokens, and their price."""
+    parser_faults: int = 0
+    """Responses that a parser failed on, which is a bug of it (:attr:`agentgym_rl.data.episode.Turn.fault`)."""
 
     @classmethod
     def of(cls, plan: Plan, episodes: Sequence[Episode], cost: Mapping[str, Any]) -> Result:
@@ -44,7 +47,8 @@ class Result:
              "attempts": one.attempts}
             for one in episodes if not one.ending.counts
         ]  # fmt: skip
-        return cls(plan.to_dict(), tuple(outcomes), tuple(failures), dict(cost))
+        faults = sum(one.parser_faults for one in episodes)
+        return cls(plan.to_dict(), tuple(outcomes), tuple(failures), dict(cost), faults)
 
     @property
     def digest(self) -> str:
@@ -88,6 +92,7 @@ class Result:
             "difficulties": self.difficulties(),
             "passes": {env: passes(own, self.samples, self._seed) for env, own in self.by_env.items()},
             "failures": self.failures,
+            "parser_faults": self.parser_faults,
             "cost": self.cost,
             "outcomes": self.outcomes,
         }
@@ -116,7 +121,7 @@ def read(place: str | Path) -> Result:
     if not file.is_file():
         raise FileNotFoundError(f"{file} does not exist; give the folder of a finished evaluation")
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json_object(file)
         if data["version"] > VERSION:
             raise ValueError(
                 f"{file} has version {data['version']}; this agentgym-rl reads up to {VERSION}: upgrade it"
@@ -125,8 +130,10 @@ def read(place: str | Path) -> Result:
             Outcome(one["item_id"], one["difficulty"], tuple(one["success"]), tuple(one["reward"]), tuple(one["turns"]))
             for one in data["outcomes"]
         )
-        return Result(_present(data["plan"]), outcomes, tuple(data["failures"]), data["cost"])
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        return Result(
+            _present(data["plan"]), outcomes, tuple(data["failures"]), data["cost"], data.get("parser_faults", 0)
+        )
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{file} is not the result of an evaluation ({error})") from error
 
 

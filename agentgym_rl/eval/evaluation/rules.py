@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from agentgym_rl.data.files import write_text
+from agentgym_rl.envs.tables import json_object, read_utf8
 from agentgym_rl.rollout.settings import RolloutSettings
 
 FILE = "agentgym_rl.json"
@@ -59,8 +60,8 @@ class Rules:
         if not file.is_file():
             return None
         try:
-            return cls.from_dict(json.loads(file.read_text(encoding="utf-8"))["rules"])
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            return cls.from_dict(json_object(file)["rules"])
+        except (KeyError, TypeError) as error:
             raise ValueError(f"{file} was not written by agentgym-rl export: {error}") from error
 
     def keep(self, model: Path, facts: Mapping[str, Any]) -> None:
@@ -107,7 +108,7 @@ def read_config(run: Path) -> dict[str, Any]:
     if not file.is_file():
         raise FileNotFoundError(f"{file} does not exist; {run} is not the folder of a run")
     try:
-        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+        config = yaml.safe_load(read_utf8(file))
     except yaml.YAMLError as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
     if isinstance(config, dict) and "worlds" in config:

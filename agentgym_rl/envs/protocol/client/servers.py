@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, InvalidURL, TCPConnector
+from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, InvalidURL, TCPConnector
 
 from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
 from agentgym_rl.envs.pool import Pool
@@ -21,6 +21,14 @@ IDLE_S = 4.0
 the moment a step is sent."""
 ABSENT = (502, 503, 504)
 """Statuses of a server that is absent or full."""
+
+
+LARGEST = 16 << 20
+"""Most bytes of an answer."""
+
+
+class TooLong(Exception):
+    """An answer is longer than :data:`LARGEST`."""
 
 
 class Absent(EnvUnavailable):
@@ -98,7 +106,7 @@ class Servers:
                 params=query,
                 timeout=ClientTimeout(total=limit, sock_connect=min(limit, CONNECT_S)),
             ) as response:
-                status, text = response.status, await response.text()
+                status, text = response.status, await _text(response)
         except TimeoutError as error:
             raise EnvTimeout(f"{what}: no answer within {limit:g} s") from error
         except InvalidURL as error:
@@ -107,9 +115,11 @@ class Servers:
             raise Absent(f"{what}: {str(error) or type(error).__name__}") from error
         except UnicodeDecodeError as error:
             raise ProtocolError(f"{what}: the answer is no text ({error})") from error
+        except TooLong as error:
+            raise ProtocolError(f"{what}: the answer has more than {LARGEST} bytes") from error
         try:
             content = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             if status == 200:
                 raise ProtocolError(f"{what}: the answer is no JSON: {_brief(text)}") from error
             content = None
@@ -130,6 +140,20 @@ class Servers:
             connector = TCPConnector(limit=0, keepalive_timeout=IDLE_S)
             self._http = ClientSession(connector=connector, headers=headers)
         return self._http
+
+
+async def _text(response: ClientResponse) -> str:
+    """The text of an answer.
+
+    Raises:
+        TooLong: it is longer than :data:`LARGEST`.
+    """
+    content = bytearray()
+    async for chunk in response.content.iter_any():
+        content += chunk
+        if len(content) > LARGEST:
+            raise TooLong
+    return content.decode()
 
 
 def _error(status: int, kind: object) -> type[EnvError]:

@@ -39,7 +39,7 @@ def create_app(
     """
     workers = 1 if folder is None else settings.workers
     metrics = Metrics()
-    sessions = Sessions(settings.max_sessions // workers, settings.session_ttl, worker, workers, clock)
+    sessions = Sessions(settings.max_sessions, settings.session_ttl, worker, workers, clock)
     table = routes(settings, sessions, metrics)
     peers = None if folder is None else Peers(folder, worker, workers, table)
 

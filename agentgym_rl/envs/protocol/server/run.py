@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import shutil
@@ -9,6 +10,8 @@ import signal
 import socket
 import tempfile
 import threading
+import time
+from collections.abc import Collection
 from contextlib import suppress
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -16,14 +19,20 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
+from prometheus_client.multiprocess import mark_process_dead
 
 from agentgym_rl.envs.core import EnvError
 from agentgym_rl.envs.protocol.server.app import create_app
+from agentgym_rl.envs.protocol.server.http import Protocol
 from agentgym_rl.envs.protocol.server.metrics import FOLDER
 from agentgym_rl.envs.protocol.server.settings import Settings
 
+log = logging.getLogger(__name__)
+
 GRACE = 5
 """Seconds for open requests to finish when the server stops."""
+SOON = 5.0
+"""Seconds after its start within which a worker should not end; one that does would end again."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -43,7 +52,7 @@ def serve(settings: Settings, listening: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM, then close all sessions.
 
     Raises:
-        EnvError: an environment cannot be loaded, or a worker ended by itself.
+        EnvError: an environment cannot be loaded, or a worker ended soon after its start.
         ValueError: an option of an environment is wrong.
     """
     if settings.workers == 1:
@@ -51,38 +60,69 @@ def serve(settings: Settings, listening: socket.socket) -> None:
             _server(create_app(settings)).run([listening])
         return
     create_app(settings)  # raises here, rather than in every worker, where the settings are wrong
-    folder = Path(tempfile.mkdtemp(prefix="agentgym-rl-"))
-    spawn = multiprocessing.get_context("spawn")
-    os.environ[FOLDER] = str(folder)
-    processes: list[BaseProcess] = []
+    workers = _Workers(settings, listening)
     try:
-        for worker in range(settings.workers):
-            processes.append(spawn.Process(target=_work, args=(settings, worker, folder, listening)))
-            processes[-1].start()
-        _watch(processes)
+        workers.watch()
     finally:
-        for process in processes:
+        workers.stop()
+
+
+class _Workers:
+    """The processes behind one port."""
+
+    def __init__(self, settings: Settings, listening: socket.socket) -> None:
+        self._settings, self._listening = settings, listening
+        self._spawn = multiprocessing.get_context("spawn")
+        self._folder = Path(tempfile.mkdtemp(prefix="agentgym-rl-"))
+        os.environ[FOLDER] = str(self._folder)
+        self._processes: dict[int, BaseProcess] = {}
+        self._started: dict[int, float] = {}
+
+    def watch(self) -> None:
+        """Start the workers and replace those that end, until a signal comes.
+
+        Raises:
+            EnvError: a worker ended soon after its start.
+        """
+        previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            for worker in range(self._settings.workers):
+                self._start(worker)
+            while True:
+                self._replace(wait([process.sentinel for process in self._processes.values()]))
+        except KeyboardInterrupt:
+            return
+        finally:
+            signal.signal(signal.SIGTERM, previous)
+
+    def stop(self) -> None:
+        """End the workers, all within the same time."""
+        for process in self._processes.values():
             process.terminate()
-        for process in processes:
-            process.join(2 * GRACE)
+        deadline = time.monotonic() + GRACE + 1
+        for process in self._processes.values():
+            process.join(max(0.0, deadline - time.monotonic()))
             process.kill()
             process.join()  # it writes to the folder until it has ended
         del os.environ[FOLDER]
-        shutil.rmtree(folder)
+        shutil.rmtree(self._folder)
 
+    def _start(self, worker: int) -> None:
+        process = self._spawn.Process(target=_work, args=(self._settings, worker, self._folder, self._listening))
+        process.start()
+        self._processes[worker], self._started[worker] = process, time.monotonic()
 
-def _watch(processes: list[BaseProcess]) -> None:
-    """Wait for a signal; raises EnvError where a worker ended before."""
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        ready = wait([process.sentinel for process in processes])
-        worker = next(number for number, process in enumerate(processes) if process.sentinel in ready)
-        processes[worker].join()
-        raise EnvError(f"worker {worker} ended with status {processes[worker].exitcode}; its sessions are lost")
-    except KeyboardInterrupt:
-        return
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    def _replace(self, ended: Collection[object]) -> None:
+        for worker, process in self._processes.items():
+            if process.sentinel not in ended:
+                continue
+            process.join()
+            told = f"worker {worker} ended with status {process.exitcode}; its sessions are lost"
+            if time.monotonic() - self._started[worker] < SOON:
+                raise EnvError(f"{told}, and it had only just started")
+            log.warning("%s, and another takes its place", told)
+            mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
+            self._start(worker)
 
 
 def _work(settings: Settings, worker: int, folder: Path, listening: socket.socket) -> None:
@@ -102,6 +142,13 @@ def _work(settings: Settings, worker: int, folder: Path, listening: socket.socke
 
 
 def _server(app: FastAPI) -> uvicorn.Server:
-    return uvicorn.Server(
-        uvicorn.Config(app, access_log=False, log_level="warning", lifespan="on", timeout_graceful_shutdown=GRACE)
+    config = uvicorn.Config(
+        app,
+        http=Protocol,
+        ws="none",
+        access_log=False,
+        log_level="warning",
+        lifespan="on",
+        timeout_graceful_shutdown=GRACE,
     )
+    return uvicorn.Server(config)

@@ -46,7 +46,7 @@ class Sessions:
     The id modulo ``workers`` is the worker's number.
 
     Args:
-        limit: most open sessions.
+        limit: most open sessions of all workers; each has an equal share of it.
         ttl: seconds after which an unused one expires.
         clock: time in seconds.
     """
@@ -55,6 +55,7 @@ class Sessions:
         self, limit: int, ttl: float, worker: int = 0, workers: int = 1, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._limit, self._ttl, self._worker, self._workers, self._clock = limit, ttl, worker, workers, clock
+        self._share = limit // workers + (worker < limit % workers)
         self._open: dict[int, Session] = {}
 
     def __len__(self) -> int:
@@ -66,7 +67,7 @@ class Sessions:
         Raises:
             Full: there are too many.
         """
-        if len(self._open) >= self._limit:
+        if len(self._open) >= self._share:
             raise Full(
                 f"{self._limit} sessions are open, as many as may be; close some, or wait {self._ttl:g} s for unused "
                 "ones to expire"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import zipfile
+import zlib
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -15,6 +16,9 @@ from agentgym_rl.envs.tooluse.sheet.grid import Grid, value_of
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _LINKS = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
+
+LARGEST = 64 << 20
+"""Most bytes of one unpacked file of a workbook."""
 
 
 def read_xlsx(path: str | Path) -> dict[str, Grid]:
@@ -28,7 +32,7 @@ def read_xlsx(path: str | Path) -> dict[str, Grid]:
     try:
         with zipfile.ZipFile(path) as archive:
             return _read(archive)
-    except (zipfile.BadZipFile, ElementTree.ParseError, KeyError, IndexError, ValueError, Refused) as error:
+    except (zipfile.BadZipFile, zlib.error, ElementTree.ParseError, KeyError, IndexError, ValueError, Refused) as error:
         raise ValueError(f"{path} cannot be read as an Excel workbook: {error!r}") from error
 
 
@@ -80,6 +84,8 @@ def _place(cell: str) -> Place:
 
 
 def _part(archive: zipfile.ZipFile, file: str) -> Element:
+    if archive.getinfo(file).file_size > LARGEST:  # reading stops at the size that is told here
+        raise ValueError(f"{file} has {archive.getinfo(file).file_size} bytes; at most {LARGEST} are read")
     return ElementTree.fromstring(archive.read(file))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.tables import json_list
 from agentgym_rl.envs.tooluse import Problem, TaskSource
 from agentgym_rl.envs.tooluse.answers import matches
 from agentgym_rl.envs.tooluse.official import OfficialTask, read_official
@@ -105,7 +105,7 @@ def _read_projects(path: str) -> tuple[tuple[Project, ...], tuple[Item, ...]]:
     if not Path(path).is_file():
         raise ValueError(f"no file of projects at {path}; give AgentGym's toolusage/utils/todo/projects.json")
     try:
-        listed = json.loads(Path(path).read_text(encoding="utf-8"))
+        listed = json_list(Path(path))
         projects = tuple(Project(f"22{place:08d}", each["name"], place) for place, each in enumerate(listed, start=1))
         rows = [
             (project, order, row)

@@ -105,7 +105,7 @@ function part(one) {
 
 // The action as the environment read it, where that differs from what was written or could not be done.
 function action(one) {
-  if (one.action === null) return el("p", { class: "command bad" }, "No action could be read from the response; the environment was not called.");
+  if (one.action === null) return el("p", { class: "command bad" }, "No action could be read from the response; the environment was not called." + (one.fault ? ` The parser failed: ${one.fault}` : ""));
   const written = one.parts.filter((part) => part.kind === "action").flatMap((part) => part.tokens.map(([text]) => text)).join("").trim();
   if (written === one.action) return one.invalid ? el("p", { class: "command bad" }, "not possible") : null;
   return el("p", { class: "command" + (one.invalid ? " bad" : "") }, el("span", { class: "role" }, one.invalid ? "not possible" : "taken as"),

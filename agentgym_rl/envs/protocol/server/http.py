@@ -1,0 +1,99 @@
+"""Limits on what one connection may send, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+HEAD = 16 << 10
+"""Most bytes of a request's line and headers."""
+RECEIVE_S = 15.0
+"""Seconds within which a request must have arrived, from when the connection opened or its first bytes came."""
+
+
+class TooLarge(Exception):
+    """The head of a request is larger than :data:`HEAD`."""
+
+
+class Protocol(HttpToolsProtocol):
+    """Uvicorn's protocol, which has no such limits, with those above.
+
+    A request with too large a head is answered with 431. One that does not arrive in time ends its connection, and so
+    does one that has not arrived when the server stops.
+    """
+
+    _in_head = False
+    _arrived = True
+    """Whether nothing of a request is outstanding."""
+    _head = 0
+    _too_large = False
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(RECEIVE_S, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        in_head = self._in_head
+        super().data_received(data)
+        if in_head and self._in_head:  # a header without an end, of which the parser has said nothing yet
+            self._head += len(data)
+            if self._head > HEAD:
+                self._too_large = True
+                self.send_400_response("")
+        if self._arrived:
+            self._disarm()
+        elif self._deadline is None and not self.transport.is_closing():
+            self._deadline = self.loop.call_later(RECEIVE_S, self.transport.abort)
+
+    def shutdown(self) -> None:
+        if self._arrived:
+            super().shutdown()
+        else:
+            self.transport.abort()
+
+    def send_400_response(self, msg: str) -> None:
+        if not self._too_large:
+            return super().send_400_response(msg)
+        if not self.transport.is_closing():
+            self.transport.write(STATUS_LINE[431] + b"content-length: 0\r\nconnection: close\r\n\r\n")
+            self.transport.close()
+        return None
+
+    # the parser's callbacks
+
+    def on_message_begin(self) -> None:
+        self._in_head, self._arrived, self._head = True, False, 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._grow(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._grow(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._arrived = True
+        super().on_message_complete()
+
+    def _grow(self, size: int) -> None:
+        self._head += size
+        if self._head > HEAD:
+            self._too_large = True
+            raise TooLarge
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

@@ -1,0 +1,73 @@
+"""Hostile replies for every parser and every environment; ``benchmarks/fuzz.py`` is the long version."""
+
+import asyncio
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import fuzz
+
+from agentgym_rl.envs import available, env_class
+from agentgym_rl.envs.formats import LONGEST
+from agentgym_rl.envs.served import ServedEnv
+from agentgym_rl.envs.tools import LONGEST_CODE
+
+PARSERS = fuzz.parsers()
+HERE = [name for name in available() if not issubclass(env_class(name), ServedEnv) and name != "sciworld"]
+SEEDS = st.integers(0, 2**32)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS, text=st.text(st.characters(), max_size=50))
+def test_no_reply_breaks_a_parser(name, seed, text):
+    rng = Random(seed)
+    for parse, known in PARSERS[name]:
+        for reply in (text, fuzz.hostile(rng, known), fuzz.hostile(rng, [*known, text])):
+            assert fuzz.wrong_action(parse(reply)) is None, reply
+
+
+@pytest.mark.parametrize("name", HERE)
+@settings(max_examples=3, deadline=None)
+@given(seed=SEEDS)
+def test_no_action_breaks_an_environment(name, seed):
+    report = asyncio.run(fuzz.fuzz_env(name, 60, 30, seed))
+    assert report.faults == {} and report.calls
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@pytest.mark.parametrize("piece", ["a,", "Action: ", " ", "Thought: a", "{", "<answer>", "```sql", "```\n", "\n", "(-"])
+def test_the_longest_replies_are_read_in_time(name, piece):
+    """A parser that looks at each character more than a few times would take minutes."""
+    parse, known = PARSERS[name][0]
+    for size in (LONGEST_CODE, LONGEST):
+        for reply in ((piece * size)[:size], known[0] + (piece * size)[: size - len(known[0])]):
+            report = fuzz.Report(name)
+            asyncio.run(fuzz.drive(report, lambda reply=reply: reply, wrong_in(parse), 1, 60))
+            assert report.slowest < 1 and report.faults == {}
+
+
+def wrong_in(parse):
+    async def use(reply):
+        return fuzz.wrong_action(parse(reply))
+
+    return use
+
+
+def test_a_report_shows_what_goes_wrong():
+    async def use(reply):
+        if reply == "b":
+            raise KeyError(reply)
+        return "odd" if reply == "c" else None
+
+    replies = iter("abcb")
+    report = asyncio.run(fuzz.drive(fuzz.Report("x"), lambda: next(replies), use, 4, 60))
+    assert (report.calls, report.faults) == (4, {"KeyError: 'b'": "b", "odd": "c"})
+    report.memory, report.calls = [1000, 1000, 1000, 1100, 1200, 1300], 600
+    assert report.slope == pytest.approx(1.0)

@@ -1,0 +1,101 @@
+"""What one connection may send and for how long, and how the server ends with connections that are half open."""
+
+import socket
+import threading
+import time
+
+import httpx
+import pytest
+
+from agentgym_rl.envs.protocol.server import Settings, create_app, http
+from agentgym_rl.envs.protocol.server.run import _server, listen
+
+POST = b"POST /create HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+HALF = {"silent": b"", "head": POST, "body": POST + b"Content-Length: 100\r\n\r\n{"}
+
+
+@pytest.fixture
+def server(toys):
+    """A server in a thread, and its port."""
+    listening = listen("127.0.0.1", 0)
+    running = _server(create_app(Settings(envs={"counter": {}})))
+    thread = threading.Thread(target=running.run, args=([listening],))
+    thread.start()
+    yield running, listening.getsockname()[1]
+    running.should_exit = True
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def sent(port, content):
+    """A connection that has sent something."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=20)
+    connection.sendall(content)
+    return connection
+
+
+def answer(connection):
+    """All that the server sends until it closes the connection."""
+    found = b""
+    try:
+        while part := connection.recv(4096):
+            found += part
+    except ConnectionResetError:
+        pass
+    return found
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /health?" + b"a" * http.HEAD + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nA: " + b"a" * http.HEAD + b"\r\n\r\n",
+        b"GET /health HTTP/1.1\r\n" + b"A: a\r\n" * http.HEAD + b"\r\n",
+    ],
+    ids=["url", "one header", "many headers"],
+)
+def test_a_request_with_a_large_head_is_refused(server, head):
+    told = answer(sent(server[1], head))
+    assert told.startswith(b"HTTP/1.1 431 ") or not told, "a reset connection may lose the answer"
+    assert httpx.get(f"http://127.0.0.1:{server[1]}/health").status_code == 200
+
+
+def test_a_header_without_an_end_is_refused(server):
+    connection = sent(server[1], b"GET /health HTTP/1.1\r\nA: ")
+    with pytest.raises(OSError):
+        for _ in range(10_000):
+            connection.sendall(b"a" * 1000)
+            time.sleep(0.0005)
+
+
+def test_heads_and_bodies_within_the_limits_are_answered(server):
+    address = f"http://127.0.0.1:{server[1]}"
+    with httpx.Client(base_url=address) as client:
+        for _ in range(3):
+            assert client.get("/health", headers={"a": "a" * (http.HEAD - 500)}).status_code == 200
+            told = client.post("/create", json={"x": "y" * 900_000})
+            assert told.status_code == 200
+
+
+@pytest.mark.parametrize("half", HALF)
+def test_a_request_that_does_not_arrive_ends_its_connection(server, half, monkeypatch):
+    monkeypatch.setattr(http, "RECEIVE_S", 0.3)
+    connection = sent(server[1], HALF[half])
+    begun = time.monotonic()
+    assert answer(connection) == b""
+    assert 0.2 < time.monotonic() - begun < 10
+    with httpx.Client(base_url=f"http://127.0.0.1:{server[1]}") as client:  # a whole request has no such limit
+        assert client.get("/health").status_code == 200
+        time.sleep(0.6)
+        assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize("half", HALF)
+def test_half_open_connections_do_not_hold_up_the_end(server, half):
+    running, port = server
+    connections = [sent(port, HALF[half]) for _ in range(5)]
+    time.sleep(0.3)
+    begun = time.monotonic()
+    running.should_exit = True
+    assert all(answer(one) == b"" for one in connections)
+    assert time.monotonic() - begun < 3
