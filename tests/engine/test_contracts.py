@@ -547,6 +547,7 @@ ADDITIONS = {
     "data.agentgym": "read by our agent loop",
     "trainer.v1.agentgym": "read by our trainer",
     "data.agentgym_envs": "read by our agent loop",
+    "actor_rollout_ref.agentgym": "read by our worker",
     "actor_rollout_ref.rollout.enable_sleep_mode": "a field of RolloutConfig",
     "actor_rollout_ref.actor.fsdp_config.mixed_precision": "a field of FSDPEngineConfig",
     "actor_rollout_ref.actor.checkpoint.save_lora_only": "a field of CheckpointConfig",

@@ -95,6 +95,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "actor_rollout_ref.model.lora_alpha": model.lora_alpha,
         "actor_rollout_ref.model.target_modules": model.target_modules or "all-linear",
         "actor_rollout_ref.model.lora.merge": model.lora_rank > 0,  # vLLM gets whole weights, as without adapters
+        "actor_rollout_ref.agentgym": {"train_layers": model.train_layers},
         f"{actor}.strategy": "fsdp2",
         f"{actor}.optim.lr": online.lr,
         f"{actor}.optim.weight_decay": online.optimizer.weight_decay,

@@ -49,6 +49,8 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
         torch.manual_seed(self.config.actor.fsdp_config.seed)  # adapters start at random, the same after a restart
         super().init_model()
         engine = self.actor.engine
+        if (layers := self.config.agentgym.train_layers) is not None:
+            train_last(engine.module, layers)
         engine._merged_lora_per_tensor_param = partial(merged_weights, engine)
         engine.train_batch = partial(self._train_batch, engine.train_batch)
 
@@ -146,6 +148,13 @@ class CriticWorker(TrainingWorker):  # type: ignore[misc]
                 local(named[name]).copy_(local(weight))
         if not shared:
             raise ValueError(f"the critic has none of the weights of the policy in {policy}")
+
+
+def train_last(model: Any, layers: int) -> None:
+    """Let the last decoder layers of a language model learn, and nothing else of it."""
+    model.requires_grad_(False)
+    for layer in model.get_decoder().layers[-layers:]:
+        layer.requires_grad_(True)
 
 
 def local(weight: torch.Tensor) -> torch.Tensor:
