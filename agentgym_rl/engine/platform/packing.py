@@ -1,8 +1,8 @@
 """Training workers of a CPU: no padding, and logits only where a loss reads them.
 
 The rows of a micro-batch lie one behind the other, and attention goes row by row, so that no token is computed for
-nothing. With a vocabulary of 49,152, one float32 copy of the logits of 4,096 tokens is 0.8 GB; most tokens are of prompts
-and observations, which no loss reads.
+nothing. With a vocabulary of 49,152, one float32 copy of the logits of 4,096 tokens is 0.8 GB; most tokens belong to
+prompts and observations, which no loss reads.
 """
 
 from __future__ import annotations
