@@ -78,6 +78,8 @@ class Model:
     builder: Any
     forget: Callable[[], None]
     """Empties the servers' prefix caches."""
+    trainer: Any
+    """Has the training workers."""
 
     def conversation(self, server: Metered, script: Script) -> TokenConversation:
         return TokenConversation(
@@ -190,7 +192,7 @@ def requests(model: Model, batch: Sequence[Paced]) -> list[list[Request]]:
 
 @contextmanager
 def engine(config: Config, say: Callable[[str], None]) -> Iterator[Model]:
-    """Ray, vLLM servers and a tiny model, as training starts them."""
+    """Ray, training workers, vLLM servers and a model, the tiny one without a path, as training starts them."""
     os.environ.update(variables(config.engine))
     warnings.filterwarnings("ignore", category=UserWarning, module="verl")
     import ray
@@ -202,8 +204,9 @@ def engine(config: Config, say: Callable[[str], None]) -> Iterator[Model]:
     from agentgym_rl.rollout.builder import continuous_token_builder
 
     with tempfile.TemporaryDirectory(prefix="rollout_") as name:
-        say("building the tiny model")
-        path = str(tiny.build(Path(name) / "model", config.model, asyncio.run(tiny.corpus(config)), config.seed))
+        if (path := config.model.path) is None:
+            say("building the tiny model")
+            path = str(tiny.build(Path(name) / "model", config.model, asyncio.run(tiny.corpus(config)), config.seed))
         settings = verl_config(config, path, Path(name))
         tokenizer = hf_tokenizer(path)
         with cluster(settings, variables(config.engine), config.engine.ray_address):
@@ -213,7 +216,8 @@ def engine(config: Config, say: Callable[[str], None]) -> Iterator[Model]:
             def forget() -> None:
                 ray.get([server.clear_kv_cache.remote() for server in servers])
 
-            yield Model(trainer.get_llm_client(), tokenizer, continuous_token_builder(path, tokenizer), forget)
+            builder = continuous_token_builder(path, tokenizer)
+            yield Model(trainer.get_llm_client(), tokenizer, builder, forget, trainer)
 
 
 def recipe(sequences: int) -> Config:

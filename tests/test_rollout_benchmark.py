@@ -81,7 +81,7 @@ class Server:
 
 @pytest.fixture
 def model():
-    return rollout.Model(Server(), Tokenizer(), Builder(), lambda: None)
+    return rollout.Model(Server(), Tokenizer(), Builder(), lambda: None, trainer=None)
 
 
 def script(turns):

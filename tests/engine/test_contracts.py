@@ -134,6 +134,15 @@ verl.utils.dataset.rl_dataset.collate_fn data_list
 verl.utils.debug.marked_timer name timing_raw color domain category
 verl.utils.metric.reduce_metrics metrics
 verl.workers.engine.fsdp.transformer_impl.FSDPEngine._merged_lora_per_tensor_param self
+verl.workers.engine.fsdp.transformer_impl.FSDPEngineWithLMHead.prepare_model_inputs self micro_batch
+verl.workers.engine.fsdp.transformer_impl.FSDPEngineWithLMHead.prepare_model_outputs self output output_args \
+micro_batch logits_processor_func
+verl.workers.engine.fsdp.transformer_impl.FSDPEngineWithValueHead.prepare_model_outputs self output output_args \
+micro_batch logits_processor_func
+verl.workers.engine.base.BaseEngine.train_batch self data loss_function
+verl.trainer.ppo.v1.trainer_base.PPOTrainer._compute_old_log_prob self batch metrics
+verl.trainer.ppo.rollout_corr_helper.compute_rollout_corr_metrics_from_logprobs log_prob rollout_log_prob response_mask
+verl.single_controller.base.decorator.make_nd_compute_dataproto_dispatch_fn mesh_name
 verl.utils.fsdp_utils.offload_fsdp_model_to_cpu model empty_cache
 verl.utils.model.convert_weight_keys state_dict model
 verl.workers.rollout.vllm_rollout.utils.extract_prompt_logprobs output num_prompt_logprobs result_dict
@@ -538,6 +547,7 @@ ADDITIONS = {
     "data.agentgym": "read by our agent loop",
     "trainer.v1.agentgym": "read by our trainer",
     "data.agentgym_envs": "read by our agent loop",
+    "actor_rollout_ref.agentgym": "read by our worker",
     "actor_rollout_ref.rollout.enable_sleep_mode": "a field of RolloutConfig",
     "actor_rollout_ref.actor.fsdp_config.mixed_precision": "a field of FSDPEngineConfig",
     "actor_rollout_ref.actor.checkpoint.save_lora_only": "a field of CheckpointConfig",

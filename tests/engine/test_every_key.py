@@ -283,6 +283,7 @@ OF_ALL_MODELS: dict[str, Entry] = {
     "prompt_tokens": (64, verl),
     "response_tokens": (64, verl),
     "lora_rank": (4, verl),
+    "train_layers": (1, verl),
     "lora_alpha": (8, verl, "model.lora_rank=4"),
     "target_modules": ("[q_proj]", verl, "model.lora_rank=4"),
 }

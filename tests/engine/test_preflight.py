@@ -71,6 +71,15 @@ def refused(*arguments):
         (["experiment=counter", "model.lora_rank=4", "model.target_modules=[]"], "target_modules names no layer"),
         (["experiment=counter", "model.lora_rank=-1"], "lora_rank must be at least 0, got -1"),
         (
+            ["experiment=counter", "model.lora_rank=4", "model.train_layers=1"],
+            "train_layers=1 trains weights, lora_rank=4 adapters; set one of them",
+        ),
+        (["experiment=counter", "model.train_layers=0"], "train_layers must be at least 1, got 0"),
+        (
+            ["experiment=counter", "model.layers=2", "model.train_layers=3"],
+            "model.train_layers=3, but the model has 2 layers",
+        ),
+        (
             ["experiment=counter", "model.lora_rank=4", "engine.mode=separate_async"],
             "model.lora_rank is not proven with engine.mode=separate_async; choose sync or colocate_async",
         ),

@@ -12,6 +12,7 @@ import pytest
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.verl import cluster, launch
+from agentgym_rl.engine.verl import environment as processes
 from agentgym_rl.engine.verl.mapping import verl_config
 
 
@@ -110,3 +111,15 @@ def test_runs_with_a_critic_share_one_where_the_critic_is_the_same(engine):
 def test_a_single_run_remembers_its_base_only_if_it_goes_back(engine, base, told):
     with Session(several=False) as session:
         assert run(session, base=base).told[1:] == told
+
+
+def test_rollouts_and_updates_have_all_cores_in_turn(monkeypatch):
+    monkeypatch.setattr(processes, "cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    assert processes.environment("cpu")["OMP_NUM_THREADS"] == "8"
+    assert processes.environment("cpu", workers=2)["OMP_NUM_THREADS"] == "4"
+    assert processes.environment("cpu")["OMP_WAIT_POLICY"] == "ACTIVE", "what the user sets stays"
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    assert processes.environment("cpu")["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert "OMP_NUM_THREADS" not in processes.environment("cuda")

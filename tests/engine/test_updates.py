@@ -9,13 +9,18 @@ from hypothesis import strategies as st
 pytest.importorskip("verl")
 
 import torch
+from omegaconf import OmegaConf
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils import tensordict_utils as tu
 from verl.workers.config import ActorConfig
 from verl.workers.engine.utils import prepare_micro_batches
 
 from agentgym_rl.algorithms.base import Preference
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
-from agentgym_rl.engine.verl.modes import SyncTrainer
+from agentgym_rl.engine.verl.mapping import ESTIMATOR, defaults
+from agentgym_rl.engine.verl.modes import ColocateTrainer, SeparateTrainer, SyncTrainer
+from agentgym_rl.engine.verl.trainer import without_old_log_probs
 from agentgym_rl.engine.verl.updates import dpo_loss, episode_log_probs, order, pair_batch, policy_loss, to_batch
 from agentgym_rl.rollout.supervised import Example
 
@@ -304,3 +309,67 @@ def test_the_policy_loss_by_hand():
     assert metrics["kl_loss"].aggregate() == pytest.approx(kl)
     tu.assign_non_tensor(data, dp_size=2)
     assert policy_loss(config, output, data)[0].item() == pytest.approx(2 * loss.item())
+
+
+def test_without_old_log_probabilities_they_are_the_present_ones():
+    """As in a batch that is updated once, with the weights that sampled it."""
+    config = ActorConfig(**ACTOR)
+    offsets = torch.tensor([0, 4, 7])
+
+    def updated(data):
+        flat = torch.tensor([-1.0, -2.0, -1.5, 0.0, -1.0, -4.0, 0.0], requires_grad=True)
+        loss, metrics = policy_loss(config, {"log_probs": torch.nested.nested_tensor_from_jagged(flat, offsets)}, data)
+        loss.backward()
+        return loss.item(), {name: metric.aggregate() for name, metric in metrics.items()}, flat.grad.tolist()
+
+    given = policy_data(old_log_probs=[[-1.0, -2.0, -1.5], [-1.0, -4.0]])
+    assert updated(given.exclude("old_log_probs")) == updated(given)
+
+
+@pytest.mark.parametrize(
+    ("changed", "on_policy"),
+    [
+        ({}, True),
+        ({"trainer.device": "cuda"}, False),
+        ({"actor_rollout_ref.actor.ppo_epochs": 2}, False),
+        ({"algorithm.rollout_correction.rollout_is": "token"}, False),
+        ({"algorithm.rollout_correction.rollout_rs": "seq_sum_k1"}, False),
+        ({"algorithm.rollout_correction.bypass_mode": True}, False),
+    ],
+    ids=str,
+)
+def test_a_batch_is_on_policy(changed, on_policy):
+    config = defaults()
+    OmegaConf.update(config, "trainer.device", "cpu")
+    for key, value in changed.items():
+        OmegaConf.update(config, key, value)
+    for kind, updates, expected in (
+        (SyncTrainer, [0, 0], on_policy),
+        (SyncTrainer, [0, 1], False),
+        (ColocateTrainer, [0, 0], False),
+        (SeparateTrainer, [0, 0], False),
+    ):
+        one = object.__new__(kind)
+        one.config, one._update_of = config, dict(enumerate(updates))
+        assert one._on_policy() is expected
+
+
+def test_advantages_without_old_log_probabilities(monkeypatch):
+    """verl's own method asks for none."""
+    config = defaults()
+    OmegaConf.update(config, "algorithm.adv_estimator", ESTIMATOR)
+    rows = policy_data().select("response_mask")
+    rows["rm_scores"] = rows["rollout_log_probs"] = torch.nested.as_nested_tensor(
+        [torch.tensor([0.0, 0.0, 2.0]), torch.tensor([0.0, 3.0])], layout=torch.jagged
+    )
+    written = []
+    monkeypatch.setattr(
+        "transfer_queue.kv_batch_get",
+        lambda keys, partition_id, select_fields: tu.get_tensordict({**dict(rows.items()), "uid": ["a", "b"]}),
+    )
+    monkeypatch.setattr("transfer_queue.kv_batch_put", lambda keys, partition_id, fields: written.append(fields))
+    batch = KVBatchMeta(partition_id="train", keys=["a_0_0", "b_0_0"], tags=[{}, {}])
+    with without_old_log_probs(config):
+        PPOTrainer._compute_advantage(SimpleNamespace(config=config), batch, {})
+    assert not config.algorithm.rollout_correction.bypass_mode
+    assert [row.tolist() for row in written[0]["advantages"].unbind()] == [[2.0, 0.0, 2.0], [3.0, 0.0]]

@@ -26,12 +26,11 @@ def process_group(module: ModuleType) -> None:
 
 
 def fsdp_engines(module: ModuleType) -> None:
-    """``verl.workers.engine.fsdp`` registers its engines for ``cuda`` and ``npu`` only; they run on the CPU as well."""
+    """``verl.workers.engine.fsdp`` registers its engines for ``cuda`` and ``npu`` only, with flash attention."""
+    from agentgym_rl.engine.platform.packing import PackedLanguageModel, PackedValueModel
+
     register = module.EngineRegistry.register
-    for model_type, engine in (
-        ("language_model", module.FSDPEngineWithLMHead),
-        ("value_model", module.FSDPEngineWithValueHead),
-    ):
+    for model_type, engine in (("language_model", PackedLanguageModel), ("value_model", PackedValueModel)):
         register(model_type=model_type, backend=["fsdp", "fsdp2"], device="cpu")(engine)
 
 
@@ -45,7 +44,7 @@ def value_head(module: ModuleType) -> None:
             local_path,
             dtype=torch_dtype,
             config=model_config,
-            attn_implementation="sdpa",
+            attn_implementation=model_config._attn_implementation,
             trust_remote_code=trust_remote_code,
         )
 

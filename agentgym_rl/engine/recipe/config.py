@@ -126,10 +126,16 @@ class ModelConfig:
     """LoRA: the product of an adapter's matrices counts lora_alpha / lora_rank times."""
     target_modules: list[str] | None = None
     """LoRA: names of the layers that have an adapter; null takes every linear layer but the output head."""
+    train_layers: int | None = None
+    """How many of the last decoder layers learn; embeddings, norm and head then stay as they are. null trains all."""
 
     def __post_init__(self) -> None:
-        _least(self, 1, "prompt_tokens", "response_tokens", "lora_alpha")
+        _least(self, 1, "prompt_tokens", "response_tokens", "lora_alpha", "train_layers")
         _least(self, 0, "lora_rank")
+        if self.lora_rank and self.train_layers is not None:
+            raise ValueError(
+                f"train_layers={self.train_layers} trains weights, lora_rank={self.lora_rank} adapters; set one of them"
+            )
         if self.target_modules == []:
             raise ValueError("target_modules names no layer; null takes every linear layer but the output head")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 from agentgym_rl.algorithms.base import AS_LOADED, START, Needs, OnlineConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
-from agentgym_rl.engine.recipe.config import Config, EngineConfig, Mode, Role, VerifySync
+from agentgym_rl.engine.recipe.config import Config, EngineConfig, Mode, ModelConfig, Role, TinyModelConfig, VerifySync
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, needs, open_env, rules, training_pool
 from agentgym_rl.envs import Task, hosts
@@ -116,6 +117,7 @@ def check_model(config: Config) -> None:
     """Folders of weights must exist before anything is started; ids of models are left to the hub.
 
     Raises:
+        RecipeError: the model has fewer layers than ``model.train_layers``.
         FileNotFoundError: ``model.path`` looks like a folder that is not there, or ``algorithm.kl_reference`` is no
             checkpoint of as many workers.
         MissingExtra: a model that has a name is to be fetched, and a package that this needs is not installed.
@@ -131,6 +133,8 @@ def check_model(config: Config) -> None:
             )
     path = config.model.path
     if path is None:
+        if isinstance(config.model, TinyModelConfig):
+            _check_layers(config.model, config.model.layers)
         return
     if pretrained.find(path) is not None:
         pretrained.check_fetchable(path)
@@ -139,11 +143,17 @@ def check_model(config: Config) -> None:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise FileNotFoundError(f"model.path={path} has no config.json; it is not a Hugging Face model folder")
+        _check_layers(config.model, json.loads((folder / "config.json").read_text()).get("num_hidden_layers"))
     elif path.startswith(("/", ".", "~")) or path.count("/") != 1:
         raise FileNotFoundError(
             f"model.path={path} does not exist; give a Hugging Face folder, an id like owner/name, or a name: "
             f"{', '.join(pretrained.NAMES)}"
         )
+
+
+def _check_layers(model: ModelConfig, layers: int | None) -> None:
+    if model.train_layers is not None and layers is not None and model.train_layers > layers:
+        raise RecipeError(f"model.train_layers={model.train_layers}, but the model has {layers} layers")
 
 
 def check_hosts(config: Config) -> None:

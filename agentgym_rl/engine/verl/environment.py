@@ -25,8 +25,8 @@ def environment(device: str, workers: int = 1, kv_cache_gib: float = 1.0) -> dic
         "TQ_LOGGING_LEVEL": "ERROR",
     }
     if device == "cpu":
-        # vLLM's and the environments' processes work side by side; training workers get their threads when they are up
-        threads = str(max(1, cores() // (2 * workers)))
+        # rollouts and updates take turns, so each of them has all cores
+        threads = str(max(1, cores() // workers))
         variables |= {
             "VERL_PLATFORM": "cpu",
             "VLLM_TARGET_DEVICE": "cpu",
@@ -40,6 +40,8 @@ def environment(device: str, workers: int = 1, kv_cache_gib: float = 1.0) -> dic
             "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
             "OMP_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
+            # threads that wait for each other give their core away; one that spins holds up the thread it waits for
+            "OMP_WAIT_POLICY": "PASSIVE",
             "TOKENIZERS_PARALLELISM": "false",
             # vLLM would compile its sampler during the first turn, which takes seconds and a C++ compiler
             "TORCHDYNAMO_DISABLE": "1",

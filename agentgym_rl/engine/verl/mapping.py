@@ -101,6 +101,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "actor_rollout_ref.model.lora_alpha": model.lora_alpha,
         "actor_rollout_ref.model.target_modules": model.target_modules or "all-linear",
         "actor_rollout_ref.model.lora.merge": model.lora_rank > 0,  # vLLM gets whole weights, as without adapters
+        "actor_rollout_ref.agentgym": {"train_layers": model.train_layers},
         f"{actor}.strategy": "fsdp2",
         f"{actor}.optim.lr": online.lr,
         f"{actor}.optim.weight_decay": online.optimizer.weight_decay,
@@ -190,15 +191,15 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
         "trainer.device": "cpu",
         "ray_kwargs.ray_init.num_gpus": workers + own,  # logical: one a worker
         "ray_kwargs.ray_init.num_cpus": 8 + 4 * (workers + own),  # logical: actors that mostly wait
-        f"{model}.use_remove_padding": False,  # needs flash attention
-        f"{model}.override_config.attn_implementation": "sdpa",
+        f"{model}.use_remove_padding": True,
+        f"{model}.override_config.attn_implementation": "packed",  # of agentgym_rl.engine.platform.packing
         f"{model}.enable_gradient_checkpointing": False,
         f"{actor}.use_torch_compile": False,
         f"{actor}.fsdp_config.use_torch_compile": False,
         f"{actor}.fsdp_config.model_dtype": "float32",
         f"{actor}.fsdp_config.mixed_precision": {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
-        "critic.model.use_remove_padding": False,
-        "critic.model.override_config.attn_implementation": "sdpa",
+        "critic.model.use_remove_padding": True,
+        "critic.model.override_config.attn_implementation": "packed",
         "critic.model.enable_gradient_checkpointing": False,
         "critic.fsdp.model_dtype": "float32",
         "critic.fsdp.mixed_precision": {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},

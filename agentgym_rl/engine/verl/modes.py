@@ -17,6 +17,8 @@ from agentgym_rl.rollout.client import EpisodeClient
 class SyncTrainer(AgentTrainer, PPOTrainerSync):  # type: ignore[misc]
     """Roll out a batch, learn from it, synchronise the weights."""
 
+    _samples_present = True
+
     def _setup(self) -> None:
         """verl's, without its load balancer: nothing calls it, and its process would import vLLM in the first step."""
         super()._setup()

@@ -16,6 +16,7 @@ import torch
 import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.rollout_corr_helper import compute_rollout_corr_metrics_from_logprobs
 from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
 from verl.utils.torch_functional import masked_whiten
 from verl.workers.utils.padding import response_from_nested, response_to_nested
@@ -187,6 +188,14 @@ def ratio_metrics(batch: KVBatchMeta) -> Metrics:
         "diagnostics/ratio_high": float(high),
         "diagnostics/ratio_max": float(ratio.max()),
     }
+
+
+def drift_metrics(batch: KVBatchMeta) -> Metrics:
+    """verl's own metrics of the drift between sampling and learning, ``rollout_corr/``."""
+    data = _get(batch, "old_log_probs", "rollout_log_probs", "loss_mask")
+    old, sampled, mask = (_padded(data, name) for name in ("old_log_probs", "rollout_log_probs", "loss_mask"))
+    found: Metrics = compute_rollout_corr_metrics_from_logprobs(old, sampled, mask)
+    return found
 
 
 def advantage_metrics(

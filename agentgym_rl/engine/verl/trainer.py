@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -69,6 +70,8 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
     """
 
     replay_buffer: EpisodeBuffer
+    _samples_present = False
+    """Whether a batch is sampled with the weights that learn from it."""
 
     def __init__(self, config: DictConfig, ahead: int = 0) -> None:
         """
@@ -341,17 +344,21 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         elif any(not tag.get("is_padding", False) for tag in _tags_of(batch, left_out)):
             raise ValueError("an algorithm with a critic learns from every rollout of a batch")
         self._set_optimizer(lr)
-        with marked_timer("old_log_prob", timing):
-            batch = self._compute_old_log_prob(batch, metrics)
-        if not self.config.algorithm.rollout_correction.bypass_mode:
-            metrics |= queue.ratio_metrics(batch)
+        learns = self.config.trainer.critic_warmup <= self.global_steps
+        on_policy = learns and self._on_policy()
+        if not on_policy:
+            with marked_timer("old_log_prob", timing):
+                batch = self._compute_old_log_prob(batch, metrics)
+            if not self.config.algorithm.rollout_correction.bypass_mode:
+                metrics |= queue.ratio_metrics(batch)
         if self._with_reference:
             with marked_timer("ref", timing):
                 batch = self._compute_ref_log_prob(batch, metrics)
         with marked_timer("adv", timing):
             if update.rewards is not None:
                 queue.write_rewards(batch, update.rollouts, update.rewards)
-            batch = self._compute_advantage(batch, metrics)
+            with without_old_log_probs(self.config) if on_policy else nullcontext():
+                batch = self._compute_advantage(batch, metrics)
             aggregation, turns = LossAggregation(actor.loss_agg_mode), actor.policy_loss.loss_mode == PolicyLoss.TURN
             longest = int(self.config.data.max_response_length)
             batch, of_advantages = queue.write(batch, update, self._update_of, aggregation, longest, turns=turns)
@@ -359,14 +366,30 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         if self.use_critic:
             with marked_timer("update_critic", timing):
                 batch = self._critic_step(batch, metrics, at_turns=update.returns is not None)
-        learns = self.config.trainer.critic_warmup <= self.global_steps
+        batch.extra_info.update(return_model_output=on_policy, entropy_is_logged=on_policy)
         if learns:
             with marked_timer("update_actor", timing):
                 batch = self._update_actor(batch, metrics)
+        if on_policy:
+            with marked_timer("old_log_prob", timing):
+                batch.extra_info["of_update"] = True
+                batch = self._compute_old_log_prob(batch, metrics)
+            metrics |= queue.ratio_metrics(batch) | queue.drift_metrics(batch)
         real = sum(not tag.get("is_padding", False) for tag in batch.tags)
         self._metrics.add_step_metrics(metrics, sample_count=real)
         self._batch = batch
         return len(batch) // int(actor.ppo_mini_batch_size) * int(actor.ppo_epochs) if learns else 0
+
+    def _on_policy(self) -> bool:
+        """Whether one update learns from the present batch, with the weights that sampled it.
+
+        Then the old log-probabilities are those that the update itself computes, and no pass of its own is spent on
+        them. On a GPU it is, because verl's update would keep a gradient for the entropy, which is only logged.
+        """
+        correction, epochs = self.config.algorithm.rollout_correction, self.config.actor_rollout_ref.actor.ppo_epochs
+        corrected = correction.bypass_mode or correction.rollout_is or correction.rollout_rs
+        once = epochs == 1 and not any(self._update_of.values())
+        return self._samples_present and once and not corrected and self.config.trainer.device == "cpu"
 
     def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """Log-probabilities of the reference policy, whose weights take the place of the present ones meanwhile."""
@@ -551,6 +574,16 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self.actor_rollout_wg.load_checkpoint(local_path=str(folder / "actor"))
         if self.use_critic and (folder / str(Role.Critic)).is_dir():
             self.critic_wg.load_checkpoint(local_path=str(folder / str(Role.Critic)))
+
+
+@contextmanager
+def without_old_log_probs(config: DictConfig) -> Iterator[None]:
+    """Inside, verl's advantages are not preceded by a comparison of old log-probabilities with those of vLLM."""
+    config.algorithm.rollout_correction.bypass_mode = True
+    try:
+        yield
+    finally:
+        config.algorithm.rollout_correction.bypass_mode = False
 
 
 BASE, REFERENCE, PRESENT = "base", "reference", "present"

@@ -23,6 +23,9 @@ from agentgym_rl.algorithms.policy_gradient import PolicyLoss
 from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, OBSERVATION_WEIGHT, TURN
 from agentgym_rl.rollout.supervised import Example
 
+OPTIONAL = ("old_log_probs", TURN, OBSERVATION_WEIGHT, "rollout_is_weights", "ref_log_prob")
+"""Fields of the rows of a policy update that some updates have."""
+
 Pair = tuple[Example, Example]
 """Preferred and rejected."""
 
@@ -121,18 +124,19 @@ def policy_loss(
 ) -> tuple[torch.Tensor, dict[str, Metric]]:
     """The policy's loss, a weighted sum over tokens, less the entropy bonus, plus KL and observation losses.
 
-    ``data`` holds rows of :func:`agentgym_rl.engine.verl.rows.write`. The supervised loss on observation tokens is
-    normalised by the response tokens of the mini-batch.
+    ``data`` holds rows of :func:`agentgym_rl.engine.verl.rows.write`. Without ``old_log_probs`` the ratio is 1, with
+    the gradient of the present policy. The supervised loss on observation tokens is normalised by the response tokens
+    of the mini-batch.
     """
     log_prob = no_padding_2_padding(model_output["log_probs"], data)
     workers = data["dp_size"]  # verl averages over workers and sums micro-batches
-    optional = [name for name in (TURN, OBSERVATION_WEIGHT, "rollout_is_weights", "ref_log_prob") if name in data]
-    rows = data.select("response_mask", "old_log_probs", "advantages", LOSS_WEIGHT, *optional).to_padded_tensor()
+    optional = [name for name in OPTIONAL if name in data]
+    rows = data.select("response_mask", "advantages", LOSS_WEIGHT, *optional).to_padded_tensor()
     mask = rows["response_mask"].bool()
     weight = rows[LOSS_WEIGHT] * mask
     tokens = Tokens(
         log_prob=log_prob,
-        old_log_prob=rows["old_log_probs"],
+        old_log_prob=rows.get("old_log_probs", log_prob.detach()),
         advantages=rows["advantages"],
         mask=mask,
         turns=rows.get(TURN),
@@ -150,8 +154,8 @@ def policy_loss(
     loss = total(each * rows["rollout_is_weights"] if "rollout_is_weights" in rows else each)
     parts = {"actor/pg_loss": loss}
     metrics = {"actor/pg_clipfrac": share(outside), "actor/ppo_kl": share(-tokens.log_ratio)}
-    if (entropy := model_output.get("entropy")) is not None:
-        parts["actor/entropy_loss"] = total(no_padding_2_padding(entropy, data))
+    if config.entropy_coeff or config.calculate_entropy:
+        parts["actor/entropy_loss"] = total(no_padding_2_padding(model_output["entropy"], data))
         loss = loss - config.entropy_coeff * parts["actor/entropy_loss"]
     if "ref_log_prob" in rows:
         parts["kl_loss"] = total(kl_penalty(log_prob, rows["ref_log_prob"], config.kl_loss_type))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from tensordict import TensorDict
 from torch.distributed.tensor import DTensor
 from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.plugin.platform import get_platform
-from verl.single_controller.base.decorator import Dispatch, register
+from verl.single_controller.base.decorator import Dispatch, make_nd_compute_dataproto_dispatch_fn, register
+from verl.utils import tensordict_utils as tu
 from verl.workers.engine_workers import TrainingWorker
 
 from agentgym_rl.engine.verl.adapters import merged_weights, with_adapters
@@ -29,6 +31,8 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
         super().__init__(*arguments, **named)
         self._kept: dict[object, dict[str, torch.Tensor]] = {}
         """Weights by name of the copy."""
+        self._outputs: dict[str, torch.Tensor] = {}
+        """Of the latest update that was asked for them."""
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self) -> None:
@@ -44,7 +48,24 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
     def _build(self) -> None:
         torch.manual_seed(self.config.actor.fsdp_config.seed)  # adapters start at random, the same after a restart
         super().init_model()
-        self.actor.engine._merged_lora_per_tensor_param = partial(merged_weights, self.actor.engine)
+        engine = self.actor.engine
+        if (layers := self.config.agentgym.train_layers) is not None:
+            train_last(engine.module, layers)
+        engine._merged_lora_per_tensor_param = partial(merged_weights, engine)
+        engine.train_batch = partial(self._train_batch, engine.train_batch)
+
+    def _train_batch(self, train: Callable[..., dict[str, Any]], data: TensorDict, loss_function: Any) -> Any:
+        """verl's update, whose caller drops the outputs."""
+        output = train(data, loss_function)
+        self._outputs = output["model_output"]
+        return output
+
+    @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
+    def compute_log_prob(self, data: TensorDict) -> TensorDict:
+        """As verl's; with ``of_update`` those that the latest update computed before it changed the weights."""
+        if tu.get_non_tensor_data(data, "of_update", False):
+            return tu.get_tensordict(self._outputs, {"metrics": {}}).cpu()
+        return super().compute_log_prob(data)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     async def ready(self) -> None:
@@ -127,6 +148,13 @@ class CriticWorker(TrainingWorker):  # type: ignore[misc]
                 local(named[name]).copy_(local(weight))
         if not shared:
             raise ValueError(f"the critic has none of the weights of the policy in {policy}")
+
+
+def train_last(model: Any, layers: int) -> None:
+    """Let the last decoder layers of a language model learn, and nothing else of it."""
+    model.requires_grad_(False)
+    for layer in model.get_decoder().layers[-layers:]:
+        layer.requires_grad_(True)
 
 
 def local(weight: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,151 @@
+"""Training workers of a CPU: no padding, and logits only where a loss reads them.
+
+The rows of a micro-batch lie one behind the other, and attention goes row by row, so that no token is computed for
+nothing. With a vocabulary of 49,152, one float32 copy of the logits of 4,096 tokens is 0.8 GB; most tokens belong to
+prompts and observations, which no loss reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from torch.autograd.function import FunctionCtx
+from torch.nn.functional import scaled_dot_product_attention
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from verl.utils import tensordict_utils as tu
+from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
+
+READ = ("loss_mask", "observation_weight")
+"""Fields of the rows that are 0 where no loss reads a token."""
+CHUNK = 256
+"""Tokens whose logits are copied at once where a copy is needed."""
+
+
+def attend(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: None,
+    *,
+    cu_seq_lens_q: torch.Tensor,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Causal attention within each row, for transformers' ``AttentionInterface``.
+
+    Args:
+        query: [1, heads, tokens, width]; ``key`` and ``value`` may have fewer heads.
+        cu_seq_lens_q: [rows + 1], where the rows begin and end.
+        sliding_window: tokens that a token sees, itself included; None for all before it.
+
+    Returns:
+        [1, tokens, heads, width].
+    """
+    sizes = cu_seq_lens_q.diff().tolist()
+    parts = zip(*(torch.split(part, sizes, dim=2) for part in (query, key, value)), strict=True)
+    each = [
+        scaled_dot_product_attention(
+            q, k, v, attn_mask=(window := _window(size, sliding_window)), dropout_p=dropout, scale=scaling,
+            is_causal=window is None, enable_gqa=q.shape[1] != k.shape[1],
+        )
+        for size, (q, k, v) in zip(sizes, parts, strict=True)
+    ]  # fmt: skip
+    return torch.cat(each, dim=2).transpose(1, 2).contiguous(), None
+
+
+def _window(size: int, width: int | None) -> torch.Tensor | None:
+    """[size, size]: which tokens a token sees through a window; None where all before it."""
+    if width is None or size <= width:
+        return None
+    return torch.ones(size, size, dtype=torch.bool).tril().triu(1 - width)
+
+
+def predicting(data: TensorDict) -> torch.Tensor:
+    """[places]: the places before the tokens that a loss reads, among the tokens of all rows; at least one.
+
+    The fields :data:`READ` lie over the whole rows, or over their ends from the first response on.
+    """
+    offsets = data["input_ids"].offsets().tolist()
+    read = torch.zeros(offsets[-1], dtype=torch.bool)
+    for name in READ:
+        if name in data:
+            for end, mask in zip(offsets[1:], data[name].unbind(), strict=True):
+                read[end - len(mask) : end] |= mask != 0
+    places = read[1:].nonzero().squeeze(1)
+    return places if len(places) else places.new_zeros(1)
+
+
+class TokenLogProbs(torch.autograd.Function):
+    """[tokens]: log-probabilities of ``labels`` under ``logits`` [tokens, vocabulary].
+
+    Keeps the logits and, for the gradient, makes one copy; torch's own functions make three.
+    """
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        total = torch.cat([part.logsumexp(-1) for part in torch.split(logits, CHUNK)])
+        ctx.save_for_backward(logits, labels, total)
+        return logits.gather(1, labels.unsqueeze(1)).squeeze(1) - total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        logits, labels, total = ctx.saved_tensors
+        found = (logits - total.unsqueeze(1)).exp_().mul_(-gradient.unsqueeze(1))
+        return found.scatter_add_(1, labels.unsqueeze(1), gradient.unsqueeze(1)), None
+
+
+def entropy_of(logits: torch.Tensor) -> torch.Tensor:
+    """[tokens]: of the distributions with ``logits`` [tokens, vocabulary], in nats."""
+    return torch.cat([-(part.softmax(-1) * part.log_softmax(-1)).sum(-1) for part in torch.split(logits, CHUNK)])
+
+
+class PackedLanguageModel(FSDPEngineWithLMHead):  # type: ignore[misc]
+    """The policy. Log-probabilities and entropies are 0 where no loss reads them."""
+
+    def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
+        inputs, arguments = super().prepare_model_inputs(micro_batch)
+        if not tu.get_non_tensor_data(micro_batch, "use_remove_padding", True):
+            return inputs, arguments  # verl's own settings
+        places = predicting(micro_batch)
+        rows = {"cu_seq_lens_q": micro_batch["input_ids"].offsets()}
+        return inputs | rows | {"logits_to_keep": places}, arguments | {"places": places}
+
+    def prepare_model_outputs(
+        self, output: Any, output_args: dict[str, Any], micro_batch: TensorDict, logits_processor_func: Any
+    ) -> dict[str, torch.Tensor]:
+        if "places" not in output_args:
+            return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)  # type: ignore[no-any-return]
+        places, offsets = output_args["places"], micro_batch["input_ids"].offsets()
+        logits = output.logits.squeeze(0)
+        if not output_args["temperature_is_one"]:
+            logits = logits / output_args["temperature_rmpad"][places].unsqueeze(1)
+
+        def in_rows(values: torch.Tensor) -> torch.Tensor:
+            whole = values.new_zeros(int(offsets[-1])).index_put((places,), values)
+            return torch.nested.nested_tensor_from_jagged(whole, offsets)
+
+        labels = output_args["input_ids_rmpad_rolled"][places]
+        found = {"log_probs": in_rows(TokenLogProbs.apply(logits, labels))}  # type: ignore[no-untyped-call]
+        if tu.get_non_tensor_data(micro_batch, "calculate_entropy", False):
+            found["entropy"] = in_rows(entropy_of(logits))
+        elif tu.get_non_tensor_data(micro_batch, "entropy_is_logged", False):
+            found["entropy"] = in_rows(entropy_of(logits.detach()))
+        return found
+
+
+class PackedValueModel(FSDPEngineWithValueHead):  # type: ignore[misc]
+    """The critic."""
+
+    def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
+        inputs, arguments = super().prepare_model_inputs(micro_batch)
+        if tu.get_non_tensor_data(micro_batch, "use_remove_padding", True):
+            inputs["cu_seq_lens_q"] = micro_batch["input_ids"].offsets()
+        return inputs, arguments
+
+
+ALL_ATTENTION_FUNCTIONS.register("packed", attend)  # so do the settings of a CPU call it

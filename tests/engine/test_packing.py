@@ -1,0 +1,218 @@
+"""Rows without padding and logits where a loss reads them give what verl's own engine gives; without Ray."""
+
+import os
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+os.environ.setdefault("VERL_PLATFORM", "cpu")
+torch = pytest.importorskip("torch")
+pytest.importorskip("verl")
+
+from tensordict import TensorDict  # noqa: E402
+from transformers import (  # noqa: E402
+    AutoModelForCausalLM,
+    AutoModelForTokenClassification,
+    LlamaConfig,
+    MistralConfig,
+    Qwen2Config,
+)
+from verl.utils import tensordict_utils as tu  # noqa: E402
+from verl.workers.config import ActorConfig  # noqa: E402
+from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead  # noqa: E402
+from verl.workers.utils.losses import sft_loss  # noqa: E402
+
+from agentgym_rl.engine.platform.packing import (  # noqa: E402
+    PackedLanguageModel,
+    PackedValueModel,
+    TokenLogProbs,
+    entropy_of,
+    predicting,
+)
+from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, OBSERVATION_WEIGHT  # noqa: E402
+from agentgym_rl.engine.verl.updates import dpo_loss, pair_batch, policy_loss, to_batch  # noqa: E402
+from agentgym_rl.rollout.supervised import Example  # noqa: E402
+
+SIZE = {
+    "vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 24, "tie_word_embeddings": True, "pad_token_id": 0,
+}  # fmt: skip
+CONFIGS = {
+    "llama": LlamaConfig(**SIZE),
+    "qwen2": Qwen2Config(**SIZE),
+    "mistral": MistralConfig(**SIZE, sliding_window=4),
+}
+
+
+def engine(kind, module):
+    """verl's engine around a bare model, as far as a forward step needs it."""
+    one = object.__new__(kind)
+    one.module, one._autocast_dtype, one.use_ulysses_sp, one.pad_to_length = module, torch.float32, False, False
+    one.engine_config = SimpleNamespace(entropy_checkpointing=False, entropy_from_logits_with_chunking=False)
+    one.get_data_parallel_group = lambda: None
+    return one
+
+
+def model(name, implementation, auto=AutoModelForCausalLM):
+    torch.manual_seed(0)
+    found = auto.from_config(CONFIGS[name], attn_implementation=implementation)
+    return found.train()
+
+
+def jagged(rows):
+    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+
+def policy_rows(prompts=(3, 1, 6), responses=(9, 4, 2), temperature=1.0):
+    """Rows of a policy update: random tokens, masks, advantages, weights of observations."""
+    draw = torch.Generator().manual_seed(1)
+
+    def rows(lengths, make):
+        return jagged([make(length) for length in lengths])
+
+    def uniform(length):
+        return torch.rand(length, generator=draw)
+
+    ids = [torch.randint(1, 50, (p + r,), generator=draw) for p, r in zip(prompts, responses, strict=True)]
+    mask = jagged([torch.ones(r, dtype=torch.int64) - (torch.arange(r) % 3 == 1).long() for r in responses])
+    off = jagged([1 - row for row in mask.unbind()])
+    data = TensorDict(
+        {
+            "input_ids": jagged(ids),
+            "position_ids": jagged([torch.arange(len(row)) for row in ids]),
+            "prompts": jagged([row[:p] for row, p in zip(ids, prompts, strict=True)]),
+            "responses": jagged([row[p:] for row, p in zip(ids, prompts, strict=True)]),
+            "response_mask": mask,
+            "loss_mask": mask,
+            "old_log_probs": rows(responses, lambda length: -4 * uniform(length)),
+            "advantages": rows(responses, lambda length: uniform(length) - 0.5),
+            LOSS_WEIGHT: rows(responses, uniform),
+            OBSERVATION_WEIGHT: jagged([0.1 * (row * (torch.arange(len(row)) > 2)) for row in off.unbind()]),
+        },
+        batch_size=len(prompts),
+    )
+    tu.assign_non_tensor(data, temperature=temperature, dp_size=1, batch_num_tokens=9, calculate_entropy=True)
+    return data
+
+
+def policy(model_output, data, dp_group=None):
+    config = ActorConfig(strategy="fsdp2", ppo_micro_batch_size_per_gpu=1, rollout_n=1, entropy_coeff=0.1)
+    return policy_loss(config, model_output, data, dp_group)
+
+
+EXAMPLES = [Example([7, 8, 9, 3], [0.0, 1.0, 0.0, 1.0]), Example([4, 5], [0.0, 0.5]), Example([4, 5, 1], [0.0] * 3)]
+
+
+def supervised_rows():
+    data = to_batch(EXAMPLES, batch=3)
+    tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=5)
+    return data
+
+
+def preference_rows():
+    data = pair_batch([(EXAMPLES[0], EXAMPLES[1])], 1)
+    data["ref_log_prob"] = torch.tensor([-1.0, -2.0])
+    tu.assign_non_tensor(data, beta=0.1, dp_size=1, global_batch_size=2)
+    return data
+
+
+def preference(model_output, data, dp_group=None):
+    return dpo_loss(None, model_output, data, dp_group)
+
+
+def supervised(model_output, data, dp_group=None):
+    return sft_loss(None, model_output, data, dp_group)
+
+
+def trained(kind, implementation, name, data, loss, packed):
+    """Loss, metrics and gradients of one step."""
+    network = model(name, implementation)
+    tu.assign_non_tensor(data, use_remove_padding=packed)
+    found, output = engine(kind, network).forward_step(data, loss, forward_only=False)
+    found.backward()
+    metrics = {key: float(value.aggregate()) for key, value in output["metrics"].items()}
+    return float(found.detach()), metrics, {key: weight.grad for key, weight in network.named_parameters()}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(
+    ("make", "loss"),
+    [
+        (policy_rows, policy),
+        (lambda: policy_rows(temperature=0.7), policy),
+        (supervised_rows, supervised),
+        (preference_rows, preference),
+    ],
+    ids=["policy", "cooler", "supervised", "preference"],
+)
+def test_losses_and_gradients_are_those_of_verls_padded_engine(make, loss, name):
+    value, metrics, gradients = trained(PackedLanguageModel, "packed", name, make(), loss, packed=True)
+    other, stock, expected = trained(FSDPEngineWithLMHead, "sdpa", name, make(), loss, packed=False)
+    assert value == pytest.approx(other, rel=1e-5)
+    assert metrics == pytest.approx(stock, rel=1e-5, abs=1e-7)
+    assert all(torch.allclose(gradients[key], one, rtol=1e-4, atol=1e-7) for key, one in expected.items())
+
+
+def test_verls_own_settings_still_work():
+    """As in docs/verl.md: padded rows, all logits."""
+    ours = trained(PackedLanguageModel, "sdpa", "llama", policy_rows(), policy, packed=False)
+    stock = trained(FSDPEngineWithLMHead, "sdpa", "llama", policy_rows(), policy, packed=False)
+    assert ours[:2] == stock[:2]
+
+
+def test_values_are_those_of_verls_padded_engine():
+    def values(kind, implementation, packed):
+        network = model("llama", implementation, AutoModelForTokenClassification).eval()
+        data = policy_rows()
+        tu.assign_non_tensor(data, use_remove_padding=packed)
+        one = engine(kind, network)
+        inputs, arguments = one.prepare_model_inputs(data)
+        return one.prepare_model_outputs(network(**inputs, use_cache=False), arguments, data, None)["values"].values()
+
+    ours, stock = values(PackedValueModel, "packed", True), values(FSDPEngineWithValueHead, "sdpa", False)
+    assert torch.allclose(ours, stock, atol=1e-6)
+
+
+def test_logits_are_computed_before_the_tokens_that_a_loss_reads():
+    data = policy_rows(prompts=(2, 1), responses=(3, 2))
+    read = [2, 4, 5 + 1]  # the mask of responses is 1, 0, 1, and of the second row 1, 0
+    data[OBSERVATION_WEIGHT] = jagged([torch.zeros(3), torch.zeros(2)])
+    assert predicting(data).tolist() == [place - 1 for place in read]
+    data[OBSERVATION_WEIGHT] = jagged([torch.zeros(3), torch.tensor([0.0, 0.5])])
+    assert predicting(data).tolist() == [1, 3, 5, 6]
+    sft = supervised_rows()
+    assert predicting(sft).tolist() == [0, 2, 4]
+
+
+def test_a_micro_batch_of_padding_has_a_gradient_of_zero():
+    data = to_batch([EXAMPLES[2]], batch=1)
+    tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=5)
+    value, _, gradients = trained(PackedLanguageModel, "packed", "llama", data, supervised, packed=True)
+    assert value == 0 and all(not one.any() for one in gradients.values())
+
+
+def test_an_entropy_that_is_only_logged_has_no_gradient():
+    data = policy_rows()
+    tu.assign_non_tensor(data, calculate_entropy=False, entropy_is_logged=True, use_remove_padding=True)
+    one = engine(PackedLanguageModel, model("llama", "packed"))
+    inputs, arguments = one.prepare_model_inputs(data)
+    found = one.prepare_model_outputs(one.module(**inputs), arguments, data, None)
+    assert not found["entropy"].requires_grad and found["log_probs"].requires_grad
+
+
+@settings(deadline=None, max_examples=25)
+@given(tokens=st.integers(1, 600), scale=st.floats(0.01, 50))
+def test_log_probs_and_entropies(tokens, scale):
+    """Of more tokens than a chunk holds, too."""
+    draw = torch.Generator().manual_seed(tokens)
+    logits = (scale * torch.randn(tokens, 11, generator=draw, dtype=torch.float64)).requires_grad_()
+    labels = torch.randint(11, (tokens,), generator=draw)
+    weights = torch.randn(tokens, generator=draw, dtype=torch.float64)
+    expected = logits.log_softmax(-1).gather(1, labels.unsqueeze(1)).squeeze(1)
+    found = TokenLogProbs.apply(logits, labels)
+    assert torch.allclose(found, expected)
+    (gradient,) = torch.autograd.grad((found * weights).sum(), logits)
+    assert torch.allclose(gradient, torch.autograd.grad((expected * weights).sum(), logits)[0])
+    assert torch.allclose(entropy_of(logits), torch.distributions.Categorical(logits=logits).entropy())

@@ -1,0 +1,55 @@
+"""The last layers learn and the others stay, under FSDP2 on one process; without Ray."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("verl")
+
+import torch.distributed as dist  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.fsdp import fully_shard  # noqa: E402
+from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
+from verl.utils.fsdp_utils import fsdp2_clip_grad_norm_  # noqa: E402
+
+from agentgym_rl.engine.verl.worker import local, train_last  # noqa: E402
+
+CONFIG = LlamaConfig(
+    vocab_size=30, hidden_size=8, num_hidden_layers=3, num_attention_heads=2, intermediate_size=8,
+    tie_word_embeddings=True,
+)  # fmt: skip
+
+
+@pytest.fixture
+def group():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def learnt(layers):
+    """Names of the weights that two updates moved."""
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(CONFIG)
+    mesh = init_device_mesh("cpu", (1,))
+    for layer in model.model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
+    if layers is not None:
+        train_last(model, layers)
+    before = {name: local(weight).detach().clone() for name, weight in model.state_dict().items()}
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.tensor([[1, 2, 3]])).logits.logsumexp(-1).sum().backward()
+        fsdp2_clip_grad_norm_(model.parameters(), max_norm=1.0)
+        optimizer.step()
+    assert model.state_dict().keys() == before.keys(), "vLLM gets every weight"
+    return {name for name, weight in model.state_dict().items() if not torch.equal(local(weight), before[name])}
+
+
+def test_only_the_last_layers_learn(group):
+    every = learnt(None)
+    assert {"model.embed_tokens.weight", "model.norm.weight"} < every
+    for layers in (1, 2):
+        expected = {f"model.layers.{3 - number}." for number in range(1, layers + 1)}
+        assert learnt(layers) == {name for name in every if any(map(name.startswith, expected))}
