@@ -53,6 +53,10 @@ def refused(*arguments):
         (["experiment=counter", "model=./model"], "model.path=./model does not exist"),
         (["experiment=counter", "model=a/b/c"], "give a Hugging Face folder or an id like owner/name"),
         (
+            ["experiment=counter", "engine.mode=colocate_async", "engine.seeded=true"],
+            "engine.seeded has no effect: with engine.mode=colocate_async responses depend on when new weights arrive",
+        ),
+        (
             ["experiment=counter", "rollout.context=window", "rollout.notes_tokens=9"],
             "rollout.notes_tokens has no effect: rollout.context=window asks for no notes",
         ),
