@@ -16,6 +16,7 @@ from agentgym_rl.rollout.client import EpisodeClient
 from agentgym_rl.rollout.folding import Segment
 from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.recorder import EpisodeRecorder
+from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
@@ -33,10 +34,12 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     """Runs one episode; its output is one segment or, where a prompt does not extend the one before, several.
 
     A dataset row gives ``item_id`` (AgentGym's), and may give ``max_turns``, ``decoding`` (``greedy`` or
-    ``sampled``; verl's sampling parameters without it), ``tags`` (copied into the episode) and ``branch`` (responses to
-    replay first, and commands to avoid afterwards, see :class:`agentgym_rl.algorithms.search.Branch`). Rules come from
-    ``data.agentgym``, see :class:`RolloutSettings`; an environment's options from ``data.agentgym_envs.<name>``, and
-    where it runs from ``host`` in there, see :class:`HostSettings`.
+    ``sampled``; verl's sampling parameters without it), ``tags`` (copied into the episode), ``stream`` (with the number
+    of the ``sample``, what the seeds of its requests follow from; without it vLLM draws from the generator that all
+    requests share) and ``branch`` (responses to replay first, and commands to avoid afterwards, see
+    :class:`agentgym_rl.algorithms.search.Branch`). Rules come from ``data.agentgym``, see :class:`RolloutSettings`; an
+    environment's options from ``data.agentgym_envs.<name>``, and where it runs from ``host`` in there, see
+    :class:`HostSettings`.
 
     With a ``recorder`` the outputs carry the episode without the text and log-probability of single tokens, and the
     recorder keeps them (:mod:`agentgym_rl.rollout.recorder`).
@@ -54,6 +57,9 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         host = HostSettings.of(options.pop("host", {}))
         options = {"style": settings.style.value, **options}
         decoding, max_turns, branch = row.get("decoding"), row.get("max_turns"), row.get("branch")
+        sampling = sampling_params if decoding is None else DECODING[decoding]
+        if (stream := row.get("stream")) is not None:
+            sampling = {**sampling, "seed": seed_of(stream, row.get("sample", 0))}
         request_id = uuid4().hex
         converse = partial(
             TokenConversation,
@@ -61,7 +67,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
             request_id=request_id,
             tokenizer=self.tokenizer,
             builder=self.continuous_token_builder,
-            sampling=sampling_params if decoding is None else DECODING[decoding],
+            sampling=sampling,
             prompt_limit=self.rollout_config.prompt_length,
             response_limit=self.rollout_config.response_length,
             settings=settings,

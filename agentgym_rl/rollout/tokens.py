@@ -14,6 +14,7 @@ from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
 from agentgym_rl.rollout.conversation import ContextTooSmall, Response, repeats
 from agentgym_rl.rollout.folding import ASK, Exchange, Segment, folded
+from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.settings import Context, RolloutSettings, Thinking
 from agentgym_rl.rollout.template import CLOSE, OPEN, closing_token, drops_thinking, thinking_closed
 
@@ -71,7 +72,8 @@ class TokenConversation:
             server: verl's ``LLMServerClient`` (``generate(request_id, prompt_ids=..., sampling_params=...)``).
             tokenizer: turns the sampled tokens into the text that the environment reads.
             builder: verl's Continuous Token builder.
-            sampling: sampling parameters of a request (temperature, top_p, top_k, ...).
+            sampling: sampling parameters of a request (temperature, top_p, top_k, ...). With the ``seed`` of an
+                episode, each of its requests has a seed of its own.
             prompt_limit: most tokens before the first response of a segment.
             response_limit: most tokens of a segment from its first response on.
             settings: most tokens of a response, and what happens to a conversation that grows too long.
@@ -92,7 +94,7 @@ class TokenConversation:
         self.avoid = avoid
         self.resamples = resamples
         self.notes = notes
-        self.responses = 0
+        self.responses = self._requests = 0
         self.request_id = request_id or uuid4().hex
         self.segments: list[Segment] = []
         self.weights: set[int] = set()
@@ -277,11 +279,12 @@ class TokenConversation:
 
     async def _generate(self, room: int) -> Any:
         """The server's output, at most ``room`` tokens; None where it dropped the request."""
-        segment = self.segments[-1]
+        sampling = {**self.sampling, "max_tokens": room, "logprobs": True}
+        if (seed := sampling.get("seed")) is not None:
+            sampling["seed"] = seed_of(seed, self._requests)
+        self._requests += 1
         output = await self.server.generate(
-            request_id=self.request_id,
-            prompt_ids=segment.ids,
-            sampling_params={**self.sampling, "max_tokens": room, "logprobs": True},
+            request_id=self.request_id, prompt_ids=self.segments[-1].ids, sampling_params=sampling
         )
         if output.stop_reason in ("aborted", "abort") or not output.token_ids:
             return None

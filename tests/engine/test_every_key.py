@@ -76,6 +76,11 @@ def evaluations(config: Config) -> Any:
     return panels, asked, stages.stage_names(config)
 
 
+def evaluated(config: Config) -> Any:
+    """The rows of an evaluation."""
+    return evaluation.RunPanels(tasks.panels(config), config).rows(None, step=3)
+
+
 def files(config: Config) -> Any:
     """What tiny models and cloned weights are kept by."""
     return digest(config, cloned=False), digest(config, cloned=True), config.run.dir
@@ -265,6 +270,7 @@ KEYS: dict[str, Entry] = {
     "engine.ray_address": ("ray://x", reads(session)),
     "engine.start_seconds": (3, reads(session)),
     "engine.offload": (True, verl, "engine=gpu"),
+    "engine.seeded": ("false", evaluated),
     "engine.verify_sync": ("always", verl),
     "logger.wandb": ("offline", reads(metrics_log)),
     "logger.project": ("mine", verl),

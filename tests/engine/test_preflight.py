@@ -59,6 +59,10 @@ def refused(*arguments):
         (["experiment=counter", "model=smollm2_135m:pypi"], "choose smollm2_135m or smollm2_135m:hub"),
         (["experiment=counter", "model=hf", "model.path=smollm2_135m:pypi"], "choose smollm2_135m or smollm2_135m:hub"),
         (
+            ["experiment=counter", "engine.mode=colocate_async", "engine.seeded=true"],
+            "engine.seeded has no effect: with engine.mode=colocate_async responses depend on when new weights arrive",
+        ),
+        (
             ["experiment=counter", "rollout.context=window", "rollout.notes_tokens=9"],
             "rollout.notes_tokens has no effect: rollout.context=window asks for no notes",
         ),

@@ -45,6 +45,7 @@ class ScriptedTrainer:
         self.weights: list[str] = []
         self.global_steps = 0
         self.played: list[list[str]] = []
+        self.streams: list[str | None] = []
         self.val_success = val_success or []
         self.die_after: int | None = None
         self.restored: list[str | None] = []
@@ -56,6 +57,7 @@ class ScriptedTrainer:
 
     def rollouts(self, rows, *, validate, progress=None, take=None, chunk=None):
         self.played.append([row["item_id"] for row in rows])
+        self.streams += [row.get("stream") for row in rows]
         rate = self.val_success.pop(0) if validate and self.val_success else 0.5
         result = []
         for number, row in enumerate(rows):
@@ -161,6 +163,17 @@ def test_each_stage_has_its_own_optimizer_and_the_control_repeats_the_algorithms
     assert trainer.asked == [(0.5, 0.5), (1, 0.5), *rounds, *rounds[:2]], (
         "a round restarts, so its updates are repeated"
     )
+
+
+def test_what_is_sampled_follows_from_seed_step_and_place(run):
+    """A resumed run samples the same; no two episodes of a run share their seeds."""
+    whole = run(*EVOLVE).streams
+    assert None not in whole and len(set(whole)) == len(whole)
+    with pytest.raises(Killed):
+        run(*EVOLVE, die_after=16, name="b")
+    assert set(run(*EVOLVE, name="b").streams) < set(whole)
+    assert not set(run(*EVOLVE, "seed=1", name="c").streams) & set(whole)
+    assert set(run(*EVOLVE, "engine.seeded=false", name="d").streams) == {None}
 
 
 def kept(trainer):

@@ -32,6 +32,7 @@ def write_run(
     episodes: int = 1000,
     seconds: float = 120.0,
     metrics: Sequence[Mapping[str, Any]] = (),
+    bounds: Mapping[str, float] | None = None,
 ) -> Path:
     """Write a run; greedy success is 0.1 above the sampled one.
 
@@ -41,6 +42,7 @@ def write_run(
         digests: digest of a panel where it is not ``d-<panel>``.
         config: keys beside name, seed, algorithm and environments, nested.
         episodes, seconds: what the algorithm's stage spent.
+        bounds: success of the random policy and the oracle on every panel.
     """
     folder.mkdir(parents=True)
     rows = []
@@ -57,6 +59,11 @@ def write_run(
         env, label = place.split("/")
         found.setdefault(env, {})[label] = (digests or {}).get(place, f"d-{label}")
     summary = {"name": folder.name, "algorithm": algorithm, "seed": seed, "stages": rows, "panels": found}
+    places = [place.split("/") for place in panels]
+    summary["reference"] = {
+        policy: {label: {env: result(success) for env, own in places if own == label} for _, label in places}
+        for policy, success in (bounds or {}).items()
+    }
     (folder / "summary.json").write_text(json.dumps(summary))
     whole: dict[str, Any] = {
         "name": folder.name, "seed": seed, "run": {"dir": str(folder)}, "algorithm": {"name": algorithm, "lr": 1e-3},

@@ -133,6 +133,18 @@ def test_panels_that_weights_were_chosen_by_are_not_reported(tmp_path):
     assert [one.panel for one in compare([run]).columns] == ["x"]
 
 
+def test_random_policy_and_oracle_stand_below_the_arms(tmp_path):
+    stages, panels = {"grpo": {"a/x": 0.2, "b/x": 0.4}}, ("a/x", "b/x")
+    one = read(write_run(tmp_path / "one", stages=stages, panels=panels, bounds={"random": 0.05, "oracle": 1.0}))
+    two = read(write_run(tmp_path / "two", stages=stages, panels=panels, seed=1))
+    found = compare([one, two])
+    assert found.bounds == {"random": (0.05, 0.05, 0.05), "oracle": (1.0, 1.0, 1.0)}
+    assert [line.split() for line in text(found).splitlines() if "random" in line] == [
+        ["│", "random", "│", "│", "5.0", "│", "5.0", "│", "5.0", "│"]
+    ]
+    assert compare([two]).bounds == {}
+
+
 def test_decoding(tmp_path):
     found = compare(runs(tmp_path, "grpo", (0.1, 0.3)), decoding="greedy")
     assert found.success[arm(found, "grpo")][0].mean == pytest.approx(0.4)

@@ -72,6 +72,20 @@ def test_a_solved_episode(tokenizer):
     assert (fields["rollout_log_probs"][sampled] < 0).all() and (fields["rollout_log_probs"][~sampled] == 0).all()
 
 
+def seeds(tokenizer, **row):
+    server = server_for(tokenizer, *SOLUTION)
+    run(tokenizer, server, **row)
+    return [request.sampling.get("seed") for request in server.requests]
+
+
+def test_the_requests_of_a_stream_and_sample_have_seeds_of_their_own(tokenizer):
+    found = seeds(tokenizer, stream="0:7:3")
+    assert found == seeds(tokenizer, stream="0:7:3", sample=0, decoding="sampled")
+    others = [*seeds(tokenizer, stream="0:7:3", sample=1), *seeds(tokenizer, stream="0:7:4")]
+    assert len({*found, *others}) == 9 and all(0 <= seed < 2**63 for seed in found)
+    assert seeds(tokenizer) == [None] * 3
+
+
 def test_a_failed_episode_is_one_masked_token(tokenizer, monkeypatch):
     async def dead(self, action):
         raise EnvUnavailable("gone")

@@ -14,7 +14,6 @@ pytest.importorskip("vllm")
 
 from agentgym_rl.engine.recipe.config import TinyModelConfig
 from agentgym_rl.engine.run import tiny
-from agentgym_rl.rollout.policies.model import turn_seed
 from agentgym_rl.rollout.policies.vllm import VllmModel
 
 
@@ -38,11 +37,6 @@ def test_a_context_too_small_is_told(folder):
 def test_what_is_no_model_is_told(tmp_path):
     with pytest.raises(FileNotFoundError, match="cannot be loaded as a model"):
         VllmModel(str(tmp_path), temperature=0, seed=0)
-
-
-def test_turns_have_seeds_of_their_own():
-    seeds = {turn_seed(seed, position) for seed in (0, 1) for position in range(100)}
-    assert len(seeds) == 200 and all(0 <= seed < 2**63 for seed in seeds)
 
 
 ENGINE = """

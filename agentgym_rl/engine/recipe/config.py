@@ -250,6 +250,9 @@ class EngineConfig:
     """The launch fails when the workers are not ready after this time."""
     offload: bool = operational(False)
     """GPU: keep weights and optimizer in host memory between updates."""
+    seeded: bool | None = None
+    """sync: each response is sampled with a seed of its own, which follows from the run's seed, the step, the task, the
+    sample and the turn, not from the order in which vLLM takes requests; null does so on a CPU."""
     verify_sync: VerifySync = operational(VerifySync.FIRST)  # noqa: RUF009
     """first, always or never: whether vLLM really has the weights that learn is looked at after a sync."""
 

@@ -14,7 +14,7 @@ from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.scaling_inter import Curriculum, TurnLimit, curricula
 from agentgym_rl.data.panels import Panel, indices_of, sample, select
-from agentgym_rl.engine.recipe.config import Config, EnvConfig
+from agentgym_rl.engine.recipe.config import Config, Device, EnvConfig, Mode
 from agentgym_rl.engine.recipe.schema import RecipeError, read, to_dict
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.hosts import HostSettings
@@ -52,6 +52,13 @@ def max_turns(config: Config, env: str) -> int | None:
 def replayable(config: Config) -> list[str]:
     """Environments of the run in which a prefix of actions can be replayed."""
     return [name for name in config.envs if open_env(config, name).spec.replayable]
+
+
+def seeded(config: Config) -> bool:
+    """Whether each response is sampled with a seed of its own."""
+    engine = config.engine
+    wanted = engine.device is Device.CPU if engine.seeded is None else engine.seeded
+    return wanted and engine.mode is Mode.SYNC
 
 
 def rules(config: Config) -> dict[str, Any]:

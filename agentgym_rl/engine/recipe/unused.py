@@ -85,6 +85,8 @@ def _of_engine(config: Config) -> Iterator[Unused]:
             yield Unused(f"engine.{key}", f"algorithm={config.algorithm.name} rolls out nothing ahead of its step")
     elif engine.stragglers is Stragglers.WAIT:
         yield Unused("engine.max_staleness", "engine.stragglers=wait takes every step's own tasks")
+    if engine.mode is not Mode.SYNC:
+        yield Unused("engine.seeded", f"with engine.mode={engine.mode} responses depend on when new weights arrive")
     if engine.mode is not Mode.SEPARATE_ASYNC:
         yield Unused("engine.rollout_workers", "only engine.mode=separate_async has workers for rollouts alone")
     if engine.device is Device.CPU:
@@ -222,6 +224,7 @@ DEFAULTS = (
     f"{ACTOR}.fsdp_config",
     f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes",
     f"{ROLLOUT}.dtype",
+    f"{ROLLOUT}.enable_chunked_prefill",
     f"{ROLLOUT}.enforce_eager",
     f"{ROLLOUT}.free_cache_engine",
     f"{ROLLOUT}.engine_kwargs",

@@ -11,7 +11,7 @@ from agentgym_rl.algorithms.base import Metrics
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.tasks import max_turns
+from agentgym_rl.engine.recipe.tasks import max_turns, seeded
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.envs import Task
 from agentgym_rl.eval.score import DECODINGS, score
@@ -38,9 +38,10 @@ class RunPanels:
             if role is None or self.config.envs[env].panels[label].role == role
         ]
 
-    def rows(self, role: str | None) -> list[dict[str, Any]]:
-        """Dataset rows of the panels with a role, sampled and (``run.greedy``) greedy."""
+    def rows(self, role: str | None, step: int) -> list[dict[str, Any]]:
+        """Dataset rows of the panels with a role, sampled and (``run.greedy``) greedy, at a global step."""
         config = self.config
+        stream = f"{config.seed}:evaluate:{step}" if seeded(config) else None
         return [
             row(
                 index,
@@ -50,6 +51,7 @@ class RunPanels:
                 __rollout_n__=1,
                 decoding=tags["decoding"],
                 tags=tags,
+                **({} if stream is None else {"stream": f"{stream}:{index}"}),
             )
             for index, (task, tags) in enumerate(self._episodes(role))
         ]

@@ -29,7 +29,7 @@ from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.tasks import max_turns, optimizer
+from agentgym_rl.engine.recipe.tasks import max_turns, optimizer, seeded
 from agentgym_rl.engine.run import checkpoint
 from agentgym_rl.engine.run.evaluation import VALIDATION, RunPanels, Scores
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
@@ -75,6 +75,8 @@ class EngineRun:
     """Seconds that the rollouts of the present unit took."""
     _journal: Journal | None = None
     _asked: int = 0
+    _calls: int = 0
+    """Rollouts of the present unit that are not resumable."""
 
     # units
 
@@ -82,7 +84,7 @@ class EngineRun:
         self.stage, self.steps = stage, steps
         self.trainer.optimizer = optimizer(self.config, stage)
         self.trainer.global_steps = self.state.global_step = self.state.global_step + 1
-        self.episodes, self.metrics, self.rollout_s, self._asked = [], {}, 0.0, 0
+        self.episodes, self.metrics, self.rollout_s, self._asked, self._calls = [], {}, 0.0, 0, 0
 
     def end_unit(self) -> None:
         """Close the unit's journal; its episodes are those of the unit."""
@@ -122,7 +124,8 @@ class EngineRun:
 
     def batches(self, number: int) -> Iterator[list[Rollout]]:
         def rows(due: int, redraw: int, tasks: int | None = None) -> list[dict[str, Any]]:
-            return self._rows(self._drawn(due, self.step + due - number + REDRAW * redraw, tasks))
+            draw = self.step + due - number + REDRAW * redraw
+            return self._rows(self._drawn(due, draw, tasks), f"{draw}")
 
         yield from self.trainer.batches(number, self.steps, rows)
         self.metrics |= self.trainer.step_metrics
@@ -136,7 +139,9 @@ class EngineRun:
         try:
             if resumable:
                 return self._resumable(requests, label)
-            found = self.trainer.rollouts(self._rows(requests), validate=False, progress=progress)
+            self._calls += 1
+            rows = self._rows(requests, f"{self.step}:{self._calls}")
+            found = self.trainer.rollouts(rows, validate=False, progress=progress)
             found.sort(key=lambda rollout: (rollout.episode.tags["index"], rollout.key))
             self.episodes += [rollout.episode for rollout in found]
             return found
@@ -257,7 +262,7 @@ class EngineRun:
             name: of the stage, for the episodes' file and the progress bar.
             role: None for all panels.
         """
-        rows = self.panels.rows(role)
+        rows = self.panels.rows(role, self.step)
         if not rows:
             return {}
         begun, state = time.monotonic(), self.state
@@ -283,8 +288,9 @@ class EngineRun:
         draws = self.mixture.draw(draw, online.tasks_per_step if tasks is None else tasks, online.samples_per_task)
         return [self.request(number, one.task, samples=one.samples) for one in draws]
 
-    def _rows(self, requests: Sequence[Request], first: int = 0) -> list[dict[str, Any]]:
-        """Dataset rows of requests; the tag ``index`` says which row an episode is of."""
+    def _rows(self, requests: Sequence[Request], draw: str, first: int = 0) -> list[dict[str, Any]]:
+        """Dataset rows of requests; the tag ``index`` says which row of a draw an episode is of."""
+        stream = f"{self.seed}:{draw}" if seeded(self.config) else None
         return [
             row(
                 index,
@@ -293,6 +299,7 @@ class EngineRun:
                 seed=self.seed,
                 tags={"split": "train", **one.tags, "index": index},
                 __rollout_n__=one.samples,
+                **({} if stream is None else {"stream": f"{stream}:{index}"}),
                 **({} if one.branch is None else {"branch": dict(one.branch)}),
             )
             for index, one in enumerate(requests, start=first)
@@ -306,7 +313,7 @@ class EngineRun:
             self.say(f"{label}: {kept} episodes are kept from before the stop")
         first = max(self._asked, kept) if self._asked else 0
         single = [one for one in requests for _ in range(one.samples)]
-        rows = [{**one, "__rollout_n__": 1} for one in self._rows(single, first)]
+        rows = [{**one, "__rollout_n__": 1} for one in self._rows(single, f"{self.step}", first)]
         self._asked = first + len(rows)
         left = [one for one in rows if str(one["index"]) not in journal.entries]
 

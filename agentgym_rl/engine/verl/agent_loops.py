@@ -67,7 +67,8 @@ class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
         """
         uid, partition = prompt["uid"], "val" if trajectory["validate"] else "train"
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
-        runs = (self._episodes.run(sampling_params, **prompt) for _ in range(prompt["__rollout_n__"]))
+        samples = range(prompt["__rollout_n__"])
+        runs = (self._episodes.run(sampling_params, sample=sample, **prompt) for sample in samples)
         outcomes = await asyncio.gather(*runs, return_exceptions=True)
         status = "finished"
         try:

@@ -17,7 +17,7 @@ from agentgym_rl.algorithms.correction import BOUNDS, Correction
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.tasks import needs, rules
+from agentgym_rl.engine.recipe.tasks import needs, rules, seeded
 from agentgym_rl.engine.recipe.unused import check_sampling, check_verl_keys
 from agentgym_rl.eval.evaluation.rules import flat
 
@@ -207,6 +207,8 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
         f"{generation}.enforce_eager": True,
         f"{generation}.free_cache_engine": False,
         f"{generation}.enable_sleep_mode": False,
+        # after a part of a prompt vLLM sets back the request's generator, which a CPU's does not support
+        f"{generation}.enable_chunked_prefill": not seeded(config),
         f"{generation}.checkpoint_engine.update_weights_bucket_megabytes": max(BUCKET, -(-largest_tensor >> 20)),
         f"{generation}.engine_kwargs.vllm.distributed_executor_backend": "uni"
         if config.engine.tensor_parallel == 1

@@ -77,6 +77,8 @@ class Comparison:
     differences: tuple[Difference, ...]
     costs: tuple[Cost, ...]
     """By arm."""
+    bounds: Mapping[str, tuple[float | None, ...]]
+    """Success of the random policy and the oracle by column, where a run's summary has them."""
 
     @property
     def has_gains(self) -> bool:
@@ -134,7 +136,24 @@ def compare(runs: Sequence[Run], decoding: str = "sampled", baseline: str | None
         success=tuple(tuple(success(arm, column, decoding) for column in columns) for arm in found),
         differences=tuple(differences),
         costs=tuple(_cost(arm, columns, decoding) for arm in found),
+        bounds=_bounds(runs, columns),
     )
+
+
+def _bounds(runs: Sequence[Run], columns: Sequence[Column]) -> dict[str, tuple[float | None, ...]]:
+    """The same in all runs, whose panels have the same tasks."""
+    known: dict[str, dict[tuple[str, str], float]] = {}
+    for run in runs:
+        for policy, panels in run.reference.items():
+            scores = {(env, label): score["success"] for label, own in panels.items() for env, score in own.items()}
+            known.setdefault(policy, {}).update(scores)
+
+    def of(scores: Mapping[tuple[str, str], float], column: Column) -> float | None:
+        if any((env, label) not in scores for env, label, _ in column.parts):
+            return None
+        return sum(weight * scores[env, label] for env, label, weight in column.parts)
+
+    return {policy: tuple(of(scores, column) for column in columns) for policy, scores in known.items()}
 
 
 def stage_before(run: Run, stage: str) -> str | None:

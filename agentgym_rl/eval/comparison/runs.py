@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -31,6 +31,8 @@ class Run:
     """Digest of each panel, by environment and panel."""
     config: Mapping[str, Any]
     """The whole configuration under dotted keys."""
+    reference: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Scores of the random policy and the oracle, by policy, panel and environment."""
 
     def is_validation(self, env: str, panel: str) -> bool:
         """Whether the run was evaluated on a panel while it trained, and may have chosen weights by it."""
@@ -105,6 +107,7 @@ def read(folder: Path) -> Run:
             stages={stage["name"]: stage for stage in summary["stages"]},
             digests={(env, label): digest for env, own in summary["panels"].items() for label, digest in own.items()},
             config=dict(flat(config)),
+            reference=summary.get("reference", {}),
         )
     except KeyError as error:
         raise ValueError(f"{file} has no {error}; it was not written by this version") from error

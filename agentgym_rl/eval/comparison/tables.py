@@ -37,6 +37,9 @@ def _success(comparison: Comparison) -> Group:
         bold = ["bold" if cell and cell.mean == top else "" for cell, top in zip(row, best, strict=True)]
         cells = [Text(cell_text(cell), style) for cell, style in zip(row, bold, strict=True)]
         table.add_row(Text(arm.label), Text(seeds_text(arm.seeds)), *cells)
+    table.add_section()
+    for policy, bounds in comparison.bounds.items():
+        table.add_row(policy, "", *("-" if bound is None else f"{100 * bound:.1f}" for bound in bounds))
     title = f"Success in %, {comparison.decoding}: mean over seeds with 95% interval (Student)"
     dagger = ["† one seed: Wilson's interval over its episodes"] if comparison.has_single_seeds else []
     return Group(title, table, *dagger, "")

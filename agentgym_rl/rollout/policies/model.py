@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import threading
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.core import Task, TextEnv
 from agentgym_rl.rollout.loop import Watch, run_episode
 from agentgym_rl.rollout.policies.base import Policy, Usage
+from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import TokenConversation
 
@@ -82,7 +82,7 @@ class ModelPolicy(Policy):
 
         Args:
             request_id: of the episode; each of its turns is a request.
-            sampling_params: ``max_tokens`` and, optionally, ``seed`` of the episode. What is drawn with a seed does not
+            sampling_params: ``max_tokens`` and, optionally, ``seed`` of the request. What is drawn with a seed does not
                 depend on other requests.
         """
 
@@ -94,7 +94,7 @@ class ModelPolicy(Policy):
                 server=self,
                 tokenizer=self.tokenizer,
                 builder=self.builder,
-                sampling={"seed": _number(f"{self.seed} {task} {sample}")},
+                sampling={"seed": seed_of(self.seed, task, sample)},
                 prompt_limit=self.prompt_tokens,
                 response_limit=self.response_tokens,
                 settings=settings,
@@ -128,7 +128,7 @@ class TransformersModel(ModelPolicy):
 
         draw = self._random
         if seed is not None:
-            draw = torch.Generator(self.model.device).manual_seed(turn_seed(seed, len(prompt_ids)))
+            draw = torch.Generator(self.model.device).manual_seed(int(seed))
         ends = self.model.generation_config.eos_token_id
         stop = set(ends if isinstance(ends, list) else [ends])
         with self._one, torch.inference_mode():
@@ -146,13 +146,3 @@ class TransformersModel(ModelPolicy):
                 fed = torch.tensor([tokens[-1:]], device=self.model.device)
             self.usage.add(len(prompt_ids), len(tokens))
         return Generated(tokens, log_probs)
-
-
-def turn_seed(seed: int, position: int) -> int:
-    """Seed of the request at a position of the episode with a seed."""
-    return _number(f"{seed} {position}")
-
-
-def _number(text: str) -> int:
-    """63 bits that are the same everywhere."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

@@ -6,7 +6,7 @@ import asyncio
 from importlib.util import find_spec
 from typing import Any
 
-from agentgym_rl.rollout.policies.model import Generated, ModelPolicy, turn_seed
+from agentgym_rl.rollout.policies.model import Generated, ModelPolicy
 
 
 def installed() -> bool:
@@ -66,7 +66,7 @@ class VllmModel(ModelPolicy):
             top_k=-1,
             max_tokens=max(1, min(int(sampling_params["max_tokens"]), self.context - len(prompt_ids))),
             logprobs=0,
-            seed=None if seed is None else turn_seed(int(seed), len(prompt_ids)),
+            seed=None if seed is None else int(seed),
         )
         sampling.output_kind = RequestOutputKind.FINAL_ONLY
         request = engine.generate({"prompt_token_ids": prompt_ids}, sampling, f"{request_id}-{self._requests}")
