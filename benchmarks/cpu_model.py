@@ -257,7 +257,9 @@ def main() -> None:
         serve_rounds(given.model)
         return
     config = recipe(given.model)
-    os.environ.update(variables(config.engine))
+    wanted = variables(config.engine)
+    if not wanted.items() <= os.environ.items():  # PyTorch reads those of its threads when it is imported
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | wanted)
     with Progress(Console()) as progress, engine(config, progress.say) as model:
         scripts = asyncio.run(record(given.episodes, lambda text: len(model.tokenizer.encode(text))))
         batch = examples(scripts, model.tokenizer, max(2, given.episodes // 4))
