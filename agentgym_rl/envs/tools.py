@@ -216,6 +216,19 @@ def read_code(tools: tuple[Tool, ...], code: str) -> str:
     return tool.command(arguments)
 
 
+def literal(text: str) -> Any:
+    """The value of a Python literal, without Python's warnings about what the model wrote.
+
+    Raises:
+        ValueError: it is longer than :data:`LONGEST_CODE`, or no literal.
+        SyntaxError, TypeError, MemoryError, RecursionError: see :func:`ast.literal_eval`.
+    """
+    if len(text) > LONGEST_CODE:
+        raise ValueError(f"the literal has {len(text)} characters; at most {LONGEST_CODE} are read")
+    with warnings.catch_warnings(action="ignore"):
+        return ast.literal_eval(text)
+
+
 def write_code(tools: tuple[Tool, ...], command: str) -> str:
     """The call of a tool that gives the command, as Python code.
 

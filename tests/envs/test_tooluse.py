@@ -483,3 +483,11 @@ def test_random_walks_do_no_harm(name: str) -> None:
 def test_the_checker_passes(name: str, style: Style) -> None:
     report = check(name, split="test_variants", n=4, options={"style": style})
     assert report.passed, report
+
+
+@pytest.mark.parametrize(
+    "given", ["[{[1]: 2}]", "[{{}}]", "[" * 5000, "[" + "9" * 5000 + "]", "[0x" + "f" * 3600 + "]"]
+)
+def test_no_answer_breaks_the_comparison(given: str) -> None:
+    for expected in ([1, 2], 1, "one", True):
+        assert not matches(expected, given)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import re
 import unicodedata
 from typing import Any
+
+from agentgym_rl.envs.tools import literal
 
 _NUMBER = re.compile(r"\$?\s*([-+]?\d[\d,]*\.?\d*(?:e[-+]?\d{1,3})?)\s*[^\d]{0,20}", re.IGNORECASE)
 """A number, with or without commas between thousands, a currency sign before it and a unit after it."""
@@ -59,10 +60,10 @@ def _lists(given: Any) -> list[list[Any]]:
         return [given]
     text = _text(given)
     if text.startswith("["):
-        for read in (json.loads, ast.literal_eval):
+        for read in (json.loads, literal):
             try:
                 found = read(text)
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
                 continue
             return [found] if isinstance(found, list) else []
     return [[given], text.split(",")]

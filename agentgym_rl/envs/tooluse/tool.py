@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, TypeVar
 
-from agentgym_rl.envs.tools import BadCall, Schema, Tool
+from agentgym_rl.envs.tools import BadCall, Schema, Tool, literal
 
 S = TypeVar("S")
 """State of a session, which the tools of an environment read and change."""
@@ -159,7 +158,7 @@ def _arguments(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text, strict=False, parse_constant=_no_number)
     except json.JSONDecodeError:
-        found = ast.literal_eval(text)
+        found = literal(text)
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
         raise ValueError("no object with names as keys")
     return found
