@@ -56,6 +56,23 @@ def test_every_option_of_every_group_composes(group):
     assert {path.name for path in recipes.recipes_dir().iterdir() if path.is_dir()} <= {*GROUPS, "tuned"}
 
 
+@pytest.mark.parametrize(
+    "algorithm", [name for name in recipes.options("algorithm") if f"demo_{name}" in recipes.options("tuned")]
+)
+def test_every_algorithm_of_the_demo_has_as_many_training_episodes(algorithm):
+    one = load(["experiment=demo", f"algorithm={algorithm}"]).algorithm
+    assert one.steps * one.tasks_per_step * one.samples_per_task == 1280
+
+
+def test_settings_of_the_demo_are_chosen_on_other_tasks_than_are_reported():
+    for name, env in load(["experiment=demo"]).envs.items():
+        by_role = {
+            role: [one.split for one in env.panels.values() if one.role == role] for role in ("validation", "test")
+        }
+        assert by_role["validation"] == ["val_variants"], name
+        assert by_role["test"] and not {"val_variants", env.split} & set(by_role["test"]), name
+
+
 @pytest.mark.parametrize("tuned", recipes.options("tuned"))
 def test_settings_tuned_for_an_algorithm_are_keys_of_it(tuned):
     experiment, _, algorithm = tuned.partition("_")

@@ -360,6 +360,9 @@ def test_validation_panels_are_played_each_round_and_test_panels_at_the_end(run)
     trainer = run(*EVOLVE, "run.evaluate_untrained=false", panel=panel)
     # cloning: both panels, twice (sampled and greedy); each round: validation alone; the end: both
     assert [len(items) for items in trainer.played] == [14, 16, 6, 16, 6, 14]
+    rows = read(trainer.folder.path)
+    followed = [row["step"] for row in rows if {"val/choose/counter/success", "stage/agentevol"} <= set(row)]
+    assert followed == [5, 8, 8], "the curve of the stage has a point for each round"
 
 
 def test_cloned_weights_are_shared_between_runs_that_differ_in_what_follows(run, tmp_path):

@@ -187,7 +187,7 @@ class EngineRun:
         state.saved = True
 
     def validate(self, label: str) -> float | None:
-        return self.panels.validation_success(self.evaluate(label, VALIDATION))
+        return self.panels.validation_success(self.evaluate(label, VALIDATION, self.stage))
 
     def save_demonstrations(self, name: str, rollouts: Sequence[Rollout]) -> None:
         for env in self.config.envs:
@@ -255,12 +255,13 @@ class EngineRun:
         self.folder.save_state(state)
         self.folder.drop_leftovers(state)
 
-    def evaluate(self, name: str, role: str | None = None) -> Scores:
+    def evaluate(self, name: str, role: str | None = None, stage: str | None = None) -> Scores:
         """Roll out the panels of a role with the current weights; log the scores and store the episodes.
 
         Args:
-            name: of the stage, for the episodes' file and the progress bar.
+            name: for the episodes' file and the progress bar.
             role: None for all panels.
+            stage: whose curve has the scores; None is ``name``.
         """
         rows = self.panels.rows(role, self.step)
         if not rows:
@@ -272,7 +273,7 @@ class EngineRun:
         state.parser_faults += sum(episode.parser_faults for episode in episodes)
         self.folder.write_episodes(f"val_{name}_step{self.step:06d}", episodes, self.trainer.write_episodes)
         scores, metrics = self.panels.scores(episodes, role)
-        self.log.log(self.step, {f"stage/{name}": state.unit, **state.spent(), **metrics})
+        self.log.log(self.step, {f"stage/{stage or name}": state.unit, **state.spent(), **metrics})
         self.log.log_episodes(self.step, episodes)
         return scores
 
