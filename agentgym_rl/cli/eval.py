@@ -87,7 +87,7 @@ def _evaluate(request: Request, host: EnvHost) -> None:
 
     folder = folder_of(request.policy)
     rules = _rules(request, folder)
-    suite = suites.read(request.panel, rules)
+    suite = suites.read(request.panel, rules, host)
     screen = common.console(160)
     screen.print(f"panel {suite.digest}: {_sizes(suite)}", highlight=False, soft_wrap=True)
     policy = _policy(request, rules)

@@ -88,8 +88,8 @@ async def collect(
     if episodes is not None:
         episode_store.check(episodes)
     out, policy, settings, host = Path(out), policy or Oracle(), settings or RolloutSettings(), host or LocalHost()
-    await host.check(env)
     of_class = {**(options or {}), "style": settings.style.value}
+    await host.check(env, of_class)
     session = host.open(env, of_class)
     try:
         tasks = list(dict.fromkeys(sample(session, split, difficulty, n, seed)))

@@ -49,6 +49,12 @@ class Dialect:
     """The protocol of one environment. The defaults are for an environment that AgentGym does not have."""
 
     env: str
+    title: str = ""
+    """The name that AgentGym's server gives itself at ``/``; those without say ``ok``."""
+    tasks: int | None = None
+    """AgentGym's server has the tasks from 0 to this number; None where there is no such limit."""
+    renumbered: int | None = None
+    """From this index on AgentGym's server has other tasks than the environment as it is installed here."""
     key: Literal["id", "env_idx"] = "id"
     """Name of the session id. It distinguishes AgentGym's two families: with ``id`` an environment's errors are
     ``{"error": text}`` under status 200, with ``env_idx`` they have a status of their own."""
