@@ -51,8 +51,10 @@ def command(
     seed=0         of sampling and of intervals
     out=           folder of the result; left out, evals/<panel>/<policy>-...
                    The same command goes on where it was stopped, and runs
-                   again what failed outside the agent. Exit status 1 when no
-                   episode counts
+                   again what failed outside the agent
+    min_counted=0.95
+                   an error, exit status 2, where less than this share of the
+                   episodes count, or none: others failed outside the agent
 
     \b
     max_turns= style= action_format= max_new_tokens= invalid_limit=
@@ -107,8 +109,7 @@ def _evaluate(request: Request, host: EnvHost) -> None:
         screen.print(table)
     for line in _afterword(result, out):
         common.say(screen, line)
-    if not any(one.counted for one in result.outcomes):
-        raise typer.Exit(1)
+    result.check(request.min_counted)
 
 
 def _rules(request: Request, folder: str | None) -> Rules:
