@@ -89,6 +89,8 @@ class Dialect:
     rewards, or AgentGym's own (``raw_reward`` in ``info``), which a mistake makes negative."""
     full: float = 1.0
     """``reward`` and ``score`` of a solved task."""
+    success_above: float = 0.99
+    """An episode is a success when AgentGym's final reward is greater than this, as its filters have it."""
     reward_ends: bool = False
     """Any reward ends the episode. BabyAI's server revokes an end with a reward of 0.5 or less, and repeats the reward
     after every later step."""
