@@ -27,6 +27,7 @@ class Story:
     needs_body: Any = None
     observation: Any = None
     closes: bool = True
+    words: tuple[str, ...] = ()
     hello: str = "ok"
     """The page at ``/``."""
 
@@ -93,6 +94,7 @@ STORIES = {
         hello="This is environment LMRL-Gym.",
         create=lambda n: {"id": n},
         reset={"id": 0, "observation": "Let's start Wordle!"},
+        words=("shire", "panic"),
         steps=[
             {"observation": "b b y b b", "reward": 0, "done": False},
             {"observation": "g g g g g", "reward": 1, "done": True},
@@ -207,6 +209,8 @@ class Upstream:
         if path == "/observation":
             session = int(request.query[self.story.key])
             return self._known(session) or web.json_response(self.story.observation)
+        if path == "/filtered_vocab" and self.story.words:
+            return self._known(int(request.query[self.story.key])) or web.json_response(self.story.words)
         if path == "/close" and not self.story.closes:
             raise web.HTTPNotFound
         if path not in ("/close", "/reset", "/step"):

@@ -206,6 +206,10 @@ class RemoteEnv(EnvProxy):
         first = dialect.read_reset(await self._request("POST", "/reset", body=dialect.reset_body(session, index)))
         if dialect.first_from == "observation":
             first = dialect.read_observation(await self._request("GET", "/observation", query={dialect.key: session}))
+        if first.text == dialect.without_words and dialect.vocabulary:
+            first = dialect.read_words(
+                first, await self._request("GET", "/filtered_vocab", query={dialect.key: session})
+            )
         return first
 
     async def _request(self, method: str, path: str, **content: Any) -> Any:

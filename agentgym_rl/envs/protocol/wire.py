@@ -106,6 +106,8 @@ class Dialect:
     """The response to ``/observation`` is that of ``/reset`` instead of the bare text."""
     vocabulary: bool = False
     """There is ``/filtered_vocab``: the words that may be guessed."""
+    without_words: str = ""
+    """The first text of AgentGym's server, to which its client adds those words."""
 
     # The client's side.
 
@@ -147,6 +149,16 @@ class Dialect:
         if self.first_from == "observation" and text == "TimeoutError":
             raise EnvTimeout(f"{self.env}: the server could not reset the session in time")
         return Observation(text, actions)
+
+    def read_words(self, first: Observation, body: object) -> Observation:
+        """The first observation with the words from the response to ``/filtered_vocab``.
+
+        Raises:
+            ProtocolError: it is no list of words.
+        """
+        if not isinstance(body, list) or not all(isinstance(word, str) for word in body):
+            raise ProtocolError(f"{self.env}: the response to /filtered_vocab is no list of words: {_cut(body)}")
+        return replace(first, text=f"{first.text}\nThe hidden word is one of these {len(body)}:\n{' '.join(body)}")
 
     def read_observation(self, body: object) -> Observation:
         """The observation from the response to ``/observation``.
