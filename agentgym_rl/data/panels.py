@@ -123,8 +123,10 @@ def read_item_ids(source: str | Path) -> list[Task]:
     tasks = []
     for number, entry in enumerate(rows(source), start=1):
         item_id = entry.get("item_id") if isinstance(entry, dict) else None
-        if not isinstance(item_id, str):
+        if item_id is None:
             raise ValueError(f"{source}, entry {number}: has no 'item_id'")
+        if not isinstance(item_id, str):
+            raise ValueError(f"{source}, entry {number}: 'item_id' is {item_id!r}, not a text such as 'textcraft_12'")
         try:
             tasks.append(Task.parse(item_id))
         except TaskNotFound as error:

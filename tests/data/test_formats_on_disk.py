@@ -68,6 +68,8 @@ def test_agentevals_ids_name_tasks(tmp_path):
     assert [str(task) for task in tasks] == ["textcraft_12", "maze_3", "wordle_7", "sheet_4", "weather_9"]
     write_item_ids(tmp_path / "b.json", tasks)
     assert read_item_ids(tmp_path / "b.json") == tasks
+    with pytest.raises(ValueError, match="entry 1: 'item_id' is 7, not a text such as 'textcraft_12'"):
+        read_item_ids(put(tmp_path / "number.json", [{"item_id": 7}]))
     with pytest.raises(ValueError, match="entry 2: has no 'item_id'"):
         read_item_ids(put(tmp_path / "c.json", [{"item_id": "maze_1"}, {"id": 3}]))
     with pytest.raises(ValueError, match="entry 1: 'maze' is not an item id"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -201,12 +202,14 @@ class Operations:
 
 
 def integer(body: Body, key: str) -> int:
-    """A field that must be an integer.
+    """A field that must be an integer, or one in digits, which AgentGym's servers take, too.
 
     Raises:
         Malformed: it is missing or something else.
     """
     value = body.get(key)
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,19}", value):
+        value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise Malformed(key, "is missing" if value is None else "should be an integer")
     return value
