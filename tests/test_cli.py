@@ -154,8 +154,8 @@ def test_collect_writes_and_sums_up(tmp_path):
 
 def test_collect_without_a_trajectory_fails(tmp_path):
     result = run("collect", "plain", "--out", tmp_path / "a.json")
-    assert result.exit_code == 1
-    assert "0 trajectories from 40 episodes" in result.stdout
+    assert result.exit_code == 2
+    assert "none of 40 episodes is kept: 0 solved (40 no solution); plain has no oracle" in result.output
 
 
 def test_collect_interrupted_says_how_to_go_on(tmp_path, monkeypatch):

@@ -1,16 +1,13 @@
 """Scripts written for AgentGym's own package."""
 
-import asyncio
 import subprocess
 import sys
-import threading
-from contextlib import contextmanager
 
 import pytest
 
 pytest.importorskip("aiohttp")
 
-from upstream import STORIES, upstream
+from upstream import STORIES, running, upstream
 
 from agentgym_rl.compat import agentenv, install
 from agentgym_rl.compat.agentenv import envs
@@ -21,27 +18,6 @@ from agentgym_rl.envs.core import ACKNOWLEDGEMENT, EnvError, EnvUnavailable, Pro
 from agentgym_rl.envs.protocol.wire import DIALECTS
 
 REPLY = "Thought:\nWhy not.\n\nAction:\nget 1 y"
-
-
-@contextmanager
-def running(server):
-    """The server in an event loop of its own, as a script has it in another process."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def wait(work):
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
-
-    context = server.running()
-    wait(context.__aenter__())
-    try:
-        yield server
-    finally:
-        wait(context.__aexit__(None, None, None))
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 def test_every_name_of_agentgym_is_there():

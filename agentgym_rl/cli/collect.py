@@ -55,7 +55,7 @@ def command(
 ) -> None:
     """Run the tasks of a split and write the trajectories. Interrupted, the same command goes on.
 
-    Exit status 1 when no trajectory is kept.
+    An error, exit status 2, when no trajectory is kept.
     """
     from agentgym_rl.rollout.collect import collect
 
@@ -69,21 +69,21 @@ def command(
     )
     usage = found.usage
     detail = (lambda: f", {_spent(usage, price)}") if usage else str
-    with common.resumable(out), common.progress_bar(f"{env} {split}", detail) as progress:
-        work = collect(
-            env, split, out, found, rules.of_env(env), n=n, seed=seed, difficulty=difficulty or None, keep=keep,
-            options=options, progress=progress, samples=samples, per_task=per_task, concurrency=concurrency,
-            host=where, episodes=episodes,
-        )  # fmt: skip
-        summary = asyncio.run(closing(found, work))
+    try:
+        with common.resumable(out), common.progress_bar(f"{env} {split}", detail) as progress:
+            work = collect(
+                env, split, out, found, rules.of_env(env), n=n, seed=seed, difficulty=difficulty or None, keep=keep,
+                options=options, progress=progress, samples=samples, per_task=per_task, concurrency=concurrency,
+                host=where, episodes=episodes,
+            )  # fmt: skip
+            summary = asyncio.run(closing(found, work))
+    finally:
+        if usage:
+            typer.echo(f"{policy}: {usage.calls} calls, {_spent(usage, price)}")
     typer.echo(
         f"{out}: {summary.kept} trajectories from {summary.attempted} episodes ({summary.succeeded} solved), "
         f"{summary.mean_turns:.1f} turns on average; panel {summary.digest}"
     )
-    if usage:
-        typer.echo(f"{policy}: {usage.calls} calls, {_spent(usage, price)}")
-    if not summary.kept:
-        raise typer.Exit(1)
 
 
 def _spent(usage: Usage, price: Price) -> str:

@@ -52,8 +52,10 @@ def command(
     seed=0         of sampling and of intervals
     out=           folder of the result; left out, evals/<panel>/<policy>-...
                    The same command goes on where it was stopped, and runs
-                   again what failed outside the agent. Exit status 1 when no
-                   episode counts
+                   again what failed outside the agent
+    min_counted=0.95
+                   an error, exit status 2, where less than this share of the
+                   episodes count, or none: others failed outside the agent
 
     \b
     max_turns= style= action_format= max_new_tokens= invalid_limit=
@@ -88,7 +90,7 @@ def _evaluate(request: Request, host: EnvHost) -> None:
 
     folder = folder_of(request.policy)
     rules = _rules(request, folder)
-    suite = suites.read(request.panel, rules)
+    suite = suites.read(request.panel, rules, host)
     screen = common.console(160)
     screen.print(f"panel {suite.digest}: {_sizes(suite)}", highlight=False, soft_wrap=True)
     policy = _policy(request, rules)
@@ -108,8 +110,7 @@ def _evaluate(request: Request, host: EnvHost) -> None:
         screen.print(table)
     for line in _afterword(result, out):
         common.say(screen, line)
-    if not any(one.counted for one in result.outcomes):
-        raise typer.Exit(1)
+    result.check(request.min_counted)
 
 
 def _rules(request: Request, folder: str | None) -> Rules:

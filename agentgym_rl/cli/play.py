@@ -60,7 +60,8 @@ def command(
     opener = common.place(host, address, token_env)
     rules = rules_for(policy, style=style, action_format=chosen, max_turns=max_turns)
     settings = rules.of_env(task.env)
-    env = opener.open(task.env, common.env_options(task.env, option, settings.style.value))
+    options = common.env_options(task.env, option, settings.style.value)
+    env = opener.open(task.env, options)
     screen: JsonLines | Terminal = JsonLines(item_id) if as_json else Terminal(env, task, policy == "human")
     found = (
         Human(screen.ask, (lambda line: Action(line.strip())) if raw else None)
@@ -79,7 +80,7 @@ def command(
     async def run() -> bool:
         """Whether the episode ran to its end."""
         try:
-            await opener.check(task.env)
+            await opener.check(task.env, options)
             episode = await found.run(env, task, settings, watch=watch)
         except PolicyStopped:
             return False

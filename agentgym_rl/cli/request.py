@@ -33,6 +33,7 @@ class Request:
     prompt_tokens: int | None = None
     response_tokens: int | None = None
     retries: int | None = None
+    min_counted: float = 0.95
     concurrency: int | None = None
     backend: str = "auto"
     price: list[float] = field(default_factory=lambda: [0.0, 0.0])
@@ -45,6 +46,8 @@ class Request:
     def __post_init__(self) -> None:
         if len(self.price) != 2:
             raise ValueError("price= takes two numbers, like price=0.15,0.60")
+        if not 0 <= self.min_counted <= 1:
+            raise ValueError(f"min_counted={self.min_counted:g} is no share; give a number from 0 to 1")
 
 
 def read(arguments: list[str]) -> Request:

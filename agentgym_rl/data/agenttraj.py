@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.files import rows, write_text
+from agentgym_rl.envs import item_ids
 from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.core import Message
 
@@ -93,6 +94,21 @@ def read(path: str | Path) -> list[Trajectory]:
         except ValueError as error:
             raise ValueError(f"{path}, entry {number}: {error}") from error
     return trajectories
+
+
+def of_env(path: str | Path, env: str) -> list[Trajectory]:
+    """The trajectories of one environment in a file, which may have those of several.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is not AgentTraj JSON, or has none of the environment.
+    """
+    trajectories = read(path)
+    envs = [found[0] if (found := item_ids.read(one.item_id)) else one.item_id for one in trajectories]
+    own = [one for one, name in zip(trajectories, envs, strict=True) if name == env]
+    if not own:
+        raise ValueError(f"{path} has no trajectory of {env}, only of {', '.join(sorted(set(envs))[:8]) or 'nothing'}")
+    return own
 
 
 def write(path: str | Path, trajectories: Iterable[Trajectory]) -> None:

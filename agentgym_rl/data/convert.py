@@ -13,6 +13,8 @@ from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import rows, write_jsonl, write_parquet, write_text
+from agentgym_rl.envs import item_ids
+from agentgym_rl.envs.protocol.wire import DIALECTS, dialect
 from agentgym_rl.envs.tables import arrow
 
 
@@ -43,11 +45,23 @@ def read(source: str | Path) -> list[Record]:
                     trajectory = Trajectory.of(episode.item_id, episode.messages, episode.start)
                     records.append(Record(trajectory, episode.reward, episode.success))
             else:
-                reward, success = entry.get("reward"), entry.get("success")
-                records.append(Record(agenttraj.decode(entry), reward, None if success is None else bool(success)))
+                records.append(_inferred(agenttraj.decode(entry), entry.get("reward"), entry.get("success")))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{source}, entry {number}: {error or type(error).__name__}") from error
     return records
+
+
+def _inferred(trajectory: Trajectory, reward: float | None, success: object) -> Record:
+    """The record of AgentGym's inference output, with the reward brought into [0, 1].
+
+    ``success`` there means a reward of 1, which is wrong for SciWorld (0 to 100) and BabyAI (less with every step): of
+    AgentGym's environments the reward decides, by the thresholds of its filters.
+    """
+    found = item_ids.read(trajectory.item_id)
+    if reward is None or found is None or found[0] not in DIALECTS:
+        return Record(trajectory, reward, None if success is None else bool(success))
+    words = DIALECTS[found[0]]
+    return Record(trajectory, min(max(reward / words.full, 0.0), 1.0), reward > words.success_above)
 
 
 def keep(records: Iterable[Record], *, successes: bool = False, per_task: int | None = None) -> list[Record]:
@@ -78,6 +92,8 @@ def agenttraj_file(path: Path, records: Sequence[Record]) -> None:
 def inference_file(path: Path, records: Sequence[Record]) -> None:
     """AgentGym's inference output: JSON lines with ``conversations``, ``item_id``, ``reward`` and ``success``.
 
+    ``reward`` has AgentGym's scale (SciWorld's goes to 100), for its filters; ``success`` is the record's.
+
     Raises:
         ValueError: a reward is not known.
     """
@@ -85,8 +101,10 @@ def inference_file(path: Path, records: Sequence[Record]) -> None:
     for record in records:
         if record.reward is None:
             raise ValueError(f"{record.trajectory.item_id} has no reward; inference output needs one")
-        entry = agenttraj.encode(record.trajectory)
-        lines.append({**entry, "reward": record.reward, "success": int(record.reward == 1)})
+        found = item_ids.read(record.trajectory.item_id)
+        reward = record.reward * dialect(found[0] if found else "").full
+        success = record.reward == 1 if record.success is None else record.success
+        lines.append({**agenttraj.encode(record.trajectory), "reward": reward, "success": int(success)})
     write_jsonl(path, lines)
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.files import is_source, rows, write_text
-from agentgym_rl.envs import Task, TextEnv, make
+from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.envs.splits import fingerprint
 
 
@@ -34,12 +35,16 @@ def select(
     n: int | None = None,
     seed: int = 0,
     options: Mapping[str, Any] | None = None,
+    host: EnvHost | None = None,
 ) -> Panel:
     """Draw a panel; see :func:`sample` for the arguments and errors.
 
     The environment is opened for its goals and difficulties; no task is started.
+
+    Args:
+        host: where the environment runs, see :meth:`agentgym_rl.envs.hosts.EnvHost.facts`; None is this process.
     """
-    session = make(env, **(options or {}))
+    session = (host or LocalHost()).facts(env, options or {})
     tasks = sample(session, split, difficulty, n, seed)
     return Panel(label(split, difficulty, n, seed), env, tuple(str(task) for task in tasks), digest(session, tasks))
 
@@ -89,12 +94,15 @@ def indices_of(env: TextEnv, split: str) -> Sequence[int]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the split is unknown, or the file cannot be read or names no task of the environment.
+        ValueError: the split is unknown or not to be had where the environment runs, or the file cannot be read or
+            names no task of the environment.
     """
     name, splits = env.spec.name, env.spec.splits
     if not is_source(split):
         if split not in splits:
             raise ValueError(f"{name} has no split {split!r}; its splits: {', '.join(splits)}")
+        if split in env.spec.unavailable:
+            raise ValueError(f"{name} has no split {split!r} on {env.spec.unavailable[split]}")
         return splits[split]
     listed = read_item_ids(split)
     own = list(dict.fromkeys(task.index for task in listed if task.env == name))
@@ -115,8 +123,10 @@ def read_item_ids(source: str | Path) -> list[Task]:
     tasks = []
     for number, entry in enumerate(rows(source), start=1):
         item_id = entry.get("item_id") if isinstance(entry, dict) else None
-        if not isinstance(item_id, str):
+        if item_id is None:
             raise ValueError(f"{source}, entry {number}: has no 'item_id'")
+        if not isinstance(item_id, str):
+            raise ValueError(f"{source}, entry {number}: 'item_id' is {item_id!r}, not a text such as 'textcraft_12'")
         try:
             tasks.append(Task.parse(item_id))
         except TaskNotFound as error:

@@ -67,7 +67,7 @@ def check(
 
     async def run() -> Report:
         at = host or LocalHost()
-        await at.check(name)
+        await at.check(name, options)
         env = at.open(name, options or {})
         splits = env.spec.splits if split is None else {split: env.spec.splits.get(split, ())}
         if split is not None and split not in env.spec.splits:

@@ -146,6 +146,8 @@ class EnvSpec:
     """The pip extra with the packages of the environment."""
     licence: str = ""
     """Licence and origin of the data."""
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    """Splits that cannot be used where the environment runs, each with the reason."""
 
     @property
     def action_formats(self) -> tuple[ActionFormat, ...]:

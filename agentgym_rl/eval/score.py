@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
+from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.eval.intervals import wilson
 
 DECODINGS = ("sampled", "greedy")
@@ -28,6 +29,25 @@ class Score:
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "ci95": list(self.ci95)}
+
+
+def check_counted(counted: int, episodes: int, least: float, error: str | None) -> None:
+    """Check that enough episodes count for a figure to mean something.
+
+    Args:
+        counted: episodes that count.
+        episodes: all of them; without any there is nothing to check.
+        least: share of the episodes that must count; one must in any case.
+        error: of an episode that does not.
+
+    Raises:
+        EnvUnavailable: fewer count; names the error.
+    """
+    if episodes and (not counted or counted < least * episodes):
+        raise EnvUnavailable(
+            f"only {counted} of {episodes} episodes count (min_counted={least:g}); the others failed outside the "
+            f"agent, such as by: {error}"
+        )
 
 
 def score(episodes: Sequence[Episode]) -> Score:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,6 +28,10 @@ class Keep(StrEnum):
     all = "all"
 
 
+class NothingKept(ValueError):
+    """A collection ran to its end without a trajectory to write."""
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The outcome of a collection."""
@@ -36,7 +41,7 @@ class Summary:
     succeeded: int
     kept: int
     mean_turns: float
-    """Over the kept trajectories; 0 when there are none."""
+    """Over the kept trajectories."""
     digest: str
     """Of the panel."""
 
@@ -79,6 +84,8 @@ async def collect(
 
     Raises:
         ValueError: an argument is out of range, or the journal beside ``out`` belongs to other settings.
+        NothingKept: there is no trajectory to write; the message says how the episodes ended. The journal stays, so
+            that the same call with ``keep="all"`` need not run them again.
         EnvError: an episode failed outside the agent; what has finished stays in the journal.
     """
     keep = choice(Keep, "keep", keep)
@@ -88,8 +95,8 @@ async def collect(
     if episodes is not None:
         episode_store.check(episodes)
     out, policy, settings, host = Path(out), policy or Oracle(), settings or RolloutSettings(), host or LocalHost()
-    await host.check(env)
     of_class = {**(options or {}), "style": settings.style.value}
+    await host.check(env, of_class)
     session = host.open(env, of_class)
     try:
         tasks = list(dict.fromkeys(sample(session, split, difficulty, n, seed)))
@@ -128,6 +135,8 @@ async def collect(
                 entry.episode.tags = {"split": split, "policy": policy.name, "sample": job.sample}
         episode_store.write(episodes, ran)
     kept = convert.keep(map(_record, ran), successes=keep is Keep.success, per_task=per_task)
+    if not kept:
+        raise NothingKept(_why(out, found, keep))
     convert.agenttraj_file(out, kept)
     journal.delete()
     turns = [sum(loss is True for loss in record.trajectory.loss) for record in kept]
@@ -135,9 +144,19 @@ async def collect(
         attempted=len(jobs),
         succeeded=sum(episode.success for episode in found),
         kept=len(kept),
-        mean_turns=sum(turns) / len(kept) if kept else 0.0,
+        mean_turns=sum(turns) / len(kept),
         digest=str(identity["panel"]),
     )
+
+
+def _why(out: Path, episodes: Sequence[Episode], keep: Keep) -> str:
+    """Why nothing is kept: how many episodes were solved, how they ended, and what the oracle lacks."""
+    endings = Counter(episode.ending.value if episode.messages else "no solution" for episode in episodes)
+    ended = ", ".join(f"{number} {ending}" for ending, number in endings.most_common())
+    fault = next((episode.error for episode in episodes if episode.error), None)
+    told = f"; {fault}" if fault else "; --keep all writes them" if keep is Keep.success else ""
+    solved = sum(episode.success for episode in episodes)
+    return f"{out} is not written, none of {len(episodes)} episodes is kept: {solved} solved ({ended}){told}"
 
 
 def _record(episode: Episode) -> Record:

@@ -167,9 +167,11 @@ def turn_limit(env: TextEnv, settings: RolloutSettings, max_turns: int | None = 
     return limit
 
 
-def unsolved(task: Task, limit: int, ending: Ending = Ending.TURN_LIMIT) -> Episode:
+def unsolved(task: Task, limit: int, ending: Ending = Ending.TURN_LIMIT, error: str | None = None) -> Episode:
     """An episode without turns."""
-    return Episode(env=task.env, item_id=str(task), ending=ending, reward=0.0, success=False, max_turns=limit)
+    return Episode(
+        env=task.env, item_id=str(task), ending=ending, reward=0.0, success=False, max_turns=limit, error=error
+    )
 
 
 async def _act(

@@ -80,6 +80,8 @@ def test_agentevals_ids_name_tasks(tmp_path):
     assert [str(task) for task in tasks] == ["textcraft_12", "maze_3", "wordle_7", "sheet_4", "weather_9"]
     write_item_ids(tmp_path / "b.json", tasks)
     assert read_item_ids(tmp_path / "b.json") == tasks
+    with pytest.raises(ValueError, match="entry 1: 'item_id' is 7, not a text such as 'textcraft_12'"):
+        read_item_ids(put(tmp_path / "number.json", [{"item_id": 7}]))
     with pytest.raises(ValueError, match="entry 2: has no 'item_id'"):
         read_item_ids(put(tmp_path / "c.json", [{"item_id": "maze_1"}, {"id": 3}]))
     with pytest.raises(ValueError, match="entry 1: 'maze' is not an item id"):
@@ -194,3 +196,33 @@ def test_pairs_are_best_against_worst(tmp_path):
     assert (pair["chosen"][0]["value"], pair["rejected"][0]["value"]) == ("a", "b")
     with pytest.raises(ValueError, match="no task has both"):
         FORMATS["preference"](tmp_path / "b.json", records[3:])
+
+
+@pytest.mark.parametrize(
+    ("item_id", "kept"),
+    [
+        ("sciworld_3", {93: False, 99: False, 99.5: True, 100: True}),
+        ("babyai_3", {0: False, 0.01: True, 0.93: True, 1.0: True}),
+        ("textcraft_3", {0: False, 0.9: False, 1: True}),
+        ("webshop_3", {0.99: False, 1.0: True}),
+    ],
+)
+def test_success_in_inference_output_is_by_agentgyms_thresholds(tmp_path, item_id, kept):
+    """Whatever ``success`` says, which AgentGym sets for a reward of 1 only."""
+    lines = [conversation("a", item_id=item_id) | {"reward": one, "success": int(one == 1)} for one in kept]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    records = read(path)
+    assert [record.success for record in records] == list(kept.values())
+    assert all(0 <= record.reward <= 1 for record in records)
+    FORMATS["inference"](tmp_path / "b.jsonl", records)
+    assert [json.loads(line)["reward"] for line in (tmp_path / "b.jsonl").read_text().splitlines()] == list(kept)
+    assert read(tmp_path / "b.jsonl") == records
+
+
+def test_an_environment_takes_its_own_of_a_mixed_file(tmp_path):
+    ids = ["webshop_1", "lmrlgym_maze_2", "maze_3", "alfworld_4"]
+    mix = put(tmp_path / "mix.json", [conversation("a", item_id=one) for one in ids])
+    assert [one.item_id for one in agenttraj.of_env(mix, "maze")] == ["lmrlgym_maze_2", "maze_3"]
+    with pytest.raises(ValueError, match="no trajectory of babyai, only of alfworld, maze, webshop"):
+        agenttraj.of_env(mix, "babyai")

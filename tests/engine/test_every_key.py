@@ -31,7 +31,7 @@ from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe import tasks
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
-from agentgym_rl.engine.run import evaluation, metrics_log, session, stages, sweep, tiny, train
+from agentgym_rl.engine.run import evaluation, metrics_log, run, session, stages, sweep, tiny, train
 from agentgym_rl.engine.verl.mapping import verl_config
 from agentgym_rl.rollout.supervised import Example
 
@@ -281,6 +281,7 @@ KEYS: dict[str, Entry] = {
     "run.control": (True, evaluations),
     "run.evaluate_untrained": (False, evaluations),
     "run.greedy": (False, reads(evaluation)),
+    "run.min_counted": (0.5, reads(run)),
     "run.cache": ("kept", reads(tiny)),
     "run.resume": (False, reads(train)),
 }

@@ -79,7 +79,10 @@ EXPECTED = {
         "A room.\nAVAILABLE ACTIONS: look,go to desk 1", ("A desk.", 0, False, 0), ("Done.", 1, True, 1)
     ],
     "maze": ["The goal is at position 8, 6.", ("A wall.", 0, False, -1), ("Success", 1, True, 1)],
-    "wordle": ["Let's start Wordle!", ("b b y b b", 0, False, 0), ("g g g g g", 1, True, 1)],
+    "wordle": [
+        "Let's start Wordle!\nThe hidden word is one of these 2:\nshire panic",
+        ("b b y b b", 0, False, 0), ("g g g g g", 1, True, 1)
+    ],
     "webshop": [
         "WebShop [SEP] Instruction: [SEP] Find me shorts", ("Results", 0, False, 0), ("Thank you", 0.5, True, 0.5)
     ],

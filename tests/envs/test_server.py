@@ -49,6 +49,11 @@ def counter(toys):
         yield client
 
 
+def test_integers_in_digits_are_taken_as_agentgym_does(counter):
+    session = opened(counter)
+    assert "observation" in counter.post("/reset", json={"id": str(session), "data_idx": "3"}).json()
+
+
 @pytest.mark.parametrize("name", WORLDS)
 def test_an_episode_is_the_same_through_the_wire(name):
     words, env = dialect(name), make(name)
@@ -140,7 +145,7 @@ def test_wordles_words_are_there_before_the_first_reset():
         ("/create", b"3", "JSON object"),
         ("/step", b'{"action": "x"}', "is missing"),
         ("/step", b'{"id": null, "action": "x"}', "is missing"),
-        ("/step", b'{"id": "1", "action": "x"}', "integer"),
+        ("/step", b'{"id": "one", "action": "x"}', "integer"),
         ("/step", b'{"id": 1.5, "action": "x"}', "integer"),
         ("/step", b'{"id": true, "action": "x"}', "integer"),
         ("/reset", b'{"id": NUMBER}', "is missing"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from contextlib import asynccontextmanager
+import threading
+import time
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,10 +27,14 @@ class Story:
     needs_body: Any = None
     observation: Any = None
     closes: bool = True
+    words: tuple[str, ...] = ()
+    hello: str = "ok"
+    """The page at ``/``."""
 
 
 STORIES = {
     "textcraft": Story(
+        hello="This is environment TextCraft.",
         create=lambda n: {"id": n, "observation": "Goal: craft z.", "done": False, "reward": 0},
         reset={"id": 0, "observation": "Goal: craft x.", "done": False, "reward": 0},
         steps=[
@@ -38,6 +44,7 @@ STORIES = {
         needs_body={},
     ),
     "babyai": Story(
+        hello="This is environment BabyAI.",
         create=lambda n: {"id": n},
         reset={
             "observation": "Your goal: go to the ball", "reward": 0, "score": 0, "deleted": False, "done": False
@@ -48,6 +55,7 @@ STORIES = {
         ],
     ),
     "sciworld": Story(
+        hello="This is environment ScienceWorld.",
         create=lambda n: {"id": n},
         reset={
             "task_name": "boil", "var_num": 3, "task_description": "Boil water.", "observation": "A kitchen.",
@@ -60,6 +68,7 @@ STORIES = {
         ],
     ),
     "alfworld": Story(
+        hello="This is environment AlfWorld.",
         create=lambda n: {"id": n},
         reset={"id": 0, "observation": "A room.", "available_actions": ["look", "go to desk 1"], "task_type": "a/b"},
         steps=[
@@ -70,6 +79,7 @@ STORIES = {
         closes=False,
     ),
     "maze": Story(
+        hello="This is environment LMRL-Gym.",
         create=lambda n: {"id": n},
         reset={"observation": "The goal is at position 8, 6."},
         steps=[
@@ -81,8 +91,10 @@ STORIES = {
         closes=False,
     ),
     "wordle": Story(
+        hello="This is environment LMRL-Gym.",
         create=lambda n: {"id": n},
         reset={"id": 0, "observation": "Let's start Wordle!"},
+        words=("shire", "panic"),
         steps=[
             {"observation": "b b y b b", "reward": 0, "done": False},
             {"observation": "g g g g g", "reward": 1, "done": True},
@@ -156,7 +168,7 @@ class Upstream:
     story: Story
     port: int = 0
     asked: list[tuple[str, Any]] = field(default_factory=list)
-    """Path and body of every request but those for ``/``."""
+    """Path and body of every request but those that ask what the server is."""
     headers: list[dict[str, str]] = field(default_factory=list)
     open: dict[int, int] = field(default_factory=dict)
     """Steps taken in each open session."""
@@ -178,8 +190,10 @@ class Upstream:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path.removeprefix(self.story.path) if self.story.path else request.path
         if request.path == "/":
-            return web.json_response("This is environment X.")
+            return web.json_response(self.story.hello)
         if self.story.path and not request.path.startswith(self.story.path):
+            raise web.HTTPNotFound
+        if request.path.endswith("/numbering"):
             raise web.HTTPNotFound
         body = await request.json() if request.can_read_body else None
         self.asked.append((path, body))
@@ -195,6 +209,8 @@ class Upstream:
         if path == "/observation":
             session = int(request.query[self.story.key])
             return self._known(session) or web.json_response(self.story.observation)
+        if path == "/filtered_vocab" and self.story.words:
+            return self._known(int(request.query[self.story.key])) or web.json_response(self.story.words)
         if path == "/close" and not self.story.closes:
             raise web.HTTPNotFound
         if path not in ("/close", "/reset", "/step"):
@@ -243,3 +259,43 @@ def upstream(world: str = "textcraft", **changes: Any) -> Upstream:
     for key, value in changes.items():
         setattr(story, key, value)
     return Upstream(story)
+
+
+@contextmanager
+def running(server):
+    """The server in an event loop of its own, as a script has it in another process."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def wait(work):
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    context = server.running()
+    wait(context.__aenter__())
+    try:
+        yield server
+    finally:
+        wait(context.__aexit__(None, None, None))
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@contextmanager
+def ours(**envs):
+    """The address of our own server, in a thread, with the options of each environment."""
+    import uvicorn
+
+    from agentgym_rl.envs.protocol.server import Settings, create_app
+
+    server = uvicorn.Server(uvicorn.Config(create_app(Settings(envs=envs)), port=0, log_level="critical"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -68,6 +68,11 @@ def test_failures_outside_the_agent_are_told(monkeypatch):
     monkeypatch.setattr(toy.Counter, "reset", failing)
     done = run("panel=counter:test", "policy=oracle", "retries=0")
     assert "1 episodes failed outside the agent and do not count, such as counter_43" in done.stdout
+    assert done.exit_code == 2
+    assert "only 9 of 10 episodes count (min_counted=0.95); the others failed outside the agent" in done.stderr
+    assert "EnvUnavailable: gone" in done.stderr
+    again = run("panel=counter:test", "policy=oracle", "retries=0", "min_counted=0.9")
+    assert again.exit_code == 0, again.output
     monkeypatch.undo()
 
 
@@ -77,7 +82,11 @@ def test_an_evaluation_in_which_nothing_counts_fails(monkeypatch):
 
     monkeypatch.setattr(toy.Counter, "reset", failing)
     done = run("panel=counter:test:3", "policy=oracle", "retries=0")
-    assert done.exit_code == 1 and "3 episodes failed outside the agent" in done.stdout
+    assert done.exit_code == 2 and "3 episodes failed outside the agent" in done.stdout
+    assert (
+        "only 0 of 3 episodes count"
+        in run("panel=counter:test:3", "policy=oracle", "retries=0", "min_counted=0").stderr
+    )
 
 
 def test_help_names_every_key():
@@ -101,6 +110,7 @@ def test_help_names_every_key():
             ["panel=counter:test", "policy=oracle", "samples=many"],
             "samples=many: Value 'many' .* to Integer",
         ),
+        (["panel=counter:test", "policy=oracle", "min_counted=95"], "min_counted=95 is no share"),
         (["panel=counter:test", "policy=oracle", "price=3"], "price= takes two numbers"),
         (["panel=counter:test", "policy=oracle", "samples=0"], "samples is 0; give at least 1"),
         (["panel=counter:test", "policy=expert"], "policy 'expert' is unknown; choose oracle, random, a run"),

@@ -9,7 +9,7 @@ import toy
 from agentgym_rl.data import agenttraj
 from agentgym_rl.envs.actions import Action, parse_react
 from agentgym_rl.envs.core import EnvUnavailable
-from agentgym_rl.rollout.collect import collect
+from agentgym_rl.rollout.collect import NothingKept, collect
 from agentgym_rl.rollout.policies import Random
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -66,18 +66,22 @@ def test_without_listed_actions_chance_still_plays(tmp_path):
 
 
 def test_a_failing_oracle_and_no_oracle_yield_nothing(tmp_path):
-    assert run(tmp_path / "a.json", env="false_oracle").kept == 0
-    summary = run(tmp_path / "b.json", env="plain", keep="all")
-    assert (summary.attempted, summary.kept, summary.mean_turns) == (10, 0, 0.0)
-    assert agenttraj.read(tmp_path / "b.json") == []
+    with pytest.raises(NothingKept, match=r"none of 10 episodes is kept: 0 solved \(10 terminated\); --keep all"):
+        run(tmp_path / "a.json", env="false_oracle")
+    assert run(tmp_path / "a.json", env="false_oracle", keep="all").kept == 10
+    with pytest.raises(NothingKept, match=r"0 solved \(10 no solution\); plain has no oracle"):
+        run(tmp_path / "b.json", env="plain", keep="all")
+    assert not (tmp_path / "b.json").exists()
 
 
-@pytest.mark.parametrize(("plan", "kept", "turns"), [(["say 1"], 10, 1.0), ([], 0, 0.0)])
-def test_an_oracle_that_stops_short_ends_the_episode(tmp_path, monkeypatch, plan, kept, turns):
-    monkeypatch.setattr(toy.Counter, "oracle", lambda self, task: plan)
+def test_an_oracle_that_stops_short_ends_the_episode(tmp_path, monkeypatch):
+    monkeypatch.setattr(toy.Counter, "oracle", lambda self, task: ["say 1"])
     summary = run(tmp_path / "a.json", keep="all")
-    assert (summary.attempted, summary.kept, summary.mean_turns) == (10, kept, turns)
-    assert summary.succeeded == (3 if kept else 0)  # 42, 45 and 48 count to 1
+    assert (summary.attempted, summary.kept, summary.mean_turns) == (10, 10, 1.0)
+    assert summary.succeeded == 3  # 42, 45 and 48 count to 1
+    monkeypatch.setattr(toy.Counter, "oracle", lambda self, task: [])
+    with pytest.raises(NothingKept):
+        run(tmp_path / "b.json", keep="all")
 
 
 def test_the_turn_limit_holds_for_the_oracle(tmp_path):

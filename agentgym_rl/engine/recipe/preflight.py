@@ -11,7 +11,7 @@ from agentgym_rl.algorithms.base import AS_LOADED, START, Needs, OnlineConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.config import Config, EngineConfig, Mode, ModelConfig, Role, TinyModelConfig, VerifySync
 from agentgym_rl.engine.recipe.schema import RecipeError
-from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, needs, open_env, rules, training_pool
+from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, hosted_env, needs, rules, training_pool
 from agentgym_rl.envs import Task, hosts
 from agentgym_rl.envs.actions import ActionFormat, parse_react
 from agentgym_rl.envs.formats import opening
@@ -165,7 +165,7 @@ def check_hosts(config: Config) -> None:
     """
     for name in config.envs:
         place = hosts.open_host(host) if (host := host_of(config, name)).kind == "remote" else hosts.LocalHost()
-        asyncio.run(place.check(name))
+        asyncio.run(place.check(name, config.envs[name].options))
 
 
 def check_context(config: Config, builder: Any) -> None:
@@ -176,10 +176,8 @@ def check_context(config: Config, builder: Any) -> None:
         ValueError: ``rollout.thinking=strip`` with a template that keeps thinking.
     """
     for name, env_config in config.envs.items():
-        env = open_env(config, name)
+        env = hosted_env(config, name)  # servers may word things in their own way
         tasks: list[Task] = draw(training_pool(env, env_config), name, SAMPLE, config.seed)
-        if (host := host_of(config, name)).kind == "remote":  # its servers may word things in their own way
-            env = hosts.open_host(host).open(name, {**env_config.options, "style": config.rollout.style})
         longest = asyncio.run(_longest(env, tasks, builder, ActionFormat(config.rollout.action_format)))
         if longest > config.model.prompt_tokens:
             raise ContextTooSmall(

@@ -13,17 +13,39 @@ from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.scaling_inter import Curriculum, TurnLimit, curricula
-from agentgym_rl.data.panels import Panel, indices_of, sample, select
+from agentgym_rl.data.panels import Panel, digest, indices_of, sample, select
 from agentgym_rl.engine.recipe.config import Config, Device, EnvConfig, Mode
 from agentgym_rl.engine.recipe.schema import RecipeError, read, to_dict
 from agentgym_rl.envs import Task, TextEnv, make
-from agentgym_rl.envs.hosts import HostSettings
+from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.hosts import HostSettings, LocalHost, open_host
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
 def open_env(config: Config, name: str) -> TextEnv:
     """An environment of the run in this process, whatever its host, with its options and the run's wording."""
     return make(name, **{**config.envs[name].options, "style": config.rollout.style})
+
+
+def hosted_env(config: Config, name: str) -> TextEnv:
+    """An environment of the run with the tasks that its host has; servers are asked, unless they were before.
+
+    Raises:
+        ValueError: ``envs.<name>.host`` is wrong.
+        EnvError: a server does not answer, or does not have the environment.
+    """
+    if (settings := host_of(config, name)).kind != "remote":
+        return open_env(config, name)
+    return open_host(settings).facts(name, {**config.envs[name].options, "style": config.rollout.style})
+
+
+def is_local(config: Config, panel: Panel) -> bool:
+    """Whether the environment in this process has the tasks of a panel; a server may have others."""
+    env = open_env(config, panel.env)
+    try:
+        return digest(env, [Task.parse(item_id) for item_id in panel.item_ids]) == panel.digest
+    except TaskNotFound:
+        return False
 
 
 def chosen(config: Config) -> Algorithm[Any]:
@@ -99,7 +121,7 @@ def mixture(config: Config) -> Mixture[Any]:
     Raises:
         ValueError: names the key under ``mixture`` or the environment that is wrong.
     """
-    envs = {name: open_env(config, name) for name in config.envs}
+    envs = {name: hosted_env(config, name) for name in config.envs}
     algorithm = config.algorithm
     pools = Pools(
         tasks={name: training_pool(env, config.envs[name]) for name, env in envs.items()},
@@ -140,12 +162,16 @@ def panels(config: Config) -> dict[str, dict[str, Panel]]:
     """Validation panels by environment and name.
 
     Raises:
-        ValueError: a split or difficulty does not exist, or holds fewer tasks than asked for.
+        ValueError: a split or difficulty does not exist where the environment runs, or holds fewer tasks than asked
+            for.
+        EnvError: a server does not answer, or does not have the environment.
     """
-    return {
-        name: {
-            label: select(name, panel.split, panel.difficulty, panel.n, panel.seed, env.options)
+    found: dict[str, dict[str, Panel]] = {}
+    for name, env in config.envs.items():
+        settings = host_of(config, name)
+        host = open_host(settings) if settings.kind == "remote" else LocalHost()
+        found[name] = {
+            label: select(name, panel.split, panel.difficulty, panel.n, panel.seed, env.options, host)
             for label, panel in env.panels.items()
         }
-        for name, env in config.envs.items()
-    }
+    return found

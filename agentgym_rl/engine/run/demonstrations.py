@@ -62,13 +62,13 @@ def examples(config: Config, paths: dict[str, Path], tokenizer: Any, builder: An
 
     Raises:
         ContextTooSmall: one takes more tokens than the model's context.
-        ValueError: a file is not AgentTraj JSON.
+        ValueError: a file is not AgentTraj JSON, or has no trajectory of its environment.
     """
     model, settings = config.model, RolloutSettings.from_mapping(rules(config))
     found: list[Example] = []
     for name, path in paths.items():
         parse = reader(open_env(config, name).spec, settings.action_format)
-        for trajectory in agenttraj.read(path):
+        for trajectory in agenttraj.of_env(path, name):
             if settings.one_segment:
                 found.append(encode(trajectory, tokenizer, builder, model.prompt_tokens + model.response_tokens))
                 continue

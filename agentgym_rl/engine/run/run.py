@@ -37,6 +37,7 @@ from agentgym_rl.engine.run.metrics_log import MetricsLog
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.envs import Task
+from agentgym_rl.eval.score import check_counted
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.supervised import Example
 
@@ -275,6 +276,7 @@ class EngineRun:
         scores, metrics = self.panels.scores(episodes, role)
         self.log.log(self.step, {f"stage/{stage or name}": state.unit, **state.spent(), **metrics})
         self.log.log_episodes(self.step, episodes)
+        _check(episodes, self.config.run.min_counted)
         return scores
 
     # helpers
@@ -340,6 +342,14 @@ class EngineRun:
         return Rollout(episode=entry.episode, segments=entry.examples)
 
     def _observe(self, episodes: Sequence[Episode]) -> None:
+        _check(episodes, 0)
         own = [episode for episode in episodes if not episode.prefix_turns]
         self.mixture.observe(own)
         self.curriculum.observe(own)
+
+
+def _check(episodes: Sequence[Episode], min_counted: float) -> None:
+    """Raises EnvUnavailable: less than this share of the episodes count, or none."""
+    failed = [episode for episode in episodes if not episode.ending.counts]
+    error = failed[0].error if failed else None
+    check_counted(len(episodes) - len(failed), len(episodes), min_counted, error)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest
-from agentgym_rl.engine.recipe.tasks import draw, open_env, training_pool
+from agentgym_rl.engine.recipe.tasks import draw, hosted_env, training_pool
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.rollout.conversation import Scripted
@@ -39,7 +39,7 @@ async def corpus(config: Config) -> list[str]:
     texts: list[str] = []
     settings = RolloutSettings(action_format=ActionFormat(config.rollout.action_format))
     for name, env_config in config.envs.items():
-        env = open_env(config, name)
+        env = hosted_env(config, name)
         tasks = draw(training_pool(env, env_config), name, FIRST_OBSERVATIONS, seed=0)
         for number, task in enumerate(tasks):
             texts.append((await env.reset(task)).text)

@@ -175,6 +175,8 @@ def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, 
         for env, by_label in panels.items():
             own = replace(settings, max_turns=tasks.max_turns(config, env))
             for label, panel in by_label.items():
+                if not tasks.is_local(config, panel):
+                    continue
                 found = asyncio.run(reference(panel, policy, own, config.envs[env].options))
                 bounds.setdefault(policy, {}).setdefault(label, {})[env] = found.to_dict()
     return {

@@ -24,13 +24,23 @@ class EnvHost(ABC):
             UnknownEnv, MissingExtra: see :func:`agentgym_rl.envs.env_class`.
         """
 
-    async def check(self, name: str) -> None:
-        """Whether an environment can run here.
+    async def check(self, name: str, options: Mapping[str, Any] | None = None) -> None:
+        """Whether an environment can run here, and which of its tasks; ``options`` are those of its class.
 
         Raises:
             EnvError: it cannot; the message names the host.
         """
         return None
+
+    def facts(self, name: str, options: Mapping[str, Any]) -> TextEnv:
+        """A session for its fixed facts: splits, goals and difficulties of the tasks that this host has.
+
+        It blocks where the host has to be asked, and cannot be called in an event loop then.
+
+        Raises:
+            EnvError: see :meth:`check`.
+        """
+        return make(name, **options)
 
     async def close(self) -> None:
         """Free what the sessions of the running event loop share. Sessions that are still open are lost."""

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agentgym_rl.envs.core import EnvUnavailable, Observation, Step, Style, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.core import (
+    EnvSpec,
+    EnvUnavailable,
+    Observation,
+    OracleUnavailable,
+    ProtocolError,
+    Step,
+    Style,
+    Task,
+    TaskNotFound,
+    TextEnv,
+    in_thread,
+)
 from agentgym_rl.envs.hosts.host import EnvHost, EnvProxy, PerLoop
 from agentgym_rl.envs.hosts.settings import HostSettings
+from agentgym_rl.envs.numbering import digests
 from agentgym_rl.envs.pool import Member
 from agentgym_rl.envs.protocol.client.leases import Lease, reach
+from agentgym_rl.envs.protocol.client.offers import Offer
 from agentgym_rl.envs.protocol.client.servers import Refused, Servers
 from agentgym_rl.envs.protocol.wire import dialect
 from agentgym_rl.envs.registry import make
@@ -24,16 +39,34 @@ class RemoteHost(EnvHost):
     def open(self, name: str, options: Mapping[str, Any]) -> TextEnv:
         return RemoteEnv(name, self.settings, **options)
 
-    async def check(self, name: str) -> None:
-        """Open a session on each server, and close it."""
-        await reach(dialect(name), _servers(self.settings))
+    async def check(self, name: str, options: Mapping[str, Any] | None = None) -> None:
+        """Open a session on each server, ask which tasks it has, and close it.
+
+        Raises:
+            EnvUnavailable, EnvTimeout: a server does not answer.
+            ProtocolError: a server has another environment, or other tasks than the first; see
+                :mod:`agentgym_rl.envs.protocol.client.offers`.
+        """
+        here = make(name, **(options or {}))
+        (base, told), *others = await reach(dialect(name), _servers(self.settings))
+        for other, also in others:
+            if also != told:
+                raise ProtocolError(f"{base} and {other} have different tasks of {name}; use servers of one kind")
+        own = {} if told is None else await in_thread(digests, here)
+        _OFFERS[name, self.settings] = Offer.of(dialect(name), base, here.spec, own, told)
+
+    def facts(self, name: str, options: Mapping[str, Any]) -> TextEnv:
+        if (name, self.settings) not in _OFFERS:
+            asyncio.run(self.check(name, options))
+        return self.open(name, options)
 
 
 class RemoteEnv(EnvProxy):
     """A session on a server: AgentGym's own or that of ``agentgym-rl serve``.
 
-    Instruction, splits, tools, success rule, goals and oracles are those of the environment as it is installed here;
-    observations, rewards and endings come from the server. Rewards are brought into [0, 1], and so is their sum: a
+    Instruction, tools and success rule are those of the environment as it is installed here; splits, goals,
+    difficulties and oracles, too, as far as the server has the same tasks (:meth:`RemoteHost.check` asks it).
+    Observations, rewards and endings come from the server. Rewards are brought into [0, 1], and so is their sum: a
     score on another scale is divided, a running score gives its increases, and what exceeds the range is cut off. The
     server's own value is in ``info["raw_reward"]``.
 
@@ -115,19 +148,49 @@ class RemoteEnv(EnvProxy):
         self._in_episode = True
         return step
 
+    @property
+    def spec(self) -> EnvSpec:
+        """The facts; ``unavailable`` names splits whose tasks the server does not have."""
+        return self.facts.spec if (offer := self._offer) is None else offer.restrict(self.facts.spec)
+
     def goal(self, task: Task) -> str:
         """The goal, or the item id of a task that only the server has."""
-        try:
-            return super().goal(task)
-        except TaskNotFound:
-            return str(task)
+        return self._fact(super().goal, task, str(task))
 
     def difficulty(self, task: Task) -> str:
         """The difficulty, or ``unknown`` for a task that only the server has."""
+        return self._fact(super().difficulty, task, "unknown")
+
+    def oracle(self, task: Task) -> list[str]:
+        """See :meth:`TextEnv.oracle`.
+
+        Raises:
+            OracleUnavailable: the server has another task of that index.
+        """
+        if not self._same(task):
+            raise OracleUnavailable(
+                f"{self._host.address} has other tasks than {self._name} as it is installed here; use the oracle on "
+                "`agentgym-rl serve`"
+            )
+        return super().oracle(task)
+
+    @property
+    def _offer(self) -> Offer | None:
+        """None before the servers were asked."""
+        return _OFFERS.get((self._name, self._host))
+
+    def _same(self, task: Task) -> bool:
+        """Whether the server's task of that index is the one here, as far as is known."""
+        self._index(task)
+        return (offer := self._offer) is None or offer.same(self.facts.spec, task)
+
+    def _fact(self, ask: Callable[[Task], str], task: Task, unknown: str) -> str:
+        if not self._same(task):
+            return unknown
         try:
-            return super().difficulty(task)
+            return ask(task)
         except TaskNotFound:
-            return "unknown"
+            return unknown
 
     async def _close(self) -> None:
         lease, self._lease = self._lease, None
@@ -143,6 +206,10 @@ class RemoteEnv(EnvProxy):
         first = dialect.read_reset(await self._request("POST", "/reset", body=dialect.reset_body(session, index)))
         if dialect.first_from == "observation":
             first = dialect.read_observation(await self._request("GET", "/observation", query={dialect.key: session}))
+        if first.text == dialect.without_words and dialect.vocabulary:
+            first = dialect.read_words(
+                first, await self._request("GET", "/filtered_vocab", query={dialect.key: session})
+            )
         return first
 
     async def _request(self, method: str, path: str, **content: Any) -> Any:
@@ -157,5 +224,7 @@ def _servers(settings: HostSettings) -> Servers:
     return Servers(settings.addresses, settings.timeout, settings.sessions, settings.token)
 
 
+_OFFERS: dict[tuple[str, HostSettings], Offer] = {}
+"""What servers have, by environment and settings, as of the last check."""
 _SERVERS: dict[tuple[str, HostSettings], PerLoop[Servers]] = {}
 """Servers by environment and settings, shared by all sessions with the same."""

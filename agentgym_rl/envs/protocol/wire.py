@@ -50,6 +50,12 @@ class Dialect:
     """The protocol of one environment. The defaults are for an environment that AgentGym does not have."""
 
     env: str
+    title: str = ""
+    """The name that AgentGym's server gives itself at ``/``; those without say ``ok``."""
+    tasks: int | None = None
+    """AgentGym's server has the tasks from 0 to this number; None where there is no such limit."""
+    renumbered: int | None = None
+    """From this index on AgentGym's server has other tasks than the environment as it is installed here."""
     key: Literal["id", "env_idx"] = "id"
     """Name of the session id. It distinguishes AgentGym's two families: with ``id`` an environment's errors are
     ``{"error": text}`` under status 200, with ``env_idx`` they have a status of their own."""
@@ -84,6 +90,8 @@ class Dialect:
     rewards, or AgentGym's own (``raw_reward`` in ``info``), which a mistake makes negative."""
     full: float = 1.0
     """``reward`` and ``score`` of a solved task."""
+    success_above: float = 0.99
+    """An episode is a success when AgentGym's final reward is greater than this, as its filters have it."""
     reward_ends: bool = False
     """Any reward ends the episode. BabyAI's server revokes an end with a reward of 0.5 or less, and repeats the reward
     after every later step."""
@@ -99,6 +107,8 @@ class Dialect:
     """The response to ``/observation`` is that of ``/reset`` instead of the bare text."""
     vocabulary: bool = False
     """There is ``/filtered_vocab``: the words that may be guessed."""
+    without_words: str = ""
+    """The first text of AgentGym's server, to which its client adds those words."""
 
     # The client's side.
 
@@ -140,6 +150,16 @@ class Dialect:
         if self.first_from == "observation" and text == "TimeoutError":
             raise EnvTimeout(f"{self.env}: the server could not reset the session in time")
         return Observation(text, actions)
+
+    def read_words(self, first: Observation, body: object) -> Observation:
+        """The first observation with the words from the response to ``/filtered_vocab``.
+
+        Raises:
+            ProtocolError: it is no list of words.
+        """
+        if not isinstance(body, list) or not all(isinstance(word, str) for word in body):
+            raise ProtocolError(f"{self.env}: the response to /filtered_vocab is no list of words: {_cut(body)}")
+        return replace(first, text=f"{first.text}\nThe hidden word is one of these {len(body)}:\n{' '.join(body)}")
 
     def read_observation(self, body: object) -> Observation:
         """The observation from the response to ``/observation``.

@@ -56,7 +56,7 @@ async def evaluate(
     begun = time.monotonic()
     earlier = _earlier(plan, folder)
     for env in plan.suite.envs:
-        await host.check(env)
+        await host.check(env, plan.rules.session_options(env))
     with Journal.beside(folder / result.NAME, plan.to_dict()) as journal:
         begun -= _take_over(journal, policy, folder, earlier)
         so_far = partial(_so_far, policy, begun)

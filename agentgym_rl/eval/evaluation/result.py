@@ -14,6 +14,7 @@ from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.rules import renamed
 from agentgym_rl.eval.evaluation.scores import Outcome, Score, macro, passes, score
+from agentgym_rl.eval.score import check_counted
 
 NAME = "result.json"
 VERSION = 1
@@ -54,6 +55,12 @@ class Result:
     def digest(self) -> str:
         """Of all the panels together."""
         return str(self.plan["panel"]["digest"])
+
+    def check(self, min_counted: float) -> None:
+        """Raises EnvUnavailable: less than this share of the episodes count, or none."""
+        counted = sum(len(one.counted) for one in self.outcomes)
+        error = str(self.failures[0]["error"]) if self.failures else None
+        check_counted(counted, len(self.outcomes) * self.samples, min_counted, error)
 
     @property
     def samples(self) -> int:

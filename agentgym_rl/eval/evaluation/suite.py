@@ -11,7 +11,8 @@ from typing import Any
 
 from agentgym_rl.data.files import is_source
 from agentgym_rl.data.panels import Panel, digest, read_item_ids, select
-from agentgym_rl.envs import Task, make
+from agentgym_rl.envs import Task
+from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
 
 _DRAWN = re.compile(r"(?P<env>[a-z][a-z0-9_]*):(?P<split>[^:]+)(?::(?P<n>\d+)(?::(?P<seed>\d+))?)?")
@@ -48,7 +49,7 @@ class Suite:
         return {"digest": self.digest, "n": len(self.tasks), "envs": envs}
 
 
-def read(names: str, rules: Rules) -> Suite:
+def read(names: str, rules: Rules, host: EnvHost | None = None) -> Suite:
     """The tasks that a list of names, separated by commas, stands for; each task counts once.
 
     A name is ``<env>:<split>``, ``<env>:<split>:<n>`` or ``<env>:<split>:<n>:<seed>`` (``n`` tasks drawn by the seed, 0
@@ -57,6 +58,7 @@ def read(names: str, rules: Rules) -> Suite:
 
     Args:
         rules: give the options of the environments.
+        host: where the environments run, see :meth:`agentgym_rl.envs.hosts.EnvHost.facts`; None is this process.
 
     Raises:
         FileNotFoundError: a file or run does not exist.
@@ -64,15 +66,16 @@ def read(names: str, rules: Rules) -> Suite:
         UnknownEnv, MissingExtra: an environment is not installed.
     """
     found: dict[str, list[Panel]] = {}
+    host = host or LocalHost()
     for name in filter(None, (part.strip() for part in names.split(","))):
-        for panel in _named(name, rules):
+        for panel in _named(name, rules, host):
             found.setdefault(panel.env, []).append(panel)
     if not found:
         raise ValueError("panel= names no panel; give one like textcraft:test, textcraft:test:50 or a file of item ids")
     panels: list[Panel] = []
     difficulties: dict[str, str] = {}
     for env, parts in sorted(found.items()):
-        session = make(env, **rules.options_of(env))
+        session = host.facts(env, rules.options_of(env))
         tasks = sorted({Task.parse(one) for part in parts for one in part.item_ids}, key=lambda task: task.index)
         difficulties |= {str(task): session.difficulty(task) for task in tasks}
         label = "+".join(dict.fromkeys(part.name for part in parts))
@@ -85,13 +88,13 @@ def run_of(names: str) -> Path | None:
     return next((run for name in names.split(",") if (run := _run(name.strip())[0]) is not None), None)
 
 
-def _named(name: str, rules: Rules) -> list[Panel]:
+def _named(name: str, rules: Rules, host: EnvHost) -> list[Panel]:
     run, label = _run(name)
     if run is not None:
-        return _of_run(run, label, rules)
+        return _of_run(run, label, rules, host)
     if is_source(name):
         envs = dict.fromkeys(task.env for task in read_item_ids(name))
-        return [select(env, name, options=rules.options_of(env)) for env in envs]
+        return [select(env, name, options=rules.options_of(env), host=host) for env in envs]
     match = _DRAWN.fullmatch(name)
     if match is None:
         raise ValueError(
@@ -99,7 +102,8 @@ def _named(name: str, rules: Rules) -> list[Panel]:
             "of a run"
         )
     n, seed = (None if match[key] is None else int(match[key]) for key in ("n", "seed"))
-    return [select(match["env"], match["split"], n=n, seed=seed or 0, options=rules.options_of(match["env"]))]
+    options = rules.options_of(match["env"])
+    return [select(match["env"], match["split"], n=n, seed=seed or 0, options=options, host=host)]
 
 
 def _run(name: str) -> tuple[Path | None, str | None]:
@@ -110,7 +114,7 @@ def _run(name: str) -> tuple[Path | None, str | None]:
     return (Path(folder), label) if folder and (Path(folder) / "config.yaml").is_file() else (None, None)
 
 
-def _of_run(run: Path, label: str | None, rules: Rules) -> list[Panel]:
+def _of_run(run: Path, label: str | None, rules: Rules, host: EnvHost) -> list[Panel]:
     envs = read_config(run)["envs"]
     labels = list(dict.fromkeys(one for env in envs.values() for one in env["panels"]))
     if not labels:
@@ -125,5 +129,5 @@ def _of_run(run: Path, label: str | None, rules: Rules) -> list[Panel]:
         if label in config["panels"]:
             own = config["panels"][label]
             how = {key: own[key] for key in ("split", "difficulty", "n", "seed")}
-            found.append(select(env, **how, options=rules.options_of(env)))
+            found.append(select(env, **how, options=rules.options_of(env), host=host))
     return found

@@ -19,7 +19,8 @@ SIMPLE_COMMANDS = ("look", "inventory", "go forward", "turn left", "turn right",
 
 
 class Oracle(Policy):
-    """Follows the environment's own solution. A task without one gives an unsolved episode without messages."""
+    """Follows the environment's own solution. A task without one gives an unsolved episode without messages,
+    whose ``error`` says why."""
 
     name = "oracle"
 
@@ -28,11 +29,11 @@ class Oracle(Policy):
     ) -> Episode:
         limit = turn_limit(env, settings)
         try:
-            commands = env.oracle(task)
-        except OracleUnavailable:
-            commands = []
+            commands, fault = env.oracle(task), None
+        except OracleUnavailable as error:
+            commands, fault = [], str(error)
         if not commands:
-            return unsolved(task, limit)
+            return unsolved(task, limit, error=fault)
         script = OracleScript(commands, env, settings.action_format)
         episode, _ = await run_episode(
             lambda: env, task, lambda: Scripted(script), settings, min(limit, len(commands)), watch=watch

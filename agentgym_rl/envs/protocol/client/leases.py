@@ -8,8 +8,9 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from agentgym_rl.envs.core import EnvError
+from agentgym_rl.envs.core import EnvError, ProtocolError
 from agentgym_rl.envs.pool import Member
+from agentgym_rl.envs.protocol.client.offers import Digests, ask, check_name
 from agentgym_rl.envs.protocol.client.servers import Absent, Missing, Refused, Servers
 from agentgym_rl.envs.protocol.wire import Dialect
 
@@ -99,20 +100,29 @@ class Lease:
             await self.servers.tidy()
 
 
-async def reach(dialect: Dialect, servers: Servers) -> None:
-    """Open a session on each server, and close it.
+async def reach(dialect: Dialect, servers: Servers) -> list[tuple[str, Digests | None]]:
+    """Open a session on each server, and close it; returns the URLs and what each tells of its tasks.
 
     Raises:
-        EnvUnavailable, EnvTimeout, ProtocolError: a server cannot; the message names it.
+        EnvUnavailable, EnvTimeout, ProtocolError: a server cannot, or has another environment; the message names it.
     """
+    told = []
     for member in servers.pool.members:
         try:
             base, session = await _create(servers, dialect, member.name)
-        except EnvError:
-            await servers.tidy()
-            raise
+        except EnvError as error:
+            try:
+                if isinstance(error, ProtocolError):
+                    await check_name(servers, member.name, dialect)
+                raise
+            finally:
+                await servers.tidy()
         member.leases += 1
-        await Lease(servers, dialect, member, base, session).close(reusable=False)
+        try:
+            told.append((base, await ask(servers, base, dialect)))
+        finally:
+            await Lease(servers, dialect, member, base, session).close(reusable=False)
+    return told
 
 
 async def _create(servers: Servers, dialect: Dialect, address: str) -> tuple[str, int]:

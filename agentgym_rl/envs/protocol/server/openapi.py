@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from agentgym_rl.envs.protocol.server.operations import MAX_INDEX
+from agentgym_rl.envs.protocol.server.operations import MAX_INDEX, NUMBERING
 from agentgym_rl.envs.protocol.server.routes import Route
 from agentgym_rl.envs.protocol.wire import Dialect
 
@@ -31,10 +31,11 @@ def _operation(path: str, route: Route) -> dict[str, Any]:
         responses["503"] = _content("too many sessions")
     if dialect.key == "env_idx":
         responses |= {"404": _content("no such session or task"), "409": _content("out of order: not reset, or over")}
-    if route.method == "GET":
-        request: dict[str, Any] = {
-            "parameters": [{"name": dialect.key, "in": "query", "required": True, "schema": INTEGER}]
-        }
+    request: dict[str, Any]
+    if route.name == NUMBERING:
+        request = {}
+    elif route.method == "GET":
+        request = {"parameters": [{"name": dialect.key, "in": "query", "required": True, "schema": INTEGER}]}
     else:
         body = {"required": route.name != "/create", **_content("", _request(route.name, dialect))}
         request = {"requestBody": body}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from agentgym_rl.envs.actions import InvalidAction
-from agentgym_rl.envs.core import EnvError, Observation, ProtocolError, Step, Task, TaskNotFound
+from agentgym_rl.envs.core import EnvError, Observation, ProtocolError, Step, Task, TaskNotFound, in_thread
+from agentgym_rl.envs.numbering import digests
 from agentgym_rl.envs.protocol.server.metrics import Metrics
 from agentgym_rl.envs.protocol.server.sessions import Session, Sessions
 from agentgym_rl.envs.protocol.wire import State, dialect
 from agentgym_rl.envs.registry import env_class
 
 MAX_INDEX = 2**53
+NUMBERING = "/numbering"
+"""The route that is about no session."""
 
 Body = Mapping[str, Any]
 """A request's JSON object, or the parameters of its URL."""
@@ -54,6 +58,7 @@ class Operations:
         self._opened, self._created = metrics.open.labels(name), metrics.created.labels(name)
         self._closed, self._steps = metrics.closed.labels(name), metrics.steps.labels(name)
         self._labels = not {"task_name", "task_type", "object"}.isdisjoint(self.dialect.reset_keys)
+        self._digests: dict[str, str] = {}
         env = self._make()  # so that wrong options are refused now, not at the first request
         self.spec = env.spec
         self._first = Task(name, env.spec.splits["train"][0])
@@ -66,6 +71,7 @@ class Operations:
             ("GET", "/observation"): self.observation,
             ("GET", "/available_actions"): self.available_actions,
             ("GET", "/detail"): self.detail,
+            ("GET", NUMBERING): self.numbering,
         }
         if self.dialect.vocabulary:
             self.table["GET", "/filtered_vocab"] = self.filtered_vocab
@@ -151,6 +157,11 @@ class Operations:
             raise ProtocolError(f"{self.name} has no words")
         return list(session.env.words)
 
+    async def numbering(self, body: Body) -> Any:
+        """Name of the environment, and a digest of each split's tasks."""
+        self._digests = self._digests or await in_thread(digests, self._make())
+        return {"env": self.name, "splits": self._digests}
+
     async def _start(self, session: Session, task: Task) -> State:
         session.state = None
         observation = await session.env.reset(task)
@@ -191,12 +202,14 @@ class Operations:
 
 
 def integer(body: Body, key: str) -> int:
-    """A field that must be an integer.
+    """A field that must be an integer, or one in digits, which AgentGym's servers take, too.
 
     Raises:
         Malformed: it is missing or something else.
     """
     value = body.get(key)
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,19}", value):
+        value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise Malformed(key, "is missing" if value is None else "should be an integer")
     return value

@@ -1,0 +1,21 @@
+"""Whether two installations of an environment have the same tasks."""
+
+from __future__ import annotations
+
+from agentgym_rl.envs.core import Task, TextEnv
+from agentgym_rl.envs.splits import fingerprint
+
+
+def digests(env: TextEnv) -> dict[str, str]:
+    """A digest of each split: of its size, and of its first and last task with goal and difficulty.
+
+    Another version of an environment, or other options, give the splits that they change another digest. A server tells
+    its own (``GET /numbering``).
+    """
+    found = {}
+    for split, indices in env.spec.splits.items():
+        lines = [str(len(indices))]
+        for task in (Task(env.spec.name, indices[at]) for at in (0, -1)):
+            lines.append(f"{task}\t{env.goal(task)}\t{env.difficulty(task)}")
+        found[split] = fingerprint("\n".join(lines), 12)
+    return found

@@ -1,0 +1,155 @@
+"""Which environment a server has, and which of its tasks are ours."""
+
+import asyncio
+import json
+
+import pytest
+
+pytest.importorskip("aiohttp")
+
+from typer.testing import CliRunner
+from upstream import STORIES, ours, running, upstream
+
+from agentgym_rl.cli import app
+from agentgym_rl.data.panels import select
+from agentgym_rl.engine.recipe import tasks
+from agentgym_rl.engine.recipe.compose import load
+from agentgym_rl.envs import Task, make
+from agentgym_rl.envs.core import OracleUnavailable, ProtocolError, TaskNotFound
+from agentgym_rl.envs.hosts import HostSettings, open_host
+from agentgym_rl.envs.hosts.remote import _OFFERS
+from agentgym_rl.envs.numbering import digests
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known():
+    yield
+    _OFFERS.clear()
+
+
+def host_at(*addresses):
+    return open_host(HostSettings.of({"address": list(addresses)}))
+
+
+def item_file(path, *item_ids):
+    path.write_text(json.dumps([{"item_id": item_id} for item_id in item_ids]))
+    return str(path)
+
+
+ON_AGENTGYM = {
+    "textcraft": 500, "babyai": 3, "maze": 3, "wordle": 7, "sqlgym": 9500, "searchqa": 60000, "movie": 5,
+    "weather": 300, "alfworld": 2500, "todo": 100, "sheet": 3, "academia": 3,
+}  # fmt: skip
+"""A task of AgentGym's by environment."""
+
+
+@pytest.mark.parametrize("env", ON_AGENTGYM)
+def test_a_panel_of_official_ids(env, tmp_path):
+    task = Task(env, ON_AGENTGYM[env])
+    with running(upstream(**({"world": env} if env in STORIES else {"world": "movie"}))) as server:
+        host = host_at(server.address)
+        panel = select(env, item_file(tmp_path / "ids.json", str(task)), host=host)
+        session = host.facts(env, {})
+        facts = session.goal(task), session.difficulty(task)
+    assert panel.item_ids == (str(task),)
+    if env in ("babyai", "maze"):  # the same tasks as here
+        assert facts == (make(env).goal(task), make(env).difficulty(task))
+    else:
+        assert facts == (str(task), "unknown")
+
+
+def test_an_evaluation_on_official_ids(tmp_path):
+    ids = item_file(tmp_path / "ids.json", "movie_3", "movie_4")
+    with running(upstream("movie")) as server:
+        done = CliRunner().invoke(
+            app, ["eval", f"panel={ids}", "policy=random", f"out={tmp_path / 'out'}", "--address", server.address]
+        )
+        assert done.exit_code == 0, done.output
+        result = json.loads((tmp_path / "out" / "result.json").read_text())
+        assert [(one["item_id"], one["success"]) for one in result["outcomes"]] == [
+            ("movie_3", [True]), ("movie_4", [True])
+        ]  # fmt: skip
+        assert {one["difficulty"] for one in result["outcomes"]} == {"unknown"}
+
+
+def test_a_run_on_official_ids(tmp_path):
+    ids = item_file(tmp_path / "ids.json", "maze_3", "textcraft_500", "textcraft_501")
+    with running(upstream()) as server:
+        given = ["name=one", "env=textcraft", f"env.address={server.address}", f"envs.textcraft.split={ids}"]
+        config = load([*given, f"envs.textcraft.panels={{test: {{split: {ids}}}}}", f"run.dir={tmp_path / 'run'}"])
+        assert tasks.panels(config)["textcraft"]["test"].item_ids == ("textcraft_500", "textcraft_501")
+        assert list(tasks.training_pool(tasks.hosted_env(config, "textcraft"), config.envs["textcraft"])) == [500, 501]
+        assert not tasks.is_local(config, tasks.panels(config)["textcraft"]["test"])
+        _OFFERS.clear()
+        maze = ["name=one", "env=maze", f"env.address={server.address}"]
+        with pytest.raises(ProtocolError, match="not the server of maze"):
+            tasks.panels(load([*maze, f"run.dir={tmp_path / 'maze'}"]))
+
+
+@pytest.mark.parametrize("env", ["maze", "searchqa", "sqlgym", "movie", "alfworld"])
+def test_a_split_that_agentgym_does_not_have(env):
+    with running(upstream(env)) as server:
+        said = f"no split 'test' on {server.address}.*AgentGym's server has tasks 0 to .*file of AgentGym's item ids"
+        with pytest.raises(ValueError, match=said):
+            select(env, "test", host=host_at(server.address))
+
+
+def test_a_task_that_agentgym_does_not_have(tmp_path):
+    with running(upstream("maze")) as server, pytest.raises(TaskNotFound, match=r"maze_30 is not on .* 0 to 25"):
+        select("maze", item_file(tmp_path / "ids.json", "maze_30"), host=host_at(server.address))
+
+
+def test_tasks_with_other_goals_have_no_oracle():
+    with running(upstream()) as server:
+        env = host_at(server.address).facts("textcraft", {})
+        with pytest.raises(OracleUnavailable, match=server.address):
+            env.oracle(Task("textcraft", 3))
+
+
+@pytest.mark.parametrize(("env", "served"), [("textcraft", "babyai"), ("textcraft", "sqlgym"), ("movie", "sciworld")])
+def test_a_server_of_another_environment(env, served):
+    story = STORIES[env]  # which would answer every request of the client
+    with (
+        running(upstream(env, hello=STORIES[served].hello, path=story.path)) as server,
+        pytest.raises(ProtocolError, match=f"{server.address} .*not the server of {env}"),
+    ):
+        host_at(server.address).facts(env, {})
+
+
+def test_our_server_has_our_tasks():
+    with ours(maze={}) as address:
+        assert select("maze", "test", host=host_at(address)) == select("maze", "test")
+        with pytest.raises(ProtocolError, match="maze, not wordle"):
+            host_at(f"{address}/maze").facts("wordle", {})
+
+
+def test_our_server_with_other_options():
+    """A split that options change is refused, the others are as here."""
+    with ours(textcraft={"goals": 12}) as address:
+        host = host_at(address)
+        assert select("textcraft", "test", host=host) == select("textcraft", "test")
+        with pytest.raises(ValueError, match=f"'train_variants' on {address}.*same options"):
+            select("textcraft", "train_variants", n=3, host=host)
+        _OFFERS.clear()
+        same = {"options": {"goals": 12}}
+        assert select("textcraft", "train_variants", n=3, host=host, **same) == select(
+            "textcraft", "train_variants", n=3, **same
+        )
+
+
+def test_servers_of_two_kinds():
+    with (
+        running(upstream("maze")) as server,
+        ours(maze={}) as address,
+        pytest.raises(ProtocolError, match="different tasks of maze"),
+    ):
+        asyncio.run(host_at(address, server.address).check("maze"))
+
+
+def test_digests_change_with_goals(monkeypatch):
+    env = make("textcraft")
+    before = digests(env)
+    assert list(before) == list(env.spec.splits)
+    first = Task("textcraft", env.spec.splits["train"][0])
+    monkeypatch.setattr(type(env), "goal", lambda self, task: "other" if task == first else str(task))
+    assert digests(env)["train"] != before["train"]
