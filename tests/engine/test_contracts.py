@@ -228,6 +228,7 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
         AgentWorker: {
             "__init__",
             "clear_cpu_model",
+            "compute_log_prob",
             "init_model",
             "restore_model_from_cpu",
             "save_checkpoint",
@@ -300,8 +301,11 @@ def test_fsdp_engines_are_registered_for_the_cpu():
     from verl.workers.engine.fsdp import transformer_impl
 
     for strategy in ("fsdp", "fsdp2"):
-        assert EngineRegistry.get_engine_cls("language_model", strategy) is transformer_impl.FSDPEngineWithLMHead
-        assert EngineRegistry.get_engine_cls("value_model", strategy) is transformer_impl.FSDPEngineWithValueHead
+        for kind, of_verl in (
+            ("language_model", transformer_impl.FSDPEngineWithLMHead),
+            ("value_model", transformer_impl.FSDPEngineWithValueHead),
+        ):
+            assert of_verl in EngineRegistry.get_engine_cls(kind, strategy).__mro__[1:]
 
 
 def test_registries_know_us():
@@ -566,7 +570,7 @@ def test_keys_that_verl_has():
     unknown = set()
     for device, mode in product(("cpu", "gpu"), TRAINERS):
         config = recipes.load(["experiment=smoke", f"engine={device}", f"engine.mode={mode}"])
-        ours = verl_config._common(config, "m", Path("run")) | verl_config._device(config) | verl_config._mode(config)
+        ours = verl_config._common(config, "m", Path("run")) | verl_config._device(config, 0) | verl_config._mode(config)
         ours |= verl_config._correction(config)
         for key in ours:
             parent, _, leaf = key.rpartition(".")
