@@ -570,8 +570,8 @@ def test_keys_that_verl_has():
     unknown = set()
     for device, mode in product(("cpu", "gpu"), TRAINERS):
         config = recipes.load(["experiment=smoke", f"engine={device}", f"engine.mode={mode}"])
-        ours = verl_config._common(config, "m", Path("run")) | verl_config._device(config, 0) | verl_config._mode(config)
-        ours |= verl_config._correction(config)
+        ours = verl_config._common(config, "m", Path("run")) | verl_config._device(config, 0)
+        ours |= verl_config._mode(config) | verl_config._correction(config)
         for key in ours:
             parent, _, leaf = key.rpartition(".")
             found = OmegaConf.select(defaults, parent)
