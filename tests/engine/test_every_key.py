@@ -482,7 +482,7 @@ def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
             "threads", "ray_address", "start_seconds", "offload", "verify_sync",
         )),
         *(f"logger.{key}" for key in ("wandb", "project", "group")),
-        *(f"run.{key}" for key in ("dir", "eval_every", "save_every", "cache", "resume")),
+        *(f"run.{key}" for key in ("dir", "eval_every", "save_every", "min_counted", "cache", "resume")),
     }  # fmt: skip
 
 

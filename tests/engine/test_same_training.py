@@ -54,7 +54,8 @@ COMMON = ("env=maze", "envs.maze.split={items}", "envs.maze.panels.test.split={i
 """The tasks of the recording are all there are, so that any draw of a step is all of them."""
 
 REPLAYED = (*COMMON, "envs.maze.demonstrations_file={demonstrations}", "envs.maze.panels.test.role=validation",
-            "engine.threads=1", "engine.start_seconds=500", "run.save_every=1", "engine.micro_tokens=2048")  # fmt: skip
+            "engine.threads=1", "engine.start_seconds=500", "run.save_every=1", "engine.micro_tokens=2048",
+            "run.min_counted=0")  # fmt: skip
 DRAWN = ("algorithm.tasks_per_step=8", "algorithm.samples_per_task=4")
 ONLINE = (*DRAWN, "algorithm.steps=2", "algorithm.epochs=2", "algorithm.lr=1e-3")
 POLICY = (*ONLINE, "algorithm.mini_batch_tasks=4")
@@ -85,7 +86,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "corrected": ("plain", ("algorithm=grpo", *POLICY, "algorithm.policy_loss=gspo", "algorithm.correction=tis",
                             "algorithm.loss_aggregation=seq-mean-token-sum-norm")),
     "rejected": ("plain", ("algorithm=rloo", *POLICY, *CLONED, "algorithm.correction=geo_rs",
-                           "algorithm.correction_bounds=[0.011,90]")),
+                           "algorithm.correction_bounds=[0.009,90]")),
     "bypassed": ("plain", ("algorithm=grpo", *POLICY, *CLONED, "algorithm.correction=bypass", "algorithm.dual_clip=1.5",
                            "algorithm.reward_scale=2", "algorithm.normalise_rewards=true",
                            "algorithm.filter_groups=true", "algorithm.refills=0", "algorithm.min_reward_std=0.4",
