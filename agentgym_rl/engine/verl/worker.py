@@ -19,6 +19,7 @@ from verl.single_controller.base.decorator import Dispatch, make_nd_compute_data
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine_workers import TrainingWorker
 
+from agentgym_rl.data.files import write_text
 from agentgym_rl.engine.verl.adapters import merged_weights, with_adapters
 
 
@@ -98,6 +99,7 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
     ) -> None:
         """As verl's; beside adapters their configuration in PEFT's format, which names the model below them."""
         super().save_checkpoint(local_path, hdfs_path, global_step, max_ckpt_to_keep)
+        loads_anywhere(Path(local_path))
         if self.rank == 0 and (adapters := getattr(self.actor.engine.module, "peft_config", None)) is not None:
             adapters["default"].save_pretrained(local_path)
 
@@ -128,6 +130,12 @@ class CriticWorker(TrainingWorker):  # type: ignore[misc]
     """verl's critic, which can start from a policy."""
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def save_checkpoint(self, local_path: str, *arguments: Any, **named: Any) -> None:
+        """As verl's."""
+        super().save_checkpoint(local_path, *arguments, **named)
+        loads_anywhere(Path(local_path))
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def start_from(self, policy: str) -> None:
         """Take all weights but the head from a policy's checkpoint of as many workers; of adapters, what they change.
 
@@ -155,6 +163,15 @@ def train_last(model: Any, layers: int) -> None:
     model.requires_grad_(False)
     for layer in model.get_decoder().layers[-layers:]:
         layer.requires_grad_(True)
+
+
+def loads_anywhere(checkpoint: Path) -> None:
+    """Take out of a model's saved configuration how a worker computes attention, a name that only workers know."""
+    file = checkpoint / "huggingface" / "config.json"
+    if torch.distributed.get_rank() == 0 and file.is_file():
+        config = json.loads(file.read_text())
+        config.pop("attn_implementation", None)
+        write_text(file, json.dumps(config, indent=2) + "\n")
 
 
 def local(weight: torch.Tensor) -> torch.Tensor:
