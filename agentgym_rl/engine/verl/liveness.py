@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -103,9 +104,17 @@ class Watch:
             raise KeyboardInterrupt
 
     def look_again(self) -> str | None:
-        """The cause, if a process is gone: what failed in the main thread may have been faster than the watch."""
+        """The cause, if a process is gone: what failed in the main thread may have been faster than the watch.
+
+        Answers to questions from before are no news, and a server may notice a moment later that it has no engine.
+        """
         with self._looking:
-            self._look(ANSWER_S)
+            for _ in range(2):
+                self._asked.clear()
+                self._look(ANSWER_S)
+                if self.cause is not None:
+                    break
+                time.sleep(1.0)
         return self.cause
 
     def _watch(self) -> None:
