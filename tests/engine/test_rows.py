@@ -170,7 +170,7 @@ def test_verls_estimators_read_the_shaped_rewards(queue, batch):
 def test_the_ratio_of_learning_to_sampling(queue, batch):
     queue.fields["rollout_log_probs"] = jagged([[-1.0, -1, 9, -1], [-1.0, 9, -1, -1, -1], [9.0]])
     queue.fields["old_log_probs"] = jagged([[-1.0, -1, 0, -1], [-1.0, 0, -1, -1, log(3) - 1], [0.0]])
-    found = rows.ratio_metrics(batch)
+    found = rows.drift_metrics(batch)
     assert found["diagnostics/ratio_mean"] == pytest.approx((6 + 3) / 7)
     assert (found["diagnostics/ratio_low"], found["diagnostics/ratio_median"]) == (1, 1)
     assert 1 < found["diagnostics/ratio_high"] < found["diagnostics/ratio_max"] == pytest.approx(3)

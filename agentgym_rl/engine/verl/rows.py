@@ -171,15 +171,18 @@ def write_rewards(batch: KVBatchMeta, rollouts: Sequence[Rollout], rewards: Sequ
     _put(batch, {"rm_scores": torch.nested.as_nested_tensor(rows, layout=torch.jagged)})
 
 
-def ratio_metrics(batch: KVBatchMeta) -> Metrics:
+def drift_metrics(batch: KVBatchMeta, *, of_verl: bool = False) -> Metrics:
     """Drift between sampling and learning, over the tokens that the model wrote.
 
     The ratio is that of a token's probability, before the first update, to the one it was sampled with. Its mean,
     median, greatest value, and 1st and 99th percentile.
+
+    Args:
+        of_verl: add verl's own metrics, ``rollout_corr/``, which its advantages otherwise bring.
     """
     data = _get(batch, "old_log_probs", "rollout_log_probs", "loss_mask")
-    drift = _padded(data, "old_log_probs").float() - _padded(data, "rollout_log_probs").float()
-    ratio = drift[_padded(data, "loss_mask").bool()].exp().numpy()
+    old, sampled, mask = (_padded(data, name) for name in ("old_log_probs", "rollout_log_probs", "loss_mask"))
+    ratio = (old.float() - sampled.float())[mask.bool()].exp().numpy()
     low, median, high = np.quantile(ratio, [0.01, 0.5, 0.99])
     return {
         "diagnostics/ratio_mean": float(ratio.mean()),
@@ -187,15 +190,8 @@ def ratio_metrics(batch: KVBatchMeta) -> Metrics:
         "diagnostics/ratio_median": float(median),
         "diagnostics/ratio_high": float(high),
         "diagnostics/ratio_max": float(ratio.max()),
+        **(compute_rollout_corr_metrics_from_logprobs(old, sampled, mask) if of_verl else {}),
     }
-
-
-def drift_metrics(batch: KVBatchMeta) -> Metrics:
-    """verl's own metrics of the drift between sampling and learning, ``rollout_corr/``."""
-    data = _get(batch, "old_log_probs", "rollout_log_probs", "loss_mask")
-    old, sampled, mask = (_padded(data, name) for name in ("old_log_probs", "rollout_log_probs", "loss_mask"))
-    found: Metrics = compute_rollout_corr_metrics_from_logprobs(old, sampled, mask)
-    return found
 
 
 def advantage_metrics(
@@ -250,8 +246,9 @@ def write(
     Returns:
         The batch with the new fields, which workers are given, and :func:`advantage_metrics`.
     """
+    computed = ["advantages", "returns"] if update.advantages is None or update.returns is not None else []
     values = ["values"] if update.returns is not None else []
-    data = _get(batch, "response_mask", "loss_mask", "advantages", "returns", *values)
+    data = _get(batch, "response_mask", "loss_mask", *computed, *values)
     kept, mask = _padded(data, "response_mask"), _padded(data, "loss_mask")
     sessions, updates = [session_of(key) for key in batch.keys], [update_of[key] for key in batch.keys]
     weights = token_weights(mask, sessions, updates, aggregation, longest)

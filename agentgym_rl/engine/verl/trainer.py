@@ -350,15 +350,16 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             with marked_timer("old_log_prob", timing):
                 batch = self._compute_old_log_prob(batch, metrics)
             if not self.config.algorithm.rollout_correction.bypass_mode:
-                metrics |= queue.ratio_metrics(batch)
+                metrics |= queue.drift_metrics(batch)
         if self._with_reference:
             with marked_timer("ref", timing):
                 batch = self._compute_ref_log_prob(batch, metrics)
         with marked_timer("adv", timing):
             if update.rewards is not None:
                 queue.write_rewards(batch, update.rollouts, update.rewards)
-            with without_old_log_probs(self.config) if on_policy else nullcontext():
-                batch = self._compute_advantage(batch, metrics)
+            if not (on_policy and update.advantages is not None):  # else nothing of verl's would be kept
+                with without_old_log_probs(self.config) if on_policy else nullcontext():
+                    batch = self._compute_advantage(batch, metrics)
             aggregation, turns = LossAggregation(actor.loss_agg_mode), actor.policy_loss.loss_mode == PolicyLoss.TURN
             longest = int(self.config.data.max_response_length)
             batch, of_advantages = queue.write(batch, update, self._update_of, aggregation, longest, turns=turns)
@@ -374,7 +375,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             with marked_timer("old_log_prob", timing):
                 batch.extra_info["of_update"] = True
                 batch = self._compute_old_log_prob(batch, metrics)
-            metrics |= queue.ratio_metrics(batch) | queue.drift_metrics(batch)
+            metrics |= queue.drift_metrics(batch, of_verl=True)
         real = sum(not tag.get("is_padding", False) for tag in batch.tags)
         self._metrics.add_step_metrics(metrics, sample_count=real)
         self._batch = batch
