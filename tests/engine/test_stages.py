@@ -78,7 +78,7 @@ class ScriptedTrainer:
                 raise Killed
         return result
 
-    def sft_step(self, update, lr, seed):
+    def sft_step(self, update, lr, seed, progress):
         count = len(update.examples)
         updates = -(-count // update.mini_batch) if update.updates is None else update.updates
         self.weights.append(f"imitate {count} x{updates}")

@@ -1,5 +1,6 @@
 """The losses of updates, pairs in micro-batches, and a preference step."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,7 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.config import ActorConfig
 from verl.workers.engine.utils import prepare_micro_batches
 
-from agentgym_rl.algorithms.base import Preference
+from agentgym_rl.algorithms.base import Preference, Supervised
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.engine.verl.mapping import ESTIMATOR, defaults
 from agentgym_rl.engine.verl.modes import ColocateTrainer, SeparateTrainer, SyncTrainer
@@ -239,6 +240,22 @@ def test_a_preference_step(trainer):
         assert set(zip(tokens[::2], tokens[1::2], strict=True)) == wanted
         assert data["ref_log_prob"].tolist() == [-token for token in tokens]
         assert (data["beta"], data["mini_batch_size"], data["force_group_size"]) == (0.2, 8, 2)
+
+
+def test_a_supervised_step_shows_its_progress(trainer, monkeypatch):
+    examples, seen = [Example([9, place], [0.0, 1.0]) for place in range(10)], []
+    step = partial(
+        trainer.sft_step, Supervised(examples=examples, mini_batch=2), 1e-3, "s", lambda *at: seen.append(at)
+    )
+    metrics, updates = step()
+    assert (updates, metrics["supervised/loss"], metrics["supervised/grad_norm"]) == (5, 0.5, 2.0)
+    assert seen == [(1, 5), (3, 5), (5, 5)]
+    tokens = [int(row[1]) for data in trainer.actor_rollout_wg.updates for row in data["input_ids"].unbind()]
+    assert tokens == order(10, 2, "s"), "the parts are those of one pass"
+    seen.clear()
+    monkeypatch.setattr("agentgym_rl.engine.verl.trainer.PART_S", 0.0)
+    step()
+    assert seen == [(done, 5) for done in range(1, 6)], "slow updates are shown one by one"
 
 
 # the policy loss

@@ -168,7 +168,7 @@ class EngineRun:
             case Policy():
                 count = self.trainer.policy_step(update, lr)
             case Supervised():
-                metrics, count = self.trainer.sft_step(update, lr, seed)
+                metrics, count = self.trainer.sft_step(update, lr, seed, partial(self.progress, "learn"))
                 size = update.mini_batch
             case Preference():
                 metrics, count = self.trainer.preference_step(update, lr, seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -47,7 +48,7 @@ from agentgym_rl.rollout.supervised import Example, from_rollout
 Rows = Callable[[int, int, int | None], list[dict[str, Any]]]
 """The rows of a step (from 0); or, by the other two arguments, of its n-th redraw and how many of them."""
 Progress = Callable[[int, int], None]
-"""Called with the number of finished rows and of all rows."""
+"""Called with how many are done, and of how many."""
 
 # The workers meet on a port that verl finds free long before they listen on it. Of the ports that the system lends to
 # every new connection (32768 and above) another process may have taken it meanwhile.
@@ -430,18 +431,30 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
 
     # updates on tokens
 
-    def sft_step(self, update: Supervised, lr: float, seed: str) -> tuple[Metrics, int]:
-        """Supervised updates; returns metrics and their number."""
+    def sft_step(self, update: Supervised, lr: float, seed: str, progress: Progress) -> tuple[Metrics, int]:
+        """Supervised updates; returns metrics, means over the updates, and their number.
+
+        The workers are given one update, then twice as many each time until these take :data:`PART_S`.
+        """
         self._set_loss("supervised")
         self.sleep()
         self._set_optimizer(lr)
-        chosen = order(len(update.examples), update.mini_batch, seed, update.updates)
-        data = to_batch([update.examples[index] for index in chosen], update.mini_batch)
-        metrics = reduce_metrics(dict(self.actor_rollout_wg.update_actor(data)["metrics"]))
-        updates = len(chosen) // update.mini_batch
+        size = update.mini_batch
+        chosen = [update.examples[index] for index in order(len(update.examples), size, seed, update.updates)]
+        updates, done, part = len(chosen) // size, 0, 1
+        loss = grad_norm = 0.0
+        while done < updates:
+            begun, end = time.monotonic(), min(done + part, updates)
+            data = to_batch(chosen[done * size : end * size], size)
+            metrics = reduce_metrics(dict(self.actor_rollout_wg.update_actor(data)["metrics"]))
+            loss += float(metrics["loss"]) * (end - done) / updates
+            grad_norm += float(metrics["grad_norm"]) * (end - done) / updates
+            done = end
+            progress(done, updates)
+            part *= 2 if time.monotonic() - begun < PART_S else 1
         return {
-            "supervised/loss": float(metrics["loss"]),
-            "supervised/grad_norm": float(metrics["grad_norm"]),
+            "supervised/loss": loss,
+            "supervised/grad_norm": grad_norm,
             "supervised/lr": lr,
             "supervised/updates": updates,
         }, updates
@@ -587,6 +600,8 @@ def without_old_log_probs(config: DictConfig) -> Iterator[None]:
         config.algorithm.rollout_correction.bypass_mode = False
 
 
+PART_S = 10.0
+"""Seconds of supervised updates after which progress is shown again."""
 BASE, REFERENCE, PRESENT = "base", "reference", "present"
 """Weights that the workers keep: as loaded, of the reference policy, and those that learn while others are used."""
 PREFERENCE = ("dpo/margin", "dpo/accuracy")
