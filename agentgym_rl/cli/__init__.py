@@ -12,8 +12,8 @@ from typer.core import TyperGroup
 from agentgym_rl.envs.core import EnvError
 
 COMMANDS = (
-    "envs", "tasks", "play", "check", "collect", "expand", "convert", "fetch", "train", "eval", "export", "compare",
-    "sync", "timeline", "episodes", "view", "serve",
+    "envs", "tasks", "play", "check", "collect", "expand", "convert", "fetch", "train", "watch", "eval", "export",
+    "compare", "sync", "timeline", "episodes", "view", "serve",
 )  # fmt: skip
 """Modules of this package, each with a function ``command``, in the order of ``--help``."""
 

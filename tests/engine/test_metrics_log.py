@@ -104,3 +104,18 @@ def test_nothing_is_started_where_wandb_is_disabled(tmp_path):
     log.log_episodes(1, [played(0)])
     log.close()
     assert not (tmp_path / "wandb").exists()
+
+
+def test_tensorboard_has_the_same_numbers(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    config = whole(*OVERRIDES[:-1], "logger.wandb=disabled", "logger.tensorboard=true")
+    for last_step, value in ((0, 0.25), (1, 0.75)):  # the second is a resumed run, which does step 2 again
+        log = MetricsLog(tmp_path, config, last_step=last_step)
+        for step in range(last_step + 1, 3):
+            log.log(step, {"env/textcraft/success": value})
+        log.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(one.step, one.value) for one in events.Scalars("env/textcraft/success")] == [(1, 0.25), (2, 0.75)]
+    assert not (tmp_path / "wandb").exists()

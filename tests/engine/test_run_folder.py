@@ -29,6 +29,8 @@ from agentgym_rl.engine.verl.cluster import RayNotStarted, _start
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.supervised import Example
 
+LOCAL = {"wandb": "disabled", "tensorboard": False}
+"""Metrics go to the run's own file only."""
 STATE = State(
     stage=1,
     unit=2,
@@ -224,7 +226,9 @@ def test_a_checkpoint_of_an_earlier_version_has_no_manifest_and_is_taken_as_it_i
 def test_damaged_metrics_name_file_and_line(tmp_path, row):
     (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1}}\n{row}\n', encoding="latin-1")
     with pytest.raises(ValueError, match=r"metrics\.jsonl, (row|line) 2: not "):
-        MetricsLog(tmp_path, {"logger": {"wandb": "disabled"}, "name": "x", "seed": 0}, last_step=1)
+        MetricsLog(
+            tmp_path, {"logger": {"wandb": "disabled", "tensorboard": False}, "name": "x", "seed": 0}, last_step=1
+        )
 
 
 @pytest.mark.parametrize("row", ["[]", "{}", '{"key": "1"}', '{"key": "1", "episode": {"env": 1}}', "{", "\xff"])
@@ -267,7 +271,7 @@ def test_episodes_come_back(tmp_path):
 
 
 def test_metrics_after_the_checkpoint_are_dropped_on_resuming(tmp_path):
-    config = {"logger": {"wandb": "disabled"}, "name": "x", "seed": 0}
+    config = {"logger": LOCAL, "name": "x", "seed": 0}
     log = MetricsLog(tmp_path, config, last_step=0)
     for step in (1, 2, 2, 3):
         log.log(step, {"a": step / 2})

@@ -241,10 +241,9 @@ LEARN = ("algorithm=grpo", "algorithm.steps=3", "algorithm.tasks_per_step=4", "a
          "algorithm.kl_loss=0.1", "run.save_every=1")  # fmt: skip
 
 
-def in_the_first_step():
-    """Asks to stop in the first step after cloning: each stage asks at its end, each unit twice."""
-    asked = iter([False] * 6)
-    return lambda: next(asked, True)
+def in_the_first_step(folder, stage="grpo"):
+    """Asks to stop when the first step of a stage is logged."""
+    return lambda: any(f"stage/{stage}" in row for row in read(folder))
 
 
 @pytest.mark.parametrize(
@@ -257,14 +256,14 @@ def test_the_reference_policy(run, reference, weights, toy_recipes):
     assert whole.weights == [*CLONED, "policy", "policy", "policy"] and whole.reference == CLONED
     where = f"algorithm.kl_reference={toy_recipes / reference if '/' in reference else reference}"
     with pytest.raises(Interrupted):
-        run(*LEARN, where, name="again", stop=in_the_first_step())
+        run(*LEARN, where, name="again", stop=in_the_first_step(toy_recipes / "again"))
     assert json.loads((toy_recipes / "again" / "state.json").read_text())["unit"] == 1
     again = run(*LEARN, where, name="again")
     assert again.reference == weights
     assert again.weights == whole.weights, "the policy itself goes on where it was"
 
 
-def test_the_moments_of_rewards_go_on_after_a_stop(run):
+def test_the_moments_of_rewards_go_on_after_a_stop(run, toy_recipes):
     def of_environment(trainer):
         names = ("shaping/counter/reward_mean", "shaping/counter/reward_std", "shaping/reward", "env/counter/reward")
         return [[row[name] for name in names] for row in read(trainer.folder.path) if "stage/grpo" in row
@@ -272,18 +271,17 @@ def test_the_moments_of_rewards_go_on_after_a_stop(run):
 
     shaped = (*LEARN, "algorithm.normalise_by_std=false", "algorithm.normalise_rewards=true")
     whole = of_environment(run(*shaped, name="whole"))
-    steps = iter([False] * 4)
     with pytest.raises(Interrupted):
-        run(*shaped, stop=lambda: next(steps, True))
+        run(*shaped, stop=in_the_first_step(toy_recipes / "a"))
     assert of_environment(run(*shaped)) == whole and len(whole) == 3
     assert {row[-1] for row in whole} <= {0.0, 0.25, 0.5, 0.75, 1.0}, "the environment's own reward"
 
 
-def test_the_critic_starts_from_the_cloned_policy_once(run):
+def test_the_critic_starts_from_the_cloned_policy_once(run, toy_recipes):
     valued = ("algorithm=ppo", *LEARN[1:4], "run.save_every=1")
     assert run(*valued, name="whole").critics == [CLONED]
     with pytest.raises(Interrupted):
-        run(*valued, stop=in_the_first_step())
+        run(*valued, stop=in_the_first_step(toy_recipes / "a", "ppo"))
     assert run(*valued).critics == [], "a resumed critic has its own weights"
     assert run(*valued, "cloning.epochs=0", "envs.counter.demonstrations=0", name="plain").critics == []
 
@@ -336,6 +334,25 @@ def test_ctrl_c_in_the_middle_of_an_exploration_and_of_learning(run):
     trainer = run(*EVOLVE, "algorithm.tasks_per_step=40")
     assert trainer.weights == whole.weights
     assert kept(trainer) == kept(whole)
+
+
+def test_a_stop_in_the_last_evaluation_of_a_stage_keeps_its_weights(run, toy_recipes):
+    learn = (*LEARN[:-1], "run.save_every=0")
+    whole = run(*learn, name="whole")
+
+    def in_the_evaluation():
+        """The first episode of the evaluation after the third step asks."""
+        return sum("stage/grpo" in row for row in read(toy_recipes / "a")) == 3 and bool(next(asked, True))
+
+    asked = iter([False])  # the end of the third step asks, too
+    with pytest.raises(Interrupted):
+        run(*learn, stop=in_the_evaluation)
+    state = json.loads((toy_recipes / "a" / "state.json").read_text())
+    assert state["unit"] == 3 and len(state["results"]) == 2, "the stage is not finished"
+    again = run(*learn)
+    assert again.asked == [], "nothing is learned again"
+    assert again.weights == whole.weights
+    assert [one["panels"] for one in again.state.results] == [one["panels"] for one in whole.state.results]
 
 
 def test_a_round_that_lowers_validation_success_is_undone(run):

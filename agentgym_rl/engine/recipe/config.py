@@ -291,6 +291,8 @@ class LoggerConfig:
     """auto (online when WANDB_API_KEY is set, else offline), online, offline or disabled."""
     project: str = operational("agentgym-rl")
     group: str | None = operational(None)
+    tensorboard: bool = operational(False)
+    """Also write TensorBoard's events, into ``tensorboard/`` of the run's folder."""
 
 
 @dataclass(kw_only=True)

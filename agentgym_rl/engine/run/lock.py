@@ -12,6 +12,8 @@ from datetime import datetime
 from getpass import getuser
 from pathlib import Path
 
+import psutil
+
 from agentgym_rl.engine.run.folder import RunFolderError, writable
 
 NAME = ".lock"
@@ -58,3 +60,14 @@ def _told(content: str) -> str:
         return "a process that has just started"
     one = json.loads(content)
     return f"{one['owner']} on {one['host']}, process {one['pid']}, since {one['started']}"
+
+
+def holder(folder: Path) -> str | None:
+    """Who runs in a folder, as its lock tells; None where nobody does, or the process of this host is gone."""
+    file = folder / NAME
+    content = file.read_text(encoding="utf-8") if file.is_file() else ""
+    if not content:
+        return None
+    one = json.loads(content)
+    gone = one["host"] == socket.gethostname() and not psutil.pid_exists(one["pid"])
+    return None if gone else _told(content)

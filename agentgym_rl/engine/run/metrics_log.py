@@ -1,4 +1,4 @@
-"""Metrics of a run: ``metrics.jsonl`` always, Weights & Biases beside it."""
+"""Metrics of a run: ``metrics.jsonl`` always, Weights & Biases and TensorBoard beside it."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ class MetricsLog:
         write_jsonl(self.path, [row for row in rows if row["step"] <= last_step])
         self.file = self.path.open("a", encoding="utf-8")
         self.wandb = self._start_wandb(folder, config)
+        self.tensorboard = None
+        if config["logger"]["tensorboard"]:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.tensorboard = SummaryWriter(folder / "tensorboard", purge_step=last_step + 1)
 
     @staticmethod
     def _start_wandb(folder: Path, config: Mapping[str, Any]) -> Any:
@@ -60,6 +65,10 @@ class MetricsLog:
         append_jsonl(self.file, {"step": step, **metrics})
         if self.wandb is not None:
             self.wandb.log(metrics, step=step)
+        if self.tensorboard is not None:
+            for name, value in metrics.items():
+                self.tensorboard.add_scalar(name, value, step)
+            self.tensorboard.flush()
 
     def log_episodes(self, step: int, episodes: Sequence[Episode]) -> None:
         """Show the episodes of an evaluation in W&B, in tables ``val/<panel>/<env>/episodes``."""
@@ -80,6 +89,8 @@ class MetricsLog:
         self.file.close()
         if self.wandb is not None:
             self.wandb.finish()
+        if self.tensorboard is not None:
+            self.tensorboard.close()
 
 
 def tags(config: Mapping[str, Any]) -> list[str]:

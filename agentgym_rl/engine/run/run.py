@@ -256,19 +256,31 @@ class EngineRun:
         self.folder.save_state(state)
         self.folder.drop_leftovers(state)
 
-    def evaluate(self, name: str, role: str | None = None, stage: str | None = None) -> Scores:
+    def evaluate(
+        self, name: str, role: str | None = None, stage: str | None = None, *, stoppable: bool = False
+    ) -> Scores:
         """Roll out the panels of a role with the current weights; log the scores and store the episodes.
 
         Args:
             name: for the episodes' file and the progress bar.
             role: None for all panels.
             stage: whose curve has the scores; None is ``name``.
+            stoppable: end at once when the user asks to stop; all that came before must be saved.
+
+        Raises:
+            Interrupted: the user asked to stop.
         """
         rows = self.panels.rows(role, self.step)
         if not rows:
             return {}
         begun, state = time.monotonic(), self.state
-        found = self.trainer.rollouts(rows, validate=True, progress=partial(self.bar, f"{name}: evaluate"))
+
+        def progress(done: int, total: int) -> None:
+            self.bar(f"{name}: evaluate", done, total)
+            if stoppable and self.stop():
+                raise Interrupted
+
+        found = self.trainer.rollouts(rows, validate=True, progress=progress)
         episodes = [rollout.episode for rollout in found]
         state.wall_s += time.monotonic() - begun
         state.parser_faults += sum(episode.parser_faults for episode in episodes)

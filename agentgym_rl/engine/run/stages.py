@@ -21,6 +21,7 @@ from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.eval import timeline
 from agentgym_rl.eval.score import score
+from agentgym_rl.eval.watching import UNITS
 
 UNTRAINED = "untrained"
 
@@ -95,9 +96,10 @@ class Stages:
             if not last and every.eval_every and state.unit % every.eval_every == 0:
                 run.evaluate(name, VALIDATION if run.panels.of_role(VALIDATION) else None)
             due = every.save_every and state.unit % every.save_every == 0
-            if run.stop() or (not last and (due or algorithm.ends_phase(number))):
+            stopping = run.stop()
+            if stopping or (not last and (due or algorithm.ends_phase(number))):
                 run.save(name, algorithm.state_dict())
-            if run.stop():
+            if stopping:
                 raise Interrupted
         run.bar(name, algorithm.units, algorithm.units)
         self._finish(name, algorithm, time.monotonic() - started)
@@ -118,7 +120,7 @@ class Stages:
         state.parser_faults += sum(episode.parser_faults for episode in episodes)
         state.tokens += sum(episode.prompt_tokens + episode.response_tokens for episode in episodes)
         state.wall_s += time.monotonic() - begun
-        metrics = {f"stage/{name}": number + 1, **run.metrics, **own, **state.spent()}
+        metrics = {f"stage/{name}": number + 1, UNITS: algorithm.units, **run.metrics, **own, **state.spent()}
         if episodes:
             whole = [one for one in episodes if not one.prefix_turns]
             metrics |= run.mixture.metrics() | run.curriculum.metrics() | episode_metrics(whole)
@@ -129,9 +131,10 @@ class Stages:
         run.log.log(state.global_step, metrics)
 
     def _finish(self, name: str, algorithm: Algorithm[Any], seconds: float) -> None:
-        """Evaluate and save what a stage led to."""
+        """Evaluate and save what a stage led to. A run that is stopped meanwhile goes on with the evaluation."""
         run, state = self.run, self.run.state
-        panels = run.evaluate(name)
+        run.save(name, algorithm.state_dict())
+        panels = run.evaluate(name, stoppable=True)
         state.best = run.panels.validation_success(panels)
         state.results.append(
             {

@@ -1,0 +1,139 @@
+"""A run while it runs, read from its folder: how far it is, what it learns, what fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentgym_rl.data.files import read_jsonl
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH = 24
+"""Values of a sparkline."""
+UNITS = "run/units"
+"""Metric with the number of units of the stage that a row belongs to."""
+_STAGE, _ENV, _PANEL, _SUCCESS = "stage/", "env/", "val/", "/success"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What ``metrics.jsonl`` says of a run."""
+
+    name: str
+    rows: Sequence[Mapping[str, Any]]
+    written: float
+    """When the last row was written, in seconds since the epoch."""
+    finished: bool
+
+    @property
+    def stage(self) -> str | None:
+        """The stage of the newest row."""
+        return next((_stages(row)[0] for row in reversed(self.rows) if _stages(row)), None)
+
+    @property
+    def units(self) -> list[Mapping[str, Any]]:
+        """The rows of the present stage's units."""
+        return [row for row in self.rows if UNITS in row and _stages(row) == [self.stage]]
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that the rest of the stage takes at the pace of its units so far; None before the second one."""
+        units = self.units
+        if len(units) < 2:
+            return None
+        first, last, name = units[0], units[-1], f"{_STAGE}{self.stage}"
+        done = last[name] - first[name]
+        pace = (last["run/wall_s"] - first["run/wall_s"]) / done if done else 0.0
+        return float(pace * (last[UNITS] - last[name]))
+
+    def curves(self) -> dict[tuple[str, str], list[float]]:
+        """Success by environment and source: ``training``, or a panel."""
+        found: dict[tuple[str, str], list[float]] = {}
+        for row in self.rows:
+            for key, value in row.items():
+                if key.startswith(_ENV) and key.endswith(_SUCCESS):
+                    found.setdefault((key[len(_ENV) : -len(_SUCCESS)], "training"), []).append(value)
+                elif key.startswith(_PANEL) and key.endswith(_SUCCESS):
+                    panel, env = key[len(_PANEL) : -len(_SUCCESS)].rsplit("/", 1)
+                    found.setdefault((env, panel), []).append(value)
+        return dict(sorted(found.items()))
+
+    def failures(self) -> dict[str, float]:
+        """What went wrong in the newest row that has it: share of episodes by environment, faults of parsers."""
+        found: dict[str, float] = {}
+        for row in self.rows:
+            found |= {key: value for key, value in row.items() if key.endswith(("/error_rate", "/parser_faults"))}
+        return {key: value for key, value in found.items() if value}
+
+
+def read(folder: Path) -> Standing:
+    """The standing of a run.
+
+    Raises:
+        FileNotFoundError: no run has written into the folder.
+    """
+    file = folder / "metrics.jsonl"
+    if not file.is_file():
+        raise FileNotFoundError(f"{file} does not exist; {folder} is not the folder of a run, or it has only begun")
+    rows = list(read_jsonl(file, torn_end=True))
+    return Standing(folder.name, rows, file.stat().st_mtime, (folder / "summary.json").is_file())
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The last values between 0 and 1 as a row of bars."""
+    return "".join(BARS[min(int(value * len(BARS)), len(BARS) - 1)] for value in values[-WIDTH:])
+
+
+def picture(standing: Standing, process: str, now: float | None = None) -> RenderableType:
+    """A run on a terminal.
+
+    Args:
+        process: says whether the run is under way.
+        now: seconds since the epoch; None takes the clock's.
+    """
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    ago = (time.time() if now is None else now) - standing.written
+    status = "finished" if standing.finished else process
+    head = Text.assemble((standing.name, "bold"), f"  {status}, last row {_duration(ago)} ago")
+    progress = Text(_progress(standing))
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("environment", "episodes of", "success", ""):
+        table.add_column(title, justify="right" if title == "success" else "left")
+    for (env, source), values in standing.curves().items():
+        table.add_row(env, source, f"{100 * values[-1]:.1f} %", sparkline(values))
+    failures = [Text(f"{key}: {value:.3g}", style="yellow") for key, value in standing.failures().items()]
+    return Group(head, progress, table, *failures)
+
+
+def _progress(standing: Standing) -> str:
+    """Stage, units, what was spent and what is left."""
+    parts = [standing.stage or "no row yet"]
+    if units := standing.units:
+        parts[0] += f" {units[-1][f'{_STAGE}{standing.stage}']:g} of {units[-1][UNITS]:g}"
+    if spent := [row for row in standing.rows if "run/episodes" in row]:
+        parts += [f"{spent[-1]['run/episodes']:,} training episodes", f"{_duration(spent[-1]['run/wall_s'])} of work"]
+    if speeds := [row["rollout/episodes_per_s"] for row in standing.rows if "rollout/episodes_per_s" in row]:
+        parts.append(f"{speeds[-1]:.2g} episodes/s")
+    if not standing.finished and (left := standing.left_s):
+        parts.append(f"about {_duration(left)} of this stage left, without evaluations")
+    return "  ".join(parts)
+
+
+def _stages(row: Mapping[str, Any]) -> list[str]:
+    return [key[len(_STAGE) :] for key in row if key.startswith(_STAGE)]
+
+
+def _duration(seconds: float) -> str:
+    """Hours, minutes and seconds."""
+    minutes, rest = divmod(round(max(seconds, 0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
