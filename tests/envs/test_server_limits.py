@@ -90,6 +90,25 @@ def test_a_request_that_does_not_arrive_ends_its_connection(server, half, monkey
         assert client.get("/health").status_code == 200
 
 
+def test_a_client_that_takes_no_answer_loses_its_connection(server, monkeypatch):
+    monkeypatch.setattr(http, "SEND_S", 0.3)
+    with sent(server[1], b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 5000):
+        deadline = time.monotonic() + 20
+        while server[0].server_state.connections and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not server[0].server_state.connections
+
+
+def test_a_client_that_takes_its_time_gets_all_answers(server, monkeypatch):
+    monkeypatch.setattr(http, "SEND_S", 0.5)
+    connection = sent(server[1], b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
+    found = b""
+    while found.count(b'"openapi"') < 50:
+        found += connection.recv(20_000)
+        time.sleep(0.002)
+    connection.close()
+
+
 @pytest.mark.parametrize("half", HALF)
 def test_half_open_connections_do_not_hold_up_the_end(server, half):
     running, port = server

@@ -11,6 +11,9 @@ HEAD = 16 << 10
 RECEIVE_S = 15.0
 """Seconds within which a request must have arrived, from when the connection opened or its first bytes came."""
 
+SEND_S = 15.0
+"""Seconds within which a client must take what waits for it."""
+
 
 class TooLarge(Exception):
     """The head of a request is larger than :data:`HEAD`."""
@@ -20,7 +23,7 @@ class Protocol(HttpToolsProtocol):
     """Uvicorn's protocol, which has no such limits, with those above.
 
     A request with too large a head is answered with 431. One that does not arrive in time ends its connection, and so
-    does one that has not arrived when the server stops.
+    does one that has not arrived when the server stops, and an answer that the client does not take.
     """
 
     _in_head = False
@@ -29,13 +32,18 @@ class Protocol(HttpToolsProtocol):
     _head = 0
     _too_large = False
     _deadline: asyncio.TimerHandle | None = None
+    """Of the request."""
+    _stuck: asyncio.TimerHandle | None = None
+    """Of what the client has not taken yet."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # writing pauses as soon as the client is behind
         self._deadline = self.loop.call_later(RECEIVE_S, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        self._unstick()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -50,6 +58,14 @@ class Protocol(HttpToolsProtocol):
             self._disarm()
         elif self._deadline is None and not self.transport.is_closing():
             self._deadline = self.loop.call_later(RECEIVE_S, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        self._stuck = self.loop.call_later(SEND_S, self.transport.abort)
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._unstick()
+        super().resume_writing()
 
     def shutdown(self) -> None:
         if self._arrived:
@@ -97,3 +113,8 @@ class Protocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _unstick(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
