@@ -140,8 +140,8 @@ def batches(
 ) -> Iterator[Any]:
     """The record batches of a file of :func:`parquet_file`.
 
-    What is stored once may be repeated any number of times, so that kilobytes unpack to terabytes. Batches are therefore
-    small, and counted. A file whose metadata lie about its values can still make a single batch large.
+    What is stored once may be repeated any number of times, so that kilobytes unpack to terabytes. Batches are
+    therefore small, and counted. A file whose metadata lie about its values can still make a single batch large.
 
     Args:
         columns: None reads all.

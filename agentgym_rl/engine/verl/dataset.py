@@ -29,7 +29,7 @@ class TaskDataset(Dataset):  # type: ignore[type-arg]
     """Tasks of splits, named like ``textcraft:train`` or ``babyai:test:64`` (a seeded draw of 64), or single item ids.
 
     A file of item ids may stand for a split. ``data.agentgym`` holds the rules of an episode
-    (:class:`agentgym_rl.rollout.settings.RolloutSettings`), ``data.agentgym_envs`` the options and hosts of environments.
+    (:class:`agentgym_rl.rollout.settings.RolloutSettings`), ``data.agentgym_envs`` the environments' options and hosts.
 
     Raises:
         ValueError: the split is unknown or has fewer tasks than asked for.

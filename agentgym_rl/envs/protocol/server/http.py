@@ -8,6 +8,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HEAD = 16 << 10
 """Most bytes of a request's line and headers."""
+WAITING = 16
+"""Most requests of a connection that wait for their turn; each takes some kilobytes."""
 RECEIVE_S = 15.0
 """Seconds within which a request must have arrived, from when the connection opened or its first bytes came."""
 
@@ -16,14 +18,15 @@ SEND_S = 15.0
 
 
 class TooLarge(Exception):
-    """The head of a request is larger than :data:`HEAD`."""
+    """The head of a request is larger than :data:`HEAD`, or more than :data:`WAITING` requests wait."""
 
 
 class Protocol(HttpToolsProtocol):
     """Uvicorn's protocol, which has no such limits, with those above.
 
-    A request with too large a head is answered with 431. One that does not arrive in time ends its connection, and so
-    does one that has not arrived when the server stops, and an answer that the client does not take.
+    A request with too large a head is answered with 431, one too many with 400. One that does not arrive in time ends
+    its connection, and so does one that has not arrived when the server stops, and an answer that the client does not
+    take.
     """
 
     _in_head = False
@@ -84,6 +87,8 @@ class Protocol(HttpToolsProtocol):
     # the parser's callbacks
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) == WAITING:
+            raise TooLarge
         self._in_head, self._arrived, self._head = True, False, 0
         super().on_message_begin()
 
