@@ -115,9 +115,8 @@ def connections(given: argparse.Namespace) -> None:
         left = RECEIVE_S - (time.monotonic() - begun)
         print(f"with them: {answers(given.port, max(1.0, left - 2))}, {mib(server):.0f} MiB")
         gone(silent + half, 60)
-        print(
-            f"all closed by the server {time.monotonic() - begun:.0f} s after the first was opened; {mib(server):.0f} MiB"
-        )
+        took = time.monotonic() - begun
+        print(f"all closed by the server {took:.0f} s after the first was opened; {mib(server):.0f} MiB")
         print(f"after them: {answers(given.port, 5)}")
 
 

@@ -56,7 +56,7 @@ def test_a_parquet_file_that_repeats_what_it_stores_is_refused(tmp_path, small, 
 def test_a_dictionary_in_a_parquet_file_is_refused(tmp_path):
     texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 100_000), ["x" * MIB])
     for column in (texts, pyarrow.StructArray.from_arrays([texts], ["a"])):
-        with pytest.raises(ValueError, match="column 'question' is an Arrow dictionary .*store plain values"):
+        with pytest.raises(ValueError, match=r"column 'question' is an Arrow dictionary .*store plain values"):
             rows(put(tmp_path / "a.parquet", pyarrow.table({"question": column})))
 
 

@@ -45,9 +45,8 @@ def test_code_is_not_run_where_verl_would_run_it(file, monkeypatch, before):
     monkeypatch.delenv(FORCE, raising=False)
     if before is not None:
         monkeypatch.setenv(FORCE, before)
-    with pytest.raises(ValueError, match="here holds more than tensors and plain values, and is not loaded$"):
-        with only_data("here"):
-            loads(file)
+    with pytest.raises(ValueError, match=r"here holds more than tensors .*, and is not loaded$"), only_data("here"):
+        loads(file)
     assert not (file.parent / "ran").exists() and os.environ.get(FORCE) == before
     loads(file)
     assert (file.parent / "ran").exists(), "outside nothing has changed"
