@@ -21,7 +21,7 @@ from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.data.episode_schema import GROUP, KEY, VERSION, VERSION_1, Summary, version
 from agentgym_rl.data.files import rows, shard_of, shards, write_parquet
 from agentgym_rl.envs.bounds import encodable
-from agentgym_rl.envs.tables import arrow
+from agentgym_rl.envs.tables import arrow, batches, parquet_file
 
 ENDING, OLD_ENDING = ".parquet", ".jsonl.zst"
 Table = Any
@@ -239,16 +239,14 @@ def _listing(path: Path) -> Table:
     """Summaries of a file, without opening its episodes where the format allows; the file's name is left out."""
     if path.suffix != ENDING:
         return _table([Summary.of(episode) for episode in read(path)])
-    pyarrow, parquet = packages()
-    try:
-        with parquet.ParquetFile(path) as opened:
-            written = version(opened.schema_arrow.metadata, path)
-            if written is None:
-                raise ValueError(f"{path} does not hold episodes (its metadata lack {KEY.decode()})")
-            columns = [VERSION_1.get(name, name) if written == 1 else name for name in SUMMARY]
-            table = opened.read(columns=columns, use_threads=False).rename_columns([*SUMMARY])
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"{path}: not a parquet file that can be read ({error})") from error
+    pyarrow, _ = packages()
+    with parquet_file(path) as opened:
+        written = version(opened.schema_arrow.metadata, path)
+        if written is None:
+            raise ValueError(f"{path} does not hold episodes (its metadata lack {KEY.decode()})")
+        columns = [VERSION_1.get(name, name) if written == 1 else name for name in SUMMARY]
+        parts = [batch.select(columns).rename_columns([*SUMMARY]) for batch in batches(path, opened, columns)]
+    table = pyarrow.Table.from_batches(parts) if parts else _table([])
     return table.replace_schema_metadata(None)
 
 
@@ -262,10 +260,8 @@ def _placed(name: str, listings: Sequence[Table]) -> Table:
 
 
 def _read_group(path: Path, group: int) -> list[str]:
-    _, parquet = packages()
-    with parquet.ParquetFile(path) as opened:
-        texts: list[str] = opened.read_row_group(group, ["episode"]).column("episode").to_pylist()
-        return texts
+    with parquet_file(path) as opened:
+        return [text for batch in batches(path, opened, ["episode"], [group]) for text in batch.column(0).to_pylist()]
 
 
 def _schema() -> Any:

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from agentgym_rl.data import episode_schema
 from agentgym_rl.envs.extras import needs
-from agentgym_rl.envs.tables import arrow, json_list, parse_json
+from agentgym_rl.envs.tables import arrow, batches, check_size, json_list, parquet_file, parse_json
 from agentgym_rl.envs.tables import read_jsonl as read_jsonl
 
 KINDS = (".json", ".jsonl", ".jsonl.zst", ".parquet")
@@ -124,8 +124,10 @@ def shard_of(path: Path) -> str | None:
 def _compressed(path: Path) -> list[Any]:
     with needs(path, "data"):
         import zstandard
+    packed = path.read_bytes()
     try:
-        content = zstandard.ZstdDecompressor().decompress(path.read_bytes())
+        check_size(path, zstandard.frame_content_size(packed))
+        content = zstandard.ZstdDecompressor().decompress(packed)  # no more than the frame says
     except zstandard.ZstdError as error:
         raise ValueError(f"{path}: not compressed JSON lines ({error})") from error
     lines = enumerate(content.split(b"\n"), start=1)
@@ -133,16 +135,11 @@ def _compressed(path: Path) -> list[Any]:
 
 
 def _parquet(path: Path) -> list[Any]:
-    pyarrow, parquet = arrow(path)
-    try:
-        table = parquet.read_table(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"{path}: not a parquet file that can be read ({error})") from error
-    if episode_schema.version(table.schema.metadata, path) is not None:
-        texts = table.column("episode").to_pylist()
-        return [parse_json(text, f"{path}, entry {number}") for number, text in enumerate(texts, start=1)]
-    found: list[Any] = table.to_pylist()
-    return found
+    with parquet_file(path) as file:
+        if episode_schema.version(file.schema_arrow.metadata, path) is None:
+            return [row for batch in batches(path, file) for row in batch.to_pylist()]
+        texts = [text for batch in batches(path, file, ["episode"]) for text in batch.column(0).to_pylist()]
+    return [parse_json(text, f"{path}, entry {number}") for number, text in enumerate(texts, start=1)]
 
 
 def _from_hub(source: str) -> list[Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import TaskNotFound
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.envs.splits import fingerprint
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,12 @@ def sample(
 def indices_of(env: TextEnv, split: str) -> Sequence[int]:
     """Task indices of a split, or those of the environment in a file of item ids, each once.
 
+    A warning says how many entries of a file repeat an earlier one.
+
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the split is unknown or not to be had where the environment runs, or the file cannot be read or
-            names no task of the environment.
+        ValueError: the split is unknown or not to be had where the environment runs, or the file cannot be read, names
+            no task of the environment, or one that it does not have.
     """
     name, splits = env.spec.name, env.spec.splits
     if not is_source(split):
@@ -105,10 +111,26 @@ def indices_of(env: TextEnv, split: str) -> Sequence[int]:
             raise ValueError(f"{name} has no split {split!r} on {env.spec.unavailable[split]}")
         return splits[split]
     listed = read_item_ids(split)
-    own = list(dict.fromkeys(task.index for task in listed if task.env == name))
-    if not own:
+    entries: dict[Task, int] = {}
+    for entry, task in enumerate(listed, start=1):
+        if task.env == name:
+            entries.setdefault(task, entry)
+    if not entries:
         raise ValueError(f"{split} lists no task of {name}, only of {', '.join(sorted({task.env for task in listed}))}")
-    return own
+    for task, entry in entries.items():
+        try:
+            env.difficulty(task)
+        except TaskNotFound as error:
+            raise ValueError(f"{split}, entry {entry}: {error}") from error
+    if repeated := sum(task.env == name for task in listed) - len(entries):
+        _warn(f"{split}: {repeated} entries repeat a task of {name} and are left out; {len(entries)} tasks remain")
+    return [task.index for task in entries]
+
+
+@cache
+def _warn(message: str) -> None:
+    """Log a warning, once a process."""
+    log.warning(message)
 
 
 def read_item_ids(source: str | Path) -> list[Task]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,11 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from agentgym_rl.envs.extras import needs
 
 T = TypeVar("T")
+
+UNPACKED = 2 << 30
+"""Most bytes of the unpacked content of a compressed data file."""
+VALUE = 16
+"""Bytes that a row, and a value in it, count at least."""
 
 
 def load(path: Path, kind: type[T]) -> T:
@@ -111,6 +117,60 @@ def read_jsonl(path: str | Path, torn_end: bool = False) -> Iterator[Any]:
 
 def _json(path: Path) -> Any:
     return parse_json(read_utf8(path), str(path))
+
+
+@contextmanager
+def parquet_file(path: Path) -> Iterator[Any]:
+    """A ``pyarrow.parquet.ParquetFile``, open inside.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+        ValueError: the file cannot be read, also inside; names the file.
+    """
+    pyarrow, parquet = arrow(path)
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield file
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{path}: not a parquet file that can be read ({error})") from error
+
+
+def batches(
+    path: Path, file: Any, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
+) -> Iterator[Any]:
+    """The record batches of a file of :func:`parquet_file`.
+
+    What is stored once may be repeated any number of times, so that kilobytes unpack to terabytes. Batches are
+    therefore small, and counted. A file whose metadata lie about its values can still make a single batch large.
+
+    Args:
+        columns: None reads all.
+        groups: numbers of row groups; None reads all.
+
+    Raises:
+        ValueError: a column is missing or a dictionary, or the content is larger than :data:`UNPACKED`; names the file.
+    """
+    if missing := [name for name in columns or () if name not in file.schema_arrow.names]:
+        raise ValueError(f"{path}: has no column {missing[0]!r}")
+    for column in file.schema_arrow:
+        if "dictionary<" in str(column.type):  # its size is not known before it is repeated
+            raise ValueError(f"{path}: column {column.name!r} is an Arrow dictionary (a category); store plain values")
+    parts = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    chunks = [part.column(place) for part in parts for place in range(part.num_columns)]
+    check_size(path, VALUE * sum(chunk.num_values for chunk in chunks))
+    largest = max((chunk.total_uncompressed_size for chunk in chunks), default=1)
+    at_once = max(1, min(1024, (UNPACKED >> 4) // max(1, largest)))  # though each holds the largest value there may be
+    size = 0
+    for batch in file.iter_batches(at_once, groups, columns):
+        size += VALUE * len(batch) + batch.nbytes
+        check_size(path, size)
+        yield batch
+
+
+def check_size(path: Path, size: int) -> None:
+    """Raises ValueError: a file with so many bytes, unpacked, is too large."""
+    if size > UNPACKED:
+        raise ValueError(f"{path}: more than {UNPACKED >> 20} MiB unpacked; divide it into several files")
 
 
 def arrow(purpose: str | Path) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.envs.actions import Action, InvalidAction
 from agentgym_rl.envs.bounds import cut, encodable
-from agentgym_rl.envs.core import EnvError, EnvFault, EnvTimeout, Observation, Step, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.core import EnvError, EnvFault, EnvTimeout, Observation, Step, Task, TextEnv
 from agentgym_rl.envs.formats import ECHO, Parse, guarded, opening, reader
 from agentgym_rl.rollout.conversation import Conversation, Response
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -44,7 +44,6 @@ async def run_episode(
     :func:`run_attempt`.
 
     Raises:
-        TaskNotFound: the task does not exist (not retried).
         ContextTooSmall: the prompt does not fit (not retried).
         PolicyStopped: the policy has no further response.
         ValueError: the turn limit is less than 1.
@@ -55,8 +54,6 @@ async def run_episode(
         try:
             async with asyncio.timeout(settings.episode_seconds):
                 episode = await run_attempt(env, task, conversation, settings, max_turns, parse, watch)
-        except TaskNotFound:
-            raise
         except (EnvError, TimeoutError) as error:
             what = str(error) or f"episode took longer than {settings.episode_seconds:g} s"
             episode = unsolved(task, turn_limit(env, settings, max_turns), _ending_of(error))

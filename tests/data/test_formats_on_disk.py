@@ -11,7 +11,6 @@ from agentgym_rl.data.convert import FORMATS, Record, keep, read
 from agentgym_rl.data.files import rows
 from agentgym_rl.data.panels import label, read_item_ids, sample, write_item_ids
 from agentgym_rl.envs import make
-from agentgym_rl.envs.core import TaskNotFound
 
 
 def conversation(*replies, item_id="textcraft_1"):
@@ -100,9 +99,20 @@ def test_a_file_of_ids_stands_for_a_split(tmp_path):
     assert label(str(path), n=2) == "maze_test-n2-seed0"
     with pytest.raises(ValueError, match="lists no task of textcraft, only of maze, todo"):
         sample(make("textcraft"), str(path))
-    beyond = put(tmp_path / "b.json", [{"item_id": "maze_25"}])
-    with pytest.raises(TaskNotFound, match="maze has no task 25"):
-        [maze.goal(task) for task in sample(maze, str(beyond))]
+
+
+def test_an_unknown_task_in_a_file_of_ids_is_told_before_any_work(tmp_path):
+    path = put(tmp_path / "b.json", [{"item_id": f"maze_{n}"} for n in (30, 25, 7)])
+    with pytest.raises(ValueError, match=r"b\.json, entry 2: maze has no task 25: valid are"):
+        sample(make("maze"), str(path))
+
+
+def test_repeated_item_ids_are_counted(tmp_path, caplog):
+    ids = ["maze_30", "todo_1", "maze_7", "lmrlgym_maze_30", "maze_30", "todo_1"]
+    path = put(tmp_path / "twice.json", [{"item_id": one} for one in ids])
+    for _ in range(2):  # said once
+        assert len(sample(make("maze"), str(path))) == 2
+    assert caplog.messages == [f"{path}: 2 entries repeat a task of maze and are left out; 2 tasks remain"]
 
 
 def episode(reward, item_id="textcraft_1", ending="turn_limit", reply="a"):

@@ -230,6 +230,7 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
             "clear_cpu_model",
             "compute_log_prob",
             "init_model",
+            "load_checkpoint",
             "restore_model_from_cpu",
             "save_checkpoint",
             "save_model_to_cpu",

@@ -444,6 +444,19 @@ def test_a_lock_of_another_host_is_not_taken_over(tmp_path):
         pass
 
 
+@pytest.mark.parametrize("content", ['{"owner": "me"', "[]", '{"pid": 1, "x": 2}', "\x00" * 50, "null"])
+def test_a_damaged_lock_is_not_taken_over(tmp_path, content):
+    (tmp_path / ".lock").write_text(content)
+    with pytest.raises(RunFolderError, match=r"by somebody on an unknown host, .*if it is gone, delete .*/\.lock$"):
+        locked(tmp_path).__enter__()
+
+
+def test_a_second_process_is_refused_though_the_lock_is_damaged(tmp_path, holder):
+    (tmp_path / ".lock").write_bytes(b"\xff{")
+    with pytest.raises(RunFolderError, match="is run already, by somebody on an unknown host, process unknown, since"):
+        locked(tmp_path).__enter__()
+
+
 def test_train_takes_the_lock_before_it_writes(toy_recipes):
     with locked(toy_recipes):
         result = CliRunner().invoke(app, ["train", "experiment=counter"])

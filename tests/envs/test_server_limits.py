@@ -90,6 +90,33 @@ def test_a_request_that_does_not_arrive_ends_its_connection(server, half, monkey
         assert client.get("/health").status_code == 200
 
 
+OK = b"HTTP/1.1 200 "
+ASK = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def test_too_many_requests_at_once_end_their_connection(server):
+    server[0].config.timeout_keep_alive = 0.5
+    told = answer(sent(server[1], ASK * (http.WAITING + 1)))
+    assert told.count(OK) == http.WAITING + 1
+    told = answer(sent(server[1], ASK * 5000))
+    assert b"HTTP/1.1 400 " in told and told.count(OK) <= http.WAITING
+
+
+@pytest.mark.parametrize("takes", [False, True])
+def test_a_client_that_does_not_take_its_answers_loses_its_connection(server, monkeypatch, takes):
+    monkeypatch.setattr(http, "WAITING", 5000)
+    monkeypatch.setattr(http, "SEND_S", 0.5)
+    with sent(server[1], ASK * 2000) as connection:
+        found, text, deadline = 0, b"", time.monotonic() + 60
+        while takes and found < 2000:
+            text = text[1 - len(OK) :] + connection.recv(1 << 18)
+            found += text.count(OK)
+            time.sleep(0.001)
+        while not takes and server[0].server_state.connections and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert takes or not server[0].server_state.connections
+
+
 @pytest.mark.parametrize("half", HALF)
 def test_half_open_connections_do_not_hold_up_the_end(server, half):
     running, port = server

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import time
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -459,6 +460,73 @@ def test_excel_files_are_read(tmp_path: Path) -> None:
     assert sheets["Sheet1"].values() == [["name", "n"], ["pear", 5.0], ["TRUE", 1.5]]
     assert sheets["Sheet1"].notes == {(2, 1): "ripe"}
     assert sheets["Sheet2"].values() == [[4.0, 4.0]]
+
+
+def altered(path: str, changes: dict[str, str], compression: int = zipfile.ZIP_DEFLATED) -> str:
+    """The workbook with other texts in some of its files."""
+    with zipfile.ZipFile(path) as archive:
+        files = {one: archive.read(one).decode() for one in archive.namelist()} | changes
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+CELLS, BOOK = "xl/worksheets/s2.xml", "xl/workbook.xml"
+SHEETS = "".join(f'<sheet name="{n}" r:id="r1"/>' for n in range(20))
+LAUGHS = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
+HOSTILE = {
+    "a large part": ({CELLS: f"<a>{' ' * (16 << 20)}</a>"}, "more than 16 MiB unpacked"),
+    "one part for many sheets": (
+        {BOOK: f'<a {MAIN} xmlns:r="{LINK}">{SHEETS}</a>', "xl/worksheets/s1.xml": f"<a>{' ' * (1 << 20)}</a>"},
+        "more than 16 MiB unpacked",
+    ),
+    "entities of entities": ({CELLS: f'<!DOCTYPE x [<!ENTITY e0 "ha">{LAUGHS}]><x>&e11;</x>'}, "amplification"),
+    "a file of this machine": (
+        {CELLS: '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><x>&e;</x>'},
+        "undefined entity",
+    ),
+    "a file that is not there": ({BOOK: f'<a {MAIN} xmlns:r="{LINK}"><sheet name="a" r:id="../x"/></a>'}, "KeyError"),
+    "many elements": ({CELLS: "<a>" * 200_000 + "</a>" * 200_000}, None),
+    "an unknown encoding": ({CELLS: '<?xml version="1.0" encoding="rot13"?><a/>'}, "encoding"),
+    "a place outside": ({CELLS: f'<a {MAIN}><c r="ZZ99"><v>1</v></c></a>'}, "outside a sheet"),
+    "an area outside": ({CELLS: f'<a {MAIN}><mergeCell ref="A1:XFD1048576"/></a>'}, "outside a sheet"),
+    "a text that is not there": ({CELLS: f'<a {MAIN}><c r="A1" t="s"><v>99</v></c></a>'}, "IndexError"),
+    "a number of many digits": ({CELLS: f'<a {MAIN}><c r="A1" t="s"><v>{"9" * 5000}</v></c></a>'}, "ValueError"),
+    "a formula as text": ({CELLS: f'<a {MAIN}><c r="A1" t="inlineStr"><t>=A1*A1</t></c></a>'}, None),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), HOSTILE.values(), ids=HOSTILE)
+def test_hostile_workbooks_are_refused_or_harmless(
+    tmp_path: Path, changes: dict[str, str], message: str | None
+) -> None:
+    book = altered(official(tmp_path)["workbook"], changes)
+    begun = time.process_time()
+    if message is None:
+        assert all(grid.values() is not None for grid in read_xlsx(book).values())
+    else:
+        with pytest.raises(ValueError, match=rf"book\.xlsx cannot be read as an Excel workbook.*{message}"):
+            read_xlsx(book)
+    assert time.process_time() - begun < 10
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_damaged_workbooks_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    rng, folder = random.Random(seed), tmp_path_factory.getbasetemp()
+    kinds = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+    book = Path(altered(official(folder)["workbook"], {}, rng.choice(kinds)))
+    content = bytearray(book.read_bytes())
+    for _ in range(rng.randint(1, 4)):
+        content[rng.randrange(len(content))] = rng.randrange(256)
+    if rng.random() < 0.2:
+        del content[rng.randrange(len(content)) :]
+    book.write_bytes(content)
+    try:
+        read_xlsx(book)
+    except ValueError as error:
+        assert "book.xlsx cannot be read as an Excel workbook" in str(error)
 
 
 def test_official_tasks(tmp_path: Path) -> None:

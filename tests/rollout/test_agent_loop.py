@@ -131,7 +131,7 @@ def test_options_reach_the_world(tokenizer):
 
 def test_mistakes_are_raised(tokenizer):
     with pytest.raises(TaskNotFound):
-        run(tokenizer, server_for(tokenizer, *SOLUTION), item_id="counter_99")
+        run(tokenizer, server_for(tokenizer, *SOLUTION), item_id="counter")
     with pytest.raises(ValueError, match="unknown rollout settings"):
         run(tokenizer, server_for(tokenizer, *SOLUTION), rules={"turns": 4})
 

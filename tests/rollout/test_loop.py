@@ -19,7 +19,6 @@ from agentgym_rl.envs.core import (
     Observation,
     Step,
     Task,
-    TaskNotFound,
 )
 from agentgym_rl.rollout.conversation import ContextTooSmall, PolicyStopped, Response, Scripted, repeats
 from agentgym_rl.rollout.loop import run_attempt, run_episode
@@ -237,16 +236,17 @@ def test_a_request_the_server_dropped_is_aborted():
     assert Recorded.calls == ["reset", "close"] * 2
 
 
-def test_errors_of_configuration_are_raised_at_once():
-    with pytest.raises(TaskNotFound):
-        run(env=Recorded, task=Task("counter", 99), settings=RolloutSettings(retries=3))
-    assert Recorded.calls == ["reset", "close"]
+def test_a_task_that_the_environment_does_not_have_after_all_is_an_error_of_its_episode():
+    episode = run(env=Recorded, task=Task("counter", 99), settings=RolloutSettings(retries=1))
+    assert (episode.ending, episode.attempts) == (Ending.ENV_ERROR, 2)
+    assert episode.error == "TaskNotFound: counter_99 is outside 0..49"
 
+
+def test_errors_of_configuration_are_raised_at_once():
     class Cramped(Scripted):
         async def start(self, messages, parse):
             raise ContextTooSmall("no room")
 
-    Recorded.calls.clear()
     with pytest.raises(ContextTooSmall):
         run(env=Recorded, conversation=lambda: Cramped(None), settings=RolloutSettings(retries=3))
     assert Recorded.calls == ["reset", "close"]

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -166,13 +167,16 @@ def merged(actor: Path) -> dict[str, Any]:
     """The whole tensors of a folder of FSDP shards, by name, as they were saved.
 
     Raises:
-        ValueError: they are sharded otherwise than by FSDP.
+        ValueError: they are sharded otherwise than by FSDP, or hold code.
     """
     size = int(json.loads((actor / "fsdp_config.json").read_text())["world_size"])
 
     def shard(rank: int) -> dict[str, Any]:
         file = actor / f"model_world_size_{size}_rank_{rank}.pt"
-        loaded: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=False)
+        try:
+            loaded: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+        except UnpicklingError as error:
+            raise ValueError(f"{file} holds more than tensors and plain values, and is not loaded") from error
         return loaded
 
     first = shard(0)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
+import numpy
 import torch
 from tensordict import TensorDict
 from torch.distributed.tensor import DTensor
@@ -21,6 +25,11 @@ from verl.workers.engine_workers import TrainingWorker
 
 from agentgym_rl.data.files import write_text
 from agentgym_rl.engine.verl.adapters import merged_weights, with_adapters
+
+FORCE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+"""PyTorch's variable that goes before the argument ``weights_only``."""
+NUMPY = (numpy._core.multiarray._reconstruct, numpy.ndarray, numpy.dtype, numpy.dtypes.UInt32DType)
+"""What an array is built with: verl stores the state of NumPy's generator."""
 
 
 class AgentWorker(DetachActorWorker):  # type: ignore[misc]
@@ -104,6 +113,18 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
             adapters["default"].save_pretrained(local_path)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def load_checkpoint(
+        self, local_path: str, hdfs_path: str | None = None, del_local_after_load: bool = False
+    ) -> None:
+        """As verl's, but no code of the files is run.
+
+        Raises:
+            ValueError: they hold something else than tensors and plain values.
+        """
+        with only_data(local_path):
+            super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def save_model_to_cpu(self, n: object) -> None:
         """Keep this worker's part of the weights in host memory under a name; verl's own keeps no copy on a CPU."""
         self._kept[n] = {name: local(weight).detach().cpu().clone() for name, weight in self._weights()}
@@ -136,6 +157,14 @@ class CriticWorker(TrainingWorker):  # type: ignore[misc]
         loads_anywhere(Path(local_path))
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def load_checkpoint(
+        self, local_path: str, hdfs_path: str | None = None, del_local_after_load: bool = False
+    ) -> None:
+        """As :meth:`AgentWorker.load_checkpoint`."""
+        with only_data(local_path):
+            super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def start_from(self, policy: str) -> None:
         """Take all weights but the head from a policy's checkpoint of as many workers; of adapters, what they change.
 
@@ -143,7 +172,7 @@ class CriticWorker(TrainingWorker):  # type: ignore[misc]
             ValueError: the two models have no weight in common.
         """
         rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
-        state = torch.load(Path(policy) / f"model_world_size_{size}_rank_{rank}.pt", "cpu", weights_only=False)
+        state = torch.load(Path(policy) / f"model_world_size_{size}_rank_{rank}.pt", "cpu", weights_only=True)
         named, adapters = dict(self.engine.module.named_parameters()), Path(policy) / "adapter_config.json"
         if adapters.is_file():
             settings = json.loads(adapters.read_text())
@@ -156,6 +185,27 @@ class CriticWorker(TrainingWorker):  # type: ignore[misc]
                 local(named[name]).copy_(local(weight))
         if not shared:
             raise ValueError(f"the critic has none of the weights of the policy in {policy}")
+
+
+@contextmanager
+def only_data(checkpoint: str) -> Iterator[None]:
+    """Inside, ``torch.load`` builds tensors and plain values only, also where verl asks it to run what a file says.
+
+    Raises:
+        ValueError: a file holds something else; names the checkpoint.
+    """
+    before = os.environ.get(FORCE)
+    os.environ[FORCE] = "1"
+    try:
+        with torch.serialization.safe_globals([*NUMPY]):
+            yield
+    except UnpicklingError as error:
+        raise ValueError(f"{checkpoint} holds more than tensors and plain values, and is not loaded") from error
+    finally:
+        if before is None:
+            del os.environ[FORCE]
+        else:
+            os.environ[FORCE] = before
 
 
 def train_last(model: Any, layers: int) -> None:

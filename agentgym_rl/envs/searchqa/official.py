@@ -9,7 +9,7 @@ from typing import Any
 
 from agentgym_rl.envs.searchqa.question import Question
 from agentgym_rl.envs.splits import Splits
-from agentgym_rl.envs.tables import arrow, read_jsonl
+from agentgym_rl.envs.tables import batches, parquet_file, read_jsonl
 
 RANGES: Mapping[str, range] = {"test": range(51_713), "train": range(51_713, 221_328)}
 """AgentGym's indices of each split."""
@@ -106,11 +106,7 @@ def _question(row: Any, index: int) -> Question:
 
 
 def _parquet(path: Path) -> Iterator[Any]:
-    pyarrow, parquet = arrow(path)
-    try:
-        with parquet.ParquetFile(path) as file:
-            columns = [name for name in file.schema_arrow.names if name in _COLUMNS]
-            for batch in file.iter_batches(columns=columns):
-                yield from batch.to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"{path}: not a parquet file that can be read ({error})") from error
+    with parquet_file(path) as file:
+        columns = [name for name in file.schema_arrow.names if name in _COLUMNS]
+        for batch in batches(path, file, columns):
+            yield from batch.to_pylist()

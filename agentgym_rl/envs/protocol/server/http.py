@@ -8,19 +8,25 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HEAD = 16 << 10
 """Most bytes of a request's line and headers."""
+WAITING = 16
+"""Most requests of a connection that wait for their turn; each takes some kilobytes."""
 RECEIVE_S = 15.0
 """Seconds within which a request must have arrived, from when the connection opened or its first bytes came."""
 
+SEND_S = 15.0
+"""Seconds within which a client must take what waits for it."""
+
 
 class TooLarge(Exception):
-    """The head of a request is larger than :data:`HEAD`."""
+    """The head of a request is larger than :data:`HEAD`, or more than :data:`WAITING` requests wait."""
 
 
 class Protocol(HttpToolsProtocol):
     """Uvicorn's protocol, which has no such limits, with those above.
 
-    A request with too large a head is answered with 431. One that does not arrive in time ends its connection, and so
-    does one that has not arrived when the server stops.
+    A request with too large a head is answered with 431, one too many with 400. One that does not arrive in time ends
+    its connection, and so does one that has not arrived when the server stops, and an answer that the client does not
+    take.
     """
 
     _in_head = False
@@ -29,13 +35,18 @@ class Protocol(HttpToolsProtocol):
     _head = 0
     _too_large = False
     _deadline: asyncio.TimerHandle | None = None
+    """Of the request."""
+    _stuck: asyncio.TimerHandle | None = None
+    """Of what the client has not taken yet."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # writing pauses as soon as the client is behind
         self._deadline = self.loop.call_later(RECEIVE_S, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        self._unstick()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -50,6 +61,14 @@ class Protocol(HttpToolsProtocol):
             self._disarm()
         elif self._deadline is None and not self.transport.is_closing():
             self._deadline = self.loop.call_later(RECEIVE_S, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        self._stuck = self.loop.call_later(SEND_S, self.transport.abort)
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._unstick()
+        super().resume_writing()
 
     def shutdown(self) -> None:
         if self._arrived:
@@ -68,6 +87,8 @@ class Protocol(HttpToolsProtocol):
     # the parser's callbacks
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) == WAITING:
+            raise TooLarge
         self._in_head, self._arrived, self._head = True, False, 0
         super().on_message_begin()
 
@@ -97,3 +118,8 @@ class Protocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _unstick(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -55,6 +56,8 @@ def serve(settings: Settings, listening: socket.socket) -> None:
         EnvError: an environment cannot be loaded, or a worker ended soon after its start.
         ValueError: an option of an environment is wrong.
     """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file; often 1,024 are allowed at first
     if settings.workers == 1:
         with suppress(KeyboardInterrupt):
             _server(create_app(settings)).run([listening])

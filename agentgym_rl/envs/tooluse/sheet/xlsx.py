@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import posixpath
 import zipfile
 import zlib
@@ -17,8 +18,26 @@ _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _LINKS = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
 
-LARGEST = 64 << 20
-"""Most bytes of one unpacked file of a workbook."""
+LARGEST = 16 << 20
+"""Most bytes that are unpacked of a workbook; parsed, they take about thirty times as much."""
+
+DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError),
+    *(RuntimeError, ElementTree.ParseError, LookupError, ValueError, Refused),  # RuntimeError: it is encrypted
+)
+"""What reading a damaged or hostile file may raise."""
+
+
+class _Archive(zipfile.ZipFile):
+    """The files of a workbook, each counted as often as it is read."""
+
+    left = LARGEST
+
+    def xml(self, file: str) -> Element:
+        self.left -= self.getinfo(file).file_size  # reading stops at the size that is told here
+        if self.left < 0:
+            raise ValueError(f"more than {LARGEST >> 20} MiB unpacked")
+        return ElementTree.fromstring(self.read(file))
 
 
 def read_xlsx(path: str | Path) -> dict[str, Grid]:
@@ -30,25 +49,25 @@ def read_xlsx(path: str | Path) -> dict[str, Grid]:
     if not Path(path).is_file():
         raise ValueError(f"no workbook at {path}; give AgentGym's toolusage/utils/sheet/Test Sheet-For Copy.xlsx")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _Archive(path) as archive:
             return _read(archive)
-    except (zipfile.BadZipFile, zlib.error, ElementTree.ParseError, KeyError, IndexError, ValueError, Refused) as error:
+    except DAMAGE as error:
         raise ValueError(f"{path} cannot be read as an Excel workbook: {error!r}") from error
 
 
-def _read(archive: zipfile.ZipFile) -> dict[str, Grid]:
+def _read(archive: _Archive) -> dict[str, Grid]:
     texts: list[str] = []
     if "xl/sharedStrings.xml" in archive.namelist():
-        texts = [_text(entry) for entry in _part(archive, "xl/sharedStrings.xml").iter(f"{_MAIN}si")]
+        texts = [_text(entry) for entry in archive.xml("xl/sharedStrings.xml").iter(f"{_MAIN}si")]
     files = {link.attrib["Id"]: link.attrib["Target"] for link in _links(archive, "xl/workbook.xml")}
     return {
         sheet.attrib["name"]: _grid(archive, _beside("xl/workbook.xml", files[sheet.attrib[_LINK]]), texts)
-        for sheet in _part(archive, "xl/workbook.xml").iter(f"{_MAIN}sheet")
+        for sheet in archive.xml("xl/workbook.xml").iter(f"{_MAIN}sheet")
     }
 
 
-def _grid(archive: zipfile.ZipFile, file: str, texts: list[str]) -> Grid:
-    root = _part(archive, file)
+def _grid(archive: _Archive, file: str, texts: list[str]) -> Grid:
+    root = archive.xml(file)
     grid = Grid()
     for cell in root.iter(f"{_MAIN}c"):
         value = _value(cell, texts)
@@ -59,7 +78,7 @@ def _grid(archive: zipfile.ZipFile, file: str, texts: list[str]) -> Grid:
         grid.merge((*first, *last))
     for link in _links(archive, file):
         if link.attrib["Type"].endswith("/comments"):
-            for comment in _part(archive, _beside(file, link.attrib["Target"])).iter(f"{_MAIN}comment"):
+            for comment in archive.xml(_beside(file, link.attrib["Target"])).iter(f"{_MAIN}comment"):
                 grid.notes[_place(comment.attrib["ref"])] = _text(comment)
     return grid
 
@@ -83,17 +102,11 @@ def _place(cell: str) -> Place:
     return place
 
 
-def _part(archive: zipfile.ZipFile, file: str) -> Element:
-    if archive.getinfo(file).file_size > LARGEST:  # reading stops at the size that is told here
-        raise ValueError(f"{file} has {archive.getinfo(file).file_size} bytes; at most {LARGEST} are read")
-    return ElementTree.fromstring(archive.read(file))
-
-
-def _links(archive: zipfile.ZipFile, file: str) -> list[Element]:
+def _links(archive: _Archive, file: str) -> list[Element]:
     """The files a file refers to."""
     folder, base = posixpath.split(file)
     links = f"{folder}/_rels/{base}.rels"
-    return list(_part(archive, links).iter(_LINKS)) if links in archive.namelist() else []
+    return list(archive.xml(links).iter(_LINKS)) if links in archive.namelist() else []
 
 
 def _beside(file: str, target: str) -> str:
