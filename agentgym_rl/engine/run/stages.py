@@ -95,9 +95,10 @@ class Stages:
             if not last and every.eval_every and state.unit % every.eval_every == 0:
                 run.evaluate(name, VALIDATION if run.panels.of_role(VALIDATION) else None)
             due = every.save_every and state.unit % every.save_every == 0
-            if run.stop() or (not last and (due or algorithm.ends_phase(number))):
-                run.save(name, algorithm.state_dict())
-            if run.stop():
+            stops = run.stop()
+            if stops or last or due or algorithm.ends_phase(number):
+                run.save(name, algorithm.state_dict())  # after the last one before its evaluation, which may take long
+            if stops:
                 raise Interrupted
         run.bar(name, algorithm.units, algorithm.units)
         self._finish(name, algorithm, time.monotonic() - started)
@@ -143,6 +144,8 @@ class Stages:
             }
         )
         run.save(name, algorithm.state_dict())
+        if state.checkpoint is not None:
+            state.stage_ends.append(state.checkpoint)
         if name not in (UNTRAINED, Cloning.stage, Control.stage):
             state.end_of_algorithm(algorithm.units)
         state.stage, state.unit, state.stage_wall_s, state.stage_episodes = state.stage + 1, 0, 0.0, 0
