@@ -2,12 +2,13 @@
 PYTHON ?=
 BIN := .venv/bin
 READY := .venv/.setup
+GPU_TESTS := tests/engine/test_contracts.py tests/engine/test_recipes.py tests/engine/test_gpu.py tests/rollout/test_templates.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs e2e lint format clean
+.PHONY: help setup demo test docs e2e lint format clean setup-gpu gpu-check
 
 help:  ## print this list
-	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: $(READY)  ## install into .venv, with CPU builds of torch and vLLM (PYTHON=... chooses the interpreter)
 
@@ -35,6 +36,12 @@ lint: setup  ## ruff and mypy
 format: setup  ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+setup-gpu:  ## install into .venv-gpu, with CUDA builds of torch and vLLM (several GB; PYTHON=... chooses the interpreter)
+	@PYTHON="$(PYTHON)" scripts/setup_gpu.sh
+
+gpu-check: setup-gpu  ## install the GPU set, and run the tests against it that need no GPU (by hand; not part of CI)
+	.venv-gpu/bin/python -m pytest -p no:cacheprovider -n 0 $(GPU_TESTS)
 
 clean:  ## remove .venv and caches; runs/ stays
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache dist site

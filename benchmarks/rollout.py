@@ -216,7 +216,7 @@ def engine(config: Config, say: Callable[[str], None]) -> Iterator[Model]:
             def forget() -> None:
                 ray.get([server.clear_kv_cache.remote() for server in servers])
 
-            builder = continuous_token_builder(path, tokenizer)
+            builder = continuous_token_builder(path, tokenizer, {})
             yield Model(trainer.get_llm_client(), tokenizer, builder, forget, trainer)
 
 

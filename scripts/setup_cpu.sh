@@ -2,7 +2,7 @@
 # Installs everything a CPU-only Linux machine needs into .venv: the versions in constraints/cpu.txt, CPU builds of torch
 # and vLLM, and this project in editable mode. Run again, it returns at once unless one of its inputs has changed.
 #
-#   PYTHON           interpreter to make .venv with, 3.11 or newer   (default: the first of python3.11, 3.12, 3.13, python3)
+#   PYTHON           interpreter to make .venv with, 3.11 or 3.12    (default: the first of python3.11, python3.12, python3)
 #   TORCH_CPU_INDEX  where torch's CPU build is, unless pip knows    (default: https://download.pytorch.org/whl/cpu)
 #   VLLM_CPU_INDEX   where vLLM's own CPU build is                   (default: https://wheels.vllm.ai/<version>/cpu)
 set -euo pipefail
@@ -18,6 +18,7 @@ STEPS=6
 
 say() { printf '[%s/%s] %s\n' "$1" "$STEPS" "$2"; }
 fail() { printf '\nsetup: %s\n' "$1" >&2; exit 1; }
+fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
 inputs() { cat pyproject.toml constraints/*.txt scripts/setup_cpu.sh scripts/check_cpu.py | cksum; pwd; }
 
 # Runs pip with its output in the log; on a terminal a line counts the packages.
@@ -45,12 +46,9 @@ if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(inputs)" ]; then
 fi
 
 if [ -z "${PYTHON:-}" ]; then
-    for PYTHON in python3.11 python3.12 python3.13 python3; do
-        "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break
-    done
+    for PYTHON in python3.11 python3.12 python3; do fits "$PYTHON" && break; done
 fi
-"$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
-    fail "$PYTHON is not Python 3.11 or newer; name one with PYTHON=..."
+fits "$PYTHON" || fail "$PYTHON is not Python 3.11 or 3.12, which verl needs; name one with PYTHON=..."
 
 if [ -x .venv/bin/python ]; then
     say 1 "environment: .venv is there ($(.venv/bin/python --version))"

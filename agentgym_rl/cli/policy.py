@@ -98,7 +98,10 @@ def open_policy(name: str, rules: Rules, *, backend: str = "auto", sequences: in
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend {backend!r} is unknown; choose {', '.join(BACKENDS)}")
-    found = ModelOptions(prompt_tokens=rules.prompt_tokens, response_tokens=rules.response_tokens, **options)
+    found = ModelOptions(
+        prompt_tokens=rules.prompt_tokens, response_tokens=rules.response_tokens,
+        template_arguments=rules.template_arguments, **options,
+    )  # fmt: skip
     return open_named(name, found, lambda name, options: local_model(name, options, backend, sequences))
 
 
@@ -125,6 +128,7 @@ def local_model(name: str, options: ModelOptions, backend: str = "auto", sequenc
     own: dict[str, Any] = {
         "name": name, "temperature": options.temperature, "seed": options.seed,
         "prompt_tokens": options.prompt_tokens, "response_tokens": options.response_tokens,
+        "template_arguments": options.template_arguments,
     }  # fmt: skip
     if backend == "transformers" or not vllm.installed():
         return TransformersModel(folder, **own)

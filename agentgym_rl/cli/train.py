@@ -25,6 +25,10 @@ def command(
     show: Annotated[
         bool, typer.Option("--show", help="Print the composed configuration, with -m the list of runs, and exit.")
     ] = False,
+    recipes: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="A folder of your own recipes; left out, recipes/ of the current folder."),
+    ] = None,
 ) -> None:
     """Train a model in text environments. The same command resumes an interrupted run.
 
@@ -37,25 +41,30 @@ def command(
     """
     from rich.markup import escape
 
-    with needs("training", "cpu"):
-        from agentgym_rl.cli.multirun import run_all
-        from agentgym_rl.cli.report import report
-        from agentgym_rl.engine.recipe.compose import load, options, to_yaml
-        from agentgym_rl.engine.run.folder import Interrupted
-        from agentgym_rl.engine.run.train import train
+    with needs("recipes", "train"):
+        from agentgym_rl.engine.recipe.compose import FOLDERS, load, options, to_yaml
         from agentgym_rl.engine.verl.mapping import check_verl
 
+    if recipes is not None:
+        os.environ[FOLDERS] = recipes
     if not overrides:
         typer.echo(f"Name a recipe: agentgym-rl train experiment=NAME; there are: {', '.join(options('experiment'))}")
         raise typer.Exit(2)
     screen = console(130)  # bound to the terminal, whatever standard output is redirected to later
+    if not multirun:
+        config = load(overrides)
+        check_verl(config)
+        if show:
+            typer.echo(to_yaml(config))
+            return
+    with needs("training", "cpu"):
+        from agentgym_rl.cli.multirun import run_all
+        from agentgym_rl.cli.report import report
+        from agentgym_rl.engine.run.folder import Interrupted
+        from agentgym_rl.engine.run.train import train
+
     if multirun:
         raise typer.Exit(run_all(overrides, screen, show))
-    config = load(overrides)
-    check_verl(config)
-    if show:
-        typer.echo(to_yaml(config))
-        return
     try:
         folder = train(config, screen)
     except (Interrupted, KeyboardInterrupt) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -16,12 +16,15 @@ REMEMBERED = 512
 _renderers: dict[Any, Callable[..., list[int]]] = {}
 
 
-def continuous_token_builder(model: str, tokenizer: Any) -> Any:
-    """The builder an agent-loop worker would choose for the model (a folder or a hub id)."""
+def continuous_token_builder(model: str, tokenizer: Any, arguments: Mapping[str, Any]) -> Any:
+    """The builder an agent-loop worker would choose for the model (a folder or a hub id).
+
+    Args:
+        arguments: of the chat template, e.g. ``{"enable_thinking": False}``.
+    """
+    model_type = AutoConfig.from_pretrained(model).model_type
     return remembering(
-        create_continuous_token_builder(
-            tokenizer, hf_model_type=AutoConfig.from_pretrained(model).model_type, chat_template_kwargs={}
-        )
+        create_continuous_token_builder(tokenizer, hf_model_type=model_type, chat_template_kwargs=dict(arguments))
     )
 
 

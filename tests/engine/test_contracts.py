@@ -806,7 +806,7 @@ print(m.load_valuehead_model.__module__)
 """
 CUDA_TORCH = "import torch\ntorch.version.cuda = '12.8'\n"
 ACTIVE = ["True", "True", "True", "agentgym_rl.engine.platform.corrections"]
-ASIDE = ["False", "False", "False", "verl.utils.model"]
+ASIDE = ["False", "False", "False", "agentgym_rl.engine.platform.corrections"]
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,8 @@ KEYS: dict[str, Entry] = {
     "engine.memory_fraction": (0.3, verl, "engine=gpu"),
     "engine.kv_cache_gib": (2, process),
     "engine.threads": (3, reads(session)),
+    "engine.attention": ("flash_attention_2", verl, "engine=gpu"),
+    "engine.env": ("{NCCL_DEBUG: INFO}", process),
     "engine.ray_address": ("ray://x", reads(session)),
     "engine.start_seconds": (3, reads(session)),
     "engine.offload": (True, verl, "engine=gpu"),
@@ -278,6 +280,9 @@ KEYS: dict[str, Entry] = {
     "run.dir": ("elsewhere", files),
     "run.eval_every": (3, reads(stages)),
     "run.save_every": (3, reads(stages)),
+    "run.keep_checkpoints": (1, reads(run)),
+    "run.max_hours": (1, reads(train)),
+    "run.stop_seconds": (1, reads(train)),
     "run.control": (True, evaluations),
     "run.evaluate_untrained": (False, evaluations),
     "run.greedy": (False, reads(evaluation)),
@@ -479,10 +484,13 @@ def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
         "envs.counter.host", "rollout.workers", "profile",
         *(f"engine.{key}" for key in (
             "rollout_workers", "tensor_parallel", "micro_tokens", "max_sequences", "memory_fraction", "kv_cache_gib",
-            "threads", "ray_address", "start_seconds", "offload", "verify_sync",
+            "threads", "ray_address", "start_seconds", "offload", "verify_sync", "attention", "env",
         )),
         *(f"logger.{key}" for key in ("wandb", "project", "group")),
-        *(f"run.{key}" for key in ("dir", "eval_every", "save_every", "min_counted", "cache", "resume")),
+        *(f"run.{key}" for key in (
+            "dir", "eval_every", "save_every", "keep_checkpoints", "max_hours", "stop_seconds", "min_counted", "cache",
+            "resume",
+        )),
     }  # fmt: skip
 
 

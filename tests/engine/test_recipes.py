@@ -148,7 +148,6 @@ def test_a_name_is_asked_for():
         ("mixture=dynamic mixture.tasks=on", "mixture.tasks="),
         ("mixture.smoothing=0.1", "mixture.smoothing is unknown"),
         ("mixture.type=dynamic", "mixture.type holds the choice that mixture=dynamic makes"),
-        ("model.path=somewhere", "model.path is no key of the tiny model; choose model=<folder or id>"),
         ("model=qwen2.5-3b model.width=3", "model.width is unknown"),
         ("rollout.context=window algorithm=dpo", "algorithm=dpo needs whole conversations"),
     ],

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from omegaconf import OmegaConf
@@ -23,7 +23,8 @@ from agentgym_rl.engine.run.checkpoint import seal
 from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State
 from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
-from agentgym_rl.engine.run.train import _stop_on_interrupt, train
+from agentgym_rl.engine.run.stop import Stop, on_signals
+from agentgym_rl.engine.run.train import train
 from agentgym_rl.engine.verl import launch
 from agentgym_rl.engine.verl.cluster import RayNotStarted, _start
 from agentgym_rl.rollout.journal import Entry, Journal
@@ -464,15 +465,52 @@ def test_train_takes_the_lock_before_it_writes(toy_recipes):
     assert not (toy_recipes / "identity.yaml").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_asks_to_stop_and_a_second_one_stops(number):
     said = []
     before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt), _stop_on_interrupt(SimpleNamespace(say=said.append)) as stop:
+    with pytest.raises(KeyboardInterrupt), on_signals(Stop(said.append, 100.0)) as stop:
+        assert not stop()
         os.kill(os.getpid(), number)
-        assert stop.is_set() and "saving" in said[0]
+        assert stop() and "saving" in said[0]
         os.kill(os.getpid(), number)
     assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_scheduler_waits_for_a_step_no_longer_than_it_was_told(number):
+    with pytest.raises(KeyboardInterrupt), on_signals(Stop(str, 0.1)):
+        os.kill(os.getpid(), number)
+        time.sleep(10)  # a step that takes too long
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_saving_may_take_its_time(number):
+    with on_signals(Stop(str, 0.1)) as stop:
+        os.kill(os.getpid(), number)
+        assert stop()  # the step has ended in time
+        time.sleep(0.3)
+
+
+def test_a_run_ends_after_its_hours():
+    said = []
+    assert not Stop(said.append, 1.0, max_hours=1)()
+    assert Stop(said.append, 1.0, max_hours=1e-12)() and said == ["run.max_hours=1e-12 are over: saving"]
+
+
+def test_checkpoints_that_nothing_needs_are_removed(tmp_path):
+    folder = RunFolder(tmp_path, "", resume=True)
+    for step in range(1, 9):
+        state = saved(folder, step)
+        state.origin, state.stage_ends = "global_step_2", ["global_step_1", "global_step_2"]
+        state.algorithm = folder.save_algorithm("agentevol", step, {"best": {"checkpoint": "global_step_4"}})
+        folder.save_state(state)
+        (folder.checkpoints / ".global_step_0").mkdir()
+        folder.drop_leftovers(state, keep=1)
+    names = sorted(one.name for one in folder.checkpoints.iterdir())
+    assert names == [f"global_step_{step}" for step in (1, 2, 4, 7, 8)], "the state before goes back to 7"
+    folder.drop_leftovers(state, keep=None)
+    assert len(list(folder.checkpoints.iterdir())) == 5
 
 
 # Ray

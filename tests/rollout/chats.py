@@ -35,19 +35,60 @@ QWEN3 = """\
 {%- endif %}
 {{- '<|im_start|>' + one.role + '\\n' + said + '<|im_end|>\\n' }}
 {%- endfor %}
-{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}
+{%- if enable_thinking is defined and not enable_thinking %}{{ '<think>\\n\\n</think>\\n\\n' }}{% endif %}{% endif %}"""
 """Drops the thinking of responses that a user's message follows."""
+
+GEMMA = """\
+{{- bos_token }}
+{%- if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}
+{%- for one in messages %}
+{%- if (one.role == 'user') != (loop.index0 % 2 == 0) %}
+{{- raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}
+{{- '<start_of_turn>' + ('model' if one.role == 'assistant' else one.role) }}
+{{- '\\n' + one.content | trim + '<end_of_turn>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}"""
+"""No system message, and roles that alternate."""
+
+MISTRAL = """\
+{{- bos_token }}
+{%- set turns = messages[1:] if messages[0].role == 'system' else messages %}
+{%- if messages[0].role == 'system' %}{{ '[SYSTEM_PROMPT]' + messages[0].content + '[/SYSTEM_PROMPT]' }}{% endif %}
+{%- for one in turns %}
+{%- if (one.role == 'user') != (loop.index0 % 2 == 0) %}
+{{- raise_exception('conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}
+{{- '[INST]' + one.content + '[/INST]' if one.role == 'user' else one.content + eos_token }}
+{%- endfor %}"""
+"""Roles that alternate after a system message."""
+
+R1 = """\
+{{- bos_token }}
+{%- for one in messages %}{% if one.role == 'system' %}{{ one.content }}{% endif %}{% endfor %}
+{%- for one in messages %}
+{%- if one.role == 'user' %}{{ '<user>' + one.content }}{% endif %}
+{%- if one.role == 'assistant' %}
+{{- '<assistant>' + one.content.split('</think>')[-1] + '<end_of_sentence>' }}{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<assistant><think>\\n' }}{% endif %}"""
+"""Opens the thinking of each response, and drops that of earlier ones."""
 
 TEMPLATES = {
     "smollm2": (SMOLLM2, "llama", "<|im_end|>"),
     "chatml": (CHATML, "qwen2", "<|im_end|>"),
     "llama": (LLAMA, "llama", "<|eot_id|>"),
     "qwen3": (QWEN3, "qwen3", "<|im_end|>"),
+    "gemma": (GEMMA, "gemma2", "<end_of_turn>"),
+    "mistral": (MISTRAL, "mistral", "<|bos|>"),
+    "r1": (R1, "qwen2", "<end_of_sentence>"),
     "qwen3_opened": (QWEN3.replace("assistant\\n' }}", "assistant\\n<think>\\n' }}"), "qwen3", "<|im_end|>"),
 }
 """Template, model type and end of turn. The last one begins each response with ``<think>`` itself."""
 
-MARKS = ["<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|bos|>", "<|pad|>"]
+MARKS = [
+    "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|bos|>", "<|pad|>",
+    "<start_of_turn>", "<end_of_turn>", "<user>", "<assistant>", "<end_of_sentence>",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What verl's modules assume of an accelerator, corrected for the CPU when each is imported.
+"""What verl's modules assume of an accelerator, or of flash attention, corrected when each is imported.
 
 Every correction names the assumption. ``tests/engine/test_contracts.py`` pins the symbols and signatures relied on, so
 that an upgrade of verl fails there and not in a worker.
@@ -86,7 +86,12 @@ CORRECTIONS: dict[str, Callable[[ModuleType], None]] = {
 }
 
 
-def install() -> None:
-    """Correct each module when it is imported."""
+EVERYWHERE = ("verl.utils.model",)
+"""Modules that assume flash attention, which a GPU may lack, too."""
+
+
+def install(*, on_cpu: bool) -> None:
+    """Correct each module when it is imported; on GPUs only those of :data:`EVERYWHERE`."""
     for name, correction in CORRECTIONS.items():
-        wrapt.register_post_import_hook(correction, name)
+        if on_cpu or name in EVERYWHERE:
+            wrapt.register_post_import_hook(correction, name)

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import wrapt
 
+from agentgym_rl.engine.platform import corrections
 from agentgym_rl.engine.platform.detect import on_cpu
 
 
@@ -21,15 +22,17 @@ def register_agent_loop(module: ModuleType) -> None:
 
 
 def register() -> None:
-    """Register our agent loop; on a CPU also the ``cpu`` platform and its corrections, and nowhere else."""
+    """Register our agent loop and correct verl; on a CPU also the ``cpu`` platform, and nowhere else."""
     # a package that vLLM's server imports raises the level of the root and of its handlers to this, or to ERROR
     os.environ.setdefault("SAGEMAKER_CONTAINER_LOG_LEVEL", "WARNING")
     wrapt.register_post_import_hook(register_agent_loop, "verl.experimental.agent_loop.agent_loop")
-    if not on_cpu():
+    cpu = on_cpu()
+    corrections.install(on_cpu=cpu)
+    if not cpu:
         return
     from verl.plugin.platform import platform_manager
 
-    from agentgym_rl.engine.platform import corrections, vllm_alias
+    from agentgym_rl.engine.platform import vllm_alias
     from agentgym_rl.engine.platform.cpu import PlatformCPU
 
     platform_manager.PlatformRegistry.register("cpu")(PlatformCPU)
@@ -37,7 +40,6 @@ def register() -> None:
     if active is not None and active.device_name != "cpu":
         platform_manager.set_platform(PlatformCPU())
     vllm_alias.install()
-    corrections.install()
 
 
 register()  # verl loads the entry point without calling it

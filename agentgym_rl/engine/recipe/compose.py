@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
@@ -15,7 +16,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from agentgym_rl.algorithms import algorithms
@@ -38,6 +39,11 @@ __all__ = [
     "to_dict",
     "to_yaml",
 ]
+
+FOLDERS = "AGENTGYM_RL_RECIPES"
+"""Environment variable with the user's folders of recipes."""
+
+GROUPS = ("experiment", "env", "model", "algorithm", "engine", "curriculum", "mixture", "logger")
 
 _EVERYWHERE = {"env.host": "kind", "env.address": "address"}
 """Keys of a host that may be given for every environment."""
@@ -63,6 +69,24 @@ def package_recipes() -> list[Path]:
     specs = [spec for package in packages if (spec := find_spec(package)) is not None]
     folders = [Path(folder) / "recipes" for spec in specs for folder in spec.submodule_search_locations or ()]
     return [folder for folder in folders if folder.is_dir()]
+
+
+def own_recipes() -> list[Path]:
+    """The user's folders: those that ``AGENTGYM_RL_RECIPES`` lists, else ``recipes`` of the current folder.
+
+    Raises:
+        RecipeError: a folder that is listed has no group of recipes.
+    """
+    listed = [Path(one).expanduser().resolve() for one in os.environ.get(FOLDERS, "").split(os.pathsep) if one]
+    for folder in listed:
+        if not _has_groups(folder):
+            raise RecipeError(f"{folder} has no recipes; it needs folders like {', '.join(GROUPS)} with YAML files")
+    here = Path("recipes").resolve()
+    return listed or ([here] if here != recipes_dir() and _has_groups(here) else [])
+
+
+def _has_groups(folder: Path) -> bool:
+    return any((folder / group).is_dir() for group in GROUPS)
 
 
 @contextmanager
@@ -96,7 +120,8 @@ def load(overrides: Sequence[str]) -> Config:
 
     No key needs a ``+``: a key that the typed configuration lacks is an error. Whether verl has a key
     (``verl.KEY=VALUE``) is seen in ``verl_config``. ``model`` takes a Hugging Face folder or id besides its options,
-    and ``<option>:hub`` for a model that has a name.
+    and ``<option>:hub`` for a model that has a name; ``model.path`` alone, where no recipe has chosen a pretrained
+    model, means the same.
     ``env.host`` and ``env.address`` say for every environment what ``envs.<name>.host.{kind,address}`` say for one.
     AgentGym-RL's ``algorithm.rounds_ctrl`` is taken as a curriculum.
 
@@ -109,7 +134,10 @@ def load(overrides: Sequence[str]) -> Config:
     try:
         with loader():
             own = _curriculum(own)
-            composed = compose("config", [*_searchpath(), *(part for one in own for part in _spelled_out(one))])
+            wanted = [*_searchpath(), *(part for one in own for part in _spelled_out(one))]
+            composed = compose("config", wanted)
+            if _is_tiny(composed) and composed.model.path is not None and "model" not in map(_key, own):
+                composed = compose("config", [*wanted, "model=hf"])
         # `run.dir` is built from the name, so that a missing name has to be looked for first
         missing = {"name"} if OmegaConf.is_missing(composed, "name") else OmegaConf.missing_keys(composed)
         if missing:
@@ -170,7 +198,7 @@ def _key(override: str) -> str:
 
 
 def _searchpath() -> list[str]:
-    folders = package_recipes()
+    folders = [*own_recipes(), *package_recipes()]
     return [f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in folders)}]"] if folders else []
 
 
@@ -191,6 +219,11 @@ def _spelled_out(override: str) -> list[str]:
     if key == "model" and ":" in value and pretrained.find(value) is not None:
         return [f"model={value.partition(':')[0]}", f"++model.path={value}"]
     return [f"++{override}" if "." in key and key[0] not in "+~" else override]
+
+
+def _is_tiny(composed: DictConfig) -> bool:
+    kind: Any = OmegaConf.get_type(composed.model)
+    return kind is schema(TinyModelConfig)
 
 
 def _curriculum(overrides: Sequence[str]) -> list[str]:

@@ -202,6 +202,17 @@ class Stragglers(StrEnum):
     CAP = "cap"
 
 
+class Attention(StrEnum):
+    """What computes attention in training workers on GPUs.
+
+    auto: flash_attention_2 where the package flash-attn is installed, else sdpa, which is torch's own.
+    """
+
+    AUTO = "auto"
+    SDPA = "sdpa"
+    FLASH_ATTENTION_2 = "flash_attention_2"
+
+
 class VerifySync(StrEnum):
     """Which syncs of weights are followed by a look at the log-probabilities of a fixed text on both sides.
 
@@ -244,12 +255,16 @@ class EngineConfig:
     """CPU: size of vLLM's KV cache."""
     threads: int | None = operational(None)
     """CPU: threads of a training worker; null shares the cores among the workers of a node."""
+    attention: Attention = operational(Attention.AUTO)  # noqa: RUF009
+    """GPU: auto, sdpa or flash_attention_2, in training workers."""
     ray_address: str | None = operational(None)
     """Address of a running Ray cluster; null starts one on this machine."""
     start_seconds: float = operational(300.0)
-    """The launch fails when the workers are not ready after this time."""
+    """The launch fails when the GPUs have not joined, or the workers are not ready, after this time."""
+    env: dict[str, str] = field(default_factory=dict, metadata={"operational": True})
+    """Environment variables of every process on every node, e.g. NCCL_SOCKET_IFNAME."""
     offload: bool = operational(False)
-    """GPU: keep weights and optimizer in host memory between updates."""
+    """GPU: keep weights and optimizers, a critic's too, in host memory between updates."""
     seeded: bool | None = None
     """sync: each response is sampled with a seed of its own, which follows from the run's seed, the step, the task, the
     sample and the turn, not from the order in which vLLM takes requests; null does so on a CPU."""
@@ -303,8 +318,15 @@ class RunConfig:
     """Folder of everything the run writes."""
     eval_every: int = operational(0)
     """Training steps between evaluations; 0 evaluates at the end of each stage only."""
-    save_every: int = operational(0)
+    save_every: int = operational(25)
     """Training steps between checkpoints; 0 saves at the end of each stage and on Ctrl-C only."""
+    keep_checkpoints: int | None = operational(3)
+    """How many of the newest checkpoints stay, beside those at the ends of stages and those that the run still needs;
+    null keeps all."""
+    max_hours: float | None = operational(None)
+    """The run saves and ends after the step during which it has run for this long; null has no limit."""
+    stop_seconds: float = operational(600.0)
+    """After SIGTERM or SIGUSR1 the present step may take this long; then the run ends at its last checkpoint."""
     control: bool = False
     """After training, spend the same number of updates on demonstrations alone from the same cloned weights."""
     evaluate_untrained: bool = True
@@ -322,6 +344,10 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         _least(self, 0, "eval_every", "save_every")
+        _least(self, 1, "keep_checkpoints")
+        for key in ("max_hours", "stop_seconds"):
+            if (value := getattr(self, key)) is not None and not value > 0:
+                raise ValueError(f"{key} must be greater than 0, got {value}")
         if not 0 <= self.min_counted <= 1:
             raise ValueError(f"run.min_counted={self.min_counted:g} is no share; give a number from 0 to 1")
 

@@ -7,14 +7,27 @@ import json
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
+
 from agentgym_rl.algorithms.base import AS_LOADED, START, Needs, OnlineConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
-from agentgym_rl.engine.recipe.config import Config, EngineConfig, Mode, ModelConfig, Role, TinyModelConfig, VerifySync
+from agentgym_rl.engine.recipe.config import (
+    Attention,
+    Config,
+    Device,
+    EngineConfig,
+    Mode,
+    ModelConfig,
+    Role,
+    TinyModelConfig,
+    VerifySync,
+)
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, hosted_env, needs, rules, training_pool
 from agentgym_rl.envs import Task, hosts
 from agentgym_rl.envs.actions import ActionFormat, parse_react
 from agentgym_rl.envs.formats import opening
+from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -36,6 +49,7 @@ def check_config(config: Config) -> None:
     wanted = needs(config)
     _check_needs(config, wanted)
     _check_batches(config, wanted)
+    _check_engine(config)
     if config.model.lora_rank:
         _check_lora(config.engine)
 
@@ -51,6 +65,87 @@ def _check_lora(engine: EngineConfig) -> None:
             "engine.verify_sync=never would not notice adapters (model.lora_rank) that do not reach vLLM; choose first "
             "or always"
         )
+
+
+def _check_engine(config: Config) -> None:
+    """What verl would find out in a worker."""
+    engine, verl = config.engine, dict(flat(config.verl))
+    own = engine.mode is Mode.SEPARATE_ASYNC
+    spanned = engine.rollout_workers if own else engine.workers
+    if spanned % engine.tensor_parallel:
+        key = "engine.rollout_workers" if own else "engine.workers"
+        raise RecipeError(f"engine.tensor_parallel={engine.tensor_parallel} does not divide {key}={spanned}")
+    if own and engine.offload:
+        raise RecipeError(
+            "engine.offload=true does not work with engine.mode=separate_async, which sends weights from GPU to GPU "
+            "while episodes run; set engine.offload=false, or engine.mode=colocate_async"
+        )
+    parallel = max(int(verl.get(key, 1)) for key in SEQUENCE_PARALLEL)
+    if engine.device is Device.CUDA and parallel > 1 and engine.attention is Attention.SDPA:
+        raise RecipeError(
+            f"sequence parallelism over {parallel} GPUs is written for flash attention; install flash-attn and set "
+            "engine.attention=flash_attention_2"
+        )
+    context = config.model.prompt_tokens + config.model.response_tokens
+    if engine.micro_tokens * parallel < context:
+        raise RecipeError(
+            f"an episode may take {context} tokens (model.prompt_tokens + model.response_tokens), more than fit into a "
+            f"micro-batch: raise engine.micro_tokens={engine.micro_tokens} to {-(-context // parallel)}, or lower "
+            "model.response_tokens"
+        )
+    for key, works in BACKENDS.items():
+        if (backend := verl.get(key)) is not None and backend not in works[engine.device]:
+            raise RecipeError(
+                f"verl.{key}={backend} does not work here with engine.device={engine.device.value}; it works with "
+                f"{', '.join(works[engine.device])}"
+            )
+
+
+SEQUENCE_PARALLEL = (
+    "actor_rollout_ref.actor.ulysses_sequence_parallel_size",
+    "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size",
+)
+"""verl's keys of how many GPUs share a sequence."""
+
+BACKENDS = {
+    "actor_rollout_ref.actor.strategy": {Device.CPU: ["fsdp2"], Device.CUDA: ["fsdp2"]},
+    "critic.strategy": {Device.CPU: ["fsdp2"], Device.CUDA: ["fsdp2"]},
+    "actor_rollout_ref.rollout.name": {Device.CPU: ["vllm"], Device.CUDA: ["vllm", "sglang"]},
+}
+"""verl's keys that choose who computes, with what works: losses, LoRA and kept weights are FSDP2's."""
+
+
+def check_devices(engine: EngineConfig) -> None:
+    """The GPUs of a run on this machine must be there; those of a Ray cluster are counted when it is joined.
+
+    Raises:
+        RecipeError: there are fewer; names the keys.
+    """
+    if engine.device is Device.CPU or engine.ray_address is not None:
+        return
+    if engine.nodes > 1:
+        raise RecipeError(
+            f"engine.nodes={engine.nodes} needs a running Ray cluster; start one (docs/clusters.md) and set "
+            "engine.ray_address=auto"
+        )
+    import torch  # takes a second
+
+    wanted, found = gpus_of_node(engine), torch.cuda.device_count()
+    if found < wanted:
+        hint = (
+            f"; torch {torch.__version__} is a build for CPUs: install the GPU set-up (docs/clusters.md)"
+            if torch.version.cuda is None and torch.version.hip is None
+            else ""
+        )
+        raise RecipeError(
+            f"engine.device=cuda with engine.workers={engine.workers} needs {wanted} GPUs, and this machine has "
+            f"{found}{hint}; lower engine.workers, join a Ray cluster with engine.ray_address, or set engine=cpu"
+        )
+
+
+def gpus_of_node(engine: EngineConfig) -> int:
+    """GPUs, or on a CPU Ray's logical ones, that a run takes on each node."""
+    return engine.workers + (engine.rollout_workers if engine.mode is Mode.SEPARATE_ASYNC else 0)
 
 
 def _check_needs(config: Config, needs: Needs) -> None:
@@ -98,10 +193,6 @@ def _check_batches(config: Config, needs: Needs) -> None:
     for key, size in updates.items():
         if size < 1 or size % workers:
             raise RecipeError(f"{key} = {size} cannot be shared equally by {workers} workers")
-    if engine.workers % engine.tensor_parallel:
-        raise RecipeError(
-            f"engine.tensor_parallel={engine.tensor_parallel} does not divide engine.workers={engine.workers}"
-        )
     if (
         engine.mode is Mode.SEPARATE_ASYNC
         and isinstance(algorithm, PolicyGradientConfig)
@@ -208,6 +299,47 @@ def check_adapters(config: Config, model: str) -> None:
     if missing := [name for name in wanted if not any(f".{one}".endswith(f".{name}") for one in linear)]:
         known = sorted({one.rpartition(".")[2] for one in linear})
         raise RecipeError(f"model.target_modules {missing} are no linear layers of the model; it has {known}")
+
+
+def check_length(config: Config, model: str) -> None:
+    """The context of the run must not exceed that of the model, unless ``verl`` changes the model's.
+
+    Args:
+        model: folder or id.
+
+    Raises:
+        RecipeError: names the keys.
+    """
+    from transformers import AutoConfig  # takes a second
+
+    given = dict(flat(config.verl))
+    if any(one in key for key in given for one in ("rope", "max_position_embeddings", "hf_overrides")):
+        return
+    longest = getattr(AutoConfig.from_pretrained(model).get_text_config(), "max_position_embeddings", None)
+    context = config.model.prompt_tokens + config.model.response_tokens
+    if longest is not None and context > longest:
+        raise RecipeError(
+            f"model.prompt_tokens + model.response_tokens = {context}, but the model's context is {longest} tokens; "
+            "lower model.response_tokens"
+        )
+
+
+def check_template(builder: Any) -> None:
+    """The chat template must render an observation after a response, which not all do.
+
+    Raises:
+        RecipeError: it does not; says why.
+    """
+    asked = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "look"}]
+    try:
+        ids = builder.build_initial_tokens(asked[:1])
+        builder.merge_context_tokens(asked, [*asked, {"role": "user", "content": "a room"}], ids)
+    except (TemplateError, TypeError, ValueError) as error:
+        cause = error.__context__ or error  # verl tries again in another way, and what then fails says less
+        raise RecipeError(
+            f"the model's chat template cannot render an observation after a response ({cause}); choose another model "
+            "(docs/models.md), or give a template with verl.actor_rollout_ref.model.custom_chat_template"
+        ) from error
 
 
 async def _check_segments(config: Config, builder: Any) -> None:

@@ -92,6 +92,7 @@ def _of_engine(config: Config) -> Iterator[Unused]:
     if engine.device is Device.CPU:
         yield Unused("engine.memory_fraction", "engine.device=cpu has engine.kv_cache_gib")
         yield Unused("engine.offload", "engine.device=cpu keeps everything in host memory")
+        yield Unused("engine.attention", "engine.device=cpu computes attention row by row")
     else:
         yield Unused("engine.kv_cache_gib", f"engine.device={engine.device} has engine.memory_fraction")
         yield Unused("engine.threads", f"engine.device={engine.device} does not compute with threads")
@@ -167,6 +168,8 @@ OWN = {
     "algorithm.rollout_correction.rollout_rs": "algorithm.correction",
     "algorithm.rollout_correction.rollout_rs_threshold": "algorithm.correction_bounds",
     "critic.enable": "algorithm",
+    "critic.fsdp.optimizer_offload": "engine.offload",
+    "critic.fsdp.param_offload": "engine.offload",
     "critic.optim.lr": "algorithm.critic_lr",
     "data.max_prompt_length": "model.prompt_tokens",
     "data.max_response_length": "model.response_tokens",
@@ -229,6 +232,7 @@ DEFAULTS = (
     f"{ROLLOUT}.free_cache_engine",
     f"{ROLLOUT}.engine_kwargs",
     f"{ROLLOUT}.max_num_batched_tokens",
+    f"{ROLLOUT}.name",
     "actor_rollout_ref.model.enable_gradient_checkpointing",
     "actor_rollout_ref.model.override_config",
     "actor_rollout_ref.model.use_remove_padding",
@@ -241,6 +245,24 @@ DEFAULTS = (
     "transfer_queue.backend",
 )
 """verl's keys that have a default of ours, which ``verl.KEY=VALUE`` replaces; those below them as well."""
+
+
+OPEN = (
+    f"{ACTOR}.optim.override_optimizer_config",
+    f"{ROLLOUT}.engine_kwargs",
+    "actor_rollout_ref.model.override_config",
+    "critic.model.override_config",
+    "critic.optim.override_optimizer_config",
+    "data.apply_chat_template_kwargs",
+    "ray_kwargs.ray_init",
+)
+"""verl's mappings that take any key: they are handed on to transformers, the inference engine, the chat template, the
+optimizer or Ray."""
+
+
+def is_open(key: str) -> bool:
+    """Whether a dotted key lies in one of :data:`OPEN`."""
+    return any(f"{key}.".startswith(f"{one}.") for one in OPEN)
 
 
 def check_verl_keys(given: Mapping[str, Any], ours: Collection[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -70,6 +71,8 @@ class State:
     wall_s: float = 0.0
     stage_wall_s: float = 0.0
     stage_episodes: int = 0
+    stage_ends: list[str] = field(default_factory=list)
+    """Checkpoints at the ends of stages; they are kept."""
     results: list[dict[str, Any]] = field(default_factory=list)
     """Finished stages, as in ``summary.json``."""
 
@@ -255,8 +258,12 @@ class RunFolder:
         """Where the finished rollouts of a resumable unit are kept until the state counts them."""
         return self.path / "exploring" / f"step{step:06d}.jsonl"
 
-    def drop_leftovers(self, state: State) -> None:
-        """Remove files that neither the state nor the one before needs, and journals of finished units."""
+    def drop_leftovers(self, state: State, keep: int | None = None) -> None:
+        """Remove files that neither the state nor the one before needs, and journals of finished units.
+
+        Args:
+            keep: checkpoints that stay beside those needed, the newest ones; None keeps all.
+        """
         states = [one for one in (state, self._previous()) if one is not None]
         needed = {name for one in states for name in (one.algorithm, (one.learnt or {}).get("algorithm"))}
         for file in self.path.glob("algorithm_*.json"):
@@ -265,6 +272,19 @@ class RunFolder:
         for file in self.path.glob("exploring/step*.jsonl"):
             if file <= self.journal(state.global_step):
                 file.unlink()
+        if keep is not None:
+            self._prune(keep)
+
+    def _prune(self, keep: int) -> None:
+        """Remove all but the newest checkpoints and those that the states of the run or its algorithm name."""
+        for leftover in self.checkpoints.glob(".global_step_*"):  # of a removal that was cut short
+            shutil.rmtree(leftover)
+        naming = [self.path / STATE, self.path / PREVIOUS, *self.path.glob("algorithm_*.json")]
+        named = "".join(file.read_text(encoding="utf-8") for file in naming if file.is_file())
+        there = sorted(self.checkpoints.glob("global_step_*"), key=lambda one: int(one.name.rpartition("_")[2]))
+        for folder in there[:-keep]:
+            if f'"{folder.name}"' not in named:
+                shutil.rmtree(folder.rename(folder.with_name(f".{folder.name}")))
 
     # results
 

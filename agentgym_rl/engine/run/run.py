@@ -222,7 +222,7 @@ class EngineRun:
         if needs.reference == START:
             reference = self.folder.checkpoint(state.origin)
         else:
-            reference = None if needs.reference == AS_LOADED else Path(needs.reference)
+            reference = None if needs.reference == AS_LOADED else Path(needs.reference).resolve()
         if reference == present:
             trainer.remember_reference()
             return
@@ -254,7 +254,7 @@ class EngineRun:
         state.mixture, state.curriculum = self.mixture.state_dict(), self.curriculum.state_dict()
         state.algorithm = self.folder.save_algorithm(stage, state.global_step, algorithm_state)
         self.folder.save_state(state)
-        self.folder.drop_leftovers(state)
+        self.folder.drop_leftovers(state, self.config.run.keep_checkpoints)
 
     def evaluate(
         self, name: str, role: str | None = None, stage: str | None = None, *, stoppable: bool = False

@@ -59,7 +59,7 @@ READ_EVERY_STEP = (
 
 def variables(engine: EngineConfig) -> dict[str, str]:
     """Environment variables of every process of a run."""
-    return environment(engine.device.value, engine.workers, engine.kv_cache_gib)
+    return environment(engine.device.value, engine.workers, engine.kv_cache_gib) | engine.env
 
 
 class Session:
@@ -105,9 +105,11 @@ class Session:
         if self._trainer is not None:
             progress.say("this run needs another engine")
             self.close()
+        folder = Path(settings.trainer.default_local_dir).parent
+        arguments = (settings, variables(engine), engine.ray_address, engine.start_seconds, folder)
         with ThreadPoolExecutor(1, "import") as pool:  # verl's trainer takes seconds to import, Ray to start
             launch = pool.submit(import_module, "agentgym_rl.engine.verl.launch")
-            self._running.enter_context(cluster(settings, variables(engine), engine.ray_address, engine.start_seconds))
+            self._running.enter_context(cluster(*arguments))
         self._trainer = launch.result().launch(settings, engine.start_seconds, progress.say)
         if engine.device == "cpu":
             share = max(1, cores() // engine.workers)

@@ -96,10 +96,10 @@ class Stages:
             if not last and every.eval_every and state.unit % every.eval_every == 0:
                 run.evaluate(name, VALIDATION if run.panels.of_role(VALIDATION) else None)
             due = every.save_every and state.unit % every.save_every == 0
-            stopping = run.stop()
-            if stopping or (not last and (due or algorithm.ends_phase(number))):
-                run.save(name, algorithm.state_dict())
-            if stopping:
+            stops = run.stop()
+            if stops or last or due or algorithm.ends_phase(number):
+                run.save(name, algorithm.state_dict())  # after the last one before its evaluation, which may take long
+            if stops:
                 raise Interrupted
         run.bar(name, algorithm.units, algorithm.units)
         self._finish(name, algorithm, time.monotonic() - started)
@@ -133,7 +133,6 @@ class Stages:
     def _finish(self, name: str, algorithm: Algorithm[Any], seconds: float) -> None:
         """Evaluate and save what a stage led to. A run that is stopped meanwhile goes on with the evaluation."""
         run, state = self.run, self.run.state
-        run.save(name, algorithm.state_dict())
         panels = run.evaluate(name, stoppable=True)
         state.best = run.panels.validation_success(panels)
         state.results.append(
@@ -146,6 +145,8 @@ class Stages:
             }
         )
         run.save(name, algorithm.state_dict())
+        if state.checkpoint is not None:
+            state.stage_ends.append(state.checkpoint)
         if name not in (UNTRAINED, Cloning.stage, Control.stage):
             state.end_of_algorithm(algorithm.units)
         state.stage, state.unit, state.stage_wall_s, state.stage_episodes = state.stage + 1, 0, 0.0, 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -29,6 +28,7 @@ from agentgym_rl.engine.run.folder import RunFolder, State
 from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session, variables
+from agentgym_rl.engine.run.stop import Stop, on_signals
 from agentgym_rl.engine.verl.mapping import check_verl, verl_config
 from agentgym_rl.eval.reference import reference
 from agentgym_rl.rollout import pretrained
@@ -44,9 +44,10 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
     Raises:
         RecipeError, RunFolderError, FileNotFoundError, EnvError, ContextTooSmall, ValueError: found before Ray starts.
         LaunchFailed: the engine did not start.
-        Interrupted: stopped by Ctrl-C or SIGTERM with everything saved.
+        Interrupted: stopped by a signal or ``run.max_hours`` with everything saved.
     """
     preflight.check_config(config)
+    preflight.check_devices(config.engine)
     preflight.check_model(config)
     check_verl(config)
     preflight.check_hosts(config)
@@ -91,9 +92,11 @@ def _locked(
 
 
 def _model(config: Config, folder: RunFolder, progress: Progress) -> str:
-    """Folder or hub id of the policy to start from."""
+    """Folder, absolute because workers have another current one, or hub id of the policy to start from."""
     if not isinstance(config.model, TinyModelConfig):
-        return pretrained.local(str(config.model.path), progress.bar)
+        path = pretrained.local(str(config.model.path), progress.bar)
+        folder_of_model = Path(path).expanduser()
+        return str(folder_of_model.resolve()) if folder_of_model.is_dir() else path
     from agentgym_rl.engine.run import tiny
 
     home = tiny.home(config, folder.path)
@@ -102,7 +105,7 @@ def _model(config: Config, folder: RunFolder, progress: Progress) -> str:
         texts = asyncio.run(tiny.corpus(config))
         home.parent.mkdir(parents=True, exist_ok=True)
         tiny.build(home, config.model, texts, config.seed)
-    return str(home)
+    return str(home.resolve())
 
 
 def _run(
@@ -126,22 +129,27 @@ def _run(
     from agentgym_rl.rollout.builder import continuous_token_builder
     from agentgym_rl.rollout.supervised import with_observations
 
+    settings = verl_config(config, model, folder.path, largest_tensor(model))
     tokenizer = hf_tokenizer(model)
-    builder = continuous_token_builder(model, tokenizer)
+    if (template := settings.actor_rollout_ref.model.custom_chat_template) is not None:
+        tokenizer.chat_template = template
+    builder = continuous_token_builder(model, tokenizer, settings.data.apply_chat_template_kwargs)
+    preflight.check_length(config, model)
+    preflight.check_template(builder)
     preflight.check_context(config, builder)
     preflight.check_adapters(config, model)
     examples = demonstrations.examples(config, files, tokenizer, builder)
-    settings = verl_config(config, model, folder.path, largest_tensor(model))
     needs = tasks.needs(config)
     validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)
     log = MetricsLog(folder.path, to_dict(config), state.global_step)
     try:
-        with _stop_on_interrupt(progress) as stop:
+        stop = Stop(progress.say, config.run.stop_seconds, config.run.max_hours)
+        with on_signals(stop):
             begins = config.run.control or needs.reference is not None
             base = needs.loaded_weights or needs.reference == AS_LOADED or (begins and not config.cloning.epochs)
             trainer = session.trainer(settings, config.engine, progress, base=base)
-            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # Ray has put its own in place
+            signal.signal(signal.SIGTERM, stop.handle)  # Ray has put its own in place
 
             from agentgym_rl.engine.run.cache import ClonedCache  # these import verl's trainer, as the session did
             from agentgym_rl.engine.run.evaluation import RunPanels
@@ -153,7 +161,7 @@ def _run(
                 config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=mixture,
                 curriculum=curriculum, panels=RunPanels(panels, config), replayable=tasks.replayable(config),
                 demonstrations=[with_observations(one, config.cloning.observation_weight) for one in examples],
-                bar=progress.bar, say=progress.say, stop=stop.is_set,
+                bar=progress.bar, say=progress.say, stop=stop,
             )  # fmt: skip
             cache = (
                 None if config.run.cache is None else ClonedCache(Path(config.run.cache), digest(config, cloned=True))
@@ -200,26 +208,3 @@ def _engine_log(path: Path) -> Iterator[None]:
         return
     with path.open("a", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
         yield
-
-
-@contextmanager
-def _stop_on_interrupt(progress: Progress) -> Iterator[threading.Event]:
-    """The first Ctrl-C or SIGTERM lets the present step finish and saves; the second stops at once."""
-    stop = threading.Event()
-
-    def handle(number: int, frame: Any) -> None:
-        if stop.is_set():
-            restore()
-            raise KeyboardInterrupt
-        stop.set()
-        progress.say("stopping after this step and saving; Ctrl-C again stops at once")
-
-    def restore() -> None:
-        for number, one in previous.items():
-            signal.signal(number, one)
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        restore()

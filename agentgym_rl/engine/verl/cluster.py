@@ -6,11 +6,24 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import ray
 import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
+from ray.exceptions import AuthenticationError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as NodeAffinity
+
+from agentgym_rl.engine.verl.environment import passed_on
+
+TOKEN = (
+    "the cluster's token is missing or another one here; every node needs the same: make one with "
+    "`ray get-auth-token --generate`, and set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=<its file> before "
+    "`ray start` and before this command (docs/clusters.md)"
+)
+"""What to do where Ray's token authentication refuses."""
 
 
 class WrongPlatform(RuntimeError):
@@ -18,22 +31,32 @@ class WrongPlatform(RuntimeError):
 
 
 class RayNotStarted(RuntimeError):
-    """Ray did not come up, or cannot be reached."""
+    """Ray did not come up, cannot be reached, or has too few GPUs."""
+
+
+class NotShared(RuntimeError):
+    """A node does not see the folder of the run."""
 
 
 @contextmanager
 def cluster(
-    config: DictConfig, variables: Mapping[str, str], ray_address: str | None = None, seconds: float = 300.0
+    config: DictConfig,
+    variables: Mapping[str, str],
+    ray_address: str | None = None,
+    seconds: float = 300.0,
+    folder: Path | None = None,
 ) -> Iterator[None]:
     """Start or join Ray and open the TransferQueue; stop both on leaving.
 
     Args:
         variables: environment variables of all processes.
         ray_address: of a running cluster; None starts one on this machine.
-        seconds: how long Ray may take to start.
+        seconds: how long Ray may take to start, and the GPUs of a cluster to join it.
+        folder: that all nodes of a cluster must see; None for none.
 
     Raises:
-        RayNotStarted: Ray did not come up in time, or cannot be reached.
+        RayNotStarted: Ray did not come up in time, cannot be reached, or has too few GPUs.
+        NotShared: a node does not see the folder.
         WrongPlatform: verl chose another device than the configuration.
     """
     os.environ.update(variables)
@@ -46,16 +69,23 @@ def cluster(
         raise WrongPlatform(f"engine.device={wanted}, but verl found {device!r} on this machine; {hint}")
     runtime: dict[str, Any] = get_ppo_ray_runtime_env(config)
     runtime["env_vars"].update(variables, TRANSFER_QUEUE_ENABLE="1")
+    started: Any = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
+    given = {key: value for key, value in started.pop("runtime_env").items() if value is not None}
+    runtime["env_vars"].update(given.pop("env_vars", {}))
     quiet: dict[str, Any] = {"log_to_driver": bool(os.environ.get("AGENTGYM_RL_DEBUG")), "logging_level": "ERROR"}
     if ray_address is not None:
-        _start(seconds, address=ray_address, runtime_env=runtime, **quiet)
+        runtime["env_vars"] = passed_on() | runtime["env_vars"]
+        _start(seconds, address=ray_address, runtime_env=runtime | given, **quiet)
     else:
         # the processes of a local cluster inherit the environment and need not wait for a runtime environment
         os.environ.update(runtime["env_vars"])
-        started: Any = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
-        started.pop("runtime_env", None)
-        _start(seconds, include_dashboard=False, **started, **quiet)
+        own = {"runtime_env": given} if given else {}
+        _start(seconds, include_dashboard=False, **started, **own, **quiet)
     try:
+        if ray_address is not None:
+            await_gpus(config, seconds)
+            if folder is not None:
+                check_shared(folder)
         yield
     finally:
         try:
@@ -78,7 +108,51 @@ def _start(seconds: float, **options: Any) -> None:
             if address is None and "timed out" in str(error) and late < seconds:
                 continue
             what = f"Ray at engine.ray_address={address} cannot be reached" if address else "Ray did not start"
+            if isinstance(error, AuthenticationError) or "auth" in str(error).lower():
+                raise RayNotStarted(f"{what}: {TOKEN}") from error
             raise RayNotStarted(
                 f"{what} ({late:.0f} s): {str(error).strip().splitlines()[0]}; engine.start_seconds={seconds:g} is how "
                 "long it may take"
             ) from error
+
+
+def await_gpus(config: DictConfig, seconds: float) -> None:
+    """Wait until the nodes that are still joining a cluster bring the GPUs that the run asks for.
+
+    Raises:
+        RayNotStarted: they have not; says how many there are.
+    """
+    rollout = config.actor_rollout_ref.rollout
+    own = 0 if config.actor_rollout_ref.hybrid_engine else rollout.nnodes * rollout.n_gpus_per_node
+    wanted = config.trainer.nnodes * config.trainer.n_gpus_per_node + own
+    deadline = time.monotonic() + seconds
+    while (there := int(ray.cluster_resources().get("GPU", 0))) < wanted:
+        if time.monotonic() >= deadline:
+            raise RayNotStarted(
+                f"the run needs {wanted} GPUs (engine.nodes, engine.workers, engine.rollout_workers), and the Ray "
+                f"cluster has {there} after engine.start_seconds={seconds:g}; `ray status` shows its nodes"
+            )
+        time.sleep(1.0)
+
+
+def check_shared(folder: Path) -> None:
+    """Every node of the cluster must see a file that this process writes into the folder.
+
+    Raises:
+        NotShared: names the nodes that do not.
+    """
+    probe = folder / f".shared_{uuid4().hex}"
+    probe.touch()
+    try:
+        working = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
+        nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in working}
+        sees = ray.remote(num_cpus=0)(Path.exists)
+        answers = [sees.options(scheduling_strategy=NodeAffinity(node, soft=False)).remote(probe) for node in nodes]
+        blind = [host for host, seen in zip(nodes.values(), ray.get(answers), strict=True) if not seen]
+    finally:
+        probe.unlink()
+    if blind:
+        raise NotShared(
+            f"{', '.join(blind)} cannot see the run folder {folder}, where each worker writes its part of a "
+            "checkpoint; set run.dir to a folder on storage that all nodes share"
+        )

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+
+PASSED_ON = re.compile(r"(NCCL|GLOO|HF|VLLM|TORCH|AGENTGYM_RL)_\w+|(https?|no|all)_proxy", re.IGNORECASE)
+"""Variables of the driver that the processes of a cluster get, too: networks, models and proxies."""
+
+
+def passed_on() -> dict[str, str]:
+    """Those of this process's variables that every node of a cluster gets."""
+    return {key: value for key, value in os.environ.items() if PASSED_ON.fullmatch(key)}
 
 
 def cores() -> int:

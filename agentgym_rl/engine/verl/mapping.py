@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ from agentgym_rl.algorithms.base import Critic, OnlineConfig
 from agentgym_rl.algorithms.correction import BOUNDS, Correction
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.compose import RecipeError
-from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.config import Attention, Config
 from agentgym_rl.engine.recipe.tasks import needs, rules, seeded
-from agentgym_rl.engine.recipe.unused import check_sampling, check_verl_keys
+from agentgym_rl.engine.recipe.unused import check_sampling, check_verl_keys, is_open
+from agentgym_rl.envs.extras import missing
 from agentgym_rl.eval.evaluation.rules import flat
 
 PACKAGE = "agentgym_rl.engine"
@@ -29,9 +30,16 @@ BUCKET = 64
 
 
 def defaults() -> DictConfig:
-    """verl's own ``ppo_trainer`` configuration."""
+    """verl's own ``ppo_trainer`` configuration; its package, which imports Ray, is not imported for it.
+
+    Raises:
+        MissingExtra: verl is not installed.
+    """
+    found = find_spec("verl")
+    if found is None or found.origin is None:
+        raise missing("a key of verl", "verl", "cpu")
     GlobalHydra.instance().clear()
-    with initialize_config_dir(str(files("verl") / "trainer" / "config"), version_base=None):
+    with initialize_config_dir(str(Path(found.origin).parent / "trainer" / "config"), version_base=None):
         return compose("ppo_trainer")
 
 
@@ -62,7 +70,7 @@ def verl_config(config: Config, model_path: str, run_dir: Path, largest_tensor: 
     OmegaConf.set_struct(result, True)
     for key, value in given.items():
         try:
-            OmegaConf.update(result, key, value, merge=True)
+            OmegaConf.update(result, key, value, merge=True, force_add=is_open(key))
         except (OmegaConfBaseException, AttributeError) as error:
             raise RecipeError(f"verl.{key}: {error}") from error
     return result
@@ -88,7 +96,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "data.seed": config.seed,
         "data.agentgym": rules(config),
         "data.agentgym_envs": {
-            name: {**env.options, "host": env.host} if env.host else env.options for name, env in config.envs.items()
+            name: _anywhere(env.options) | ({"host": env.host} if env.host else {}) for name, env in config.envs.items()
         },
         # algorithm
         "algorithm.adv_estimator": ESTIMATOR if wanted.estimator is None else wanted.estimator.name,
@@ -126,6 +134,8 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{actor}.fsdp_config.param_offload": engine.offload,
         f"{actor}.fsdp_config.optimizer_offload": engine.offload,
         f"{actor}.fsdp_config.seed": config.seed,
+        "critic.fsdp.param_offload": engine.offload,
+        "critic.fsdp.optimizer_offload": engine.offload,
         # rollout
         f"{generation}.name": "vllm",
         f"{generation}.mode": "async",
@@ -180,10 +190,34 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
     }
 
 
+def _anywhere(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of an environment for processes with another current folder: a path that exists here is absolute."""
+    return {
+        key: str(Path(value).resolve()) if isinstance(value, str) and _is_path(value) else value
+        for key, value in options.items()
+    }
+
+
+def _is_path(value: str) -> bool:
+    return ("/" in value or bool(Path(value).suffix)) and Path(value).exists()
+
+
+def attention(chosen: Attention) -> str:
+    """The word that transformers has for ``engine.attention`` on GPUs."""
+    if chosen is not Attention.AUTO:
+        return chosen.value
+    return (Attention.SDPA if find_spec("flash_attn") is None else Attention.FLASH_ATTENTION_2).value
+
+
 def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
     """What differs between a CPU and GPUs."""
     if config.engine.device == "cuda":
-        return {"trainer.device": "cuda"}
+        chosen = attention(config.engine.attention)
+        return {
+            "trainer.device": "cuda",
+            "actor_rollout_ref.model.override_config.attn_implementation": chosen,
+            "critic.model.override_config.attn_implementation": chosen,
+        }
     model, actor, generation = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     workers = config.engine.workers
     own = config.engine.rollout_workers if config.engine.mode == "separate_async" else 0

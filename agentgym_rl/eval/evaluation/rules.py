@@ -35,6 +35,8 @@ class Rules:
     """Most tokens before the first response of a local model; None is half its context."""
     response_tokens: int | None = None
     """Most tokens from the first response on; None is what the context leaves."""
+    template_arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Of a local model's chat template, e.g. ``enable_thinking``."""
 
     @classmethod
     def of_run(cls, config: Mapping[str, Any]) -> Rules:
@@ -47,6 +49,7 @@ class Rules:
             options={name: env["options"] for name, env in envs.items() if env["options"]},
             prompt_tokens=model["prompt_tokens"],
             response_tokens=model["response_tokens"],
+            template_arguments=config.get("verl", {}).get("data", {}).get("apply_chat_template_kwargs", {}),
         )
 
     @classmethod

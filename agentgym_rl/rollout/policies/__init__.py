@@ -16,9 +16,10 @@ name                                       policy
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.policies.base import Policy, Price, Usage
@@ -44,6 +45,8 @@ class ModelOptions:
     """Most tokens before the first response of a local model; None is half its context."""
     response_tokens: int | None = None
     """Most tokens from the first response on; None is what the context leaves."""
+    template_arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Of a local model's chat template."""
     price: Price = (0, 0)
     max_cost: float | None = None
     """Of an API, in the currency of the price."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,7 @@ class ModelPolicy(Policy):
         seed: of the sampling.
         prompt_tokens: most tokens before the first response; None is half the model's context.
         response_tokens: most tokens from the first response on; None is what the context leaves.
+        template_arguments: of the chat template.
         name: identifies the policy in results; the path by default.
 
     Raises:
@@ -53,6 +55,7 @@ class ModelPolicy(Policy):
         seed: int,
         prompt_tokens: int | None = None,
         response_tokens: int | None = None,
+        template_arguments: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> None:
         from transformers import AutoConfig, AutoTokenizer
@@ -72,7 +75,7 @@ class ModelPolicy(Policy):
                 f"{path} has a context of {context} tokens, too few for prompts of {prompt} and responses of {response}"
             )
         self.prompt_tokens, self.response_tokens, self.context = prompt, response, prompt + response
-        self.builder = continuous_token_builder(path, self.tokenizer)
+        self.builder = continuous_token_builder(path, self.tokenizer, template_arguments or {})
         self.path, self.name, self.usage = path, name or path, Usage()
         self.temperature, self.seed = temperature, seed
 

@@ -1,0 +1,157 @@
+"""The files in ``examples/clusters`` and ``docker``: the Slurm script run against stand-ins, the others read."""
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+SBATCH = ROOT / "examples" / "clusters" / "slurm.sbatch"
+
+FAKES = {
+    # runs its command here, as a step on the nodes that it is given
+    "srun": """
+        options=()
+        while [ "${1#--}" != "$1" ]; do options+=("$1"); shift; done
+        echo "srun ${options[*]} $*" >>"$LOG"
+        exec "$@"
+    """,
+    "scontrol": """
+        echo "scontrol $*" >>"$LOG"
+        [ "$1" = show ] && printf 'node1\\nnode2\\nnode3\\n' || true
+    """,
+    # the head answers at the third look
+    "ray": """
+        case $1 in
+            status) echo "status $3 $RAY_AUTH_MODE $(stat -c %a "$RAY_AUTH_TOKEN_PATH")" >>"$LOG"
+                    [ "$(grep -c ^status "$LOG")" -ge 3 ] ;;
+            start) sleep 0.1 ;;
+        esac
+    """,
+    "sleep": 'exec /bin/sleep "0.0$1"',
+    "agentgym-rl": """
+        echo "run $*" >>"$LOG"
+        trap 'echo saved >>"$LOG"; exit 130' USR1
+        touch "$LOG.running"
+        [ "$OUTCOME" = waits ] || exit "$OUTCOME"
+        while :; do /bin/sleep 0.05; done
+    """,
+}
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """Starts the script as Slurm would; gives the process and the log of what it called."""
+    programs = tmp_path / "venv" / "bin"
+    programs.mkdir(parents=True)
+    for name, body in FAKES.items():
+        (programs / name).write_text(f"#!/usr/bin/env bash\n{body}")
+        (programs / name).chmod(0o755)
+    log = tmp_path / "log"
+
+    def start(nodes, outcome):
+        variables = {
+            "LOG": str(log), "OUTCOME": str(outcome), "AGENTGYM_RL_VENV": str(programs.parent), "SLURM_JOB_ID": "77",
+            "SLURM_JOB_NUM_NODES": str(nodes), "SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_JOB_NODELIST": "node[1-3]",
+            "SLURM_GPUS_ON_NODE": "4",
+        }  # fmt: skip
+        return subprocess.Popen(["bash", str(SBATCH), "experiment=x"], env=os.environ | variables), log
+
+    return start
+
+
+def test_one_node_needs_no_cluster(slurm):
+    process, log = slurm(1, 0)
+    assert process.wait(60) == 0
+    assert log.read_text() == "run train experiment=x engine.nodes=1 engine.workers=4\n"
+
+
+def test_several_nodes_join_a_head_that_answers_and_share_a_token(slurm, tmp_path):
+    process, log = slurm(3, 0)
+    assert process.wait(60) == 0
+    said = log.read_text().splitlines()
+    assert said[0] == "scontrol show hostnames node[1-3]"
+    head = "--overlap --nodes=1 --ntasks=1 --nodelist=node1 ray start --head --port=20077 --block"
+    workers = "--overlap --nodes=2 --ntasks=2 --exclude=node1 ray start --address=node1:20077 --block"
+    assert f"srun {head}" in said and f"srun {workers}" in said
+    looks = [at for at, line in enumerate(said) if line.startswith("status")]
+    assert [said[at] for at in looks] == ["status node1:20077 token 600"] * 3
+    assert looks[-1] < said.index(f"srun {workers}"), "workers join when the head answers"
+    run = "run train experiment=x engine.nodes=3 engine.workers=4 engine.ray_address=node1:20077"
+    assert run in said and not any("requeue" in line for line in said)
+    assert not list(tmp_path.glob(".ray-token*")), "the token does not outlive the job"
+
+
+def test_a_run_that_was_saved_before_the_limit_is_queued_again(slurm):
+    process, log = slurm(1, "waits")
+    deadline = time.monotonic() + 60
+    while not Path(f"{log}.running").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(60) == 130
+    assert log.read_text().splitlines()[-2:] == ["saved", "scontrol requeue 77"]
+
+
+@pytest.mark.parametrize("status", [1, 2, 130])
+def test_a_run_that_ended_by_itself_is_not(slurm, status):
+    process, log = slurm(1, status)
+    assert process.wait(60) == status
+    assert "requeue" not in log.read_text()
+
+
+def test_what_is_submitted_are_the_commands_of_this_package():
+    job = yaml.safe_load((ROOT / "examples" / "clusters" / "rayjob.yaml").read_text())
+    assert job["spec"]["entrypoint"].startswith("agentgym-rl train experiment=textcraft_grpo_3b run.dir=/shared/")
+    cluster = job["spec"]["rayClusterSpec"]
+    pins = (ROOT / "constraints" / "gpu.txt").read_text()
+    assert f"ray=={cluster['rayVersion']}\n" in pins and cluster["authOptions"] == {"mode": "token"}
+    head, (worker,) = cluster["headGroupSpec"]["template"], cluster["workerGroupSpecs"]
+    entry = job["spec"]["entrypoint"]
+    assert f"engine.nodes={worker['replicas']}" in entry
+    (container,) = worker["template"]["spec"]["containers"]
+    assert f"engine.workers={container['resources']['limits']['nvidia.com/gpu']}" in entry
+    seconds = int(re.search(r"run\.stop_seconds=(\d+)", entry)[1])
+    assert all(one["spec"]["terminationGracePeriodSeconds"] > seconds for one in (head, worker["template"]))
+    task = yaml.safe_load((ROOT / "examples" / "clusters" / "skypilot.yaml").read_text())
+    assert (
+        "scripts/setup_gpu.sh" in task["setup"]
+        and "run.dir=/shared/" in task["run"]
+        and "/shared" in task["file_mounts"]
+    )
+
+
+def test_scripts_can_be_executed():
+    for script in (SBATCH, ROOT / "examples/clusters/submit.sh", ROOT / "scripts/setup_gpu.sh"):
+        assert script.stat().st_mode & stat.S_IXUSR, script
+        subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+@pytest.mark.parametrize("word", ["python3.13", "nothing-of-the-kind"])
+def test_the_gpu_set_up_refuses_another_python(word, tmp_path):
+    (tmp_path / "python3.13").write_text("#!/bin/sh\necho 3 13\n")
+    (tmp_path / "python3.13").chmod(0o755)
+    variables = os.environ | {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PYTHON": word,
+        "VENV": str(tmp_path / "venv"),
+    }
+    done = subprocess.run(
+        [str(ROOT / "scripts" / "setup_gpu.sh")], env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and f"setup: {word} is not Python 3.12" in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu"])
+def test_images_are_pinned_built_in_stages_and_run_as_a_user(name):
+    text = (ROOT / "docker" / f"{name}.Dockerfile").read_text()
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    assert len(bases) == 3 and re.search(r":\d+\.\d+\.\d+", bases[0]) and set(bases[1:]) == {"base"}
+    assert f"scripts/setup_{name}.sh" in text
+    assert text.rindex("\nUSER 10001") > text.rindex("\nRUN")
