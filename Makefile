@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs e2e lint format clean
+.PHONY: help setup demo test docs e2e doors lint format clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -26,6 +26,9 @@ docs: setup  ## build the documentation into site/; warnings are errors
 
 e2e: setup  ## run the tests that start the real engine (minutes)
 	$(BIN)/python -m pytest -m e2e
+
+doors: setup  ## test the interfaces to Gymnasium, TRL, verifiers and Inspect AI against these packages
+	scripts/check_doors.sh
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .
