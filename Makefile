@@ -5,7 +5,7 @@ READY := .venv/.setup
 GPU_TESTS := tests/engine/test_contracts.py tests/engine/test_recipes.py tests/engine/test_gpu.py tests/rollout/test_templates.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs e2e lint format clean setup-gpu gpu-check
+.PHONY: help setup demo test docs e2e lint format clean setup-gpu gpu-check doors
 
 help:  ## print this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -27,6 +27,9 @@ docs: setup  ## build the documentation into site/; warnings are errors
 
 e2e: setup  ## run the tests that start the real engine (minutes)
 	$(BIN)/python -m pytest -m e2e
+
+doors: setup  ## test the interfaces to Gymnasium, TRL, verifiers and Inspect AI against these packages
+	scripts/check_doors.sh
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,12 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     registry.read_points.cache_clear()
     yield folder
     registry.read_points.cache_clear()
+
+
+@pytest.fixture
+def other() -> Callable[[str], Any]:
+    """Imports a package of another project; a test without its package is skipped, but not by `make doors`."""
+    return import_module if os.environ.get("AGENTGYM_RL_DOORS") else pytest.importorskip
 
 
 @pytest.fixture(scope="module")

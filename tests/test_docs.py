@@ -159,7 +159,7 @@ def example_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         info.mkdir()
         info.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1.0\n")
         lines = []
-        for group, points in project["entry-points"].items():
+        for group, points in project.get("entry-points", {}).items():
             lines += [f"[{group}]", *(f"{name} = {place}" for name, place in points.items())]
             choices += [("env" if group.endswith(".envs") else "algorithm", f"{name}.yaml") for name in points]
         info.joinpath("entry_points.txt").write_text("\n".join([*lines, ""]))

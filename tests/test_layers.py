@@ -17,12 +17,14 @@ BELOW = {
     "algorithms": {"envs", "data", "rollout"},
     "eval": {"envs", "data", "rollout"},
     "engine": {"envs", "data", "rollout", "algorithms", "eval"},
-    "cli": {"envs", "data", "rollout", "algorithms", "engine", "eval"},
+    "api": {"envs", "data", "rollout", "algorithms", "engine", "eval"},
+    "cli": {"envs", "data", "rollout", "algorithms", "engine", "eval", "api"},
 }
 LIGHT = ("envs", "data", "eval", "compat", "algorithms")
 HEAVY = {"torch", "verl", "vllm", "ray", "transformers", "numpy", "minigrid", "gymnasium"}
 ALLOWED = {
     "agentgym_rl.envs.babyai": {"numpy", "minigrid", "gymnasium"},
+    "agentgym_rl.compat.gymnasium": {"gymnasium"},
     "agentgym_rl.envs.hosts.ray": {"ray"},
     "agentgym_rl.algorithms.losses": {"torch"},
 }

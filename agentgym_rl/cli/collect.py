@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentgym_rl.api.policies import closing, open_policy
 from agentgym_rl.cli import common
-from agentgym_rl.cli.policy import Backend, PolicyOption, closing, open_policy, rules_for
+from agentgym_rl.cli.policy import Backend, PolicyOption, rules_for
 from agentgym_rl.envs.actions import ActionFormat
 
 if TYPE_CHECKING:

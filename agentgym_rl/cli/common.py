@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentgym_rl.envs import env_class
 from agentgym_rl.envs.hosts import EnvHost, HostSettings, open_host
+from agentgym_rl.envs.registry import check_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,15 +67,6 @@ def env_options(env: str, pairs: list[str] | None, style: str | None = None) -> 
             options[key] = value
     check_options(env, options)
     return options
-
-
-def check_options(env: str, keys: Iterable[str]) -> None:
-    """Raises ValueError: an environment's class has no such option."""
-    parameters = inspect.signature(env_class(env)).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
-    unknown = [key for key in keys if key not in known]
-    if unknown and len(known) == len(parameters):
-        raise ValueError(f"{env} has no option {unknown[0]!r}; its options: {', '.join(known)}")
 
 
 def console(width: int = 200) -> Console:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agentgym_rl.cli import common
 
 if TYPE_CHECKING:
-    from agentgym_rl.cli.request import Request
+    from agentgym_rl.api.request import Request
     from agentgym_rl.envs.hosts import EnvHost
     from agentgym_rl.eval.evaluation.result import Result
-    from agentgym_rl.eval.evaluation.rules import Rules
     from agentgym_rl.eval.evaluation.suite import Suite
-    from agentgym_rl.rollout.policies import Policy
 
 
 def command(
@@ -76,81 +72,27 @@ def command(
             raise ValueError(f"--compare takes two results and no keys, got {arguments[0]!r}")
         _compare(*compare)
         return
-    from agentgym_rl.cli.request import read
+    from agentgym_rl.api.request import read
 
     _evaluate(read(arguments or []), common.place(host, address, token_env))
 
 
 def _evaluate(request: Request, host: EnvHost) -> None:
-    from agentgym_rl.cli.policy import closing, folder_of
-    from agentgym_rl.eval.evaluation import suite as suites
-    from agentgym_rl.eval.evaluation.evaluate import evaluate
-    from agentgym_rl.eval.evaluation.plan import Plan
+    from agentgym_rl.api.evaluation import prepare
+    from agentgym_rl.cli.policy import fetched
     from agentgym_rl.eval.evaluation.tables import tables
 
-    folder = folder_of(request.policy)
-    rules = _rules(request, folder)
-    suite = suites.read(request.panel, rules, host)
+    prepared = prepare(request, host, fetch=fetched)
+    suite = prepared.plan.suite
     screen = common.console(160)
     screen.print(f"panel {suite.digest}: {_sizes(suite)}", highlight=False, soft_wrap=True)
-    policy = _policy(request, rules)
-    plan = Plan(
-        suite=suite, policy=policy.name, rules=rules, samples=request.samples, temperature=request.temperature,
-        seed=request.seed, backend=policy.backend,
-    )  # fmt: skip
-    out = request.out or Path("evals") / suite.digest / _slug(request)
-    default = 16 if policy.usage else 1
-    with common.resumable(out), common.progress_bar("evaluating") as progress:
-        work = evaluate(
-            plan, policy, out, concurrency=default if request.concurrency is None else request.concurrency, host=host,
-            price=(request.price[0], request.price[1]), progress=progress,
-        )  # fmt: skip
-        result = asyncio.run(closing(policy, work))
+    with common.resumable(prepared.out), common.progress_bar("evaluating") as progress:
+        result = prepared.run(progress)
     for table in tables(result):
         screen.print(table)
-    for line in _afterword(result, out):
+    for line in _afterword(result, prepared.out):
         common.say(screen, line)
     result.check(request.min_counted)
-
-
-def _rules(request: Request, folder: str | None) -> Rules:
-    from dataclasses import replace
-
-    from agentgym_rl.cli.policy import rules_of
-    from agentgym_rl.eval.evaluation.rules import Rules, read_config
-    from agentgym_rl.eval.evaluation.suite import run_of
-
-    run = run_of(request.panel)
-    found = rules_of(folder)
-    if found is None:
-        found = Rules() if run is None else Rules.of_run(read_config(run))
-    if run is not None and folder is None:  # limits of tokens are a local model's own
-        found = replace(found, prompt_tokens=None, response_tokens=None)
-    own = found.but(
-        style=request.style, max_turns=request.max_turns, max_new_tokens=request.max_new_tokens,
-        invalid_limit=request.invalid_limit, retries=request.retries, action_format=request.action_format,
-    )  # fmt: skip
-    options: dict[str, dict[str, Any]] = {env: dict(values) for env, values in own.options.items()}
-    for env, values in request.options.items():
-        common.check_options(env, values)
-        options.setdefault(env, {}).update(values)
-    limits = {
-        key: value for key in ("prompt_tokens", "response_tokens") if (value := getattr(request, key)) is not None
-    }
-    return replace(own, options=options, **limits)
-
-
-def _policy(request: Request, rules: Rules) -> Policy:
-    from agentgym_rl.cli.policy import open_policy
-
-    scripted = request.policy in ("oracle", "random")
-    if request.samples > 1 and request.temperature == 0 and not scripted:
-        raise ValueError(f"samples={request.samples} of a greedy model are the same episode; give temperature=1, say")
-    return open_policy(
-        request.policy, rules, backend=request.backend, sequences=max(16, request.concurrency or 0),
-        temperature=request.temperature, seed=request.seed, price=(request.price[0], request.price[1]),
-        max_cost=request.max_cost, per_minute=request.per_minute,
-    )  # fmt: skip
 
 
 def _compare(first: str, second: str) -> None:
@@ -185,9 +127,3 @@ def _afterword(result: Result, out: Path) -> list[str]:
 
 def _sizes(suite: Suite) -> str:
     return ", ".join(f"{panel.env} {panel.name} {panel.digest} (n={len(panel.item_ids)})" for panel in suite.panels)
-
-
-def _slug(request: Request) -> str:
-    """Names the folder of a result."""
-    name = re.sub(r"[^A-Za-z0-9.]+", "_", request.policy.removeprefix("openai:")).strip("_")
-    return f"{name}-n{request.samples}-t{request.temperature:g}-seed{request.seed}"

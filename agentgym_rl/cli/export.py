@@ -15,10 +15,13 @@ def command(
         str,
         typer.Argument(
             metavar="RUN",
-            help="A run (runs/NAME), a stage of one (runs/NAME:bc) or runs/NAME/checkpoints/global_step_N.",
+            help="A run (runs/NAME), a stage of one (runs/NAME:bc) or runs/NAME/checkpoints/global_step_N; with "
+            "--inspect a run or the folder of an evaluation.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; it must not exist, or be empty.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder to write; for weights it must not exist, or be empty.")
+    ],
     step: Annotated[int | None, typer.Option(help="Export the checkpoint of this global step.")] = None,
     dtype: Annotated[
         str, typer.Option(help="float32, bfloat16, or auto: as the run's vLLM servers had the weights.")
@@ -26,12 +29,25 @@ def command(
     adapter: Annotated[
         bool, typer.Option("--adapter", help="Of a run with LoRA: write the adapters alone, in PEFT's format.")
     ] = False,
+    inspect: Annotated[
+        bool, typer.Option("--inspect", help="Write the evaluations as logs of Inspect AI instead.")
+    ] = False,
 ) -> None:
     """Write a run's weights as a Hugging Face folder, which transformers and `vllm serve` load.
 
     Without --step these are the weights its algorithm led to. The rules of the run go with them, so that
     `agentgym-rl eval policy=DIR` uses them.
+
+    With --inspect, write the episodes of its evaluations as logs that `inspect view --log-dir DIR` opens.
     """
+    if inspect:
+        if step is not None or adapter or dtype != "auto":
+            raise ValueError("--step, --dtype and --adapter are for weights; --inspect takes none of them")
+        from agentgym_rl.eval.inspect_log import export as export_logs
+
+        for file in export_logs(Path(run), out):
+            typer.echo(file)
+        return
     with needs("exporting", "cpu"):
         from agentgym_rl.engine.run.export import export, find
     checkpoint = find(run, step)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agentgym_rl.api.policies import open_policy
 from agentgym_rl.cli import common
-from agentgym_rl.cli.policy import Backend, open_policy, rules_for
+from agentgym_rl.cli.policy import Backend, rules_for
 from agentgym_rl.envs.core import EnvUnavailable, OracleUnavailable
 from agentgym_rl.rollout.conversation import PolicyStopped
 

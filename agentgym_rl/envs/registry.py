@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -41,6 +43,15 @@ def env_class(name: str) -> type[TextEnv]:
     except (ImportError, AttributeError) as error:
         raise EnvError(f"environment {name!r}: its entry point {point.value} cannot be loaded: {error}") from error
     return found
+
+
+def check_options(env: str, keys: Iterable[str]) -> None:
+    """Raises ValueError: an environment's class has no such option."""
+    parameters = inspect.signature(env_class(env)).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+    unknown = [key for key in keys if key not in known]
+    if unknown and len(known) == len(parameters):
+        raise ValueError(f"{env} has no option {unknown[0]!r}; its options: {', '.join(known)}")
 
 
 def make(name: str, **options: Any) -> TextEnv:

@@ -9,8 +9,8 @@ import pytest
 import toy
 from typer.testing import CliRunner
 
+from agentgym_rl.api.request import Request
 from agentgym_rl.cli import app
-from agentgym_rl.cli.request import Request
 from agentgym_rl.envs.core import EnvUnavailable
 
 pytestmark = pytest.mark.usefixtures("toys")

@@ -1,6 +1,7 @@
 """An OpenAI-compatible server on loopback whose answers a test chooses."""
 
 import asyncio
+import json
 
 from aiohttp import web
 
@@ -28,6 +29,8 @@ class ChatServer:
             status, message = self.faults.pop(0)
             return web.json_response({"error": {"message": message}}, status=status, headers={"retry-after-ms": "1"})
         message = {"role": "assistant", "content": self.say(body["messages"])}
+        if body.get("stream"):
+            return streamed(message)
         choice = {"index": 0, "finish_reason": "stop", "message": message}
         usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
         return web.json_response(
@@ -47,3 +50,13 @@ class ChatServer:
             return await work(f"openai:some/model@http://127.0.0.1:{port}/v1")
         finally:
             await runner.cleanup()
+
+
+def streamed(message):
+    """An answer as a stream of server-sent events, in one piece."""
+    base = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+    choice = {"index": 0, "delta": message, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+    chunks = [{**base, "choices": [choice]}, {**base, "choices": [], "usage": usage}]
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    return web.Response(text="".join([*lines, "data: [DONE]\n\n"]), content_type="text/event-stream")

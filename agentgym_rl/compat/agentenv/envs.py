@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
-import threading
-from collections.abc import Coroutine
-from functools import cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from agentgym_rl.compat.agentenv.controller import BaseEnvClient, BaseTask, message
 from agentgym_rl.compat.agentenv.controller.types import ActionFormat, ConversationMessage, StepOutput
@@ -17,8 +13,7 @@ from agentgym_rl.envs.formats import opening, reader
 from agentgym_rl.envs.hosts import HostSettings
 from agentgym_rl.envs.hosts.remote import RemoteEnv
 from agentgym_rl.envs.protocol.wire import dialect
-
-T = TypeVar("T")
+from agentgym_rl.envs.sync import wait
 
 PREFIXES = (
     *("Academia", "AlfWorld", "BabyAI", "Maze", "Movie", "SearchQA", "Sciworld", "Sheet", "SqlGym", "TextCraft"),
@@ -73,7 +68,7 @@ class EnvClient(BaseEnvClient):
         self._parse = reader(self._remote.spec, self.action_format)
         self._seen: str | None = None
         self.conversation_start = _start(self._remote, self.action_format)
-        _wait(self._remote.open())
+        wait(self._remote.open())
         _OPEN.add(self._remote)
 
     def __len__(self) -> int:
@@ -96,7 +91,7 @@ class EnvClient(BaseEnvClient):
             TaskNotFound: there is no such task.
             EnvUnavailable, EnvTimeout, ProtocolError: the server failed.
         """
-        self._seen = _wait(self._remote.reset(Task(self.env, idx))).text
+        self._seen = wait(self._remote.reset(Task(self.env, idx))).text
         return {"observation": self._seen, "reward": 0.0, "done": False}
 
     def step(self, action: str) -> StepOutput:
@@ -112,14 +107,14 @@ class EnvClient(BaseEnvClient):
             if isinstance(read, InvalidAction):
                 return StepOutput(read.observation, 0.0, False)
             text = read.command
-        step = _wait(self._remote.send(text))
+        step = wait(self._remote.send(text))
         self._seen = step.observation.text
         return StepOutput(self._seen, step.info["raw_reward"], step.done)
 
     def close(self) -> bool:
         """Close the session."""
         _OPEN.discard(self._remote)
-        _wait(self._remote.close())
+        wait(self._remote.close())
         return True
 
 
@@ -133,22 +128,10 @@ _OPEN: set[RemoteEnv] = set()
 """Sessions that have not been closed; AgentGym's scripts never close theirs."""
 
 
-@cache
-def _loop() -> asyncio.AbstractEventLoop:
-    """An event loop in a thread of its own, for all clients of the process."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="agentenv", daemon=True).start()
-    atexit.register(_close_all)
-    return loop
-
-
+@atexit.register
 def _close_all() -> None:
     while _OPEN:
-        _wait(_OPEN.pop().close())
-
-
-def _wait(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run_coroutine_threadsafe(work, _loop()).result()
+        wait(_OPEN.pop().close())
 
 
 def _classes() -> dict[str, type]:

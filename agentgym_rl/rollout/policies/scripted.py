@@ -1,4 +1,4 @@
-"""Policies without a model: the oracle, random actions, and a person who types."""
+"""Policies without a model: the oracle, random actions, a person who types, and a function."""
 
 from __future__ import annotations
 
@@ -86,6 +86,24 @@ class Human(Policy):
     ) -> Episode:
         """One attempt: a person does not repeat an episode. Infrastructure failures are raised."""
         return await run_attempt(env, task, Scripted(self.ask), settings, parse=self.parse, watch=watch)
+
+
+class Function(Policy):
+    """Asks a function for each response; it may ask any model.
+
+    Args:
+        respond: gives the response to the messages so far.
+    """
+
+    def __init__(self, respond: Respond) -> None:
+        self.respond = respond
+        self.name = getattr(respond, "__name__", type(respond).__name__)
+
+    async def run(
+        self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
+    ) -> Episode:
+        episode, _ = await run_episode(lambda: env, task, lambda: Scripted(self.respond), settings, watch=watch)
+        return episode
 
 
 class OracleScript:

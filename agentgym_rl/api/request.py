@@ -1,7 +1,8 @@
-"""The keys of ``agentgym-rl eval``: ``KEY=VALUE`` texts read into a typed dataclass by OmegaConf."""
+"""The keys of an evaluation: texts or values read into a typed dataclass by OmegaConf."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -68,10 +69,32 @@ def read(arguments: list[str]) -> Request:
         given.add(key)
         if key == "price" and not value.startswith("["):
             text = f"price=[{value}]"
-        try:
-            config.merge_with(OmegaConf.from_dotlist([text]))
-        except OmegaConfBaseException as error:
-            raise ValueError(f"{key}={value}: {str(error).splitlines()[0]}") from error
+        _merge(config, f"{key}={value}", OmegaConf.from_dotlist([text]))
+    return _whole(config)
+
+
+def of(values: Mapping[str, Any]) -> Request:
+    """The request that values make; ``options`` is a mapping of environments to their options.
+
+    Raises:
+        ValueError: a key is unknown, or a value is of the wrong type.
+    """
+    config: DictConfig = OmegaConf.structured(Request)
+    for key, value in values.items():
+        if key != "options":
+            _check(key)
+        _merge(config, f"{key}={value!r}", OmegaConf.create({key: value}))
+    return _whole(config)
+
+
+def _merge(config: DictConfig, said: str, given: Any) -> None:
+    try:
+        config.merge_with(given)
+    except OmegaConfBaseException as error:
+        raise ValueError(f"{said}: {str(error).splitlines()[0]}") from error
+
+
+def _whole(config: DictConfig) -> Request:
     for name, example in _SUCH_AS.items():
         if OmegaConf.is_missing(config, name):
             raise ValueError(f"{name}= is missing, such as {name}={example}")

@@ -1,0 +1,251 @@
+"""An evaluation in one call."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from agentgym_rl.api import request as requests
+from agentgym_rl.api.frames import frame
+from agentgym_rl.api.policies import closing, folder_of, open_policy, rules_of
+from agentgym_rl.api.request import Request
+from agentgym_rl.data import episode_store
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.episode_schema import Summary
+from agentgym_rl.envs.hosts import EnvHost, LocalHost
+from agentgym_rl.envs.registry import check_options
+from agentgym_rl.envs.sync import outside
+from agentgym_rl.eval.evaluation import evaluate as running
+from agentgym_rl.eval.evaluation import result as results
+from agentgym_rl.eval.evaluation import suite as suites
+from agentgym_rl.eval.evaluation.plan import Plan
+from agentgym_rl.eval.evaluation.result import Result
+from agentgym_rl.eval.evaluation.rules import Rules, read_config
+from agentgym_rl.eval.evaluation.scores import Measure, Score, macro
+from agentgym_rl.rollout import pretrained
+from agentgym_rl.rollout.conversation import Respond
+from agentgym_rl.rollout.policies import Policy
+from agentgym_rl.rollout.policies.scripted import Function
+from agentgym_rl.rollout.runner import Progress
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+FIGURES = ("success", "reward", "turns", "error_rate")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation found."""
+
+    result: Result
+    records: tuple[Episode, ...]
+    """Every episode with its conversation, in the order of tasks and samples."""
+    folder: Path | None
+    """Where it is kept; None where it is not."""
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Evaluation:
+        """A finished evaluation from its folder.
+
+        Raises:
+            FileNotFoundError, ValueError: it is none.
+        """
+        place = Path(folder)
+        return cls(results.read(place), tuple(episode_store.read(place / running.EPISODES)), place)
+
+    @property
+    def success(self) -> Measure | None:
+        """Share of the tasks solved (``value``) with its 95% interval (``ci95``); of several environments the mean
+        over them. None where no episode counts."""
+        return self._whole.success
+
+    @property
+    def reward(self) -> Measure | None:
+        """Mean reward, as :attr:`success`."""
+        return self._whole.reward
+
+    @property
+    def table(self) -> DataFrame:
+        """A row for each environment and each of its difficulties: tasks, episodes that count, and the means of
+        success, reward, turns and error rate with the bounds of their 95% intervals (``<name>_low``, ``_high``).
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        rows = []
+        for env, levels in self.result.difficulties().items():
+            rows.append({"env": env, "difficulty": "all", **_row(self.result.envs()[env])})
+            rows += [{"env": env, "difficulty": level, **_row(one)} for level, one in levels.items()]
+        return frame(rows)
+
+    @property
+    def episodes(self) -> DataFrame:
+        """A row for each episode; the columns are those of :class:`agentgym_rl.data.episode_schema.Summary`.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        own = [{**asdict(Summary.of(one)), "sample": one.tags["sample"]} for one in self.records]
+        return frame(own).drop(columns=["file", "row"])
+
+    @property
+    def _whole(self) -> Score:
+        scores = list(self.result.envs().values())
+        return scores[0] if len(scores) == 1 else macro(scores)
+
+    def __str__(self) -> str:
+        if self.success is None:
+            return f"{self.result.plan['policy']}: no episode counts"
+        low, high = self.success.ci95
+        tasks = len(self.result.outcomes)
+        return (
+            f"{self.result.plan['policy']} on panel {self.result.digest}: success {self.success.value:.1%}, "
+            f"95% interval {low:.1%} to {high:.1%}, {tasks} tasks"
+        )
+
+
+def evaluate(
+    policy: str | Policy | Respond,
+    panel: str,
+    *,
+    host: EnvHost | None = None,
+    progress: Progress | None = None,
+    **keys: Any,
+) -> Evaluation:
+    """Run a policy on panels of tasks, as ``agentgym-rl eval`` does.
+
+        evaluate("oracle", "textcraft:test:20").success
+        evaluate("runs/demo", "textcraft:test", samples=4, temperature=1).table
+        evaluate(lambda messages: "Action: inventory", "textcraft:test:20").episodes
+
+    Args:
+        policy: a name, as ``policy=`` of ``agentgym-rl eval``; a :class:`Policy`; or a function from the messages of
+            the conversation (``role``, ``content``) to the response.
+        panel: as ``panel=``.
+        host: where the environments run; None is this process.
+        progress: called with the number of episodes that are done, and of all.
+        keys: the others of ``agentgym-rl eval``: ``samples``, ``temperature``, ``max_turns``, ``out``, ... The result
+            of a name is kept in ``out``, by default ``evals/<panel>/<policy>-...``, and the same call goes on where it
+            was stopped; of a policy or a function it is kept only where ``out`` is given.
+
+    Raises:
+        ValueError: an argument is unknown or wrong.
+        FileNotFoundError: there is no such policy or panel.
+        EnvUnavailable: too few episodes count (``min_counted``).
+        EnvError: an environment cannot run.
+    """
+    opened = None if isinstance(policy, str) else policy if isinstance(policy, Policy) else Function(policy)
+    request = requests.of({"panel": panel, "policy": policy if opened is None else opened.name, **keys})
+
+    def work() -> Evaluation:
+        if opened is None or request.out is not None:
+            prepared = prepare(request, host, opened)
+            prepared.run(progress)
+            return Evaluation.read(prepared.out)
+        with TemporaryDirectory() as folder:
+            prepare(replace(request, out=Path(folder)), host, opened).run(progress)
+            return replace(Evaluation.read(folder), folder=None)
+
+    found: Evaluation = outside(work)
+    found.result.check(request.min_counted)
+    return found
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An evaluation that can start."""
+
+    plan: Plan
+    policy: Policy
+    out: Path
+    """Folder of the result."""
+    request: Request
+    host: EnvHost
+
+    def run(self, progress: Progress | None = None) -> Result:
+        """Run it, or what is missing of it; see :func:`agentgym_rl.eval.evaluation.evaluate.evaluate`."""
+        given, default = self.request, 16 if self.policy.usage else 1
+        work = running.evaluate(
+            self.plan, self.policy, self.out, concurrency=default if given.concurrency is None else given.concurrency,
+            host=self.host, price=(given.price[0], given.price[1]), progress=progress,
+        )  # fmt: skip
+        return asyncio.run(closing(self.policy, work))
+
+
+def prepare(
+    request: Request,
+    host: EnvHost | None = None,
+    policy: Policy | None = None,
+    fetch: Callable[[str], str] = pretrained.local,
+) -> Prepared:
+    """Read the panels and open the policy; no episode runs.
+
+    Args:
+        policy: goes before the one that the request names.
+        fetch: gives the folder of a model that has a name.
+
+    Raises:
+        ValueError, FileNotFoundError, EnvError: see :func:`evaluate`.
+    """
+    host = host or LocalHost()
+    rules = _rules(request, None if policy is not None else folder_of(request.policy, fetch))
+    suite = suites.read(request.panel, rules, host)
+    opened = policy or _policy(request, rules)
+    plan = Plan(
+        suite=suite, policy=opened.name, rules=rules, samples=request.samples, temperature=request.temperature,
+        seed=request.seed, backend=opened.backend,
+    )  # fmt: skip
+    return Prepared(plan, opened, request.out or Path("evals") / suite.digest / _slug(request), request, host)
+
+
+def _rules(request: Request, folder: str | None) -> Rules:
+    run = suites.run_of(request.panel)
+    found = rules_of(folder)
+    if found is None:
+        found = Rules() if run is None else Rules.of_run(read_config(run))
+    if run is not None and folder is None:  # limits of tokens are a local model's own
+        found = replace(found, prompt_tokens=None, response_tokens=None)
+    own = found.but(
+        style=request.style, max_turns=request.max_turns, max_new_tokens=request.max_new_tokens,
+        invalid_limit=request.invalid_limit, retries=request.retries, action_format=request.action_format,
+    )  # fmt: skip
+    options: dict[str, dict[str, Any]] = {env: dict(values) for env, values in own.options.items()}
+    for env, values in request.options.items():
+        check_options(env, values)
+        options.setdefault(env, {}).update(values)
+    limits = {
+        key: value for key in ("prompt_tokens", "response_tokens") if (value := getattr(request, key)) is not None
+    }
+    return replace(own, options=options, **limits)
+
+
+def _policy(request: Request, rules: Rules) -> Policy:
+    scripted = request.policy in ("oracle", "random")
+    if request.samples > 1 and request.temperature == 0 and not scripted:
+        raise ValueError(f"samples={request.samples} of a greedy model are the same episode; give temperature=1, say")
+    return open_policy(
+        request.policy, rules, backend=request.backend, sequences=max(16, request.concurrency or 0),
+        temperature=request.temperature, seed=request.seed, price=(request.price[0], request.price[1]),
+        max_cost=request.max_cost, per_minute=request.per_minute,
+    )  # fmt: skip
+
+
+def _slug(request: Request) -> str:
+    """Names the folder of a result."""
+    name = re.sub(r"[^A-Za-z0-9.]+", "_", request.policy.removeprefix("openai:")).strip("_")
+    return f"{name}-n{request.samples}-t{request.temperature:g}-seed{request.seed}"
+
+
+def _row(score: Score) -> dict[str, Any]:
+    row: dict[str, Any] = {"tasks": score.tasks, "episodes": score.episodes}
+    for name in FIGURES:
+        measure: Measure | None = getattr(score, name)
+        bounds: Sequence[float | None] = (None, None, None) if measure is None else (measure.value, *measure.ci95)
+        row |= dict(zip((name, f"{name}_low", f"{name}_high"), bounds, strict=True))
+    return row

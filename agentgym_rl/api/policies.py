@@ -1,0 +1,103 @@
+"""The engine's side of policies: a run's checkpoint, and the backend of a local model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agentgym_rl.envs.extras import missing, needs
+from agentgym_rl.rollout import pretrained
+from agentgym_rl.rollout.policies import ModelOptions, Policy, is_place
+from agentgym_rl.rollout.policies import open_policy as open_named
+
+if TYPE_CHECKING:
+    from agentgym_rl.eval.evaluation.rules import Rules
+
+T = TypeVar("T")
+
+BACKENDS = ("auto", "vllm", "transformers")
+
+
+def folder_of(policy: str, fetch: Callable[[str], str] = pretrained.local) -> str | None:
+    """The Hugging Face folder or hub id of a local model; None for another policy.
+
+    A run's checkpoint is exported to the user's cache, and a model that has a name is fetched into it.
+
+    Args:
+        fetch: gives the folder of a model that has a name.
+
+    Raises:
+        FileNotFoundError, ValueError: there is no such run, checkpoint or folder, or the model cannot be fetched.
+        MissingExtra: the engine, which reads checkpoints, is not installed.
+    """
+    if not is_place(policy):
+        return None
+    if pretrained.find(policy) is not None:
+        return fetch(policy)
+    with needs(policy, "cpu"):
+        from agentgym_rl.engine.run import export
+    return str(export.cached(export.find(policy))) if export.is_run(policy) else policy
+
+
+def rules_of(folder: str | None) -> Rules | None:
+    """The rules that a local model was trained by, where its folder has them."""
+    from agentgym_rl.eval.evaluation.rules import Rules
+
+    return None if folder is None else Rules.beside(Path(folder))
+
+
+def open_policy(name: str, rules: Rules, *, backend: str = "auto", sequences: int = 256, **options: Any) -> Policy:
+    """The policy that a command names, see :mod:`agentgym_rl.rollout.policies`.
+
+    Args:
+        rules: give the limits of tokens of a local model.
+        backend: of a local model: vLLM, or transformers where vLLM is not installed.
+        sequences: most requests that vLLM decodes at once.
+        options: those of :class:`ModelOptions` beside.
+
+    Raises:
+        ValueError: there is no such policy or backend, or the model's context is too small.
+        FileNotFoundError: there is no such model.
+        MissingExtra: verl, whose tokens a local model needs, or the backend is not installed.
+    """
+    if backend not in BACKENDS:
+        raise ValueError(f"backend {backend!r} is unknown; choose {', '.join(BACKENDS)}")
+    found = ModelOptions(
+        prompt_tokens=rules.prompt_tokens, response_tokens=rules.response_tokens,
+        template_arguments=rules.template_arguments, **options,
+    )  # fmt: skip
+    return open_named(name, found, lambda name, options: local_model(name, options, backend, sequences))
+
+
+async def closing(policy: Policy, work: Awaitable[T]) -> T:
+    """The result of ``work``, after which the policy is closed."""
+    try:
+        return await work
+    finally:
+        await policy.close()
+
+
+def local_model(name: str, options: ModelOptions, backend: str = "auto", sequences: int = 256) -> Policy:
+    """A Hugging Face model or a run's checkpoint in this process; see :func:`open_policy`."""
+    folder = folder_of(name)
+    assert folder is not None
+    with needs(name, "cpu"):
+        from agentgym_rl.engine.platform import vllm_cpu
+        from agentgym_rl.engine.platform.detect import on_cpu
+        from agentgym_rl.engine.verl.environment import environment
+        from agentgym_rl.rollout.policies import vllm
+        from agentgym_rl.rollout.policies.model import TransformersModel
+    if backend == "vllm" and not vllm.installed():
+        raise missing("backend=vllm", "vllm", "cpu")
+    own: dict[str, Any] = {
+        "name": name, "temperature": options.temperature, "seed": options.seed,
+        "prompt_tokens": options.prompt_tokens, "response_tokens": options.response_tokens,
+        "template_arguments": options.template_arguments,
+    }  # fmt: skip
+    if backend == "transformers" or not vllm.installed():
+        return TransformersModel(folder, **own)
+    os.environ.update(environment("cpu" if on_cpu() else "cuda"))
+    vllm_cpu.register()
+    return vllm.VllmModel(folder, cpu=on_cpu(), sequences=sequences, **own)

@@ -1,0 +1,90 @@
+"""A run, read into tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentgym_rl.api.frames import frame
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.episode_store import EpisodeStore
+from agentgym_rl.envs.tables import json_object, read_jsonl
+from agentgym_rl.eval.evaluation.rules import read_config
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class RunData:
+    """What a run has written. Tables are read when they are first asked for; they need pandas (extra ``data``)."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    """The whole configuration."""
+
+    @cached_property
+    def metrics(self) -> DataFrame:
+        """A row for each line of ``metrics.jsonl``: ``step`` and the metrics that were logged then; also of a run that
+        is not finished.
+
+        Raises:
+            FileNotFoundError: the run has logged nothing yet.
+        """
+        return frame(read_jsonl(self.folder / "metrics.jsonl", torn_end=True))
+
+    @cached_property
+    def summary(self) -> DataFrame:
+        """A row for each stage, panel, environment and decoding: success with its 95% interval, n, reward, turns, error
+        rate. The stages ``random`` and ``oracle`` are the reference policies.
+
+        Raises:
+            FileNotFoundError: the run is not finished.
+        """
+        file = self.folder / "summary.json"
+        if not file.is_file():
+            raise FileNotFoundError(f"{file} does not exist: {self.folder} is not finished")
+        return frame(_rows(json_object(file)))
+
+    @cached_property
+    def episodes(self) -> DataFrame:
+        """A row for each stored episode (:class:`agentgym_rl.data.episode_schema.Summary`), by file and row.
+
+        Raises:
+            FileNotFoundError: the run has stored none.
+        """
+        return frame(self._store.table.to_pylist(), self._store.table.column_names)
+
+    def episode(self, row: Mapping[str, Any]) -> Episode:
+        """The whole episode of a row of :attr:`episodes`."""
+        return self._store.episode(row["file"], int(row["row"]))
+
+    @cached_property
+    def _store(self) -> EpisodeStore:
+        return EpisodeStore(self.folder / "episodes")
+
+
+def load(run: str | Path) -> RunData:
+    """A run from its folder; it may still be running.
+
+    Raises:
+        FileNotFoundError: the folder holds no run.
+        ValueError: its configuration cannot be read.
+    """
+    folder = Path(run)
+    return RunData(folder, read_config(folder))
+
+
+def _rows(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    stages = [(stage["name"], stage["panels"]) for stage in summary["stages"]]
+    for stage, panels in [*stages, *summary.get("reference", {}).items()]:
+        for panel, envs in panels.items():
+            for env, found in envs.items():
+                for decoding, own in ({"": found} if "success" in found else found).items():
+                    figures = {key: value for key, value in own.items() if key != "ci95"}
+                    low, high = own["ci95"]
+                    where = {"stage": stage, "panel": panel, "env": env, "decoding": decoding or None}
+                    yield {**where, "success_low": low, "success_high": high, **figures}

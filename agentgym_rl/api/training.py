@@ -1,0 +1,86 @@
+"""A run in one call."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agentgym_rl.api.runs import RunData, load
+from agentgym_rl.envs.extras import needs
+
+_PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_/][\w./:-]*", re.ASCII | re.IGNORECASE)
+"""Text that Hydra reads as it is without quotes."""
+
+
+def train(*, quiet: bool = False, **overrides: Any) -> RunData:
+    """Train, or resume, a run, as ``agentgym-rl train`` does, in a process of its own.
+
+        train(experiment="demo", algorithm="grpo", seed=1, cloning={"epochs": 5})
+
+    Args:
+        quiet: do not print what the run prints.
+        overrides: groups and keys of a recipe; nested keys as mappings, or dotted (``**{"cloning.epochs": 5}``).
+
+    Raises:
+        RecipeError: the recipe is wrong; nothing has started.
+        RuntimeError: the run failed; the message has its last lines.
+        KeyboardInterrupt: it was stopped, with everything saved; the same call resumes it.
+        MissingExtra: the engine is not installed.
+    """
+    with needs("training", "cpu"):
+        from agentgym_rl.engine.recipe.compose import load as compose
+    words = list(_words(overrides))
+    folder = compose(words).run.dir
+    status, last = _command([sys.executable, "-m", "agentgym_rl.cli", "train", *words], quiet)
+    if status == 130:
+        raise KeyboardInterrupt(last[-1] if last else "")
+    if status:
+        raise RuntimeError("\n".join(["the run failed; its last lines:", *last]))
+    return load(folder)
+
+
+def _command(words: Sequence[str], quiet: bool) -> tuple[int, list[str]]:
+    """Exit status and last lines of a command. Ctrl-C is passed on to it, and it is waited for."""
+    last: deque[str] = deque(maxlen=10)
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        while True:
+            try:
+                for line in process.stdout:
+                    last.append(line.rstrip("\n"))
+                    if not quiet:
+                        print(line, end="", flush=True)
+                return process.wait(), list(last)
+            except KeyboardInterrupt:
+                process.send_signal(signal.SIGINT)
+
+
+def _words(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Overrides in Hydra's grammar."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _words(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}={_value(value)}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_value, value))}]"
+    if not isinstance(value, str) or _PLAIN.fullmatch(value):
+        return str(value)
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    quoted: str = QuotedString(value, Quote.single).with_quotes()
+    return quoted

@@ -1,0 +1,158 @@
+"""Evaluations as logs of Inspect AI, which ``inspect view`` and its data frame of samples open.
+
+The files follow version 2 of Inspect's JSON log (``inspect_ai.log.EvalLog``); Inspect itself is not imported. There is
+one log for each panel, decoding and file of episodes; a sample's epoch counts the episodes of its task from 1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.data.episode_store import EpisodeStore
+from agentgym_rl.data.files import write_text
+from agentgym_rl.envs.splits import fingerprint
+from agentgym_rl.envs.tables import json_object
+from agentgym_rl.eval.evaluation.result import NAME as RESULT
+from agentgym_rl.eval.evaluation.scores import Outcome, score
+
+LIMITS = {Ending.TURN_LIMIT: "turn", Ending.CONTEXT_LIMIT: "context"}
+"""Inspect's names of the limits that end an episode."""
+
+
+def export(place: Path, out: Path) -> list[Path]:
+    """Write the evaluations of a run, or an evaluation's folder, as logs; returns their files.
+
+    The same evaluation gives the same file names.
+
+    Raises:
+        FileNotFoundError: there are no episodes at ``place``.
+        ValueError: none of them belongs to an evaluation.
+        MissingExtra: pyarrow or scipy is not installed.
+    """
+    store = EpisodeStore(place)
+    groups: dict[tuple[str, str, str, str], list[Episode]] = {}
+    for one in store.query():
+        if one.panel is not None:
+            groups.setdefault((one.file, one.env, one.panel, one.decoding or ""), []).append(store.open(one))
+    if not groups:
+        raise ValueError(f"{place} has episodes of training only; Inspect's logs are of evaluations")
+    files = []
+    for (file, env, panel, decoding), episodes in groups.items():
+        facts = {**_facts(place, env, panel), "panel": panel, "decoding": decoding, "file": file}
+        found = log(episodes, facts, f"{env}/{panel}")
+        spec = found["eval"]
+        began = re.sub(r"\W", "-", spec["created"][:19])
+        name = re.sub(r"\W+", "-", f"{env}-{panel}-{decoding}-{file}").strip("-")
+        files.append(out / f"{began[:10]}T{began[11:]}+00-00_{name}_{spec['task_id']}.json")
+        write_text(files[-1], json.dumps(found, ensure_ascii=False) + "\n")
+    return files
+
+
+def log(episodes: Sequence[Episode], facts: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """The log of some episodes, of which there is at least one, in plain JSON types.
+
+    Args:
+        facts: of the evaluation; ``model`` is its policy, the others become metadata.
+        task: its name in Inspect.
+    """
+    model, metadata = str(facts["model"]), {key: value for key, value in facts.items() if key != "model"}
+    by_task: dict[str, list[Episode]] = {}
+    for one in episodes:
+        by_task.setdefault(one.item_id, []).append(one)
+    began = [one.began for one in episodes if one.began]
+    created, ended = (
+        _time(min(began, default=0.0)),
+        _time(max((one.began + one.seconds for one in episodes), default=0)),
+    )
+    tokens = [sum(one.prompt_tokens for one in episodes), sum(one.response_tokens for one in episodes)]
+    usage = {"input_tokens": tokens[0], "output_tokens": tokens[1], "total_tokens": sum(tokens)}
+    digest = fingerprint(json.dumps([task, facts, [*by_task]], default=str), 22)
+    return {
+        "version": 2,
+        "status": "success",
+        "eval": {
+            "eval_id": digest, "run_id": digest, "task_id": digest, "task": task, "created": created, "model": model,
+            "dataset": {"name": task, "samples": len(by_task), "sample_ids": [*by_task]}, "metadata": metadata,
+            "config": {"epochs": max(map(len, by_task.values()))},
+        },
+        "plan": {"name": "plan", "steps": [{"solver": "agentgym_rl"}]},
+        "results": {
+            "total_samples": len(episodes),
+            "completed_samples": sum(one.ending.counts for one in episodes),
+            "scores": _scores(by_task, digest),
+        },
+        "stats": {"started_at": created, "completed_at": ended, "model_usage": {model: usage} if any(tokens) else {}},
+        "samples": [_sample(one, epoch, model) for own in by_task.values() for epoch, one in enumerate(own, start=1)],
+    }  # fmt: skip
+
+
+def _facts(place: Path, env: str, panel: str) -> dict[str, Any]:
+    """The policy as ``model``, the panel's digest, and the settings of an evaluation."""
+    if (place / RESULT).is_file():
+        plan = json_object(place / RESULT)["plan"]
+        settings = {key: plan[key] for key in ("samples", "temperature", "seed", "rules")}
+        return {"model": plan["policy"], "digest": plan["panel"]["envs"][env]["digest"], **settings}
+    summary = place / "summary.json"
+    digests = json_object(summary)["panels"] if summary.is_file() else {}
+    return {"model": str(place), "digest": digests.get(env, {}).get(panel)}
+
+
+def _scores(by_task: Mapping[str, Sequence[Episode]], seed: str) -> list[dict[str, Any]]:
+    """Mean success and reward over tasks, with 95% intervals."""
+    found = score([Outcome.of(item_id, "", own) for item_id, own in by_task.items()], seed)
+    scores = []
+    for name, measure in (("success", found.success), ("reward", found.reward)):
+        values = () if measure is None else (measure.value, *measure.ci95)
+        metrics = {
+            key: {"name": key, "value": value}
+            for key, value in zip(("mean", "ci95_low", "ci95_high"), values, strict=False)
+        }
+        scores.append({"name": name, "scorer": name, "scored_samples": found.episodes, "metrics": metrics})
+    return scores
+
+
+def _sample(one: Episode, epoch: int, model: str) -> dict[str, Any]:
+    messages = list(one.messages)
+    if one.turns and messages and messages[-1]["role"] == "assistant":
+        messages.append({"role": "user", "content": one.turns[-1].observation})
+    last = one.turns[-1].response if one.turns else ""
+    found: dict[str, Any] = {
+        "id": one.item_id,
+        "epoch": epoch,
+        "input": one.messages[: one.start],
+        "target": "",
+        "messages": messages,
+        "output": {"model": model, "choices": [{"message": {"role": "assistant", "content": last}}]} if last else {},
+        "metadata": {
+            "ending": one.ending.value, "reward": one.reward, "turns": len(one.turns), "max_turns": one.max_turns,
+            "step": one.model_step, "attempts": one.attempts, **one.tags,
+        },
+        "turn_count": len(one.turns),
+        "total_time": one.seconds + one.reset_s,
+        "working_time": one.seconds + one.reset_s,
+    }  # fmt: skip
+    if one.began:
+        found["started_at"] = _time(one.began)
+    if one.ending.counts:
+        why = f"{one.ending.value} after {len(one.turns)} of {one.max_turns} turns"
+        found["scores"] = {
+            "success": {"value": int(one.success), "explanation": why},
+            "reward": {"value": one.reward, "explanation": why},
+        }
+    else:
+        error = one.error or one.ending.value
+        found["error"] = {"message": error, "traceback": error, "traceback_ansi": error}
+    if one.ending in LIMITS:
+        spent = one.prompt_tokens + one.response_tokens if one.ending is Ending.CONTEXT_LIMIT else one.max_turns
+        found["limit"] = {"type": LIMITS[one.ending], "limit": spent}
+    return found
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

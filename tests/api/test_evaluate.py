@@ -1,0 +1,99 @@
+"""``ag.evaluate``."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import toy
+
+import agentgym_rl as ag
+from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.rollout.policies import Random
+
+pytest.importorskip("pandas")
+pytest.importorskip("scipy")
+pytestmark = pytest.mark.usefixtures("toys")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def count_up(messages):
+    said = sum(message["role"] == "assistant" for message in messages) - 1  # the first acknowledges the instruction
+    return f"Thought: next.\nAction: say {said + 1}"
+
+
+def test_a_name_is_evaluated_as_the_command_does():
+    found = ag.evaluate("oracle", "counter:test,plain:test:4")
+    assert found.success.n == 2 and found.success.value == 0.5, "the mean of two environments; plain has no oracle"
+    table = found.table.set_index(["env", "difficulty"])
+    assert table.loc[("counter", "all"), "success"] == 1 and table.loc[("counter", "all"), "success_low"] < 1
+    assert table.loc[("counter", "length 2"), "tasks"] == 4
+    assert len(found.episodes) == 14 == len(found.records)
+    assert str(found).startswith(f"oracle on panel {found.result.digest}: success 50.0%, 95% interval ")
+    assert found.folder.parent == Path("evals") / found.result.digest
+    again = ag.Evaluation.read(found.folder)
+    assert again.result.outcomes == found.result.outcomes and again.records == found.records
+
+
+def test_a_function_is_evaluated_and_kept_only_when_asked():
+    found = ag.evaluate(count_up, "counter:test")
+    assert (found.success.value, found.folder) == (1.0, None)
+    assert not Path("evals").exists()
+    assert found.records[0].messages[3]["content"] == "Thought: next.\nAction: say 1"
+    lazy = ag.evaluate(lambda messages: "Action: wait", "counter:test:3", max_turns=2, out="kept")
+    assert lazy.success.value == 0 and set(lazy.episodes["turns"]) == {2}
+    assert lazy.folder == Path("kept") and (lazy.folder / "result.json").is_file()
+
+
+def test_a_policy_is_evaluated():
+    found = ag.evaluate(Random(3), "counter:test", samples=3, temperature=1)
+    assert found.result.samples == 3 and len(found.episodes) == 30
+    assert found.reward.ci95[0] <= found.reward.value <= found.reward.ci95[1]
+    assert {*found.episodes["sample"]} == {0, 1, 2}
+
+
+def test_progress_is_told():
+    told = []
+    ag.evaluate("oracle", "counter:test:3", progress=lambda done, total: told.append((done, total)))
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_options_and_rules_are_taken():
+    found = ag.evaluate("oracle", "counter:test:3", options={"counter": {"hurry": True}}, style="compact")
+    assert found.result.plan["rules"]["options"] == {"counter": {"hurry": True}}
+    assert found.result.plan["rules"]["settings"]["style"] == "compact"
+
+
+def test_it_runs_in_a_notebook():
+    async def cell():
+        return ag.evaluate("oracle", "counter:test:3").success.value
+
+    assert asyncio.run(cell()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"polcy": "oracle"}, "unknown key 'polcy'; did you mean policy=.; known are"),
+        ({"samples": "many"}, "samples='many': Value 'many'"),
+        ({"min_counted": 95}, "min_counted=95 is no share"),
+        ({"options": {"counter": {"speed": 1}}}, "counter has no option 'speed'"),
+        ({"samples": 0}, "samples is 0"),
+    ],
+)
+def test_mistakes_are_told(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        ag.evaluate("oracle", "counter:test", **arguments)
+    assert not Path("evals").exists()
+
+
+def test_too_few_episodes_that_count_are_an_error(monkeypatch):
+    async def failing(self, task):
+        raise EnvUnavailable("gone")
+
+    monkeypatch.setattr(toy.Counter, "reset", failing)
+    with pytest.raises(EnvUnavailable, match="only 0 of 3 episodes count"):
+        ag.evaluate("oracle", "counter:test:3", retries=0)

@@ -1,0 +1,67 @@
+"""``ag.load``."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import agentgym_rl as ag
+from agentgym_rl.data import episode_store
+from agentgym_rl.data.episode import Ending, Episode
+
+pytest.importorskip("pandas")
+pytest.importorskip("scipy")
+pytest.importorskip("pyarrow")
+sys.path.insert(0, str(Path(__file__).parents[1] / "eval"))
+
+from made_runs import write_run  # noqa: E402
+
+METRICS = [{"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25, "val/new/toy/success": 0.75}]
+
+
+@pytest.fixture
+def run(tmp_path):
+    return write_run(
+        tmp_path / "run", stages={"bc": 0.25, "grpo": 0.75}, metrics=METRICS, bounds={"random": 0.1, "oracle": 1.0}
+    )
+
+
+def test_tables(run):
+    found = ag.load(run)
+    assert (found.config["name"], found.folder) == ("run", run)
+    assert list(found.metrics["loss"]) == [0.5, 0.25] and found.metrics["val/new/toy/success"].isna().tolist() == [
+        True,
+        False,
+    ]
+    summary = found.summary.set_index(["stage", "decoding"])
+    assert summary.loc[("grpo", "sampled"), "success"] == 0.75
+    assert summary.loc[("grpo", "greedy"), "success"] == 0.85
+    low, high = summary.loc[("bc", "sampled"), ["success_low", "success_high"]]
+    assert low < 0.25 < high
+    assert {*found.summary["stage"]} == {"bc", "grpo", "random", "oracle"} and {*found.summary["panel"]} == {"new"}
+
+
+def test_episodes(run):
+    episodes = [
+        Episode(env="toy", item_id=f"toy_{index}", ending=Ending.TERMINATED, reward=1.0, success=True, max_turns=3)
+        for index in range(3)
+    ]
+    episode_store.write(run / "episodes" / "step000001.parquet", episodes)
+    found = ag.load(run)
+    assert list(found.episodes["item_id"]) == ["toy_0", "toy_1", "toy_2"]
+    assert found.episode(found.episodes.iloc[1]) == episodes[1]
+
+
+def test_a_run_that_is_not_finished(run):
+    (run / "summary.json").unlink()
+    found = ag.load(str(run))
+    assert len(found.metrics) == 2
+    with pytest.raises(FileNotFoundError, match="is not finished"):
+        found.summary  # noqa: B018
+    with pytest.raises(FileNotFoundError, match="holds no episodes|does not exist"):
+        found.episodes  # noqa: B018
+
+
+def test_what_is_no_run_is_told(tmp_path):
+    with pytest.raises(FileNotFoundError, match="is not the folder of a run"):
+        ag.load(tmp_path)

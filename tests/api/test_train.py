@@ -1,0 +1,93 @@
+"""``ag.train``."""
+
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import agentgym_rl as ag
+from agentgym_rl.api import training
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(-(10**9), 10**9), st.floats(-1e6, 1e6, allow_nan=False), st.text(max_size=30)
+)
+
+
+@given(value=st.one_of(SCALARS, st.lists(SCALARS, max_size=3)))
+def test_a_value_is_read_back_as_it_is(value):
+    parser = pytest.importorskip("hydra.core.override_parser.overrides_parser").OverridesParser
+    [word] = training._words({"group": {"key": value}})
+    [read] = parser.create().parse_overrides([word])
+    assert read.key_or_group == "group.key"
+
+    def plain(found: Any) -> Any:
+        return [plain(one) for one in found] if isinstance(found, list) else getattr(found, "text", found)
+
+    assert plain(read.value()) == value and type(plain(read.value())) is type(value)
+
+
+def test_a_recipe_that_is_wrong_is_told_before_anything_starts(tmp_path, monkeypatch):
+    pytest.importorskip("hydra")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="algorithm.beat"):
+        ag.train(experiment="smoke", algorithm="grpo", **{"algorithm.beat": 1})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nested_keys_become_overrides():
+    words = list(training._words({"experiment": "smoke", "cloning": {"epochs": 5}, "algorithm.lr": 1e-4}))
+    assert words == ["experiment=smoke", "cloning.epochs=5", "algorithm.lr=0.0001"]
+
+
+def test_what_a_command_prints_is_shown(capsys):
+    status, last = training._command([sys.executable, "-c", "print('one'); print('two'); raise SystemExit(3)"], False)
+    assert (status, last, capsys.readouterr().out) == (3, ["one", "two"], "one\ntwo\n")
+    assert training._command([sys.executable, "-c", "print('one')"], True) == (0, ["one"])
+    assert capsys.readouterr().out == ""
+
+
+def test_a_run_that_fails_is_an_error_with_its_last_lines(monkeypatch, tmp_path):
+    pytest.importorskip("hydra")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(training, "_command", lambda words, quiet: (1, ["Error: the engine died"]))
+    with pytest.raises(RuntimeError, match="the engine died"):
+        ag.train(experiment="smoke")
+    monkeypatch.setattr(training, "_command", lambda words, quiet: (130, ["saved"]))
+    with pytest.raises(KeyboardInterrupt, match="saved"):
+        ag.train(experiment="smoke")
+
+
+WAITS = """
+import signal, time
+def stop(*_):
+    print("saved", flush=True)
+    raise SystemExit(130)
+signal.signal(signal.SIGINT, stop)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_ctrl_c_is_passed_on_and_waited_for(capsys):
+    def press():
+        while "ready" not in capsys.readouterr().out:
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press).start()
+    assert training._command([sys.executable, "-c", WAITS], False) == (130, ["ready", "saved"])
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(600)
+def test_a_run_is_trained_and_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = ag.train(experiment="smoke", algorithm="grpo", logger={"wandb": "disabled"}, quiet=True)
+    assert found.folder.is_dir() and "grpo" in {*found.summary["stage"]}
+    assert len(found.metrics) and len(found.episodes)
+    assert ag.train(experiment="smoke", algorithm="grpo", logger={"wandb": "disabled"}, quiet=True).folder == found.folder

@@ -1,0 +1,105 @@
+"""TRL's ``environment_factory``: without TRL its contract, with TRL its trainer."""
+
+import inspect
+import typing
+
+import pytest
+import toy
+
+from agentgym_rl.compat.trl import environment_factory, rows
+from agentgym_rl.envs import available, make
+from agentgym_rl.envs.core import EnvUnavailable, MissingExtra, TaskNotFound
+from agentgym_rl.envs.tools import to_call
+
+
+def tools(kind):
+    """The methods that TRL offers to the model: every public one but two."""
+    return {
+        name: method
+        for name, method in inspect.getmembers(kind, inspect.isfunction)
+        if name not in ("reset", "get_reward") and not name.startswith("_")
+    }
+
+
+def kinds(schema):
+    """JSON's types of a parameter; null has a key of its own in transformers' schemas."""
+    found = {schema["type"]} if isinstance(schema["type"], str) else {*schema["type"]}
+    return found | ({"null"} if schema.get("nullable") else set())
+
+
+@pytest.mark.parametrize("name", available())
+def test_the_schemas_of_the_tools_are_those_of_the_environment(name):
+    get_json_schema = pytest.importorskip("transformers.utils").get_json_schema
+    try:
+        kind, spec = environment_factory(name), make(name).spec
+    except MissingExtra as error:
+        pytest.skip(str(error))
+    found = {one: get_json_schema(getattr(kind(), one))["function"] for one in tools(kind)}
+    if not spec.tools:
+        assert [*found] == ["act"] and [*found["act"]["parameters"]["properties"]] == ["action"]
+        return
+    assert {*found} == {tool.name for tool in spec.tools}
+    for tool in spec.tools:
+        ours, theirs = tool.schema["function"]["parameters"], found[tool.name]["parameters"]
+        assert found[tool.name]["description"] == tool.description
+        assert {*theirs["properties"]} == {*ours["properties"]}
+        assert {*theirs.get("required", [])} == {*ours["required"]}
+        for parameter, schema in ours["properties"].items():
+            left_out = {"null"} if parameter in tool.optional else set()
+            assert kinds(theirs["properties"][parameter]) == kinds(schema) | left_out, (tool.name, parameter)
+            if all(isinstance(one, str) for one in schema.get("enum", [])):
+                assert theirs["properties"][parameter].get("enum") == schema.get("enum")
+
+
+@pytest.mark.parametrize("name", ["textcraft", "maze", "wordle", "weather", "sqlgym"])
+def test_calls_of_the_oracle_earn_the_reward(name):
+    env = environment_factory(name)()
+    [task, *_] = rows(name, "train")
+    assert isinstance(env.reset(**task), str) and env.get_reward() == 0
+    for command in env._env.oracle(task["item_id"]):
+        tool, arguments = to_call(env._env.spec.tools, command)
+        seen = getattr(env, tool)(**arguments)
+        assert isinstance(seen, str)
+    assert env.get_reward() == pytest.approx(1.0)
+    assert getattr(env, tool)(**arguments) == "The episode is over." and env.get_reward() == pytest.approx(1.0)
+    env.reset(**task)
+    assert env.get_reward() == 0
+
+
+def test_a_call_that_fits_no_tool_is_an_observation():
+    env = environment_factory("maze")()
+    assert env.move("up") == "The episode is over."
+    env.reset("maze_0")
+    assert env.move("sideways").startswith("Error: move: argument 'direction': 'sideways' is not one of")
+    with pytest.raises(TypeError):
+        env.move(speed=3)
+
+
+def test_a_failure_of_the_environment_has_no_reward(toys, monkeypatch):
+    env = environment_factory("counter", hurry=True)()
+    assert [*tools(type(env))] == ["act"] and env._env.env.hurry
+    env.reset(item_id="counter_1", prompt=[], environment="counter")
+
+    async def failing(self, action):
+        raise EnvUnavailable("gone")
+
+    monkeypatch.setattr(toy.Counter, "_step", failing)
+    with pytest.raises(EnvUnavailable):
+        env.act("say 1")
+    assert env.get_reward() is None and env.act("say 1") == "The episode is over."
+    monkeypatch.undo()
+
+
+def test_rows_are_the_tasks_of_a_split():
+    found = rows("textcraft", "test", style="compact")
+    assert len(found) == 100 and {row["environment"] for row in found} == {"textcraft"}
+    assert found[0]["prompt"][0]["content"].startswith(make("textcraft").spec.instructions["compact"])
+    with pytest.raises(ValueError, match="no split 'dev'; its splits: train"):
+        rows("textcraft", "dev")
+    with pytest.raises(TaskNotFound):
+        environment_factory("textcraft")().reset("textcraft_x")
+
+
+def test_the_hints_are_those_that_transformers_reads():
+    method = environment_factory("babyai" if "babyai" in available() else "maze").move_forward
+    assert typing.get_type_hints(method) == {"return": str}

@@ -1,0 +1,161 @@
+"""Evaluations as logs of Inspect AI."""
+
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from itertools import count
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym_rl.api.evaluation import evaluate
+from agentgym_rl.cli import app
+from agentgym_rl.data import episode_store
+from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.eval.inspect_log import export, log
+
+pytest.importorskip("pyarrow")
+
+
+def episode(item_id="toy_1", ending=Ending.TERMINATED, success=True, **values):
+    said = [{"role": "user", "content": "start"}, {"role": "assistant", "content": "go"}]
+    turn = Turn(response="go", action="go", observation="the end", reward=float(success), invalid=False, model_s=2.0)
+    base = {"reward": float(success), "max_turns": 5, "messages": said, "turns": [turn], "began": 1_800_000_000.0}
+    return Episode(env="toy", item_id=item_id, ending=ending, success=success, **(base | values))
+
+
+def test_a_sample_is_an_episode():
+    found = log([episode(), episode(success=False), episode("toy_2")], {"model": "m", "digest": "d"}, "toy/test")
+    assert [(one["id"], one["epoch"]) for one in found["samples"]] == [("toy_1", 1), ("toy_1", 2), ("toy_2", 1)]
+    first = found["samples"][0]
+    assert [one["content"] for one in first["input"]] == ["start"]
+    assert [one["content"] for one in first["messages"]] == ["start", "go", "the end"]
+    assert first["scores"]["success"]["value"] == 1
+    assert found["eval"]["metadata"] == {"digest": "d"} and found["eval"]["config"] == {"epochs": 2}
+    [success, _] = found["results"]["scores"]
+    assert success["metrics"]["mean"]["value"] == 0.75, "tasks weigh the same"
+    assert success["metrics"]["ci95_low"]["value"] < 0.75
+
+
+def test_limits_and_failures_are_told():
+    late = episode(ending=Ending.TURN_LIMIT, success=False)
+    full = episode(ending=Ending.CONTEXT_LIMIT, success=False, prompt_tokens=30, response_tokens=12)
+    died = episode(ending=Ending.ENV_ERROR, success=False, error="EnvUnavailable: gone", turns=[], messages=[])
+    found = log([late, full, died], {"model": "m"}, "toy/test")
+    assert [one.get("limit") for one in found["samples"]] == [
+        {"type": "turn", "limit": 5},
+        {"type": "context", "limit": 42},
+        None,
+    ]
+    assert "scores" not in found["samples"][2] and found["samples"][2]["error"]["message"] == "EnvUnavailable: gone"
+    assert (found["results"]["total_samples"], found["results"]["completed_samples"]) == (3, 2)
+    assert found["stats"]["model_usage"]["m"]["total_tokens"] == 42
+
+
+def test_a_run_gives_a_log_for_each_panel_decoding_and_file(tmp_path):
+    run = tmp_path / "run"
+    for step in (3, 7):
+        own = [
+            episode(tags={"panel": panel, "decoding": decoding}, model_step=step)
+            for panel in ("test", "val")
+            for decoding in ("greedy", "sampled")
+        ]
+        episode_store.write(run / f"episodes/val_bc_step{step:06d}.parquet", own)
+    episode_store.write(run / "episodes/step000001.parquet", [episode(tags={"split": "train"})])
+    (run / "summary.json").write_text(json.dumps({"panels": {"toy": {"test": "0123456789ab"}}}))
+    files = export(run, tmp_path / "logs")
+    assert len(files) == len(set(files)) == 8 and all(file.is_file() for file in files)
+    assert files == export(run, tmp_path / "logs"), "the same names again"
+    told = [json.loads(file.read_text())["eval"]["metadata"] for file in files]
+    assert {one["digest"] for one in told if one["panel"] == "test"} == {"0123456789ab"}
+
+
+def test_training_alone_is_no_evaluation(tmp_path):
+    episode_store.write(tmp_path / "episodes/step000001.parquet", [episode()])
+    with pytest.raises(ValueError, match="episodes of training only"):
+        export(tmp_path, tmp_path / "logs")
+
+
+@pytest.fixture
+def exported(toys, tmp_path, monkeypatch) -> Path:
+    """Logs of an evaluation, as the command writes them."""
+    monkeypatch.chdir(tmp_path)
+    evaluate("random", "counter:test", samples=2, temperature=1, out=Path("result"))
+    done = CliRunner().invoke(app, ["export", "result", "--inspect", "--out", "logs"])
+    assert done.exit_code == 0, done.output
+    [file] = Path("logs").iterdir()
+    assert str(file) in done.output
+    return tmp_path / file
+
+
+def test_the_command_takes_the_folder_of_an_evaluation(exported):
+    found = json.loads(exported.read_text())
+    assert (found["eval"]["task"], found["eval"]["model"]) == ("counter/test", "random")
+    assert len(found["samples"]) == 20 and found["eval"]["metadata"]["rules"]
+    refused = CliRunner().invoke(app, ["export", "result", "--inspect", "--out", "logs", "--step", "3"])
+    assert refused.exit_code == 2 and "--inspect takes none of them" in refused.output
+    lost = CliRunner().invoke(app, ["export", "nothing", "--inspect", "--out", "logs"])
+    assert lost.exit_code == 2 and "nothing does not exist" in lost.output
+
+
+def test_inspect_reads_it(other, exported):
+    inspect = other("inspect_ai.log")
+    [info] = inspect.list_eval_logs(str(exported.parent))
+    read = inspect.read_eval_log(info)
+    assert (read.status, read.eval.task, len(read.samples)) == ("success", "counter/test", 20)
+    means = {score.name: score.metrics["mean"].value for score in read.results.scores}
+    assert means["success"] == sum(one.scores["success"].value for one in read.samples) / 20
+    assert read.samples[0].messages[0].role == "user" and read.samples[0].output.completion
+    again = exported.with_suffix(".eval")
+    inspect.write_eval_log(read, str(again))
+    both = [
+        {(one.id, one.epoch): one.scores for one in log.samples} for log in (read, inspect.read_eval_log(str(again)))
+    ]
+    assert both[0] == both[1]
+
+
+def test_inspects_data_frame_has_it(other, exported):
+    analysis = other("inspect_ai.analysis")
+    samples = analysis.samples_df(str(exported.parent), quiet=True)
+    assert len(samples) == 20 and {"score_success", "score_reward"} <= {*samples.columns}
+
+
+@pytest.mark.timeout(240)
+def test_inspect_view_opens_it(other, exported, unused_port):
+    other("inspect_ai")
+    command = [sys.executable, "-m", "inspect_ai", "view", "start", "--log-dir", exported.parent, "--port"]
+    with subprocess.Popen([*map(str, command), str(unused_port)], stdout=subprocess.DEVNULL) as server:
+        try:
+            listed = fetch(f"http://127.0.0.1:{unused_port}/api/logs")
+            [file] = json.loads(listed)["files"]
+            assert file["name"].endswith(exported.name)
+            shown = fetch(f"http://127.0.0.1:{unused_port}/api/logs/{urllib.request.quote(file['name'], safe='')}")
+            assert len(json.loads(shown)["samples"]) == 20
+            assert b"<html" in fetch(f"http://127.0.0.1:{unused_port}/")
+        finally:
+            server.terminate()
+
+
+def fetch(url: str) -> bytes:
+    """The answer of a server that may still be starting."""
+    for attempt in count():
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return answer.read()
+        except (ConnectionError, urllib.error.URLError):
+            if attempt == 200:
+                raise
+            time.sleep(0.5)
+    raise AssertionError
+
+
+@pytest.fixture
+def unused_port() -> int:
+    import socket
+
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
