@@ -116,8 +116,8 @@ class Session:
             self._trainer.actor_rollout_wg.set_threads(share if engine.threads is None else engine.threads)
         self._built = built
         if base or self.several:
-            folder = self._running.enter_context(TemporaryDirectory(prefix="agentgym_rl_base_"))
-            self._trainer.remember_base(Path(folder))
+            base_folder = self._running.enter_context(TemporaryDirectory(prefix="agentgym_rl_base_"))
+            self._trainer.remember_base(Path(base_folder))
         return self._trainer
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 import torch
+from numpy._core.multiarray import _reconstruct
 from tensordict import TensorDict
 from torch.distributed.tensor import DTensor
 from verl.experimental.separation.engine_workers import DetachActorWorker
@@ -28,7 +29,7 @@ from agentgym_rl.engine.verl.adapters import merged_weights, with_adapters
 
 FORCE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 """PyTorch's variable that goes before the argument ``weights_only``."""
-NUMPY = (numpy._core.multiarray._reconstruct, numpy.ndarray, numpy.dtype, numpy.dtypes.UInt32DType)
+NUMPY = (_reconstruct, numpy.ndarray, numpy.dtype, numpy.dtypes.UInt32DType)
 """What an array is built with: verl stores the state of NumPy's generator."""
 
 
