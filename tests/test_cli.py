@@ -1,13 +1,17 @@
 """The command line, as a person and as a program use it."""
 
 import json
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import toy
+import typer
 from typer.testing import CliRunner
 
+from agentgym_rl import cli
 from agentgym_rl.cli import app
 from agentgym_rl.data import agenttraj
 from agentgym_rl.envs.core import EnvUnavailable, Observation, Step
@@ -17,6 +21,35 @@ pytestmark = pytest.mark.usefixtures("toys")
 
 def run(*arguments, typed=None):
     return CliRunner().invoke(app, [str(argument) for argument in arguments], input=typed, env={"COLUMNS": "150"})
+
+
+def test_help_shows_every_command_under_a_heading_with_an_example():
+    text = run("--help").stdout
+    modules = {path.stem for path in Path(cli.__file__).parent.glob("*.py") if "\ndef command(" in path.read_text()}
+    assert {name for group in cli.GROUPS.values() for name in group} == modules
+    assert all(heading in text for heading in cli.GROUPS)
+    assert "Example: agentgym-rl fetch smollm2_135m" in run("fetch", "--help").stdout
+
+
+@pytest.mark.parametrize("example", [one for group in cli.GROUPS.values() for one in group.values()])
+def test_examples_can_be_pasted(example, monkeypatch):
+    """Each is read whole: arguments and options exist and have values of their kinds."""
+    name, *words = shlex.split(example)[1:]
+    typer.main.get_command(app).commands[name].make_context(name, words)
+
+
+def test_errors_of_the_operating_system_are_sentences(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = run("collect", "counter", "--policy", "oracle", "--out", tmp_path / "file" / "below.json")
+    assert result.exit_code == 2 and "Errno" not in result.stderr
+    assert f"{tmp_path / 'file'}: " in result.stderr
+
+
+@pytest.mark.parametrize(("typed", "completed"), [("agentgym-rl wat", "watch"), ("agentgym-rl tasks cou", "counter")])
+def test_a_shell_completes_commands_and_environments(typed, completed):
+    variables = {"_AGENTGYM_RL_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    result = CliRunner().invoke(app, [], prog_name="agentgym-rl", env=variables)
+    assert result.stdout.split() == [completed]
 
 
 def test_envs_lists_worlds_and_what_they_lack():

@@ -11,11 +11,35 @@ from typer.core import TyperGroup
 
 from agentgym_rl.envs.core import EnvError
 
-COMMANDS = (
-    "envs", "tasks", "play", "check", "collect", "expand", "convert", "fetch", "train", "watch", "eval", "export",
-    "compare", "sync", "timeline", "episodes", "view", "serve",
-)  # fmt: skip
-"""Modules of this package, each with a function ``command``, in the order of ``--help``."""
+GROUPS = {
+    "Environments": {
+        "envs": "agentgym-rl envs",
+        "tasks": "agentgym-rl tasks textcraft --split train --n 5 --goals",
+        "play": "agentgym-rl play textcraft",
+        "check": "agentgym-rl check textcraft",
+        "serve": "agentgym-rl serve textcraft babyai --port 36001",
+    },
+    "Data": {
+        "collect": "agentgym-rl collect textcraft --policy oracle --n 20 --out demonstrations.json",
+        "expand": "agentgym-rl expand textcraft --model openai:gpt-4o@https://api.openai.com/v1 --out reworded.json",
+        "convert": "agentgym-rl convert demonstrations.json demonstrations.parquet --to verl",
+        "fetch": "agentgym-rl fetch smollm2_135m",
+    },
+    "Training": {
+        "train": "agentgym-rl train experiment=demo algorithm=grpo",
+        "watch": "agentgym-rl watch runs/demo-grpo-seed0",
+        "export": "agentgym-rl export runs/demo-grpo-seed0 --out model",
+        "sync": "agentgym-rl sync 'runs/demo-*'",
+    },
+    "Results": {
+        "eval": "agentgym-rl eval panel=textcraft:test:20 policy=oracle",
+        "compare": "agentgym-rl compare 'runs/demo-*' --html compare.html",
+        "episodes": "agentgym-rl episodes runs/demo-grpo-seed0 --failure",
+        "view": "agentgym-rl view runs/demo-grpo-seed0",
+        "timeline": "agentgym-rl timeline runs/demo-grpo-seed0",
+    },
+}
+"""Modules of this package, each with a function ``command``, by the heading of ``--help``, and an example of each."""
 
 
 class Commands(TyperGroup):
@@ -24,22 +48,31 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (EnvError, ValueError, FileNotFoundError, PermissionError) as error:
-            if os.environ.get("AGENTGYM_RL_DEBUG") == "1":
+        except (EnvError, ValueError, OSError) as error:
+            if isinstance(error, BrokenPipeError) or os.environ.get("AGENTGYM_RL_DEBUG") == "1":
                 raise
-            typer.secho(f"Error: {error}", fg="red", err=True)
+            typer.secho(f"Error: {_sentence(error)}", fg="red", err=True)
             raise typer.Exit(2) from error
+
+
+def _sentence(error: Exception) -> str:
+    """The text of an error; the operating system's own without its number."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error) or type(error).__name__
+    where = "" if error.filename is None else f"{error.filename}: "
+    return where + error.strerror[:1].lower() + error.strerror[1:]
 
 
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Train language-model agents in text environments.",
 )
-for name in COMMANDS:
-    app.command(name)(import_module(f"agentgym_rl.cli.{name}").command)
+for group, commands in GROUPS.items():
+    for name, example in commands.items():
+        command = import_module(f"agentgym_rl.cli.{name}").command
+        app.command(name, rich_help_panel=group, epilog=f"Example: {example}")(command)
 
 
 def _version(wanted: bool) -> None:

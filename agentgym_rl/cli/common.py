@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentgym_rl.envs.hosts import EnvHost, HostSettings, open_host
-from agentgym_rl.envs.registry import check_options
+from agentgym_rl.envs.registry import available, check_options
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-EnvName = Annotated[str, typer.Argument(help="Name of an environment; `agentgym-rl envs` lists them.")]
+
+def _env_names(incomplete: str) -> list[str]:
+    """For a shell that completes a word."""
+    return [name for name in available() if name.startswith(incomplete)]
+
+
+EnvName = Annotated[
+    str, typer.Argument(help="Name of an environment; `agentgym-rl envs` lists them.", autocompletion=_env_names)
+]
 Style = Annotated[str, typer.Option(help="Wording of the environment: agentgym or compact.")]
 MaxTurns = Annotated[int | None, typer.Option(help="Turn limit of an episode; the environment's own where left out.")]
 Difficulty = Annotated[
