@@ -28,7 +28,7 @@ from agentgym_rl.engine.verl.adapters import merged_weights, with_adapters
 
 FORCE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 """PyTorch's variable that goes before the argument ``weights_only``."""
-NUMPY = (numpy._core.multiarray._reconstruct, numpy.ndarray, numpy.dtype, numpy.dtypes.UInt32DType)
+NUMPY: tuple[Any, ...] = (numpy.empty(0).__reduce__()[0], numpy.ndarray, numpy.dtype, numpy.dtypes.UInt32DType)
 """What an array is built with: verl stores the state of NumPy's generator."""
 
 
