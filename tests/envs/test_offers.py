@@ -15,7 +15,7 @@ from agentgym_rl.data.panels import select
 from agentgym_rl.engine.recipe import tasks
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.envs import Task, make
-from agentgym_rl.envs.core import OracleUnavailable, ProtocolError, TaskNotFound
+from agentgym_rl.envs.core import OracleUnavailable, ProtocolError
 from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.envs.hosts.remote import _OFFERS
 from agentgym_rl.envs.numbering import digests
@@ -95,8 +95,23 @@ def test_a_split_that_agentgym_does_not_have(env):
 
 
 def test_a_task_that_agentgym_does_not_have(tmp_path):
-    with running(upstream("maze")) as server, pytest.raises(TaskNotFound, match=r"maze_30 is not on .* 0 to 25"):
-        select("maze", item_file(tmp_path / "ids.json", "maze_30"), host=host_at(server.address))
+    said = r"ids\.json, entry 2: maze_30 is not on .* 0 to 25"
+    with running(upstream("maze")) as server, pytest.raises(ValueError, match=said):
+        select("maze", item_file(tmp_path / "ids.json", "maze_3", "maze_30"), host=host_at(server.address))
+
+
+def test_rows_for_verl_come_from_the_tasks_of_the_host(tmp_path):
+    pytest.importorskip("torch")
+    from agentgym_rl.engine.verl.dataset import TaskDataset
+
+    ids = item_file(tmp_path / "ids.json", "maze_3", "maze_25")
+    with running(upstream("maze")) as server:  # it has a maze_25
+        config = {"agentgym_envs": {"maze": {"host": {"address": server.address}}}}
+        assert [row["item_id"] for row in TaskDataset(f"maze:{ids}", config=config)] == ["maze_3", "maze_25"]
+    with pytest.raises(ValueError, match=r"ids\.json, entry 2: maze has no task 25"):
+        TaskDataset(f"maze:{ids}")
+    config = {"agentgym_envs": {"textcraft": {"style": "compact"}}}
+    assert len(TaskDataset(["textcraft:test:3", "maze_3"], config=config)) == 4
 
 
 def test_tasks_with_other_goals_have_no_oracle():

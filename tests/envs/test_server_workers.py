@@ -1,6 +1,7 @@
 """The server as processes: several workers behind one port, and how they end."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -120,6 +121,17 @@ def _children(pid):
 
 def _alive(pid):
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def test_a_server_may_open_as_many_files_as_the_system_lets_it(toys):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    try:
+        with served("counter") as (process, address):
+            assert httpx.get(f"{address}/health", timeout=LONG).status_code == 200
+            assert psutil.Process(process.pid).rlimit(psutil.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_token_from_a_file_and_an_orderly_end(toys, tmp_path):

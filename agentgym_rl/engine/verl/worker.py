@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy
 import torch
-from numpy._core.multiarray import _reconstruct
 from tensordict import TensorDict
 from torch.distributed.tensor import DTensor
 from verl.experimental.separation.engine_workers import DetachActorWorker
@@ -29,7 +28,7 @@ from agentgym_rl.engine.verl.adapters import merged_weights, with_adapters
 
 FORCE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 """PyTorch's variable that goes before the argument ``weights_only``."""
-NUMPY = (_reconstruct, numpy.ndarray, numpy.dtype, numpy.dtypes.UInt32DType)
+NUMPY: tuple[Any, ...] = (numpy.empty(0).__reduce__()[0], numpy.ndarray, numpy.dtype, numpy.dtypes.UInt32DType)
 """What an array is built with: verl stores the state of NumPy's generator."""
 
 
