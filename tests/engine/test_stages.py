@@ -242,8 +242,8 @@ LEARN = ("algorithm=grpo", "algorithm.steps=3", "algorithm.tasks_per_step=4", "a
 
 
 def in_the_first_step():
-    """Asks to stop in the first step after cloning: each stage asks at its end, each unit twice."""
-    asked = iter([False] * 6)
+    """Asks to stop in the first step after cloning: each stage asks at its end, and each unit."""
+    asked = iter([False] * 4)
     return lambda: next(asked, True)
 
 
