@@ -121,12 +121,14 @@ def test_a_machine_without_a_gpu_is_told_what_to_install(monkeypatch):
 )
 def test_refused_before_ray_starts(overrides, says):
     with pytest.raises(RecipeError, match=says):
-        preflight.check_config(load([*GPU, *overrides]))
+        config = load([*GPU, *overrides])
+        preflight.check_config(config)
+        preflight.check_micro_batch(config)
 
 
 def test_sequence_parallelism_makes_room_for_longer_episodes():
     parallel = "verl.actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size=2"
-    preflight.check_config(load([*GPU, "engine.micro_tokens=384", parallel]))
+    preflight.check_micro_batch(load([*GPU, "engine.micro_tokens=384", parallel]))
 
 
 # keys

@@ -80,18 +80,11 @@ def _check_engine(config: Config) -> None:
             "engine.offload=true does not work with engine.mode=separate_async, which sends weights from GPU to GPU "
             "while episodes run; set engine.offload=false, or engine.mode=colocate_async"
         )
-    parallel = max(int(verl.get(key, 1)) for key in SEQUENCE_PARALLEL)
+    parallel = _sequence_parallel(config)
     if engine.device is Device.CUDA and parallel > 1 and engine.attention is Attention.SDPA:
         raise RecipeError(
             f"sequence parallelism over {parallel} GPUs is written for flash attention; install flash-attn and set "
             "engine.attention=flash_attention_2"
-        )
-    context = config.model.prompt_tokens + config.model.response_tokens
-    if engine.micro_tokens * parallel < context:
-        raise RecipeError(
-            f"an episode may take {context} tokens (model.prompt_tokens + model.response_tokens), more than fit into a "
-            f"micro-batch: raise engine.micro_tokens={engine.micro_tokens} to {-(-context // parallel)}, or lower "
-            "model.response_tokens"
         )
     for key, works in BACKENDS.items():
         if (backend := verl.get(key)) is not None and backend not in works[engine.device]:
@@ -106,6 +99,27 @@ SEQUENCE_PARALLEL = (
     "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size",
 )
 """verl's keys of how many GPUs share a sequence."""
+
+
+def _sequence_parallel(config: Config) -> int:
+    verl = dict(flat(config.verl))
+    return max(int(verl.get(key, 1)) for key in SEQUENCE_PARALLEL)
+
+
+def check_micro_batch(config: Config) -> None:
+    """The longest episode must fit into a micro-batch.
+
+    Raises:
+        RecipeError: it does not; names the keys.
+    """
+    context, parallel = config.model.prompt_tokens + config.model.response_tokens, _sequence_parallel(config)
+    if config.engine.micro_tokens * parallel < context:
+        raise RecipeError(
+            f"an episode may take {context} tokens (model.prompt_tokens + model.response_tokens), more than fit into a "
+            f"micro-batch: raise engine.micro_tokens={config.engine.micro_tokens} to {-(-context // parallel)}, or "
+            "lower model.response_tokens"
+        )
+
 
 BACKENDS = {
     "actor_rollout_ref.actor.strategy": {Device.CPU: ["fsdp2"], Device.CUDA: ["fsdp2"]},

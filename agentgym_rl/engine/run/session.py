@@ -105,8 +105,8 @@ class Session:
         if self._trainer is not None:
             progress.say("this run needs another engine")
             self.close()
-        folder = Path(settings.trainer.default_local_dir).parent
-        arguments = (settings, variables(engine), engine.ray_address, engine.start_seconds, folder)
+        run = Path(settings.trainer.default_local_dir).parent
+        arguments = (settings, variables(engine), engine.ray_address, engine.start_seconds, run)
         with ThreadPoolExecutor(1, "import") as pool:  # verl's trainer takes seconds to import, Ray to start
             launch = pool.submit(import_module, "agentgym_rl.engine.verl.launch")
             self._running.enter_context(cluster(*arguments))

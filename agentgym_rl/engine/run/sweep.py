@@ -89,7 +89,9 @@ def jobs(overrides: Sequence[str]) -> list[Job]:
         try:
             config = load(all_of)
             preflight.check_config(config)
+            preflight.check_devices(config.engine)
             preflight.check_model(config)
+            preflight.check_micro_batch(config)
             check_verl(config)
             tasks.panels(config)
             tasks.mixture(config)

@@ -15,6 +15,7 @@ from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.tasks import draw, hosted_env, training_pool
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import OracleUnavailable
+from agentgym_rl.envs.tables import json_object
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import run_attempt
 from agentgym_rl.rollout.policies.scripted import OracleScript
@@ -29,6 +30,9 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 """ChatML, the format that verl's Continuous Token builder for Qwen extends turn by turn."""
+
+RECIPE = "recipe.json"
+"""File in a model's folder with the recipe that it was built by."""
 
 FIRST_OBSERVATIONS, CONVERSATIONS = 400, 100
 """Texts of each environment that the tokenizer is trained on."""
@@ -60,6 +64,12 @@ def home(config: Config, run: Path) -> Path:
     if config.run.cache is None:
         return run / "model"
     return Path(config.run.cache).resolve() / f"model-{digest(config, cloned=False)}"
+
+
+def is_of(folder: Path, model: TinyModelConfig, seed: int) -> bool:
+    """Whether a folder holds the model of a recipe."""
+    known = json_object(folder / RECIPE)
+    return {key: value for key, value in known.items() if key != "parameters"} == {"seed": seed, **asdict(model)}
 
 
 def build(folder: Path, model: TinyModelConfig, texts: Iterable[str], seed: int) -> Path:
@@ -115,6 +125,6 @@ def build(folder: Path, model: TinyModelConfig, texts: Iterable[str], seed: int)
     tokenizer.save_pretrained(unfinished)
     network.save_pretrained(unfinished)
     recipe = {"seed": seed, **asdict(model), "parameters": sum(p.numel() for p in network.parameters())}
-    (unfinished / "recipe.json").write_text(json.dumps(recipe, indent=2) + "\n")
+    (unfinished / RECIPE).write_text(json.dumps(recipe, indent=2) + "\n")
     os.replace(unfinished, folder)
     return folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
@@ -49,6 +50,7 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
     preflight.check_config(config)
     preflight.check_devices(config.engine)
     preflight.check_model(config)
+    preflight.check_micro_batch(config)
     check_verl(config)
     preflight.check_hosts(config)
     os.environ.update(variables(config.engine))
@@ -100,6 +102,8 @@ def _model(config: Config, folder: RunFolder, progress: Progress) -> str:
     from agentgym_rl.engine.run import tiny
 
     home = tiny.home(config, folder.path)
+    if home.is_dir() and not folder.resumed and not tiny.is_of(home, config.model, config.seed):
+        shutil.rmtree(home)  # of a run that was refused, before its recipe was mended
     if not home.is_dir():
         progress.say("building the tiny model")
         texts = asyncio.run(tiny.corpus(config))
