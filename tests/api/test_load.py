@@ -14,7 +14,7 @@ pytest.importorskip("scipy")
 pytest.importorskip("pyarrow")
 sys.path.insert(0, str(Path(__file__).parents[1] / "eval"))
 
-from made_runs import write_run  # noqa: E402
+from made_runs import write_run
 
 METRICS = [{"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25, "val/new/toy/success": 0.75}]
 
@@ -58,7 +58,7 @@ def test_a_run_that_is_not_finished(run):
     assert len(found.metrics) == 2
     with pytest.raises(FileNotFoundError, match="is not finished"):
         found.summary  # noqa: B018
-    with pytest.raises(FileNotFoundError, match="holds no episodes|does not exist"):
+    with pytest.raises(FileNotFoundError, match=r"holds no episodes|does not exist"):
         found.episodes  # noqa: B018
 
 

@@ -34,7 +34,7 @@ def test_a_value_is_read_back_as_it_is(value):
 def test_a_recipe_that_is_wrong_is_told_before_anything_starts(tmp_path, monkeypatch):
     pytest.importorskip("hydra")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="algorithm.beat"):
+    with pytest.raises(ValueError, match=r"algorithm\.beat"):
         ag.train(experiment="smoke", algorithm="grpo", **{"algorithm.beat": 1})
     assert list(tmp_path.iterdir()) == []
 
@@ -87,7 +87,8 @@ def test_ctrl_c_is_passed_on_and_waited_for(capsys):
 @pytest.mark.timeout(600)
 def test_a_run_is_trained_and_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = ag.train(experiment="smoke", algorithm="grpo", logger={"wandb": "disabled"}, quiet=True)
+    recipe = {"experiment": "smoke", "algorithm": "grpo", "logger": {"wandb": "disabled"}}
+    found = ag.train(**recipe, quiet=True)
     assert found.folder.is_dir() and "grpo" in {*found.summary["stage"]}
     assert len(found.metrics) and len(found.episodes)
-    assert ag.train(experiment="smoke", algorithm="grpo", logger={"wandb": "disabled"}, quiet=True).folder == found.folder
+    assert ag.train(**recipe, quiet=True).folder == found.folder, "the same call finds the finished run"

@@ -1,7 +1,9 @@
 """TRL's ``environment_factory``: without TRL its contract, with TRL its trainer."""
 
 import inspect
+import json
 import typing
+from pathlib import Path
 
 import pytest
 import toy
@@ -103,3 +105,52 @@ def test_rows_are_the_tasks_of_a_split():
 def test_the_hints_are_those_that_transformers_reads():
     method = environment_factory("babyai" if "babyai" in available() else "maze").move_forward
     assert typing.get_type_hints(method) == {"return": str}
+
+
+@pytest.mark.timeout(500)
+def test_trls_trainer_trains_on_an_environment(other, toys, tmp_path, monkeypatch):
+    """With answers that are given: two steps, in which half of the episodes count to the end."""
+    trl, datasets = other("trl"), other("datasets")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from agentgym_rl.engine.recipe.config import TinyModelConfig
+    from agentgym_rl.engine.run.tiny import build
+
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    size = TinyModelConfig(
+        vocabulary=400, width=16, layers=1, heads=2, kv_heads=1, mlp=16, prompt_tokens=2000, response_tokens=2000
+    )
+    folder = build(tmp_path / "model", size, ["say 1"], seed=0)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates/qwen3.jinja").read_text()
+
+    class Trainer(trl.GRPOTrainer):
+        def _generate_single_turn(self, prompt_ids, *arguments, **named):
+            return [tokenizer.encode(self.say(at, tokenizer.decode(ids))) for at, ids in enumerate(prompt_ids)], None
+
+        def say(self, at, conversation):
+            number = conversation.count("<tool_response>") + 1
+            if "Done." in conversation or "Wrong." in conversation:
+                return "That is all.<|im_end|>"
+            number += 5 * (conversation.count("Count to 2") and at % 2)
+            call = {"name": "act", "arguments": {"action": f"say {number}"}}
+            return f"<tool_call>\n{json.dumps(call)}\n</tool_call><|im_end|>"
+
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    before = model.state_dict()["model.embed_tokens.weight"].clone()
+    trainer = Trainer(
+        model=model,
+        processing_class=tokenizer,
+        train_dataset=datasets.Dataset.from_list(rows("counter", "train")[1:2] * 4),  # counter_1
+        environment_factory=environment_factory("counter"),
+        args=trl.GRPOConfig(
+            output_dir=str(tmp_path / "out"), max_steps=2, per_device_train_batch_size=4, num_generations=4,
+            max_completion_length=1500, max_tool_calling_iterations=4, logging_steps=1, report_to=[], use_cpu=True,
+            bf16=False, learning_rate=1e-2, save_strategy="no",
+        ),
+    )  # fmt: skip
+    trainer.train()
+    logged = [row for row in trainer.state.log_history if "reward" in row]
+    assert [row["reward"] for row in logged] == [0.5, 0.5]
+    assert all(row["tools/failure_frequency"] == 0 and row["tools/call_frequency"] > 0 for row in logged)
+    assert (trainer.model.state_dict()["model.embed_tokens.weight"] != before).any()
