@@ -98,7 +98,7 @@ def test_expert_without_the_map_names_only_what_it_sees():
     """Each command of the uninformed expert was among the listed actions when it was given."""
     env = BabyAI()
     for index in (5, 12, 16, 44):
-        commands = solve_level(Level(index), informed=False)
+        commands = solve_level(index, informed=False)
         observation = env._reset_blocking(Task("babyai", index))
         for command in commands:
             assert command in observation.actions

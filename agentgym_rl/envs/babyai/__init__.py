@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from agentgym_rl.envs.babyai.commands import CHECK, normalize, options
+from agentgym_rl.envs.babyai.commands import CHECK, OWN, normalize, options
 from agentgym_rl.envs.babyai.drawing import draw
+from agentgym_rl.envs.babyai.exact import RULES, ExactSession
 from agentgym_rl.envs.babyai.geometry import Plan
 from agentgym_rl.envs.babyai.level import Level, Outcome
 from agentgym_rl.envs.babyai.levels import LEVELS, MAX_INDEX, SPLITS, level_and_seed
 from agentgym_rl.envs.babyai.oracle import solve
 from agentgym_rl.envs.babyai.wording import ending_note, observe, quoted_list, refusal_note
-from agentgym_rl.envs.core import BlockingEnv, EnvSpec, Observation, Step, Task, TaskNotFound
+from agentgym_rl.envs.core import BlockingEnv, EnvSpec, Observation, Step, Style, Task, TaskNotFound
 from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.splits import no_task
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 
-_TEXTS = read_texts(__file__, EnvTexts)
+EXACT = "agentgym-exact"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Texts(EnvTexts):
+    exact: str
+    """The instruction that goes with the actions of AgentGym's server."""
+
+
+_TEXTS = read_texts(__file__, _Texts)
 
 
 class BabyAI(BlockingEnv):
@@ -29,6 +41,11 @@ class BabyAI(BlockingEnv):
     Tasks are minigrid's levels as they are, with one repair (:class:`.level.StrictOrder`). In GoToImpUnlock and Unlock
     minigrid may lock the key behind its own door; such a task (246 and 566 of the first 900) has no solution and
     :meth:`oracle` refuses it.
+
+    Args:
+        style: wording of instruction and observations.
+        wording: ``agentgym-exact`` gives observations, goals and actions to the letter of AgentGym's server
+            (:mod:`.exact`), in the style ``agentgym``; rewards and endings stay as above.
     """
 
     name = "babyai"
@@ -46,13 +63,31 @@ class BabyAI(BlockingEnv):
     level: Level
     """The level of the last reset."""
     _options: dict[str, Plan]
+    _session: ExactSession
+
+    def __init__(self, style: Style = "agentgym", wording: Literal["own", "agentgym-exact"] = "own") -> None:
+        super().__init__(style)
+        if wording not in ("own", EXACT):
+            raise ValueError(f"wording {wording!r} is unknown; choose own or {EXACT}")
+        if wording == EXACT and style != "agentgym":
+            raise ValueError(f"wording {EXACT} is a wording of the style agentgym, not of {style}")
+        self.wording, self._rules = wording, RULES if wording == EXACT else OWN
+        if wording == EXACT:
+            self._spec = replace(self._spec, instructions={**_TEXTS.instructions, "agentgym": _TEXTS.exact})
 
     def _reset_blocking(self, task: Task) -> Observation:
+        if self.wording == EXACT:
+            self._session = ExactSession(task.index)
+            self.level = self._session.level
+            return self._session.first()
         self.level = Level(task.index)
         return self._observation(first=True)
 
     def _step_blocking(self, action: str) -> Step:
         """Carry out one command; see :func:`agentgym_rl.envs.babyai.commands.options`."""
+        if self.wording == EXACT:
+            observation, outcome, refused = self._session.step(action)
+            return self._result(observation, outcome, invalid=refused)
         command = normalize(action)
         plan = self._options.get(command)
         if plan is None:
@@ -62,14 +97,13 @@ class BabyAI(BlockingEnv):
             listed = f"You can take these actions: {quoted_list(self._options)}"
             return self._result(Observation(listed, tuple(self._options)), Outcome())
         outcome = self.level.execute(plan)
-        over = outcome.terminated or outcome.truncated
         success = outcome.terminated and outcome.reward > 0
-        note = ending_note(self.style, success=success, out_of_steps=outcome.truncated) if over else ""
-        return self._result(self._observation(note, over=over), outcome)
+        note = ending_note(self.style, success=success, out_of_steps=outcome.truncated) if outcome.over else ""
+        return self._result(self._observation(note, over=outcome.over), outcome)
 
     def goal(self, task: Task) -> str:
         """The mission. Generates the level, which takes milliseconds."""
-        return Level(self._index(task)).mission
+        return self._rules.level(self._index(task)).mission
 
     def difficulty(self, task: Task) -> str:
         """The level's name, such as ``GoToRedBallGrey``."""
@@ -77,7 +111,7 @@ class BabyAI(BlockingEnv):
 
     def oracle(self, task: Task) -> list[str]:
         """See :func:`.oracle.solve`. May take more turns than the default limit."""
-        return solve(self._index(task), self.spec.max_turns)
+        return solve(self._index(task), self.spec.max_turns, self._rules)
 
     @classmethod
     def pictures(cls, transcript: Transcript) -> list[Picture | None]:
@@ -85,8 +119,7 @@ class BabyAI(BlockingEnv):
         nothing: list[Picture | None] = [None] * (len(transcript.turns) + 1)
         try:
             task = Task.parse(transcript.item_id)
-            for style in _TEXTS.instructions:
-                env = cls(style)
+            for env in (*map(cls, _TEXTS.instructions), cls(wording="agentgym-exact")):
                 if env._reset_blocking(task).text == transcript.first:
                     return [*env._replay(transcript), *nothing][: len(nothing)]
         except TaskNotFound:

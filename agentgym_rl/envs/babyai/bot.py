@@ -7,19 +7,11 @@ from typing import Any
 from minigrid.core.actions import Actions
 from minigrid.utils.baby_ai_bot import BabyAIBot, DisappearedBoxError
 
-from agentgym_rl.envs.babyai.commands import CHECK
+from agentgym_rl.envs.babyai.commands import CHECK, OWN, Rules
 from agentgym_rl.envs.babyai.level import Level
 from agentgym_rl.envs.babyai.walker import Ended, Stuck, Walker
 
 _MAX_SEARCHES = 1500
-_PRIMITIVES = {
-    Actions.left: "turn left",
-    Actions.right: "turn right",
-    Actions.forward: "move forward",
-    Actions.pickup: "pickup",
-    Actions.drop: "drop",
-    Actions.toggle: "toggle",
-}
 
 
 class _BoundedBot(BabyAIBot):  # type: ignore[misc]
@@ -31,15 +23,15 @@ class _BoundedBot(BabyAIBot):  # type: ignore[misc]
         return super()._breadth_first_search(*args, **options)
 
 
-def solve_with_bot(index: int) -> list[str]:
+def solve_with_bot(index: int, rules: Rules = OWN) -> list[str]:
     """The bot's solution of a task in our commands.
 
     Raises:
         Stuck: it has none, or one that our commands cannot follow.
     """
-    walker = Walker(Level(index))
+    walker = Walker(index, rules)
     try:
-        _follow(walker, _primitives(Level(index)))
+        _follow(walker, _primitives(rules.level(index)))
     except Ended as end:
         if end.success:
             return walker.commands
@@ -54,7 +46,7 @@ def _primitives(level: Level) -> list[Actions]:
             action = Actions(bot.replan())
             taken.append(action)
             outcome = level.execute((action,))
-            if outcome.terminated or outcome.truncated or action == Actions.done:
+            if outcome.over or action == Actions.done:
                 return taken
     except (AssertionError, IndexError, DisappearedBoxError) as error:
         raise Stuck(f"minigrid's bot fails: {error!r}") from None
@@ -69,6 +61,6 @@ def _follow(walker: Walker, primitives: list[Actions]) -> None:
             for command, plan in walker.options.items()
             if command != CHECK and plan == tuple(primitives[done : done + len(plan)])
         }
-        command = max(fitting, key=lambda name: fitting[name], default=_PRIMITIVES.get(primitives[done], ""))
+        command = max(fitting, key=lambda name: fitting[name], default=primitives[done].name)
         done += fitting.get(command, 1)
         walker.do(command)

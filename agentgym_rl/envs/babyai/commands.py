@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from minigrid.core.actions import Actions
 from minigrid.core.world_object import WorldObj
@@ -67,3 +69,15 @@ def options(level: Level) -> dict[str, Plan]:
             found[f"go through {sight.label}"] = through
     found[CHECK] = ()
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the commands of a wording are and do."""
+
+    level: type[Level] = Level
+    options: Callable[[Level], dict[str, Plan]] = options
+    """See :func:`options`."""
+
+
+OWN = Rules()

@@ -38,17 +38,21 @@ def turned(pose: Pose, quarter_turns: int) -> Pose:
     return pose[0], pose[1], (pose[2] + quarter_turns) % 4
 
 
-def moved(pose: Pose, action: Actions) -> Pose:
-    """The pose after an unhindered primitive; only turns and forward change it."""
-    if action == Actions.forward:
-        return (*ahead(pose), pose[2])
-    return turned(pose, {Actions.left: -1, Actions.right: 1}.get(action, 0))
+def moves(pose: Pose) -> tuple[tuple[Actions, Pose], ...]:
+    """Forward, left and right, each with the pose after it where nothing is in the way."""
+    x, y, direction = pose
+    dx, dy = DIRECTIONS[direction]
+    return (
+        (Actions.forward, (x + dx, y + dy, direction)),
+        (Actions.left, (x, y, (direction - 1) % 4)),
+        (Actions.right, (x, y, (direction + 1) % 4)),
+    )
 
 
 def end_of(pose: Pose, plan: Plan) -> Pose:
-    """The pose after an unhindered plan."""
+    """The pose after an unhindered plan; only turns and forward change it."""
     for action in plan:
-        pose = moved(pose, action)
+        pose = dict(moves(pose)).get(action, pose)
     return pose
 
 

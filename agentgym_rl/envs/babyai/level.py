@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import minigrid  # noqa: F401 - registers the levels with gymnasium
 from minigrid.core.actions import Actions
-from minigrid.core.world_object import WorldObj
+from minigrid.core.world_object import Wall, WorldObj
 from minigrid.envs.babyai.core import roomgrid_level
 from minigrid.envs.babyai.core.verifier import AfterInstr, BeforeInstr, OpenInstr
 
@@ -17,6 +18,10 @@ from agentgym_rl.envs.babyai.geometry import Cell, Plan, Pose, ahead, offset
 from agentgym_rl.envs.babyai.levels import LEVEL_IDS, level_and_seed
 
 _log = logging.getLogger(__name__)
+
+DEPTH, SIDE = 7, 3
+"""The view: so many rows from the agent's own on, and so many cells to either side."""
+_OUTSIDE = Wall()
 
 
 def _to_log(*words: object) -> None:
@@ -38,22 +43,34 @@ class Outcome:
     truncated: bool = False
     """minigrid's own limit of primitive steps is reached."""
 
+    @property
+    def over(self) -> bool:
+        return self.terminated or self.truncated
+
 
 class Level:
     """The level of one task. All randomness comes from minigrid's generator, seeded with the task's seed."""
 
+    ids = LEVEL_IDS
+
     def __init__(self, index: int) -> None:
         level, seed = level_and_seed(index)
-        self.minigrid: Any = gymnasium.make(LEVEL_IDS[level], disable_env_checker=True).unwrapped
+        self.minigrid: Any = gymnasium.make(self.ids[level], disable_env_checker=True).unwrapped
         """minigrid's environment."""
-        self.minigrid.reset(seed=seed)
+        self.minigrid.gen_obs = dict  # its observation is slow to compute, and ``view`` takes its place
+        self._generate(seed)
         self._order = StrictOrder(self.instruction)
         self.seen: set[Cell] = set()
         """Every cell that was in view so far."""
         self._observe()
 
+    def _generate(self, seed: int) -> None:
+        self.minigrid.reset(seed=seed)
+
     def _observe(self) -> None:
-        self.visible = self.view_from(self.pose)
+        self.view = self._view_from(self.pose)
+        """The cells in view, by steps in front of the agent and to its right."""
+        self.visible = self._inside(self.view.values())
         self.seen.update(self.visible)
 
     @property
@@ -85,8 +102,10 @@ class Level:
         return self.at(ahead(self.pose))
 
     def at(self, cell: Cell) -> WorldObj | None:
-        """What lies on a cell; None if it is empty."""
-        return self.minigrid.grid.get(*cell)
+        """What lies on a cell; None if it is empty. Outside the grid there are walls."""
+        x, y = cell
+        grid = self.minigrid.grid
+        return grid.get(x, y) if 0 <= x < grid.width and 0 <= y < grid.height else _OUTSIDE
 
     def free(self, cell: Cell) -> bool:
         """Whether the agent knows the cell and may step on it."""
@@ -101,19 +120,32 @@ class Level:
 
     def view_from(self, pose: Pose) -> set[Cell]:
         """The cells in view from a pose."""
-        env = self.minigrid
-        kept = env.agent_pos, env.agent_dir
-        env.agent_pos, env.agent_dir = pose[:2], pose[2]
-        _, mask = env.gen_obs_grid()
-        env.agent_pos, env.agent_dir = kept
-        size = int(env.agent_view_size)
-        cells = {
-            offset(pose, size - 1 - row, column - size // 2)
-            for column in range(size)
-            for row in range(size)
-            if mask[column, row]
-        }
-        return {(x, y) for x, y in cells if 0 <= x < env.width and 0 <= y < env.height}
+        return self._inside(self._view_from(pose).values())
+
+    def _inside(self, cells: Iterable[Cell]) -> set[Cell]:
+        width, height = self.minigrid.width, self.minigrid.height
+        return {(x, y) for x, y in cells if 0 <= x < width and 0 <= y < height}
+
+    def _view_from(self, pose: Pose) -> dict[tuple[int, int], Cell]:
+        """As minigrid has it: light spreads along a row to both sides, and from row to row straight and askew."""
+        view = {}
+        lit = {0}
+        for front in range(DEPTH):
+            row = {right: offset(pose, front, right) for right in range(-SIDE, SIDE + 1)}
+            clear = {right for right, cell in row.items() if self._transparent(cell)}
+            ahead: set[int] = set()
+            for side in (1, -1):
+                for right in range(-SIDE * side, SIDE * side, side):
+                    if right in lit and right in clear:
+                        lit.add(right + side)
+                        ahead |= {right, right + side}
+            view.update({(front, right): row[right] for right in lit})
+            lit = ahead
+        return view
+
+    def _transparent(self, cell: Cell) -> bool:
+        thing = self.at(cell)
+        return thing is None or bool(thing.see_behind())
 
     def execute(self, plan: Plan) -> Outcome:
         """Carry out primitives until the plan or the level ends."""

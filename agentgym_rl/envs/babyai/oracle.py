@@ -9,15 +9,15 @@ from minigrid.core.actions import Actions
 from minigrid.envs.babyai.core.verifier import GoToInstr, ObjDesc, OpenInstr, PickupInstr, PutNextInstr, SeqInstr
 
 from agentgym_rl.envs.babyai.bot import solve_with_bot
-from agentgym_rl.envs.babyai.commands import PORTABLE, can_toggle
+from agentgym_rl.envs.babyai.commands import OWN, PORTABLE, Rules, can_toggle
 from agentgym_rl.envs.babyai.geometry import DIRECTIONS, Cell, Pose, ahead, distance, facing_poses
 from agentgym_rl.envs.babyai.known_map import KnownMap
-from agentgym_rl.envs.babyai.level import Level, in_order
+from agentgym_rl.envs.babyai.level import in_order
 from agentgym_rl.envs.babyai.walker import Ended, Exhausted, Stuck, Walker
 from agentgym_rl.envs.core import OracleUnavailable
 
 
-def solve(index: int, max_turns: int) -> list[str]:
+def solve(index: int, max_turns: int, rules: Rules = OWN) -> list[str]:
     """Commands that fulfil the mission of a task.
 
     The first solver knows only what it has seen. If it needs more than ``max_turns`` or fails, a second one knows the
@@ -31,14 +31,14 @@ def solve(index: int, max_turns: int) -> list[str]:
     failures: list[Stuck] = []
     for informed in (False, True):
         try:
-            solutions.append(solve_level(Level(index), informed=informed))
+            solutions.append(solve_level(index, rules, informed=informed))
         except Stuck as failure:
             failures.append(failure)
         if solutions and len(solutions[0]) <= max_turns:
             break
     if not solutions and not isinstance(failures[-1], Exhausted):
         try:
-            solutions.append(solve_with_bot(index))
+            solutions.append(solve_with_bot(index, rules))
         except Stuck as failure:
             failures.append(failure)
     if not solutions:
@@ -46,27 +46,27 @@ def solve(index: int, max_turns: int) -> list[str]:
     return min(solutions, key=len)
 
 
-def solve_level(level: Level, *, informed: bool) -> list[str]:
-    """The commands with which a solver fulfils the mission of a fresh level; ``informed`` shows it the whole map.
+def solve_level(index: int, rules: Rules = OWN, *, informed: bool) -> list[str]:
+    """The commands with which a solver fulfils the mission of a task; ``informed`` shows it the whole map.
 
     Raises:
         Stuck: it does not.
     """
-    solver = Solver(level, informed=informed)
+    solver = Solver(index, rules, informed=informed)
     try:
         while True:
             solver.pursue()
     except Ended as end:
         if end.success:
             return solver.commands
-        raise Stuck(f"{level.mission!r} ended without success") from None
+        raise Stuck(f"{solver.level.mission!r} ended without success") from None
 
 
 class Solver(Walker):
     """Pursues the mission of one level."""
 
-    def __init__(self, level: Level, *, informed: bool = False) -> None:
-        super().__init__(level, informed=informed)
+    def __init__(self, index: int, rules: Rules = OWN, *, informed: bool = False) -> None:
+        super().__init__(index, rules, informed=informed)
         self._unlocking: set[Cell] = set()
 
     def pursue(self) -> None:
@@ -97,7 +97,7 @@ class Solver(Walker):
         if cells and not can_open:
             self._fetch_key(cells)
         else:
-            self._approach(_facing(can_open), "toggle", through_doors=through_doors)
+            self._approach(_facing(can_open), Actions.toggle, through_doors=through_doors)
 
     def _put_next(self, clause: PutNextInstr) -> None:
         level = self.level
@@ -112,34 +112,34 @@ class Solver(Walker):
             self._put_down()
             self._remove(min(taken, key=lambda cell: distance(cell, level.pose[:2])))
         else:
-            self._approach(_facing(places), "drop")
+            self._approach(_facing(places), Actions.drop)
 
     def _pick_up(self, cells: Iterable[Cell]) -> None:
         if self.level.carrying is not None:
             self._put_down()
         else:
-            self._approach(_facing(cells), "pickup")
+            self._approach(_facing(cells), Actions.pickup)
 
     def _put_down(self, goal: Pose | None = None, avoid: Cell | None = None) -> None:
         """Put the carried object where it blocks no way, or at least not that to ``goal``."""
         pose = self.known.drop_pose(goal, self._unlocking) if goal else None
         while self.level.carrying is not None:
             places = [cell for cell in self.known.resting_places() if cell != avoid]
-            if not self.walk([pose] if pose else _facing(places), self.known.passable(doors=False), "drop"):
-                self.do("drop")
+            if not self.walk([pose] if pose else _facing(places), self.known.passable(doors=False), Actions.drop):
+                self.act(Actions.drop)
 
     def _fetch_key(self, doors: Iterable[Cell]) -> None:
         colors = {door.color for cell in doors if (door := self.level.at(cell)) is not None}
         self._pick_up(cell for cell, thing in self.known.things() if thing.type == "key" and thing.color in colors)
 
-    def _approach(self, goals: list[Pose], then: str = "", *, through_doors: bool = True) -> None:
+    def _approach(self, goals: list[Pose], then: Actions | None = None, *, through_doors: bool = True) -> None:
         """Get nearer to one of the poses, or look for something new, or clear the way, or open a box."""
         free = self.known.passable(doors=through_doors)
         if self.walk(goals, free, then) or self.look_around(free):
             return
         if not self._clear_way(goals):
             boxes = [cell for cell, thing in self.known.things() if thing.type == "box"]
-            if not self.walk(_facing(boxes), free, "toggle"):
+            if not self.walk(_facing(boxes), free, Actions.toggle):
                 raise Exhausted("nothing is left to try")
 
     def _clear_way(self, goals: list[Pose]) -> bool:
@@ -166,7 +166,7 @@ class Solver(Walker):
         """Carry an object out of the way to ``goal``."""
         thing = self.level.at(obstacle)
         while self.level.carrying is not thing:
-            if not self.walk(facing_poses(obstacle), self.known.passable(), "pickup"):
+            if not self.walk(facing_poses(obstacle), self.known.passable(), Actions.pickup):
                 raise Stuck("an obstacle cannot be reached")
         self._put_down(goal, avoid=obstacle)
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush
 
 from minigrid.core.actions import Actions
 
-from agentgym_rl.envs.babyai.geometry import Cell, Plan, Pose, facing_poses, moved, offset, turned
-
-_MOVES = (Actions.forward, Actions.left, Actions.right)
+from agentgym_rl.envs.babyai.geometry import Cell, Plan, Pose, facing_poses, moves, offset, turned
 
 
 class PathTree:
@@ -26,24 +23,26 @@ class PathTree:
         self._parent: dict[Pose, tuple[Pose, Actions] | None] = {start: None}
         self._depth: dict[Pose, int] = {}
         cost = {start: 0}
-        heap = [(0, 0, start)]
-        pushed = 0
-        while heap:
-            depth, _, pose = heappop(heap)
-            if pose in self._depth:
-                continue
-            self._depth[pose] = depth
-            for action in _MOVES:
-                after = moved(pose, action)
-                steps_on = action == Actions.forward
-                if after in self._depth or (steps_on and not free(after[:2])):
+        layers = {0: [start]}
+        depth = 0
+        while layers:
+            for pose in layers.pop(depth, ()):
+                if pose in self._depth:
                     continue
-                total = depth + 1 + (toll(after[:2]) if toll and steps_on else 0)
-                if after not in cost or total < cost[after]:
-                    cost[after] = total
-                    self._parent[after] = (pose, action)
-                    pushed += 1
-                    heappush(heap, (total, pushed, after))
+                self._depth[pose] = depth
+                for action, after in moves(pose):
+                    if after in self._depth:
+                        continue
+                    total = depth + 1
+                    if action is Actions.forward:
+                        if not free(after[:2]):
+                            continue
+                        total += toll(after[:2]) if toll else 0
+                    if total < cost.get(after, total + 1):
+                        cost[after] = total
+                        self._parent[after] = (pose, action)
+                        layers.setdefault(total, []).append(after)
+            depth += 1
 
     def __iter__(self) -> Iterator[Pose]:
         """The reachable poses, nearest first."""

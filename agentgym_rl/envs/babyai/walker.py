@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 from minigrid.core.actions import Actions
 
-from agentgym_rl.envs.babyai.commands import options
+from agentgym_rl.envs.babyai.commands import OWN, Rules
 from agentgym_rl.envs.babyai.geometry import Plan, Pose, end_of
 from agentgym_rl.envs.babyai.known_map import KnownMap, Passable
-from agentgym_rl.envs.babyai.level import Level
 from agentgym_rl.envs.babyai.paths import PathTree, distances
 
 MAX_COMMANDS = 400
@@ -36,13 +35,17 @@ class Exhausted(Stuck):
 
 
 class Walker:
-    """An agent in one level. ``commands`` are those it has carried out, ``options`` those that are possible now."""
+    """An agent in the level of a task.
 
-    def __init__(self, level: Level, *, informed: bool = False) -> None:
-        self.level = level
+    ``commands`` are those it has carried out, ``options`` those that are possible now.
+    """
+
+    def __init__(self, index: int, rules: Rules = OWN, *, informed: bool = False) -> None:
+        self._rules = rules
+        self.level = level = rules.level(index)
         self.known = KnownMap(level, everything=informed)
         self.commands: list[str] = []
-        self.options = options(level)
+        self.options = rules.options(level)
 
     def do(self, command: str) -> None:
         """Carry out a command.
@@ -57,20 +60,24 @@ class Walker:
             raise Stuck(f"{MAX_COMMANDS} commands were not enough")
         outcome = self.level.execute(self.options[command])
         self.commands.append(command)
-        if outcome.terminated or outcome.truncated:
+        if outcome.over:
             raise Ended(outcome.reward > 0)
-        self.options = options(self.level)
+        self.options = self._rules.options(self.level)
 
-    def walk(self, goals: Iterable[Pose], free: Passable, then: str = "") -> bool:
+    def act(self, action: Actions) -> None:
+        """Carry out the command that is this primitive and no more."""
+        self.do(next((name for name, plan in self.options.items() if plan == (action,)), action.name))
+
+    def walk(self, goals: Iterable[Pose], free: Passable, then: Actions | None = None) -> bool:
         """One command towards the nearest goal pose, or ``then`` once there; False if no goal can be reached.
 
         Of the commands that shorten the way, the one that ends nearest is taken, even if its own way is longer.
         """
         wanted = set(goals)
         if self.level.pose in wanted:
-            if then:
-                self.do(then)
-            return bool(then)
+            if then is not None:
+                self.act(then)
+            return then is not None
         left = distances(wanted, free)
         here = left.get(self.level.pose)
         if here is None:
@@ -84,10 +91,10 @@ class Walker:
         self.do(shortcut)
         return True
 
-    def _shortcut(self, goals: set[Pose], then: str) -> str | None:
+    def _shortcut(self, goals: set[Pose], then: Actions | None) -> str | None:
         """A command that walks to a goal and acts there."""
         pose = self.level.pose
-        tails: dict[str, Plan] = {"pickup": (Actions.pickup,), "toggle": _THROUGH_DOOR}
+        tails: dict[Actions | None, Plan] = {Actions.pickup: (Actions.pickup,), Actions.toggle: _THROUGH_DOOR}
         tail = tails.get(then)
         if tail is None:
             return None

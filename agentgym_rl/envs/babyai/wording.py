@@ -49,7 +49,7 @@ def ending_note(style: Style, *, success: bool, out_of_steps: bool) -> str:
 
 def _describe(level: Level) -> str:
     sights = look(level)
-    parts = [f"There is a {sight.label} {_place(sight)}." for sight in sights] or ["There is no object in view."]
+    parts = [f"There is a {sight.label} {place(sight)}." for sight in sights] or ["There is no object in view."]
     wall = wall_ahead(level)
     if wall is not None:
         parts.append(f"You are facing a wall {wall} steps away.")
@@ -58,7 +58,8 @@ def _describe(level: Level) -> str:
     return " ".join(parts)
 
 
-def _place(sight: Sight) -> str:
+def place(sight: Sight) -> str:
+    """Where an object is."""
     if sight.right == 0:
         return f"right in front of you {sight.front} steps away"
     side = "right" if sight.right > 0 else "left"
