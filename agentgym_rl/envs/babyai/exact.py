@@ -7,7 +7,7 @@ Rewards and endings are not: see :class:`agentgym_rl.envs.babyai.BabyAI`.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -59,7 +59,7 @@ class ExactLevel(Level):
     def _generate(self, seed: int) -> None:
         """Twice, as the server does."""
         if isinstance(self.minigrid, LevelGen):
-            kind: Hashable = type(self.minigrid)
+            kind: Any = type(self.minigrid)
             self.minigrid.__class__ = _with_kept_room(kind)
             super()._generate(seed)
         super()._generate(seed)
