@@ -104,7 +104,7 @@ def test_commands_and_their_options_exist(path):
 
 
 def test_every_command_is_listed():
-    listed = {words[1] for path, words in OURS if path == DOCS / "commands.md"}
+    listed = {words[1] for path, words in OURS if path == DOCS / "commands.md" and not words[1].startswith("-")}
     assert listed == set(GROUP.commands)
     assert CliRunner().invoke(app, ["--help"]).exit_code == 0
 
