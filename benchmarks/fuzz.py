@@ -1,6 +1,6 @@
 """Hostile replies for every parser and every environment: what raises, what is slow, what keeps memory.
 
-    python benchmarks/fuzz.py                                   # a million replies a parser, 20,000 an environment
+    python benchmarks/fuzz.py                                   # a million replies for each parser and environment
     python benchmarks/fuzz.py --only function_calling maze --replies 1000 --actions 1000
 
 Prints one line a target and ends with status 1 where a call raised or took more CPU than ``--limit``. The same seed
@@ -261,8 +261,8 @@ def _oracle(env: TextEnv, task: Task) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replies", type=int, default=1_000_000, help="for each parser")
-    parser.add_argument("--actions", type=int, default=20_000, help="for each environment")
-    parser.add_argument("--seconds", type=float, default=600, help="most for one target")
+    parser.add_argument("--actions", type=int, default=1_000_000, help="for each environment")
+    parser.add_argument("--seconds", type=float, default=3600, help="most for one target")
     parser.add_argument("--limit", type=float, default=100, help="most CPU of a call, in milliseconds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[], help="targets whose names contain one of these")

@@ -10,7 +10,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("verl")
 
-from verl.utils.checkpoint.checkpoint_manager import BaseCheckpointManager  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.fsdp import fully_shard  # noqa: E402
+from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
+from verl.utils.checkpoint.fsdp_checkpoint_manager import FSDPCheckpointManager  # noqa: E402
+from verl.utils.torch_functional import get_constant_schedule_with_warmup  # noqa: E402
 from verl.workers.engine_workers import TrainingWorker  # noqa: E402
 
 from agentgym_rl.engine.run.export import merged  # noqa: E402
@@ -63,13 +68,34 @@ def test_workers_load_checkpoints_so(file, monkeypatch, worker):
     assert not (file.parent / "ran").exists()
 
 
-def test_what_verl_stores_beside_weights_is_data(tmp_path):
-    file, state = tmp_path / "extra.pt", BaseCheckpointManager.get_rng_state()
-    torch.save({"rng": state, "lr_scheduler": {"base_lrs": [0.1], "lr_lambdas": [None], "last_epoch": 3}}, file)
-    drawn = numpy.random.random(), random.random(), torch.rand(1)
-    with only_data("here"):
-        BaseCheckpointManager.load_rng_state(loads(file)["rng"])
-    assert (numpy.random.random(), random.random(), torch.rand(1)) == drawn
+def test_what_verl_stores_is_data(tmp_path):
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("fsdp",))
+        config = LlamaConfig(
+            vocab_size=16, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2
+        )
+        network = LlamaForCausalLM(config)
+        fully_shard(network, mesh=mesh)
+        optimizer = torch.optim.AdamW(network.parameters())
+        scheduler = get_constant_schedule_with_warmup(optimizer, 5)
+        network(torch.tensor([[1, 2]]), labels=torch.tensor([[1, 2]])).loss.backward()
+        optimizer.step()
+        manager = FSDPCheckpointManager(network, optimizer, scheduler, config)
+        manager.save_checkpoint(str(tmp_path))
+        drawn = numpy.random.random(), random.random(), torch.rand(1)
+        with torch.no_grad():
+            before = [weight.to_local().clone() for weight in network.parameters()]
+            for weight in network.parameters():
+                weight.zero_()
+        optimizer.state.clear()
+        with only_data(str(tmp_path)):
+            manager.load_checkpoint(str(tmp_path))
+        assert all(torch.equal(one.to_local(), was) for one, was in zip(network.parameters(), before, strict=True))
+        assert len(optimizer.state) == len(before)
+        assert (numpy.random.random(), random.random(), torch.rand(1)) == drawn
+    finally:
+        dist.destroy_process_group()
 
 
 def test_export_refuses_code(file):

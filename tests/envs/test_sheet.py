@@ -472,28 +472,28 @@ def altered(path: str, changes: dict[str, str], compression: int = zipfile.ZIP_D
     return path
 
 
-CELLS, BOOK = "xl/worksheets/s2.xml", "xl/workbook.xml"
+PART, BOOK = "xl/worksheets/s2.xml", "xl/workbook.xml"
 SHEETS = "".join(f'<sheet name="{n}" r:id="r1"/>' for n in range(20))
 LAUGHS = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
 HOSTILE = {
-    "a large part": ({CELLS: f"<a>{' ' * (16 << 20)}</a>"}, "more than 16 MiB unpacked"),
+    "a large part": ({PART: f"<a>{' ' * (16 << 20)}</a>"}, "more than 16 MiB unpacked"),
     "one part for many sheets": (
         {BOOK: f'<a {MAIN} xmlns:r="{LINK}">{SHEETS}</a>', "xl/worksheets/s1.xml": f"<a>{' ' * (1 << 20)}</a>"},
         "more than 16 MiB unpacked",
     ),
-    "entities of entities": ({CELLS: f'<!DOCTYPE x [<!ENTITY e0 "ha">{LAUGHS}]><x>&e11;</x>'}, "amplification"),
+    "entities of entities": ({PART: f'<!DOCTYPE x [<!ENTITY e0 "ha">{LAUGHS}]><x>&e11;</x>'}, "amplification"),
     "a file of this machine": (
-        {CELLS: '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><x>&e;</x>'},
+        {PART: '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><x>&e;</x>'},
         "undefined entity",
     ),
     "a file that is not there": ({BOOK: f'<a {MAIN} xmlns:r="{LINK}"><sheet name="a" r:id="../x"/></a>'}, "KeyError"),
-    "many elements": ({CELLS: "<a>" * 200_000 + "</a>" * 200_000}, None),
-    "an unknown encoding": ({CELLS: '<?xml version="1.0" encoding="rot13"?><a/>'}, "encoding"),
-    "a place outside": ({CELLS: f'<a {MAIN}><c r="ZZ99"><v>1</v></c></a>'}, "outside a sheet"),
-    "an area outside": ({CELLS: f'<a {MAIN}><mergeCell ref="A1:XFD1048576"/></a>'}, "outside a sheet"),
-    "a text that is not there": ({CELLS: f'<a {MAIN}><c r="A1" t="s"><v>99</v></c></a>'}, "IndexError"),
-    "a number of many digits": ({CELLS: f'<a {MAIN}><c r="A1" t="s"><v>{"9" * 5000}</v></c></a>'}, "ValueError"),
-    "a formula as text": ({CELLS: f'<a {MAIN}><c r="A1" t="inlineStr"><t>=A1*A1</t></c></a>'}, None),
+    "many elements": ({PART: "<a>" * 200_000 + "</a>" * 200_000}, None),
+    "an unknown encoding": ({PART: '<?xml version="1.0" encoding="rot13"?><a/>'}, "encoding"),
+    "a place outside": ({PART: f'<a {MAIN}><c r="ZZ99"><v>1</v></c></a>'}, "outside a sheet"),
+    "an area outside": ({PART: f'<a {MAIN}><mergeCell ref="A1:XFD1048576"/></a>'}, "outside a sheet"),
+    "a text that is not there": ({PART: f'<a {MAIN}><c r="A1" t="s"><v>99</v></c></a>'}, "IndexError"),
+    "a number of many digits": ({PART: f'<a {MAIN}><c r="A1" t="s"><v>{"9" * 5000}</v></c></a>'}, "ValueError"),
+    "a formula as text": ({PART: f'<a {MAIN}><c r="A1" t="inlineStr"><t>=A1*A1</t></c></a>'}, None),
 }
 
 

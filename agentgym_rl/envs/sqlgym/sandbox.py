@@ -33,7 +33,10 @@ OUT_OF_MEMORY = 3
 
 _ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
 _PRAGMAS = {"table_info", "foreign_key_list"}
-_NO_FUNCTIONS = {"load_extension", "random", "randomblob"}
+_NO_FUNCTIONS = {
+    *("load_extension", "random", "randomblob", "sqlite_log"),
+    *("fts3_tokenizer", "fts5", "rtreecheck", "rtreedepth", "rtreenode"),  # take or tell addresses, or read raw bytes
+}
 
 
 class Refused(Exception):
@@ -71,7 +74,7 @@ class Sandbox:
     """A connection that can only read.
 
     The file is opened read-only, ``query_only`` is set, and SQLite's authorizer denies everything but SELECT: writing,
-    ATTACH, extensions, all pragmas but those that show the schema, and random functions.
+    ATTACH, extensions, all pragmas but those that show the schema, random functions and those of modules' insides.
     """
 
     def __init__(self, source: Source, limits: Limits) -> None:
