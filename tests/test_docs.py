@@ -110,7 +110,7 @@ def test_every_command_is_listed():
 
 
 def test_programs_and_targets_exist():
-    targets = set(re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     lost = []
     for path, words in SHOWN:
         if words[0] == "make":
@@ -289,7 +289,7 @@ def said(folder: Path) -> str:
 
 def test_messages_are_those_of_the_code():
     """What a message of the troubleshooting page says in words of its own, without examples of names and numbers."""
-    texts = said(ROOT / "agentgym_rl") + (ROOT / "scripts/setup_cpu.sh").read_text()
+    texts = said(ROOT / "agentgym_rl") + "".join(file.read_text() for file in ROOT.glob("scripts/setup_*.sh"))
     page = (DOCS / "troubleshooting.md").read_text()
     ours = re.sub(r"## From other programs.*?(?=## )", "", page, flags=re.DOTALL)
     messages = [
