@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Tests the interfaces to other projects (agentgym_rl/compat, Inspect's logs) against the projects' own packages, in a
-# virtual environment of its own, .cache/doors, which sees the packages of .venv behind its own. Arguments, if any, are those of pytest.
+# virtual environment of its own, .venv/doors, which sees the packages of .venv behind its own. Arguments, if any, are
+# those of pytest.
 #
 #   BASE   virtual environment with this project, as `make setup` makes it   (default: .venv)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 BASE=${BASE:-.venv}
-DOORS=.cache/doors
+DOORS=.venv/doors
 PACKAGES="trl==1.16.0 verifiers==0.4.0 inspect-ai==0.3.285 uv"
 
 site() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }

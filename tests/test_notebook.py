@@ -1,4 +1,4 @@
-"""The notebook in ``examples/`` runs from top to bottom."""
+"""The notebook in ``examples/`` runs from top to bottom, and so does the Python of the pages."""
 
 import ast
 import asyncio
@@ -37,3 +37,37 @@ def test_it_runs(tmp_path, monkeypatch, capsys):
     assert names["found"]["oracle"].success.value > names["found"]["function"].success.value
     assert "oracle on panel" in capsys.readouterr().out
     assert {"env", "success", "success_low"} <= {*last[4].columns} and len(last[5]) == 5
+
+
+def blocks(page: str) -> list[str]:
+    """The Python of a page's code blocks."""
+    text = (NOTEBOOK.parents[1] / "docs" / page).read_text()
+    return [part.partition("```")[0] for part in text.split("```python\n")[1:]]
+
+
+def test_the_page_on_python_is_pasted(tmp_path, monkeypatch):
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for code in blocks("python.md")[:4]:  # the others need a run
+        exec(code, names)
+    assert names["found"].success.value == 1 and names["info"]["invalid"] is False
+
+
+def test_the_page_on_other_projects_is_pasted(tmp_path, monkeypatch):
+    pytest.importorskip("gymnasium")
+    from agentgym_rl.envs import Task
+
+    use, own, *_ = blocks("doors.md")
+    names: dict = {}
+    exec(use, names)
+    assert names["observation"] == "Inventory: empty"
+    exec(own, names)
+    env = names["EchoEnv"]()
+    step = asyncio.run(solved(env, Task("echo", 3)))
+    assert (step.reward, step.terminated) == (1.0, True)
+
+
+async def solved(env, task):
+    word = (await env.reset(task)).text
+    return await env.step(word)

@@ -55,7 +55,7 @@ class TextGym(gymnasium.Env):  # type: ignore[misc]
 
     Raises:
         UnknownEnv, MissingExtra: see :func:`agentgym_rl.envs.make`.
-        ValueError: there is no such split.
+        ValueError: there is no such split, or ``max_turns`` is less than 1.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}
@@ -74,6 +74,8 @@ class TextGym(gymnasium.Env):  # type: ignore[misc]
             raise ValueError(f"{name} has no split {split!r}; its splits: {', '.join(splits)}")
         self.indices = splits[split]
         self.max_turns = self.session.spec.max_turns if max_turns is None else max_turns
+        if self.max_turns < 1:
+            raise ValueError(f"max_turns is {self.max_turns}; give at least 1")
         self.render_mode = render_mode
         self.observation_space = AnyText()
         self.action_space = AnyText()
@@ -186,7 +188,12 @@ def text_env(
         splits: seeds of each split; ``train`` and ``test`` are needed.
         best: the largest return of an episode.
         success_above: an episode is a success above this share of ``best``.
+
+    Raises:
+        ValueError: ``best`` is not greater than 0.
     """
+    if best <= 0:
+        raise ValueError(f"best is {best:g}; give the largest return of an episode, which is greater than 0")
     spec = EnvSpec(
         name=name, instructions={"agentgym": instruction, "compact": instruction}, splits=splits, max_turns=max_turns,
         success_above=success_above, raw_reward_range=(0.0, best), read=parse_line, licence=licence,

@@ -15,6 +15,8 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from agentgym_rl.envs.core import EnvError, Task
@@ -138,11 +140,7 @@ def _method(tool: Tool) -> Callable[..., str]:
 
 def _type(schema: Mapping[str, Any]) -> Any:
     kinds = schema.get("type", "string")
-    first, *others = [TYPES[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds)]
-    found: Any = first
-    for other in others:
-        found = found | other
-    return found
+    return reduce(or_, [TYPES[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds)])
 
 
 def _words(schema: Mapping[str, Any]) -> bool:

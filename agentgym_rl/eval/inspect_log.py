@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -36,21 +37,20 @@ def export(place: Path, out: Path) -> list[Path]:
         MissingExtra: pyarrow or scipy is not installed.
     """
     store = EpisodeStore(place)
-    groups: dict[tuple[str, str, str, str], list[Episode]] = {}
-    for one in store.query():
-        if one.panel is not None:
-            groups.setdefault((one.file, one.env, one.panel, one.decoding or ""), []).append(store.open(one))
-    if not groups:
-        raise ValueError(f"{place} has episodes of training only; Inspect's logs are of evaluations")
     files = []
-    for (file, env, panel, decoding), episodes in groups.items():
-        facts = {**_facts(place, env, panel), "panel": panel, "decoding": decoding, "file": file}
-        found = log(episodes, facts, f"{env}/{panel}")
-        spec = found["eval"]
-        began = re.sub(r"\W", "-", spec["created"][:19])
-        name = re.sub(r"\W+", "-", f"{env}-{panel}-{decoding}-{file}").strip("-")
-        files.append(out / f"{began[:10]}T{began[11:]}+00-00_{name}_{spec['task_id']}.json")
-        write_text(files[-1], json.dumps(found, ensure_ascii=False) + "\n")
+    for file, listed in groupby(store.query(), key=lambda one: one.file):
+        groups: dict[tuple[str, str, str], list[Episode]] = {}
+        for one in listed:
+            if one.panel is not None:
+                groups.setdefault((one.env, one.panel, one.decoding or ""), []).append(store.open(one))
+        for (env, panel, decoding), episodes in groups.items():
+            facts = {**_facts(place, env, panel), "panel": panel, "decoding": decoding, "file": file}
+            found = log(episodes, facts, f"{env}/{panel}")
+            name = re.sub(r"\W+", "-", f"{env}-{panel}-{decoding}-{file}").strip("-")
+            files.append(out / f"{_file_time(episodes)}_{name}_{found['eval']['task_id']}.json")
+            write_text(files[-1], json.dumps(found, ensure_ascii=False) + "\n")
+    if not files:
+        raise ValueError(f"{place} has episodes of training only; Inspect's logs are of evaluations")
     return files
 
 
@@ -152,6 +152,16 @@ def _sample(one: Episode, epoch: int, model: str) -> dict[str, Any]:
         spent = one.prompt_tokens + one.response_tokens if one.ending is Ending.CONTEXT_LIMIT else one.max_turns
         found["limit"] = {"type": LIMITS[one.ending], "limit": spent}
     return found
+
+
+def _began(episodes: Sequence[Episode]) -> float:
+    """When the first of them began."""
+    return min((one.began for one in episodes if one.began), default=0.0)
+
+
+def _file_time(episodes: Sequence[Episode]) -> str:
+    """The time with which a JSON log's name begins: Inspect knows it by that."""
+    return datetime.fromtimestamp(_began(episodes), UTC).strftime("%Y-%m-%dT%H-%M-%S+00-00")
 
 
 def _time(seconds: float) -> str:

@@ -76,6 +76,8 @@ def test_an_unknown_split_or_option_is_told():
         TextGym("textcraft", split="dev")
     with pytest.raises(ValueError, match="textcraft has no option 'loud'"):
         TextGym("textcraft", loud=True)
+    with pytest.raises(ValueError, match="max_turns is 0; give at least 1"):
+        TextGym("textcraft", max_turns=0)
 
 
 def _plays(_: int) -> str:
@@ -128,5 +130,7 @@ def test_its_rewards_are_shares_of_the_best(guess):
 def test_only_environments_of_texts_are_taken(guess):
     import gym_guess
 
+    with pytest.raises(ValueError, match="best is 0; give the largest return"):
+        gym_guess.text_env("x", "x", instruction="", splits={}, max_turns=1, best=0)
     with pytest.raises(ValueError, match="numbers has a space Discrete"):
         asyncio.run(gym_guess.NoText().reset(Task("numbers", 0)))

@@ -29,6 +29,7 @@ def kinds(schema):
     return found | ({"null"} if schema.get("nullable") else set())
 
 
+@pytest.mark.timeout(400)  # the first imports torch
 @pytest.mark.parametrize("name", available())
 def test_the_schemas_of_the_tools_are_those_of_the_environment(name):
     get_json_schema = pytest.importorskip("transformers.utils").get_json_schema
