@@ -94,6 +94,7 @@ def indices_of(env: TextEnv, split: str) -> Sequence[int]:
 
     Raises:
         FileNotFoundError: there is no such file.
+        TaskNotFound: an index in the file is no task of the environment; names file, entry (from 1) and index.
         ValueError: the split is unknown or not to be had where the environment runs, or the file cannot be read or
             names no task of the environment.
     """
@@ -105,10 +106,15 @@ def indices_of(env: TextEnv, split: str) -> Sequence[int]:
             raise ValueError(f"{name} has no split {split!r} on {env.spec.unavailable[split]}")
         return splits[split]
     listed = read_item_ids(split)
-    own = list(dict.fromkeys(task.index for task in listed if task.env == name))
+    own = [(number, task) for number, task in enumerate(listed, start=1) if task.env == name]
     if not own:
         raise ValueError(f"{split} lists no task of {name}, only of {', '.join(sorted({task.env for task in listed}))}")
-    return own
+    for number, task in own:
+        try:
+            env.difficulty(task)
+        except TaskNotFound as error:
+            raise TaskNotFound(f"{split}, entry {number}: {error}") from error
+    return list(dict.fromkeys(task.index for _, task in own))
 
 
 def read_item_ids(source: str | Path) -> list[Task]:

@@ -59,7 +59,8 @@ class ExactLevel(Level):
     def _generate(self, seed: int) -> None:
         """Twice, as the server does."""
         if isinstance(self.minigrid, LevelGen):
-            self.minigrid.__class__ = _with_kept_room(type(self.minigrid))
+            kind: Any = type(self.minigrid)
+            self.minigrid.__class__ = _with_kept_room(kind)
             super()._generate(seed)
         super()._generate(seed)
 
