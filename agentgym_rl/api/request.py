@@ -11,6 +11,7 @@ from typing import Any
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from agentgym_rl.engine.recipe.migration import KEYS
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.rollout.settings import Style
 
@@ -106,6 +107,8 @@ def _check(key: str) -> None:
     """Raises ValueError: the key is unknown; names the nearest one, and all."""
     known = [one.name for one in fields(Request)]
     root = key.partition(".")[0]
+    if key in KEYS.eval:
+        raise ValueError(f"{key} is AgentGym-RL's; here: {KEYS.eval[key]}")
     if root in known and (root == key) != (root == "options"):
         return
     if root == "options":

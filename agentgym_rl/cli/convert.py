@@ -23,7 +23,8 @@ def command(
     source: Annotated[
         str,
         typer.Argument(
-            help="AgentTraj JSON, AgentGym's inference output or a run's episodes (.parquet); on the hub "
+            help="AgentTraj JSON, AgentGym's inference output (a file or openai_eval's folder), its DPO pairs, "
+            "AgentGym-RL's rollout logs (a file or folder) or a run's episodes (.parquet); on the hub "
             "<owner>/<data set>:<file>."
         ),
     ],
@@ -35,6 +36,9 @@ def command(
             help="agenttraj, inference (AgentGym's jsonl), verl or trl (SFT parquet), preference (AgentGym's DPO).",
         ),
     ],
+    env: Annotated[
+        str | None, typer.Option("--env", help="Environment of DPO pairs and rollout logs, whose tasks are numbers.")
+    ] = None,
     successes: Annotated[bool, typer.Option("--successes", help="Leave out what is known to have failed.")] = False,
     per_task: Annotated[
         int | None, typer.Option(min=1, help="Keep at most this many of a task, the shortest first.")
@@ -43,7 +47,7 @@ def command(
     """Convert trajectories from one published format to another."""
     from agentgym_rl.data.convert import FORMATS, keep, read
 
-    records = read(source)
+    records = read(source, env)
     kept = keep(records, successes=successes, per_task=per_task)
     if not kept:
         raise ValueError(f"{source}: none of {len(records)} trajectories is kept")

@@ -131,6 +131,9 @@ def encode(trajectory: Trajectory) -> dict[str, Any]:
 def decode(entry: Any) -> Trajectory:
     """A trajectory from one entry of a file.
 
+    Its messages may also be ``{"role", "content"}``. They carry no loss: the first three are the instruction, its
+    acknowledgement and the first observation, and all later responses are trained on.
+
     Raises:
         ValueError: the entry does not follow the format.
     """
@@ -139,11 +142,16 @@ def decode(entry: Any) -> Trajectory:
     loss: list[bool | None] = []
     for number, message in enumerate(_field(entry, "conversations", list, "the entry"), start=1):
         where = f"message {number}"
+        if isinstance(message, dict) and "role" in message:  # as AgentGym's API evaluation and AgentGym-RL log them
+            messages.append({key: _field(message, key, str, where) for key in ("role", "content")})
+            continue
         sender = _field(message, "from", str, where)
         if sender not in ROLES:
             raise ValueError(f"{where} is from {sender!r}, expected one of {', '.join(ROLES)}")
         messages.append({"role": ROLES[sender], "content": _field(message, "value", str, where)})
         loss.append(message.get("loss"))
+    if not loss:
+        return Trajectory.of(item_id, messages, start=3)
     return Trajectory(item_id, tuple(messages), tuple(loss))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,28 +28,69 @@ class Record:
     success: bool | None = None
 
 
-def read(source: str | Path) -> list[Record]:
-    """AgentTraj files, AgentGym's inference output, or episodes as runs of this package keep them.
+def read(source: str | Path, env: str | None = None) -> list[Record]:
+    """Episodes as runs of this package keep them, or files of AgentGym's and AgentGym-RL's.
 
-    An episode that its infrastructure ended (:attr:`agentgym_rl.data.episode.Ending.counts`) is left out.
+    These are AgentTraj, inference output, the output folders of ``openai_eval.py`` (an object a file), DPO pairs (each
+    two trajectories: a success and a failure without rewards) and rollout logs (``step{N}/{rank}.json``). Of a folder
+    all JSON files are read. An episode that its infrastructure ended
+    (:attr:`agentgym_rl.data.episode.Ending.counts`) is left out.
+
+    Args:
+        env: the environment of entries that have only a number: DPO pairs and rollout logs.
 
     Raises:
         FileNotFoundError: there is no such file, see :func:`agentgym_rl.data.files.rows`.
         ValueError: an entry follows none of the formats; names file, entry (from 1) and fault.
     """
-    records = []
-    for number, entry in enumerate(rows(source), start=1):
-        try:
-            if isinstance(entry, dict) and "turns" in entry:
-                episode = Episode.from_dict(entry)
-                if episode.ending.counts:
-                    trajectory = Trajectory.of(episode.item_id, episode.messages, episode.start)
-                    records.append(Record(trajectory, episode.reward, episode.success))
-            else:
-                records.append(_inferred(agenttraj.decode(entry), entry.get("reward"), entry.get("success")))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{source}, entry {number}: {error or type(error).__name__}") from error
+    records: list[Record] = []
+    for file in _files(source):
+        for number, entry in enumerate(rows(file, lone=True), start=1):
+            try:
+                records += _records(entry, env)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"{file}, entry {number}: {error or type(error).__name__}") from error
     return records
+
+
+def _files(source: str | Path) -> list[str | Path]:
+    if not Path(source).is_dir():
+        return [source]
+    files = sorted(Path(source).rglob("*.json"), key=lambda one: [_natural(part) for part in one.parts])
+    if not files:
+        raise FileNotFoundError(f"{source} has no JSON files")
+    return [*files]
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A sort key that puts step9 before step10."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
+
+
+def _records(entry: Any, env: str | None) -> list[Record]:
+    if not isinstance(entry, dict):
+        return [Record(agenttraj.decode(entry))]
+    if "turns" in entry:
+        episode = Episode.from_dict(entry)
+        trajectory = Trajectory.of(episode.item_id, episode.messages, episode.start)
+        return [Record(trajectory, episode.reward, episode.success)] if episode.ending.counts else []
+    if "chosen" in entry:
+        item_id = _item_id(entry.get("id"), env)
+        return [
+            Record(agenttraj.decode({"item_id": item_id, "conversations": entry["prompt"] + entry[side]}), success=good)
+            for side, good in (("chosen", True), ("rejected", False))
+        ]
+    if "item_id" in entry:
+        entry = {**entry, "item_id": _item_id(entry["item_id"], env)}
+    return [_inferred(agenttraj.decode(entry), entry.get("reward"), entry.get("success"))]
+
+
+def _item_id(found: Any, env: str | None) -> Any:
+    if not isinstance(found, int):
+        return found
+    if env is None:
+        raise ValueError(f"the task is {found}, a number that does not say of which environment: add --env NAME")
+    return f"{env}_{found}"
 
 
 def _inferred(trajectory: Trajectory, reward: float | None, success: object) -> Record:
@@ -136,11 +178,11 @@ def preference_file(path: Path, records: Sequence[Record]) -> None:
     Tasks whose rewards are all equal, or whose conversations start differently, give none.
 
     Raises:
-        ValueError: a reward is not known, or there is no pair.
+        ValueError: of a trajectory neither reward nor success is known, or there is no pair.
     """
     by_task: dict[str, list[Record]] = defaultdict(list)
     for record in records:
-        if record.reward is None:
+        if record.reward is None and record.success is None:
             raise ValueError(f"{record.trajectory.item_id} has no reward; pairs need one")
         by_task[record.trajectory.item_id].append(record)
     pairs = []
@@ -167,7 +209,8 @@ FORMATS: Mapping[str, Callable[[Path, Sequence[Record]], None]] = {
 
 
 def _reward(record: Record) -> float:
-    return record.reward or 0.0
+    """The reward, or what stands for it in DPO pairs."""
+    return float(bool(record.success)) if record.reward is None else record.reward
 
 
 def _all_trained(trajectory: Trajectory) -> list[dict[str, str]]:

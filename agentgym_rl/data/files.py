@@ -78,12 +78,14 @@ def on_hub(source: str | Path) -> bool:
     return _ON_HUB.fullmatch(str(source)) is not None and not Path(source).is_file()
 
 
-def rows(source: str | Path) -> list[Any]:
+def rows(source: str | Path, lone: bool = False) -> list[Any]:
     """The entries of a JSON list, of JSON lines (also compressed), of a parquet file or of a file of episodes.
 
     Args:
         source: a path (parquet files with all their :func:`shards`), or ``<owner>/<data set>:<file>`` on the hub, as
             ``AgentGym/AgentTraj-L:textcraft_train.json``. A path that exists is never looked for on the hub.
+
+        lone: a JSON file may also hold one entry without a list around it.
 
     Raises:
         FileNotFoundError: there is no such file, here or on the hub.
@@ -99,7 +101,7 @@ def rows(source: str | Path) -> list[Any]:
         raise FileNotFoundError(f"{source} does not exist; give a file, or <owner>/<data set>:<file> on the hub")
     match path.suffixes:
         case [*_, ".json"]:
-            return json_list(path)
+            return json_list(path, lone)
         case [*_, ".jsonl"]:
             return list(read_jsonl(path))
         case [*_, ".jsonl", ".zst"]:

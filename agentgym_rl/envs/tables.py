@@ -43,13 +43,15 @@ def load(path: Path, kind: type[T]) -> T:
     return loaded
 
 
-def json_list(path: Path) -> list[Any]:
-    """The entries of a JSON list.
+def json_list(path: Path, lone: bool = False) -> list[Any]:
+    """The entries of a JSON list; with ``lone``, an object is a list of one.
 
     Raises:
         ValueError: the file is not JSON or not a list; names the file.
     """
     entries = _json(path)
+    if lone and isinstance(entries, dict):
+        return [entries]
     if not isinstance(entries, list):
         raise ValueError(f"{path}: expected a list, found {type(entries).__name__}")
     return entries

@@ -22,6 +22,7 @@ def conversation(*replies, item_id="textcraft_1"):
 
 
 def put(path, entries):
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(entries))
     return path
 
@@ -236,3 +237,52 @@ def test_an_environment_takes_its_own_of_a_mixed_file(tmp_path):
     assert [one.item_id for one in agenttraj.of_env(mix, "maze")] == ["lmrlgym_maze_2", "maze_3"]
     with pytest.raises(ValueError, match="no trajectory of babyai, only of alfworld, maze, webshop"):
         agenttraj.of_env(mix, "babyai")
+
+
+def api_messages(*texts):
+    """Messages as AgentGym's API evaluation and AgentGym-RL log them."""
+    roles = ("user", "assistant")
+    return [{"role": roles[at % 2], "content": text} for at, text in enumerate(("rules", "OK.", *texts))]
+
+
+def test_the_folder_of_openai_eval_is_read(tmp_path):
+    for number, reward in ((2, 1), (10, 0)):
+        messages = [{**one, "reasoning_content": "hm"} for one in api_messages("see", f"go {number}", "end")]
+        entry = {"conversations": messages, "item_id": f"textcraft_{number}", "reward": reward, "success": reward}
+        (tmp_path / f"textcraft_{number}.json").write_text(json.dumps(entry, indent=4))
+    records = read(tmp_path)
+    assert [(one.trajectory.item_id, one.reward, one.success) for one in records] == [
+        ("textcraft_2", 1.0, True),
+        ("textcraft_10", 0.0, False),
+    ]
+    assert records[0].trajectory.messages[-1] == {"role": "assistant", "content": "go 2"}
+    assert records[0].trajectory.loss == (None, False, None, True)
+    assert read(tmp_path / "textcraft_2.json") == records[:1]
+    with pytest.raises(FileNotFoundError, match="has no JSON files"):
+        read(put(tmp_path / "empty" / "x.txt", []).parent)
+
+
+def test_the_rollout_logs_of_agentgym_rl_are_read_in_order_of_their_steps(tmp_path):
+    for step, reward in ((10, 93.0), (9, 100.0)):
+        entry = {"item_id": step, "conversations": api_messages("see", "go"), "reward": reward}
+        put(tmp_path / f"step{step}" / "0.json", [entry])
+    records = read(tmp_path, env="sciworld")
+    assert [(one.trajectory.item_id, one.reward, one.success) for one in records] == [
+        ("sciworld_9", 1.0, True),
+        ("sciworld_10", 0.93, False),
+    ]
+    with pytest.raises(ValueError, match=r"0\.json, entry 1: the task is 9, a number .* add --env NAME"):
+        read(tmp_path)
+
+
+def test_pairs_come_back(tmp_path):
+    good, bad = (agenttraj.decode(conversation(text, item_id="maze_1")) for text in "ab")
+    made = [Record(good, 1.0), Record(bad, 0.0)]
+    FORMATS["preference"](tmp_path / "a.json", made)
+    better, worse = read(tmp_path / "a.json", env="maze")
+    assert (better.trajectory, better.reward, better.success) == (made[0].trajectory, None, True)
+    assert (worse.trajectory, worse.success) == (made[1].trajectory, False)
+    FORMATS["preference"](tmp_path / "b.json", [better, worse])
+    assert (tmp_path / "b.json").read_text() == (tmp_path / "a.json").read_text()
+    with pytest.raises(ValueError, match="inference output needs one"):
+        FORMATS["inference"](tmp_path / "c.jsonl", [better])

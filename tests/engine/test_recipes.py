@@ -15,6 +15,7 @@ from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe import preflight, tasks
 from agentgym_rl.engine.recipe.compose import RecipeError, load
 from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
+from agentgym_rl.engine.recipe.migration import KEYS
 from agentgym_rl.engine.run import tiny
 from agentgym_rl.engine.verl.mapping import ESTIMATOR, verl_config
 from agentgym_rl.engine.verl.weights import largest_tensor
@@ -175,6 +176,24 @@ def test_values_and_keys_that_do_not_fit(overrides, says):
 def test_curricula_out_of_range(overrides, says):
     with pytest.raises(RecipeError, match=says):
         preflight.check_config(load(["experiment=smoke", *overrides]))
+
+
+def test_keys_of_agentgym_rl_name_ours():
+    script = ["data.train_file=a.json", "actor_rollout_ref.rollout.n=8", "+trainer.val_only=true"]
+    with pytest.raises(RecipeError) as caught:
+        load(["experiment=smoke", *script, "run.save_every=3"])
+    assert str(caught.value).splitlines() == [
+        "data.train_file is AgentGym-RL's; here: envs.<name>.split: a split's name or the same file",
+        "actor_rollout_ref.rollout.n is AgentGym-RL's; here: algorithm.samples_per_task",
+        "trainer.val_only is verl's; here: verl.trainer.val_only",
+        "All keys: docs/from-agentgym-rl.md",
+    ]
+
+
+def test_the_page_lists_the_same_keys():
+    page = (Path(__file__).parents[2] / "docs" / "from-agentgym-rl.md").read_text()
+    rows = [line.replace("`", "") for line in page.splitlines() if line.startswith("| `")]
+    assert [key for key, ours in KEYS.train.items() if f"| {key} | {ours} |" not in rows] == []
 
 
 def limits(*overrides, steps=(1, 2, 3)):

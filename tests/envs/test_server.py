@@ -51,7 +51,10 @@ def counter(toys):
 
 def test_integers_in_digits_are_taken_as_agentgym_does(counter):
     session = opened(counter)
-    assert "observation" in counter.post("/reset", json={"id": str(session), "data_idx": "3"}).json()
+    for index in ("3", " +3 ", "3.0", 3.0):
+        assert "observation" in counter.post("/reset", json={"id": str(session), "data_idx": index}).json()
+    for index in ("3.5", 3.5, "three", "", [3], "9" * 5000):
+        assert counter.post("/reset", json={"id": session, "data_idx": index}).status_code == 422
 
 
 @pytest.mark.parametrize("name", WORLDS)

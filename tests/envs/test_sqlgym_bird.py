@@ -9,7 +9,7 @@ import pytest
 
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.check import check
-from agentgym_rl.envs.core import EnvUnavailable, ProtocolError, TaskNotFound
+from agentgym_rl.envs.core import EnvFault, EnvUnavailable, TaskNotFound
 from agentgym_rl.envs.sqlgym import SQLGym
 
 TRAIN = [
@@ -146,7 +146,7 @@ def test_one_part_will_do(bird: Path) -> None:
 
 
 def test_gold_query_that_fails_is_not_the_agents_doing(bird: Path) -> None:
-    with pytest.raises(ProtocolError, match="gold query of pets fails: no such column: collar"):
+    with pytest.raises(EnvFault, match="gold query of pets fails: no such column: collar"):
         answer(SQLGym(data=bird), 9_429, "SELECT 1")
     assert answer(SQLGym(data=bird), 9_429, "SELECT")[2] == 0.0
 

@@ -105,6 +105,7 @@ def test_help_names_every_key():
         (["panel"], "'panel' is not KEY=VALUE"),
         (["panel=counter:test", "polcy=oracle"], "'polcy'; did you mean policy=.; known are panel, policy, samples"),
         (["panel=counter:test", "policy.name=oracle"], "unknown key 'policy.name'"),
+        (["data.path=AgentEval/maze"], "data.path is AgentGym-RL's; here: panel=, the file of item ids"),
         (["panel=counter:test", "panel=counter:train", "policy=oracle"], "panel= is given twice"),
         (
             ["panel=counter:test", "policy=oracle", "samples=many"],

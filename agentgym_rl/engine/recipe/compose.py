@@ -23,6 +23,7 @@ from agentgym_rl.algorithms import algorithms
 from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.scaling_inter import curricula
 from agentgym_rl.engine.recipe.config import Config, PretrainedModelConfig, TinyModelConfig
+from agentgym_rl.engine.recipe.migration import translated
 from agentgym_rl.engine.recipe.schema import CHOSEN, RecipeError, explain, nearest, schema, to_dict, typed
 from agentgym_rl.engine.recipe.unused import check_unused
 from agentgym_rl.envs import registry
@@ -123,12 +124,14 @@ def load(overrides: Sequence[str]) -> Config:
     and ``<option>:hub`` for a model that has a name; ``model.path`` alone, where no recipe has chosen a pretrained
     model, means the same.
     ``env.host`` and ``env.address`` say for every environment what ``envs.<name>.host.{kind,address}`` say for one.
-    AgentGym-RL's ``algorithm.rounds_ctrl`` is taken as a curriculum.
+    AgentGym-RL's ``algorithm.rounds_ctrl`` is taken as a curriculum; its other keys are refused with ours.
 
     Raises:
         RecipeError: an unknown group, key or value, a wrong type, a missing mandatory value, or a key that has no
             effect beside the others.
     """
+    if theirs := translated(map(_key, overrides)):
+        raise RecipeError(f"{theirs}\nAll keys: docs/from-agentgym-rl.md")
     everywhere = dict(filter(None, map(_everywhere, overrides)))
     own = [one for one in overrides if not _everywhere(one)]
     try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import gymnasium
 import minigrid  # noqa: F401 - registers the levels with gymnasium
+from gymnasium.envs.registration import load_env_creator
 from minigrid.core.actions import Actions
 from minigrid.core.world_object import Wall, WorldObj
 from minigrid.envs.babyai.core import roomgrid_level
@@ -48,6 +50,14 @@ class Outcome:
         return self.terminated or self.truncated
 
 
+@cache
+def _maker(level_id: str) -> Callable[[], Any]:
+    """Constructs a level as ``gymnasium.make`` does, which leaves a string in memory each time and so pins its page."""
+    spec = gymnasium.spec(level_id)
+    assert isinstance(spec.entry_point, str), f"{level_id} is not one of minigrid's levels"
+    return partial(load_env_creator(spec.entry_point), **spec.kwargs)
+
+
 class Level:
     """The level of one task. All randomness comes from minigrid's generator, seeded with the task's seed."""
 
@@ -55,7 +65,7 @@ class Level:
 
     def __init__(self, index: int) -> None:
         level, seed = level_and_seed(index)
-        self.minigrid: Any = gymnasium.make(self.ids[level], disable_env_checker=True).unwrapped
+        self.minigrid: Any = _maker(self.ids[level])()
         """minigrid's environment."""
         self.minigrid.gen_obs = dict  # its observation is slow to compute, and ``view`` takes its place
         self._generate(seed)

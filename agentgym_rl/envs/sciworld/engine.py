@@ -124,7 +124,7 @@ class Simulation:
         self._java = engine.open()
 
     def load(self, family: str, variation: int, simplifications: str = "", gold: bool = False) -> tuple[str, str]:
-        """Begin a game and look around, as AgentGym does; in one line what is to be done, and what is seen.
+        """Begin a game and look around, as AgentGym does; what is to be done, and what is seen.
 
         Args:
             simplifications: names, separated by commas.
@@ -133,7 +133,7 @@ class Simulation:
 
         def begin() -> tuple[str, str]:
             self._java.load(family, variation, simplifications, gold)
-            return " ".join(str(self._java.getTaskDescription()).split()), str(self._java.step("look around"))
+            return str(self._java.getTaskDescription()), str(self._java.step("look around"))
 
         return self.engine.call(begin)
 

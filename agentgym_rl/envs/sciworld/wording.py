@@ -38,8 +38,9 @@ _SHORTER = tuple((re.compile(pattern, re.MULTILINE), shorter) for pattern, short
 
 def observe(text: str, style: Style, goal: str = "") -> str:
     """A text of the simulator as the agent reads it; ``goal`` is what is to be done, on a line before the first."""
-    shown = _condense(text) if style == "compact" else text
-    return cut(f"{goal}\n{shown}" if goal else shown, LONGEST[style], " ... (cut)")
+    if style == "compact":
+        text, goal = _condense(text), " ".join(goal.split())
+    return cut(f"{goal}\n{text}" if goal else text, LONGEST[style], " ... (cut)")
 
 
 def _condense(text: str) -> str:

@@ -9,11 +9,11 @@ from threading import Lock
 
 from agentgym_rl.envs.core import (
     BlockingEnv,
+    EnvFault,
     EnvSpec,
     EnvTimeout,
     EnvUnavailable,
     Observation,
-    ProtocolError,
     Step,
     Style,
     Task,
@@ -124,7 +124,7 @@ class SQLGym(BlockingEnv):
         except Killed as error:
             raise EnvTimeout(f"the gold query of {database} was stopped: {error}: {gold}") from error
         except Refused as error:
-            raise ProtocolError(f"the gold query of {database} fails: {error}: {gold}") from error
+            raise EnvFault(f"the gold query of {database} fails: {error}: {gold}") from error
 
     def goal(self, task: Task) -> str:
         """Database, question and evidence."""

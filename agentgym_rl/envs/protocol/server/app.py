@@ -44,9 +44,9 @@ def create_app(
     peers = None if folder is None else Peers(folder, worker, workers, table)
 
     async def expire() -> None:
-        for session in await sessions.expire():
-            metrics.expired.labels(session.name).inc()
-            metrics.open.labels(session.name).dec()
+        for name in await sessions.expire():
+            metrics.expired.labels(name).inc()
+            metrics.open.labels(name).dec()
 
     async def sweep() -> None:
         while True:

@@ -202,13 +202,15 @@ class Operations:
 
 
 def integer(body: Body, key: str) -> int:
-    """A field that must be an integer, or one in digits, which AgentGym's servers take, too.
+    """A field that must be an integer, or text or a float that AgentGym's servers take for one.
 
     Raises:
         Malformed: it is missing or something else.
     """
     value = body.get(key)
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,19}", value):
+    if isinstance(value, str) and re.fullmatch(r"\s*\+?[0-9]{1,19}(\.0*)?\s*", value):
+        value = int(value.partition(".")[0])
+    if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise Malformed(key, "is missing" if value is None else "should be an integer")

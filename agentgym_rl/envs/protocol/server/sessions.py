@@ -100,14 +100,20 @@ class Sessions:
                 log.exception("a session of %s did not close properly", session.name)
         return True
 
-    async def expire(self) -> list[Session]:
-        """Close the sessions that were not used for longer than ``ttl``, and give their memory back to the system."""
-        last = self._clock() - self._ttl
-        old = [session for session in self._open.values() if session.used < last and not session.lock.locked()]
-        expired = [session for session in old if await self.close(session)]
-        if expired:
+    async def expire(self) -> list[str]:
+        """Close the sessions that were not used for longer than ``ttl``, and give their memory back to the system.
+
+        Returns:
+            The name of each one's environment; the session itself would keep its memory.
+        """
+        names = [session.name for session in self._unused() if await self.close(session)]
+        if names:
             _give_back_memory()
-        return expired
+        return names
+
+    def _unused(self) -> list[Session]:
+        last = self._clock() - self._ttl
+        return [session for session in self._open.values() if session.used < last and not session.lock.locked()]
 
     async def close_all(self) -> None:
         await asyncio.gather(*(self.close(session) for session in list(self._open.values())))
