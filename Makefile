@@ -4,10 +4,10 @@ BIN := .venv/bin
 READY := .venv/.setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs e2e lint format clean
+.PHONY: help setup demo test docs e2e openenv-check mcp-check lint format clean
 
 help:  ## print this list
-	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: $(READY)  ## install into .venv, with CPU builds of torch and vLLM (PYTHON=... chooses the interpreter)
 
@@ -26,6 +26,14 @@ docs: setup  ## build the documentation into site/; warnings are errors
 
 e2e: setup  ## run the tests that start the real engine (minutes)
 	$(BIN)/python -m pytest -m e2e
+
+openenv-check: setup  ## play with the real openenv package, in an environment of its own
+	$(BIN)/python -m venv .venv/openenv && .venv/openenv/bin/pip install -q 'openenv==0.10.*'
+	OPENENV_BIN=.venv/openenv/bin $(BIN)/python -m pytest -n 0 tests/envs/test_openenv_real.py
+
+mcp-check: setup  ## play with MCP servers of others, in an environment of their own
+	$(BIN)/python -m venv .venv/mcp && .venv/mcp/bin/pip install -q 'mcp<2' mcp-server-git mcp-server-sqlite mcp-server-time
+	MCP_BIN=.venv/mcp/bin $(BIN)/python -m pytest -n 0 tests/envs/test_mcp_real.py
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .
