@@ -61,7 +61,7 @@ class OpenEnvHost(EnvHost):
                 f"{first.base} has other tasks of {name} in {', '.join(other)}: serve the same version and options"
             )
         for address in self.settings.addresses:
-            told = await in_thread(ask, address, name, self.settings.token)
+            told = await in_thread(ask, address, name, self.settings.token, self.settings.timeout)
             if (told.name, told.splits, told.digests) != (first.name, first.splits, first.digests):
                 raise ProtocolError(f"{first.base} and {told.base} have different environments or tasks")
             socket = await self.connect(told.base)
@@ -90,7 +90,7 @@ class OpenEnvHost(EnvHost):
         while key not in _OFFERS:
             for address in self.settings.addresses:
                 try:
-                    _OFFERS[key] = ask(address, name, self.settings.token)
+                    _OFFERS[key] = ask(address, name, self.settings.token, self.settings.timeout)
                     break
                 except (EnvUnavailable, EnvTimeout):
                     if time.monotonic() >= given_up_at:
