@@ -5,10 +5,10 @@ READY := .venv/.setup
 GPU_TESTS := tests/engine/test_contracts.py tests/engine/test_recipes.py tests/engine/test_gpu.py tests/rollout/test_templates.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs e2e lint format clean setup-gpu gpu-check doors
+.PHONY: help setup demo test docs e2e lint format clean setup-gpu gpu-check doors openenv-check mcp-check
 
 help:  ## print this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: $(READY)  ## install into .venv, with CPU builds of torch and vLLM (PYTHON=... chooses the interpreter)
 
@@ -30,6 +30,14 @@ e2e: setup  ## run the tests that start the real engine (minutes)
 
 doors: setup  ## test the interfaces to Gymnasium, TRL, verifiers and Inspect AI against these packages
 	scripts/check_doors.sh
+
+openenv-check: setup  ## play with the real openenv package, in an environment of its own
+	$(BIN)/python -m venv .venv/openenv && .venv/openenv/bin/pip install -q 'openenv==0.10.*'
+	OPENENV_BIN=.venv/openenv/bin $(BIN)/python -m pytest -n 0 tests/envs/test_openenv_real.py
+
+mcp-check: setup  ## play with MCP servers of others, in an environment of their own
+	$(BIN)/python -m venv .venv/mcp && .venv/mcp/bin/pip install -q 'mcp<2' mcp-server-git mcp-server-sqlite mcp-server-time
+	MCP_BIN=.venv/mcp/bin $(BIN)/python -m pytest -n 0 tests/envs/test_mcp_real.py
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .

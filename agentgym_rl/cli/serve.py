@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +13,14 @@ import typer
 
 from agentgym_rl.cli import common
 from agentgym_rl.envs.extras import needs
+
+
+class Protocol(StrEnum):
+    """What a server speaks."""
+
+    agentgym = "agentgym"
+    openenv = "openenv"
+    mcp = "mcp"
 
 
 def command(
@@ -23,6 +33,9 @@ def command(
     body_limit: Annotated[int, typer.Option(help="Most bytes of a request's body.")] = 1 << 20,
     token_file: Annotated[Path | None, typer.Option(help="File with the token that requests must carry.")] = None,
     token_env: Annotated[str | None, typer.Option(metavar="NAME", help="Environment variable with the token.")] = None,
+    protocol: Annotated[
+        Protocol, typer.Option(help="agentgym, openenv, or mcp (tools, on standard input and output).")
+    ] = Protocol.agentgym,
     style: common.Style = "agentgym",
     option: Annotated[
         list[str] | None,
@@ -31,9 +44,13 @@ def command(
         ),
     ] = None,
 ) -> None:
-    """Serve environments over HTTP in AgentGym's protocol, until Ctrl-C."""
+    """Serve environments over HTTP, in AgentGym's protocol or OpenEnv's, until Ctrl-C; or one as tools of MCP."""
+    if protocol is Protocol.mcp:
+        _tools(envs, option or [], style)
+        return
     with needs("serve", "serve"):
-        from agentgym_rl.envs.protocol.server import Settings, serve
+        from agentgym_rl.envs.protocol.openenv.server import create_openenv_app
+        from agentgym_rl.envs.protocol.server import Settings, create_app, serve
         from agentgym_rl.envs.protocol.server.run import listen
     settings = Settings(
         envs=_options(envs, option or [], style),
@@ -48,7 +65,20 @@ def command(
         typer.secho(f"Warning: anyone who reaches {host} can use this server; set --token-file.", fg="yellow", err=True)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     typer.secho(f"Serving {', '.join(envs)} at {address} (its pages: {address}/docs); Ctrl-C stops.", err=True)
-    serve(settings, listening)
+    serve(settings, listening, create_app if protocol is Protocol.agentgym else create_openenv_app)
+
+
+def _tools(envs: list[str], options: list[str], style: str) -> None:
+    """Serve the tools of one environment on standard input and output.
+
+    Raises:
+        ValueError: there are several environments, or one without tools.
+    """
+    with needs("serve --protocol mcp", "mcp"):
+        from agentgym_rl.envs.mcp.server import serve_tools
+    if len(envs) > 1:
+        raise ValueError(f"--protocol mcp serves one environment, got {', '.join(envs)}")
+    asyncio.run(serve_tools(envs[0], _options(envs, options, style)[envs[0]]))
 
 
 def _options(envs: list[str], pairs: list[str], style: str) -> dict[str, dict[str, Any]]:

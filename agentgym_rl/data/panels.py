@@ -108,7 +108,7 @@ def indices_of(env: TextEnv, split: str) -> Sequence[int]:
         if split not in splits:
             raise ValueError(f"{name} has no split {split!r}; its splits: {', '.join(splits)}")
         if split in env.spec.unavailable:
-            raise ValueError(f"{name} has no split {split!r} on {env.spec.unavailable[split]}")
+            raise ValueError(f"{name} has no split {split!r} {env.spec.unavailable[split]}")
         return splits[split]
     listed = read_item_ids(split)
     entries: dict[Task, int] = {}

@@ -147,7 +147,7 @@ class EnvSpec:
     licence: str = ""
     """Licence and origin of the data."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
-    """Splits that cannot be used where the environment runs, each with the reason."""
+    """Splits that cannot be used where the environment runs, each with where and why: ``on http://...: ...``."""
 
     @property
     def action_formats(self) -> tuple[ActionFormat, ...]:

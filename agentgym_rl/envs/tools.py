@@ -12,7 +12,7 @@ from functools import cached_property
 from string import Formatter
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, SchemaError
 
 Schema = Mapping[str, Any]
 """A JSON schema of one argument, with ``type`` and ``description``."""
@@ -41,6 +41,8 @@ class Tool:
     optional: tuple[str, ...] = ()
     """Parameters that a call may leave out."""
     commands: tuple[str, ...] = ()
+    whole: Schema | None = None
+    """The JSON schema of all arguments together, where it says more than the parameters do; see :func:`tool_of`."""
 
     def __post_init__(self) -> None:
         for template in self.commands:
@@ -73,6 +75,8 @@ class Tool:
 
     @cached_property
     def _arguments(self) -> dict[str, Any]:
+        if self.whole is not None:
+            return dict(self.whole)
         return {
             "type": "object",
             "properties": {name: dict(schema) for name, schema in self.parameters.items()},
@@ -147,6 +151,27 @@ class Tool:
             except ValueError:
                 return text
         return text
+
+
+def tool_of(name: str, description: str, schema: Schema) -> Tool:
+    """The tool of a server that gives the JSON schema of its arguments, which stays as it is.
+
+    Raises:
+        ValueError: it is no schema of an object.
+    """
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"tool {name}: its schema is none: {error.message}") from error
+    properties = schema.get("properties", {})
+    required = schema.get("required", ())
+    return Tool(
+        name,
+        description,
+        {key: each if isinstance(each, Mapping) else {} for key, each in properties.items()},
+        tuple(key for key in properties if key not in required),
+        whole=schema,
+    )
 
 
 def placeholders(template: str) -> list[str]:

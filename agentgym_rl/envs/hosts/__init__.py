@@ -1,4 +1,4 @@
-"""Where environments run: in this process, in worker processes, in Ray actors, or on HTTP servers."""
+"""Where environments run: in this process, in worker processes, in Ray actors, or on servers."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ def open_host(settings: HostSettings) -> EnvHost:
             with needs("host.kind=ray", "cpu"):
                 from agentgym_rl.envs.hosts.ray import RayHost
             return RayHost(settings)
+        case "remote" if settings.openenv:
+            with needs("host.kind=remote", "remote"):
+                from agentgym_rl.envs.hosts.openenv import OpenEnvHost
+            return OpenEnvHost(settings)
         case "remote":
             with needs("host.kind=remote", "remote"):
                 from agentgym_rl.envs.hosts.remote import RemoteHost

@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args
 
 Kind = Literal["local", "process", "ray", "remote"]
 KINDS: tuple[str, ...] = get_args(Kind)
+SOCKETS = ("ws://", "wss://")
+"""Starts of the addresses of servers that speak OpenEnv's protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,8 @@ class HostSettings:
     kind: Kind = "local"
     """local (in this process) | process (processes on this machine) | ray (actors in a cluster) | remote (servers)."""
     address: str | tuple[str, ...] | None = None
-    """remote: one or several ``http://host:port``, separated by commas or as a list; ray: address of the cluster."""
+    """remote: one or several ``http://host:port`` (AgentGym's protocol) or ``ws://host:port`` (OpenEnv's), separated by
+    commas or as a list; ray: address of the cluster."""
     workers: int = 1
     """process, ray: number of processes or actors; each holds many sessions."""
     sessions: int | None = None
@@ -50,8 +53,10 @@ class HostSettings:
         if self.kind == "remote":
             for address in self.addresses:
                 scheme, _, rest = address.partition("://")
-                if scheme not in ("http", "https") or not rest.strip("/"):
+                if scheme not in ("http", "https", "ws", "wss") or not rest.strip("/"):
                     raise ValueError(f"address {address!r} is no URL; give one such as http://127.0.0.1:8000")
+            if self.openenv and not all(address.startswith(SOCKETS) for address in self.addresses):
+                raise ValueError(f"address={','.join(self.addresses)}: http:// and ws:// are servers of two kinds")
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -59,7 +64,12 @@ class HostSettings:
         if self.address is None:
             return ()
         given = self.address.split(",") if isinstance(self.address, str) else self.address
-        return tuple(address.strip() for address in given if address.strip())
+        return tuple(address.strip().rstrip("/") for address in given if address.strip())
+
+    @property
+    def openenv(self) -> bool:
+        """Whether the servers speak OpenEnv's protocol."""
+        return self.kind == "remote" and any(address.startswith(SOCKETS) for address in self.addresses)
 
     @property
     def token(self) -> str | None:

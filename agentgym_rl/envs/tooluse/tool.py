@@ -151,7 +151,7 @@ def read_command(tools: Mapping[str, Tool], command: str) -> tuple[str, dict[str
         raise Refused(str(error)[: 3 * ECHO]) from error
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise Refused(f"{name}: the arguments must be one JSON object, such as {_sample(tools[name])}") from error
-    return name, {key: _whole(value, tools[name].parameters[key]) for key, value in arguments.items()}
+    return name, {key: _whole(value, tools[name].parameters.get(key, {})) for key, value in arguments.items()}
 
 
 def _arguments(text: str) -> dict[str, Any]:

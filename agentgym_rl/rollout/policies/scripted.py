@@ -34,10 +34,11 @@ class Oracle(Policy):
             commands, fault = [], str(error)
         if not commands:
             return unsolved(task, limit, error=fault)
-        script = OracleScript(commands, env, settings.action_format)
-        episode, _ = await run_episode(
-            lambda: env, task, lambda: Scripted(script), settings, min(limit, len(commands)), watch=watch
-        )
+
+        def converse() -> Scripted:  # an episode that is run again begins with the first command
+            return Scripted(OracleScript(commands, env, settings.action_format))
+
+        episode, _ = await run_episode(lambda: env, task, converse, settings, min(limit, len(commands)), watch=watch)
         return episode
 
 

@@ -15,7 +15,7 @@ from agentgym_rl.envs.protocol.server.metrics import Metrics
 from agentgym_rl.envs.protocol.server.middleware import Middleware
 from agentgym_rl.envs.protocol.server.openapi import openapi
 from agentgym_rl.envs.protocol.server.peers import Peers
-from agentgym_rl.envs.protocol.server.routes import routes
+from agentgym_rl.envs.protocol.server.routes import Route, routes
 from agentgym_rl.envs.protocol.server.sessions import Sessions
 from agentgym_rl.envs.protocol.server.settings import Settings
 from agentgym_rl.envs.protocol.wire import dialect
@@ -42,6 +42,29 @@ def create_app(
     sessions = Sessions(settings.max_sessions, settings.session_ttl, worker, workers, clock)
     table = routes(settings, sessions, metrics)
     peers = None if folder is None else Peers(folder, worker, workers, table)
+    app = frame(settings, sessions, metrics, ABOUT, table, peers)
+    _add_pages(app, list(settings.envs))
+    described = openapi(app, table)
+    app.openapi = lambda: described  # type: ignore[method-assign]
+    return app
+
+
+def frame(
+    settings: Settings,
+    sessions: Sessions,
+    metrics: Metrics,
+    about: str,
+    table: dict[str, Route] | None = None,
+    peers: Peers | None = None,
+    health: str = "ok",
+) -> FastAPI:
+    """What every protocol's application has: limits and token, sessions that expire, ``/health`` and ``/metrics``.
+
+    Args:
+        about: description of the protocol.
+        table: routes that skip the framework.
+        health: what ``/health`` says.
+    """
 
     async def expire() -> None:
         for name in await sessions.expire():
@@ -64,16 +87,22 @@ def create_app(
             peers.stop()
         await sessions.close_all()
 
-    app = FastAPI(title="agentgym-rl", description=ABOUT, lifespan=lifespan)
-    app.add_middleware(Middleware, routes=table, settings=settings, peers=peers)
+    app = FastAPI(title="agentgym-rl", description=about, lifespan=lifespan)
+    app.add_middleware(Middleware, routes=table or {}, settings=settings, peers=peers)
     app.state.sessions, app.state.expire = sessions, expire
-    _add_pages(app, list(settings.envs), metrics)
-    described = openapi(app, table)
-    app.openapi = lambda: described  # type: ignore[method-assign]
+
+    @app.get("/health", summary="Whether the server is up; needs no token")
+    async def is_up() -> dict[str, object]:
+        return {"status": health, "envs": list(settings.envs)}
+
+    @app.get("/metrics", summary="Counters in Prometheus' text format", response_class=Response)
+    async def counters() -> Response:
+        return Response(metrics.page(), media_type=CONTENT_TYPE_LATEST)
+
     return app
 
 
-def _add_pages(app: FastAPI, names: list[str], metrics: Metrics) -> None:
+def _add_pages(app: FastAPI, names: list[str]) -> None:
     def hello(name: str) -> Callable[[], str]:
         text = f"This is environment {name}." if dialect(name).key == "id" else "ok"
         return lambda: text
@@ -81,11 +110,3 @@ def _add_pages(app: FastAPI, names: list[str], metrics: Metrics) -> None:
     for name in names:
         app.get(f"/{name}", summary=f"Name of {name}")(hello(name))
     app.get("/", summary="Name")(hello(names[0]) if len(names) == 1 else lambda: f"Environments: {', '.join(names)}")
-
-    @app.get("/health", summary="Whether the server is up; needs no token")
-    async def health() -> dict[str, object]:
-        return {"status": "ok", "envs": names}
-
-    @app.get("/metrics", summary="Counters in Prometheus' text format", response_class=Response)
-    async def counters() -> Response:
-        return Response(metrics.page(), media_type=CONTENT_TYPE_LATEST)

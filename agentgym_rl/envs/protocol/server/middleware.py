@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agentgym_rl.envs.protocol.server.operations import Malformed
 from agentgym_rl.envs.protocol.server.peers import Peers
@@ -27,36 +27,48 @@ class Middleware:
         self._bearer = None if settings.token is None else f"Bearer {settings.token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        headers = dict(scope["headers"])
+        if not self._allowed(scope["path"], headers):
+            refused = detail(401, "this server wants its token: Authorization: Bearer <token>")
+            return await _refuse(scope, receive, send, refused, (b"www-authenticate", b"Bearer"))
+        if scope["type"] == "websocket":
+            # Any web page can open a socket to any server, but browsers tell whose page it is.
+            if not _own_page(headers):
+                return await _refuse(scope, receive, send, detail(403, "web pages of others may not use this server"))
             return await self._app(scope, receive, send)
         path: str = scope["path"]
-        headers = dict(scope["headers"])
-        if self._bearer is not None and path not in OPEN:
-            given = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._bearer):
-                refused = detail(401, "this server wants its token: Authorization: Bearer <token>")
-                return await _send(send, refused, (b"www-authenticate", b"Bearer"))
         route = self._routes.get(path)
-        if route is None:
-            return await self._app(scope, receive, send)
-        if scope["method"] != route.method:
+        if route is not None and scope["method"] != route.method:
             return await _send(send, detail(405, f"{path} takes {route.method}"), (b"allow", route.method.encode()))
-        await _send(send, await self._answer(path, route, scope["query_string"].decode("latin-1"), headers, receive))
+        raw: bytes | Response = b""
+        if scope["method"] == "POST":
+            raw = await self._body(headers, receive)
+        if isinstance(raw, Response):
+            return await _send(send, raw)
+        if route is None:
+            return await self._app(scope, _again(raw, receive), send)
+        await _send(send, await self._answer(path, route, scope["query_string"].decode("latin-1"), raw))
 
-    async def _answer(
-        self, path: str, route: Route, query: str, headers: dict[bytes, bytes], receive: Receive
-    ) -> Response:
-        raw = b""
-        if route.method == "POST":
-            length = headers.get(b"content-length", b"")
-            read = None if length.isdigit() and int(length) > self._limit else await _read(receive, self._limit)
-            if read is None:
-                return detail(413, f"the body is larger than {self._limit} bytes")
-            raw = read
-            # A web page cannot send this type to another server, so no page can use one on its reader's machine.
-            kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
-            if raw and kind != b"application/json":
-                return detail(415, "the body should be JSON with Content-Type: application/json")
+    def _allowed(self, path: str, headers: dict[bytes, bytes]) -> bool:
+        if self._bearer is None or path in OPEN:
+            return True
+        return hmac.compare_digest(headers.get(b"authorization", b""), self._bearer)
+
+    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes | Response:
+        """The body of a request, or why it is refused."""
+        length = headers.get(b"content-length", b"")
+        raw = None if length.isdigit() and int(length) > self._limit else await _read(receive, self._limit)
+        if raw is None:
+            return detail(413, f"the body is larger than {self._limit} bytes")
+        # A web page cannot send this type to another server, so no page can use one on its reader's machine.
+        kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        if raw and kind != b"application/json":
+            return detail(415, "the body should be JSON with Content-Type: application/json")
+        return raw
+
+    async def _answer(self, path: str, route: Route, query: str, raw: bytes) -> Response:
         try:
             request = route.parse(raw, query)
         except Malformed as error:
@@ -64,6 +76,32 @@ class Middleware:
         if self._peers is None:
             return await route.answer(request)
         return await self._peers.answer(path, route, request, raw, query)
+
+
+def _own_page(headers: dict[bytes, bytes]) -> bool:
+    """Whether a socket is opened by a page of this server, or by no page at all."""
+    origin = headers.get(b"origin")
+    return origin is None or origin.partition(b"://")[2] == headers.get(b"host")
+
+
+def _again(raw: bytes, receive: Receive) -> Receive:
+    """A ``receive`` that gives a body that was read already, and then what follows it."""
+    waiting: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
+
+    async def first_the_body() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return first_the_body
+
+
+async def _refuse(
+    scope: Scope, receive: Receive, send: Send, response: Response, *headers: tuple[bytes, bytes]
+) -> None:
+    """Answer a request, or a socket before it is open, which then gets status 403."""
+    if scope["type"] == "http":
+        return await _send(send, response, *headers)
+    await receive()
+    await send({"type": "websocket.close", "code": 1008, "reason": ""})
 
 
 async def _read(receive: Receive, limit: int) -> bytes | None:

@@ -12,7 +12,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -49,8 +49,15 @@ def listen(host: str, port: int) -> socket.socket:
         raise ValueError(f"cannot listen on {host} port {port}: {error}; choose another with --port") from error
 
 
-def serve(settings: Settings, listening: socket.socket) -> None:
+Create = Callable[..., FastAPI]
+"""Makes the application of one worker, as :func:`.app.create_app` does; a function that workers can import."""
+
+
+def serve(settings: Settings, listening: socket.socket, create: Create = create_app) -> None:
     """Serve until SIGINT or SIGTERM, then close all sessions.
+
+    Args:
+        create: makes the application; by default that of AgentGym's protocol.
 
     Raises:
         EnvError: an environment cannot be loaded, or a worker ended soon after its start.
@@ -60,10 +67,10 @@ def serve(settings: Settings, listening: socket.socket) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file; often 1,024 are allowed at first
     if settings.workers == 1:
         with suppress(KeyboardInterrupt):
-            _server(create_app(settings)).run([listening])
+            _server(create(settings), settings.body_limit).run([listening])
         return
-    create_app(settings)  # raises here, rather than in every worker, where the settings are wrong
-    workers = _Workers(settings, listening)
+    create(settings)  # raises here, rather than in every worker, where the settings are wrong
+    workers = _Workers(settings, listening, create)
     try:
         workers.watch()
     finally:
@@ -73,8 +80,8 @@ def serve(settings: Settings, listening: socket.socket) -> None:
 class _Workers:
     """The processes behind one port."""
 
-    def __init__(self, settings: Settings, listening: socket.socket) -> None:
-        self._settings, self._listening = settings, listening
+    def __init__(self, settings: Settings, listening: socket.socket, create: Create) -> None:
+        self._settings, self._listening, self._create = settings, listening, create
         self._spawn = multiprocessing.get_context("spawn")
         self._folder = Path(tempfile.mkdtemp(prefix="agentgym-rl-"))
         os.environ[FOLDER] = str(self._folder)
@@ -111,7 +118,8 @@ class _Workers:
         shutil.rmtree(self._folder)
 
     def _start(self, worker: int) -> None:
-        process = self._spawn.Process(target=_work, args=(self._settings, worker, self._folder, self._listening))
+        what = (self._create, self._settings, worker, self._folder, self._listening)
+        process = self._spawn.Process(target=_work, args=what)
         process.start()
         self._processes[worker], self._started[worker] = process, time.monotonic()
 
@@ -128,9 +136,9 @@ class _Workers:
             self._start(worker)
 
 
-def _work(settings: Settings, worker: int, folder: Path, listening: socket.socket) -> None:
+def _work(create: Create, settings: Settings, worker: int, folder: Path, listening: socket.socket) -> None:
     """Run a worker, which ends with its parent at the latest."""
-    server = _server(create_app(settings, worker, folder))
+    server = _server(create(settings, worker, folder), settings.body_limit)
 
     def follow() -> None:
         parent = multiprocessing.parent_process()
@@ -144,11 +152,13 @@ def _work(settings: Settings, worker: int, folder: Path, listening: socket.socke
         server.run([listening])
 
 
-def _server(app: FastAPI) -> uvicorn.Server:
+def _server(app: FastAPI, largest: int = 1 << 20) -> uvicorn.Server:
+    """The server; ``largest`` is the most bytes of a socket's message."""
     config = uvicorn.Config(
         app,
         http=Protocol,
-        ws="none",
+        ws="websockets-sansio",
+        ws_max_size=largest,
         access_log=False,
         log_level="warning",
         lifespan="on",

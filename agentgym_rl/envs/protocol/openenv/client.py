@@ -1,0 +1,213 @@
+"""The client of OpenEnv's protocol: what a server says of itself, and a session on it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, WSMsgType
+
+from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
+from agentgym_rl.envs.protocol.client.servers import CONNECT_S, LARGEST, PROBE_S
+from agentgym_rl.envs.protocol.openenv.wire import Code, Data
+from agentgym_rl.envs.tools import Tool, tool_of
+
+DIRECT = build_opener(ProxyHandler({}))
+"""Opens URLs without a proxy, as the sockets are opened."""
+
+
+class Invalid(Exception):
+    """The server refuses the action as malformed, which is the agent's mistake; the message is for the agent."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a server says of its environment."""
+
+    base: str
+    """The URL that the routes follow, ``ws://`` or ``wss://``."""
+    path: str
+    """What follows a server's address in it: nothing, or ``/<name>``."""
+    name: str
+    """Of the environment, as the server has it."""
+    description: str
+    action: Data
+    """JSON schema of its actions."""
+    tools: tuple[Tool, ...] = ()
+    splits: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of the splits of its Task API; empty where it has none."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """Of those splits, told by our servers only, see :func:`agentgym_rl.envs.numbering.digests`."""
+
+
+def ask(address: str, name: str, token: str | None = None, seconds: float = PROBE_S) -> Offer:
+    """What the server at an address says; it blocks. The environment may be at ``<address>/<name>``, too.
+
+    Args:
+        name: of the environment.
+        seconds: most for each of the half a dozen requests.
+
+    Raises:
+        EnvUnavailable, EnvTimeout: there is no server, or no answer in time.
+        ProtocolError: it does not speak OpenEnv's protocol.
+    """
+
+    def request(base: str, path: str, body: Data | None = None) -> Any:
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        data = None if body is None else json.dumps(body).encode()
+        return _request(Request(base.replace("ws", "http", 1) + path, data, headers), seconds)
+
+    path = next((path for path in ("", f"/{name}") if isinstance(request(address + path, "/schema"), dict)), None)
+    if path is None:
+        raise ProtocolError(f"{address} does not speak OpenEnv's protocol: it has no page /schema")
+    base = address + path
+    schema, about = request(base, "/schema"), request(base, "/metadata") or {}
+    listed = request(base, "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}) or {}
+    names = request(base, "/list_environments") or []
+    splits, digests = {}, {}
+    for split in (request(base, f"/{names[0]}/splits") or []) if names else []:
+        told = request(base, f"/{names[0]}/num_tasks", {"split": split["name"]})
+        splits[str(split["name"])] = int(told["num_tasks"])
+        if "digest" in split:
+            digests[str(split["name"])] = str(split["digest"])
+    try:
+        tools = [
+            tool_of(one["name"], one.get("description") or "", one.get("inputSchema") or one.get("input_schema") or {})
+            for one in (listed.get("result") or {}).get("tools", [])
+        ]
+        return Offer(
+            base,
+            path,
+            str(names[0] if names else about.get("name", name)),
+            str(about.get("description") or ""),
+            schema["action"],
+            tuple(tools),
+            splits,
+            digests,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ProtocolError(f"{base} does not describe itself as OpenEnv's servers do: {error!r}") from error
+
+
+def _request(request: Request, seconds: float) -> Any:
+    """The JSON of an answer; None where the server has no such page.
+
+    Raises:
+        EnvUnavailable, EnvTimeout: there is no server, or no answer in time.
+        ProtocolError: the answer is no JSON, or the request is refused.
+    """
+    what = f"{request.get_method()} {request.full_url}"
+    try:
+        with DIRECT.open(request, timeout=seconds) as response:
+            return json.loads(response.read(LARGEST))
+    except HTTPError as error:
+        if error.code in (404, 405, 501):
+            return None
+        kind = EnvUnavailable if error.code >= 500 else ProtocolError
+        raise kind(f"{what}: status {error.code}") from error
+    except TimeoutError as error:
+        raise EnvTimeout(f"{what}: no answer within {seconds:g} s") from error
+    except (URLError, OSError) as error:
+        raise EnvUnavailable(f"{what}: {error}") from error
+    except ValueError as error:
+        raise ProtocolError(f"{what}: the answer is no JSON: {error}") from error
+
+
+class Socket:
+    """A session on a server: a socket, over which one request follows the other."""
+
+    def __init__(self, base: str, http: ClientSession, socket: ClientWebSocketResponse, timeout: float) -> None:
+        self._base, self._http, self._socket, self._timeout = base, http, socket, timeout
+
+    @classmethod
+    async def open(cls, base: str, token: str | None, timeout: float) -> Socket:
+        """Open a session; ``timeout`` is the most seconds for a request.
+
+        Raises:
+            EnvUnavailable, EnvTimeout: there is no server at the URL.
+        """
+        http = ClientSession(headers={"Authorization": f"Bearer {token}"} if token else None)
+        try:
+            async with asyncio.timeout(min(timeout, CONNECT_S)):
+                socket = await http.ws_connect(f"{base}/ws", max_msg_size=LARGEST)
+        except TimeoutError as error:
+            await http.close()
+            raise EnvTimeout(f"{base}/ws: no connection within {min(timeout, CONNECT_S):g} s") from error
+        except (ClientError, OSError) as error:
+            await http.close()
+            raise EnvUnavailable(f"{base}/ws: {error}") from error
+        except BaseException:
+            await http.close()
+            raise
+        return cls(base, http, socket, timeout)
+
+    async def request(self, kind: str, data: Data | None = None) -> dict[str, Any]:
+        """The data of the answer. After an error other than Invalid the session cannot be used any more.
+
+        Raises:
+            Invalid: the server refuses the data as malformed.
+            TaskNotFound: one of our servers has no such task.
+            EnvUnavailable: the server is gone or full, or has lost the session.
+            EnvTimeout: no answer in time.
+            EnvFault: the environment failed.
+            ProtocolError: the answer is none.
+        """
+        what = f"{kind} at {self._base}/ws"
+        try:
+            async with asyncio.timeout(self._timeout):
+                # A server that refuses a session says why and closes; so its word is read even if nothing can be sent.
+                if not self._socket.closed:
+                    await self._socket.send_json({"type": kind} if data is None else {"type": kind, "data": data})
+                message = await self._socket.receive()
+        except TimeoutError as error:
+            raise EnvTimeout(f"{what}: no answer within {self._timeout:g} s") from error
+        except (ClientError, OSError) as error:
+            raise EnvUnavailable(f"{what}: {error or type(error).__name__}") from error
+        if message.type is not WSMsgType.TEXT:
+            raise EnvUnavailable(f"{what}: the server closed the socket ({message.type.name}, {message.data})")
+        try:
+            answer = json.loads(message.data)
+            sort, found = answer["type"], answer["data"]
+            told = str(found["message"])[:1000] if sort == "error" else ""
+        except (ValueError, RecursionError, KeyError, TypeError) as error:
+            raise ProtocolError(f"{what}: no message of OpenEnv: {str(message.data)[:200]!r}") from error
+        if sort == "error":
+            raise _error(found.get("code"), found.get("type"))(f"{what}: {told}")
+        if not isinstance(found, dict):
+            raise ProtocolError(f"{what}: the answer has no data: {str(message.data)[:200]!r}")
+        return found
+
+    async def close(self) -> None:
+        """Close the session, and wait a moment until the server has: only then it has room for the next."""
+        try:
+            async with asyncio.timeout(PROBE_S):
+                if not self._socket.closed:
+                    await self._socket.send_json({"type": "close"})
+                    while not self._socket.closed:
+                        await self._socket.receive()
+        except (TimeoutError, ClientError, OSError):
+            return  # the server ends a session whose socket is gone
+        finally:
+            await self._socket.close()
+            await self._http.close()
+
+
+def _error(code: object, kind: object) -> type[Exception]:
+    """The error that an answer reports; ``kind`` is its type, which our own servers name."""
+    if kind == TaskNotFound.__name__:
+        return TaskNotFound
+    if kind == EnvTimeout.__name__:
+        return EnvTimeout
+    match code:
+        case Code.VALIDATION_ERROR:
+            return Invalid
+        case Code.EXECUTION_ERROR:
+            return EnvFault
+        case Code.CAPACITY_REACHED | Code.FACTORY_ERROR | Code.SESSION_ERROR:
+            return EnvUnavailable
+    return ProtocolError

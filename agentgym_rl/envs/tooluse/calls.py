@@ -1,0 +1,43 @@
+"""Environments whose tools are described by somebody else: instructions, and calls in responses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agentgym_rl.envs.core import Style
+from agentgym_rl.envs.tools import Tool
+from agentgym_rl.envs.tooluse.tool import Refused, read_command
+
+HOW = (
+    "Answer in exactly this format, with the arguments as one JSON object and at most three sentences of thought:\n"
+    "Thought: your reasoning\n\nAction: <name> with Action Input: <arguments>"
+)
+
+
+def instructions(about: str, tools: Sequence[Tool]) -> dict[Style, str]:
+    """The instruction in each wording: the purpose, the tools with their schemas, and the format of a response."""
+    listed = "\n\n".join(
+        f"Name: {tool.name}\nDescription: {tool.description}\n"
+        f"Arguments: {json.dumps(tool.schema['function']['parameters'], ensure_ascii=False)}"
+        for tool in tools
+    )
+    brief = ", ".join(f"{tool.name}({', '.join(tool.parameters)})" for tool in tools)
+    return {
+        "agentgym": f"{about}\n\nYou act by calling these tools, one in each reply:\n\n{listed}\n\n{HOW}",
+        "compact": f"{about} Actions: {brief}. Reply `Action: <action> with Action Input: <JSON>`.",
+    }
+
+
+def read_call(tools: Sequence[Tool], command: str) -> tuple[str, dict[str, Any]]:
+    """Name and arguments in a command ``<name> with Action Input: <arguments>``.
+
+    Raises:
+        Refused: there is no such tool, or the arguments cannot be read or do not fit it; for the agent.
+    """
+    named = {tool.name: tool for tool in tools}
+    name, found, _ = command.partition("with Action Input:")
+    if found and name.strip() not in named:
+        raise Refused(f"there is no action {name.strip()[:80]!r}; there are {', '.join(named)}")
+    return read_command(named, command)

@@ -1,0 +1,314 @@
+"""Environments made of an MCP server's tools, against a real server in processes of its own; and tools served."""
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym_rl.cli import app
+from agentgym_rl.envs import Task, make
+from agentgym_rl.envs.actions import ActionFormat
+from agentgym_rl.envs.core import (
+    EnvFault,
+    EnvTimeout,
+    EnvUnavailable,
+    OracleUnavailable,
+    ProtocolError,
+    TaskNotFound,
+)
+from agentgym_rl.envs.formats import opening, reader, write
+from agentgym_rl.envs.mcp.tasks import Outcome, read_tasks
+from agentgym_rl.envs.tools import to_call
+from agentgym_rl.rollout.policies.scripted import Oracle
+from agentgym_rl.rollout.settings import RolloutSettings
+
+mcp = pytest.importorskip("mcp", reason="needs mcp: pip install 'agentgym-rl[mcp]'")
+
+HERE = Path(__file__).parent
+NOTES = shlex.join([sys.executable, str(HERE / "mcp_notes.py")])
+ADD = ["add_note", {"note": {"title": "milk", "text": "two litres"}}]
+KEEP = {
+    "instruction": "Keep a note: milk, two litres.",
+    "check": {"state": {"tool": "notes"}, "equals": {"milk": "two litres"}},
+    "plan": [ADD, ["finish", {"answer": "done"}]],
+    "difficulty": "one call",
+}
+COUNT = {
+    "instruction": "How many notes are there?",
+    "split": "test",
+    "setup": [["add_note", {"note": {"title": "a"}}]],
+    "check": {"answer": 1},
+    "plan": [["notes", {}], ["finish", {"answer": 1}]],
+}
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Makes the environment with some tasks; its sessions are to be closed by the test."""
+
+    def make_it(*tasks, **options):
+        path = tmp_path / "tasks.jsonl"
+        path.write_text("".join(f"{json.dumps(task)}\n" for task in tasks or (KEEP, COUNT)))
+        return make("mcp", **{"server": NOTES, "tasks": str(path), **options})
+
+    return make_it
+
+
+def command(name, **arguments):
+    return f"{name} with Action Input: {json.dumps(arguments)}"
+
+
+async def after(env, index, *commands):
+    """The steps of an episode, after which the session is closed."""
+    try:
+        await env.reset(Task("mcp", index))
+        return [await env.step(one) for one in commands]
+    finally:
+        await env.close()
+
+
+def test_tools_keep_their_schemas(opened):
+    tools = {tool.name: tool.schema["function"] for tool in opened().spec.tools}
+    assert list(tools) == ["add_note", "notes", "process", "crash", "finish"]
+    schema = tools["add_note"]["parameters"]
+    assert schema["properties"]["note"] == {"$ref": "#/$defs/Note"} and schema["$defs"]["Note"]["required"] == ["title"]
+    assert tools["add_note"]["description"] == "Keep a note."
+
+
+@pytest.mark.parametrize("style", ["agentgym", "compact"])
+@pytest.mark.parametrize("action_format", ActionFormat)
+def test_the_plan_solves_in_every_format(opened, style, action_format):
+    env = opened(style=style)
+    assert (env.spec.splits, env.difficulty(Task("mcp", 0))) == ({"train": (0,), "test": (1,)}, "one call")
+    assert "add_note" in opening(env.spec, style, action_format)[0]["content"]
+    read = reader(env.spec, action_format)
+    for index in (0, 1):
+        commands = [read(write(env.spec, action_format, one, "so")).command for one in env.oracle(Task("mcp", index))]
+        steps = asyncio.run(after(env, index, *commands))
+        assert [(step.reward, step.terminated) for step in steps] == [(0.0, False), (1.0, True)]
+
+
+def test_another_end_earns_nothing(opened):
+    (lost,) = asyncio.run(after(opened(), 0, command("finish", answer="done")))
+    assert (lost.reward, lost.terminated) == (0.0, True)
+    (wrong,) = asyncio.run(after(opened(), 1, command("finish", answer=2)))
+    assert wrong.reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        ("look", "no '<action> with Action Input"),
+        (command("fly"), "no action 'fly'; there are add_note, notes, process, crash, finish"),
+        (command("add_note", note=3), "3 is not of type 'object'"),
+        (command("process", wait=-1), "-1 is less than the minimum"),
+        (command("add_note", note={"title": "a"}), "ERROR"),
+    ],
+)
+def test_a_mistake_is_an_observation(opened, action, said):
+    first, after_all = asyncio.run(after(opened(), 1, action, command("notes")))
+    assert said in first.observation.text and first.info["invalid"] and not first.done
+    assert '"a": ""' in after_all.observation.text and not after_all.info["invalid"]
+
+
+def test_every_episode_has_a_process_of_its_own(opened):
+    async def both():
+        one, other = opened(), opened()
+        try:
+            await asyncio.gather(one.reset(Task("mcp", 0)), other.reset(Task("mcp", 0)))
+            await one.step(command(*ADD[:1], **ADD[1]))
+            seen = [(await env.step(command("notes"))).observation.text for env in (one, other)]
+            numbers = [(await env.step(command("process"))).observation.text for env in (one, other)]
+            await one.reset(Task("mcp", 0))
+            numbers.append((await one.step(command("process"))).observation.text)
+            return seen, numbers
+        finally:
+            await one.close()
+            await other.close()
+
+    seen, numbers = asyncio.run(both())
+    assert "milk" in seen[0] and "milk" not in seen[1] and len(set(numbers)) == 3
+
+
+def test_a_crash_and_a_hang_are_no_episodes(opened):
+    with pytest.raises(EnvUnavailable, match=r"crash: .*it wrote: .*the disk is full"):
+        asyncio.run(after(opened(), 0, command("crash")))
+    started = time.monotonic()
+    with pytest.raises(EnvTimeout, match=r"process: no answer within 0.5 s"):
+        asyncio.run(after(opened(timeout=0.5), 0, command("process", wait=60)))
+    assert time.monotonic() - started < 30
+
+    async def onwards():
+        env = opened()
+        await env.reset(Task("mcp", 0))
+        with pytest.raises(EnvUnavailable):
+            await env.step(command("crash"))
+        with pytest.raises(ProtocolError, match="reset first"):
+            await env.step(command("notes"))
+        await env.reset(Task("mcp", 0))
+        assert not (await env.step(command("notes"))).info["invalid"]
+        await env.close()
+
+    asyncio.run(onwards())
+
+
+def test_a_crashed_episode_is_run_again_and_does_not_count(opened):
+    crashing = {**KEEP, "plan": [["crash", {}], ["finish", {"answer": ""}]]}
+    settings = RolloutSettings(retries=1)
+    episode = asyncio.run(Oracle().run(opened(crashing), Task("mcp", 0), settings))
+    assert (episode.ending.value, episode.ending.counts, episode.attempts) == ("env_error", False, 2)
+    assert "the disk is full" in episode.error
+
+
+def test_checks_in_python(opened, tmp_path):
+    (tmp_path / "checks.py").write_text(
+        "async def kept(outcome):\n"
+        "    notes = await outcome.ask('notes', {})\n"
+        "    return 0.5 * ('milk' in notes) + 0.5 * (outcome.calls[0][0] == 'add_note' and outcome.answer == 'done')\n"
+        "def broken(outcome): return 1 / 0\n"
+        "def wild(outcome): return 7\n"
+    )
+    plans = [{**KEEP, "check": {"python": f"checks.py:{name}"}} for name in ("kept", "broken", "wild")]
+    env = opened(*plans)
+    acts = [command(ADD[0], **ADD[1]), command("finish", answer="done")]
+    assert asyncio.run(after(env, 0, *acts))[-1].reward == 1.0
+    assert asyncio.run(after(env, 0, acts[0], command("finish", answer="no")))[-1].reward == 0.5
+    with pytest.raises(EnvFault, match=r"checks.py:broken failed: ZeroDivisionError"):
+        asyncio.run(after(env, 1, *acts))
+    with pytest.raises(EnvFault, match=r"gave 7\.0; a reward is in"):
+        asyncio.run(after(env, 2, *acts))
+
+
+def test_a_setup_that_fails_is_no_episode(opened):
+    with pytest.raises(EnvFault, match="mcp_0: its setup, add_note, failed"):
+        asyncio.run(after(opened({**COUNT, "setup": COUNT["setup"] * 2}), 0))
+
+
+def test_facts_without_a_server():
+    env = make("mcp")
+    assert env.spec.splits == {"train": (), "test": ()} and "without a server" in env.spec.unavailable["train"]
+    with pytest.raises(EnvUnavailable, match="set the options server"):
+        asyncio.run(env.reset(Task("mcp", 0)))
+    with pytest.raises(ValueError, match="server and tasks go together"):
+        make("mcp", server="x")
+
+
+def test_unknown_tasks_and_plans(opened):
+    env = opened({**COUNT, "plan": []})
+    with pytest.raises(TaskNotFound, match="mcp has no task 5: valid are 0 to 0"):
+        asyncio.run(env.reset(Task("mcp", 5)))
+    with pytest.raises(OracleUnavailable, match="mcp_0 has no plan"):
+        env.oracle(Task("mcp", 0))
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ("no_such_command_at_all", "No such file"),
+        (shlex.join([sys.executable, "-c", "raise SystemExit('bad luck')"]), "it wrote: bad luck"),
+        ("http://127.0.0.1:9/mcp", "does not start"),
+        (shlex.join([sys.executable, "-c", "import time; time.sleep(60)"]), "did not answer within 2 s"),
+    ],
+)
+def test_servers_that_do_not_start(opened, server, said):
+    started = time.monotonic()
+    with pytest.raises((EnvUnavailable, EnvTimeout), match=said):
+        opened(server=server, start_timeout=2)
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ([], "tasks.jsonl:1: a task is a JSON object"),
+        ({**COUNT, "goal": "x"}, "unknown key 'goal'"),
+        ({**COUNT, "instruction": " "}, "instruction should be a text"),
+        ({**COUNT, "check": {}}, "check should have one of answer, state, python"),
+        ({**COUNT, "check": {"answer": 1, "state": {}}}, "check should have one of"),
+        ({**COUNT, "check": {"answer": 1, "equal": 1}}, "unknown key 'equal'"),
+        ({**COUNT, "check": {"state": {"tool": "notes"}}}, 'check wants {"state"'),
+        ({**COUNT, "check": {"python": "checks.py"}}, 'check wants {"python"'),
+        ({**COUNT, "setup": [["notes"]]}, r"setup has \[\"notes\"\]; a call is \[name, arguments\]"),
+        ({**COUNT, "split": 3}, "split and difficulty should be texts"),
+    ],
+)
+def test_malformed_tasks_are_one_line(tmp_path, task, said):
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(json.dumps(task))
+    with pytest.raises(ValueError, match=said):
+        read_tasks(path)
+
+
+def test_files_without_tasks(tmp_path):
+    with pytest.raises(ValueError, match="no file of tasks at"):
+        read_tasks(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(ValueError, match="holds no task"):
+        read_tasks(tmp_path / "empty.jsonl")
+
+
+def test_answers_may_have_a_tolerance(tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(json.dumps({"instruction": "How far?", "check": {"answer": 10, "tolerance": 0.5}}))
+    (task,) = read_tasks(path)
+    rewards = [asyncio.run(task.reward(Outcome(answer, (), None))) for answer in (10.4, "10.4 km", 10.6)]
+    assert rewards == [1.0, 1.0, 0.0]
+
+
+# ---------------------------------------------------------------------------------------------- our tools, served
+
+
+def served(name, *options):
+    return [sys.executable, "-m", "agentgym_rl.cli", "serve", name, "--protocol", "mcp", *options]
+
+
+@asynccontextmanager
+async def client(*words):
+    parameters = mcp.StdioServerParameters(command=words[0], args=list(words[1:]), env=dict(os.environ))
+    async with mcp.Client(parameters) as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", ["weather", "movie", "academia", "todo", "sheet", "textcraft"])
+def test_an_environment_is_solved_through_its_tools(name):
+    env = make(name)
+    task = Task(name, env.spec.splits["test"][0])
+
+    async def solve():
+        async with client(*served(name)) as found:
+            listed = {tool.name: tool.input_schema for tool in (await found.list_tools()).tools}
+            early = await found.call_tool(env.spec.tools[0].name, {})
+            first = await found.call_tool("start_task", {"task": str(task)})
+            steps = []
+            for one in env.oracle(task):
+                steps.append(await found.call_tool(*to_call(env.spec.tools, one)))
+            wrong = await found.call_tool("start_task", {"task": "nowhere_3"})
+            return listed, early, first, steps, wrong
+
+    listed, early, first, steps, wrong = asyncio.run(solve())
+    assert listed.keys() == {"start_task", *(tool.name for tool in env.spec.tools)}
+    assert all(listed[tool.name] == tool.schema["function"]["parameters"] for tool in env.spec.tools)
+    assert early.is_error and wrong.is_error
+    assert first.content[0].text == asyncio.run(env.reset(task)).text
+    assert first.structured_content["item_id"] == str(task)
+    last = steps[-1].structured_content
+    assert (last["reward"], last["terminated"]) == (1.0, True) and not any(step.is_error for step in steps)
+
+
+def test_a_server_with_a_tool_named_finish_is_refused(opened):
+    with pytest.raises(ValueError, match="has a tool 'finish', the name of what ends an episode"):
+        opened(server=shlex.join(served("todo")), variables=dict(os.environ))
+
+
+def test_what_cannot_be_served_as_tools(toys):
+    several = CliRunner().invoke(app, ["serve", "todo", "sheet", "--protocol", "mcp"])
+    assert several.exit_code == 2 and "serves one environment, got todo, sheet" in several.output
+    none = CliRunner().invoke(app, ["serve", "counter", "--protocol", "mcp"])
+    assert none.exit_code == 2 and "counter describes no tools" in none.output

@@ -1,0 +1,701 @@
+"""OpenEnv's protocol both ways: our server and client against each other, and against recorded frames."""
+
+import asyncio
+import json
+import socket
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+from aiohttp import ClientSession, WSMsgType, WSServerHandshakeError, web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym_rl.data.panels import indices_of
+from agentgym_rl.envs import Task, make
+from agentgym_rl.envs.actions import ActionFormat
+from agentgym_rl.envs.core import (
+    EnvFault,
+    EnvTimeout,
+    EnvUnavailable,
+    ProtocolError,
+    TaskNotFound,
+)
+from agentgym_rl.envs.formats import opening, reader, write
+from agentgym_rl.envs.hosts import HostSettings, open_host
+from agentgym_rl.envs.hosts.openenv import _OFFERS
+from agentgym_rl.envs.protocol.openenv import wire
+from agentgym_rl.envs.protocol.openenv.server import create_openenv_app
+from agentgym_rl.envs.protocol.server import Settings, http
+from agentgym_rl.envs.protocol.server.run import _server, listen
+from agentgym_rl.rollout.policies.scripted import Oracle, Random
+from agentgym_rl.rollout.settings import RolloutSettings
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Short back-offs, and servers that are asked anew."""
+    monkeypatch.setattr("agentgym_rl.envs.pool.FIRST_BACKOFF", 0.02)
+    monkeypatch.setattr("agentgym_rl.envs.pool.LONGEST_BACKOFF", 0.05)
+    _OFFERS.clear()
+
+
+@contextmanager
+def serving(*names, **settings):
+    """Our server in a thread: its address."""
+    listening = listen("127.0.0.1", 0)
+    chosen = Settings(envs={name: {} for name in names}, **settings)
+    running = _server(create_openenv_app(chosen), chosen.body_limit)
+    thread = threading.Thread(target=running.run, args=([listening],))
+    thread.start()
+    try:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        running.should_exit = True
+        thread.join(20)
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def counter(toys):
+    with serving("counter") as address:
+        yield address
+
+
+def host(address, **settings):
+    return open_host(HostSettings.of({"address": f"ws://{address}", "patience": 0.2, **settings}))
+
+
+async def said(address, *messages, **options):
+    """The server's answers to messages in one socket; a text is sent as it is."""
+    async with ClientSession() as session, session.ws_connect(f"ws://{address}/ws", **options) as ws:
+        answers = []
+        for message in messages:
+            await ws.send_str(message if isinstance(message, str) else json.dumps(message))
+            answer = await ws.receive()
+            answers.append(json.loads(answer.data) if answer.type is WSMsgType.TEXT else answer.type)
+        return answers
+
+
+def talk(address, *messages, **options):
+    return asyncio.run(said(address, *messages, **options))
+
+
+def reset(**data):
+    return {"type": "reset", "data": data}
+
+
+def step(message):
+    return {"type": "step", "data": {"message": message}}
+
+
+def code(answer):
+    return answer["type"] == "error" and answer["data"]["code"]
+
+
+# ---------------------------------------------------------------------------------------------- the server
+
+
+def test_a_socket_is_a_session(counter):
+    first, state, wrong, again, over = talk(
+        counter,
+        reset(split="test", index=1, episode_id="mine"),
+        {"type": "state"},
+        step("jump"),
+        step("say 1"),
+        step("x"),
+    )
+    assert first["type"] == "observation" and first["data"]["reward"] is None and first["data"]["done"] is False
+    observation = first["data"]["observation"]
+    assert (observation["text"], observation["metadata"]["item_id"]) == ("Count to 3.", "counter_41")
+    assert observation["instruction"] == "Count up, one number a turn: say N." and "say 1" in observation["actions"]
+    assert state["data"] == {
+        "episode_id": "mine", "step_count": 0, "item_id": "counter_41", "total_reward": 0.0, "done": False
+    }  # fmt: skip
+    assert wrong["data"]["metadata"]["info"] == {"invalid": True} and wrong["data"]["reward"] == 0.0
+    assert again["data"]["observation"]["text"] == "Right." and over["data"]["observation"]["metadata"]
+
+
+def test_the_end_is_told_in_the_metadata(counter):
+    *_, won, after = talk(counter, reset(item_id="counter_0"), step("say 1"), step("say 2"))
+    assert won["data"]["reward"] == 1.0 and won["data"]["done"] is True
+    assert won["data"]["metadata"]["terminated"] is True and won["data"]["metadata"]["truncated"] is False
+    assert code(after) == "EXECUTION_ERROR" and after["data"]["type"] == "ProtocolError"
+
+
+@pytest.mark.parametrize(
+    ("message", "expected", "text"),
+    [
+        ("{", "INVALID_JSON", "no JSON"),
+        ("[]", "VALIDATION_ERROR", "object"),
+        ('{"type": "fly"}', "UNKNOWN_TYPE", "'fly'"),
+        ('{"type": ["reset"]}', "UNKNOWN_TYPE", "reset"),
+        ('{"type": "reset", "data": 3}', "VALIDATION_ERROR", "data should be an object"),
+        (reset(seed=-1), "VALIDATION_ERROR", "seed is '-1'"),
+        (reset(split="nope", index=0), "VALIDATION_ERROR", "no split 'nope'; it has train, test"),
+        (reset(split="test", index=10), "VALIDATION_ERROR", "no task 10; it has 0 to 9"),
+        (reset(index=1), "VALIDATION_ERROR", "no split 'None'"),
+        (reset(item_id="maze_0"), "EXECUTION_ERROR", "maze_0 is not a task of counter"),
+        (reset(episode_id="x" * 256), "VALIDATION_ERROR", "255"),
+        (step("say 1"), "EXECUTION_ERROR", "reset first"),
+        ({"type": "step", "data": {}}, "VALIDATION_ERROR", "an action has one of"),
+        ({"type": "step", "data": {"message": 3}}, "VALIDATION_ERROR", "an action has one of"),
+        ({"type": "step", "data": {"message": "a", "response": "b"}}, "VALIDATION_ERROR", "an action has one of"),
+        ({"type": "step", "data": {"type": "call_tool"}}, "VALIDATION_ERROR", "tool_name"),
+    ],
+)
+def test_errors_have_codes_and_the_session_goes_on(counter, message, expected, text):
+    error, first = talk(counter, message, reset(item_id="counter_0"))
+    assert code(error) == expected and text in error["data"]["message"]
+    assert first["type"] == "observation"
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
+def test_no_message_is_read_wrongly(value):
+    for raw in (json.dumps(value), json.dumps({"type": value}), json.dumps({"type": "reset", "data": value})):
+        try:
+            kind, data = wire.read_message(raw)
+        except wire.Fault:
+            continue
+        assert kind in wire.KINDS and isinstance(data, dict)
+
+
+def test_seeds_draw_tasks_and_places_name_them(counter):
+    def item(**data):
+        return talk(counter, reset(**data))[0]["data"]["metadata"]["item_id"]
+
+    assert item(seed=3) == item(seed=3)
+    assert {item(seed=seed) for seed in range(12)} > {item(seed=1)}
+    assert item(split="test", index=0) == "counter_40"
+    assert int(item(split="test", seed=5).removeprefix("counter_")) >= 40
+    assert int(item().removeprefix("counter_")) < 40
+
+
+def test_close_ends_the_socket_and_its_session(counter):
+    (closed,) = talk(counter, {"type": "close"})
+    assert closed in (WSMsgType.CLOSE, WSMsgType.CLOSED)
+    assert 'agentgym_sessions_open{env="counter"} 0.0' in httpx.get(f"http://{counter}/metrics").text
+
+
+def test_a_full_server_says_so(toys):
+    async def two(address):
+        url = f"ws://{address}/ws"
+        async with ClientSession() as session, session.ws_connect(url), session.ws_connect(url) as other:
+            return json.loads((await other.receive()).data)
+
+    with serving("counter", max_sessions=1) as address:
+        assert code(asyncio.run(two(address))) == "CAPACITY_REACHED"
+        assert talk(address, reset())[0]["type"] == "observation"
+
+
+def test_an_unused_session_expires(toys):
+    async def idle(address):
+        async with ClientSession() as session, session.ws_connect(f"ws://{address}/ws") as ws:
+            await asyncio.sleep(1)
+            await ws.send_json(reset())
+            return json.loads((await ws.receive()).data)
+
+    with serving("counter", session_ttl=0.2) as address:
+        assert code(asyncio.run(idle(address))) == "SESSION_ERROR"
+
+
+def test_an_open_socket_outlives_the_time_for_a_request(toys, monkeypatch):
+    monkeypatch.setattr(http, "RECEIVE_S", 0.2)
+
+    async def wait(address):
+        async with ClientSession() as session, session.ws_connect(f"ws://{address}/ws") as ws:
+            await asyncio.sleep(1)
+            await ws.send_json(reset())
+            return json.loads((await ws.receive()).data)
+
+    with serving("counter") as address:
+        assert asyncio.run(wait(address))["type"] == "observation"
+
+
+def test_tokens_pages_of_others_and_large_messages_are_refused(toys):
+    with serving("counter", token="secret", body_limit=2000) as address:
+        for headers in ({}, {"Authorization": "Bearer x"}):
+            with pytest.raises(WSServerHandshakeError, match="403"):
+                talk(address, reset(), headers=headers)
+        bearer = {"Authorization": "Bearer secret"}
+        for origin, allowed in ((f"http://{address}", True), ("http://evil.example", False)):
+            if allowed:
+                assert talk(address, reset(), headers={**bearer, "Origin": origin})[0]["type"] == "observation"
+            else:
+                with pytest.raises(WSServerHandshakeError, match="403"):
+                    talk(address, reset(), headers={**bearer, "Origin": origin})
+        assert httpx.post(f"http://{address}/reset", json={}).status_code == 401
+        assert httpx.post(f"http://{address}/reset", content=b"{}", headers=bearer).status_code == 415
+        assert httpx.post(f"http://{address}/reset", json={"a": "b" * 3000}, headers=bearer).status_code == 413
+        assert httpx.post(f"http://{address}/reset", json={}, headers=bearer).status_code == 200
+        assert talk(address, step("x" * 3000), headers=bearer)[0] in (WSMsgType.CLOSE, WSMsgType.CLOSED)
+
+
+def test_http_has_no_sessions(counter):
+    base = f"http://{counter}"
+    assert httpx.get(f"{base}/health").json()["status"] == "healthy"
+    assert httpx.get(f"{base}/state").json()["step_count"] == 0
+    about = httpx.get(f"{base}/metadata").json()
+    assert (about["name"], about["description"]) == ("counter", "Count up, one number a turn: say N.")
+    assert httpx.get(f"{base}/schema").json().keys() == {"action", "observation", "reset_observation", "state"}
+    assert httpx.post(f"{base}/reset", json={"item_id": "counter_1"}).json()["observation"]["text"] == "Count to 2."
+    won = httpx.post(f"{base}/step", json={"item_id": "counter_0", "action": {"message": "say 1"}}).json()
+    assert (won["reward"], won["done"]) == (1.0, True)
+    assert httpx.post(f"{base}/step", json={"action": "say 1"}).status_code == 422
+    assert httpx.post(f"{base}/reset", json={"item_id": "counter_99"}).status_code == 404
+    assert httpx.post(f"{base}/reset", json={"seed": "x"}).status_code == 422
+    paths = httpx.get(f"{base}/openapi.json").json()["paths"]
+    assert {"/reset", "/step", "/state", "/counter/reset", "/counter/tasks", "/counter/counter/tasks"} <= paths.keys()
+
+
+def test_the_task_api(counter):
+    base = f"http://{counter}"
+
+    def ask(path, **body):
+        answer = httpx.post(f"{base}/counter/{path}", json=body)
+        return answer.json() if answer.status_code == 200 else answer.status_code
+
+    assert httpx.get(f"{base}/list_environments").json() == ["counter"]
+    train, test = httpx.get(f"{base}/counter/splits").json()
+    assert (train["name"], train["type"], train["num_tasks"], test["num_tasks"]) == ("train", "train", 40, 10)
+    assert train["digest"] != test["digest"]
+    assert ask("num_tasks", split="test") == {"num_tasks": 10} and ask("num_tasks", split="x") == 422
+    task = ask("task", split="test", index=3)["task"]
+    assert task == {
+        "item_id": "counter_43",
+        "split": "test",
+        "index": 3,
+        "goal": "count to 2",
+        "difficulty": "length 2",
+    }
+    assert talk(counter, reset(**task))[0]["data"]["metadata"]["item_id"] == "counter_43"
+    listed = ask("tasks", split="test")
+    assert listed["env_name"] == "counter" and listed["tasks"][3] == task and len(listed["tasks"]) == 10
+    assert ask("task_range", split="test", start=3, stop=4) == {"tasks": [task]}
+    assert len(ask("task_range", split="train", start=-5)["tasks"]) == 5
+    assert ask("task", split="test", index=10) == 400 and ask("task", split="x", index=0) == 422
+    assert ask("task_range", split="test", start="a") == 422
+    assert httpx.get(f"{base}/maze/splits").status_code == 404
+
+
+def test_long_splits_are_listed_in_parts():
+    with serving("weather") as address:
+        tasks = httpx.post(f"http://{address}/weather/tasks", json={"split": "train_variants"}, timeout=60).json()[
+            "tasks"
+        ]
+        assert [len(tasks), tasks[0]["index"]] == [wire.MOST_TASKS, 0]
+
+
+def test_several_environments_have_paths_of_their_own(toys):
+    with serving("counter", "maze") as address:
+        assert httpx.get(f"http://{address}/list_environments").json() == ["counter", "maze"]
+        assert talk(f"{address}/maze", reset(split="test", index=0))[0]["data"]["metadata"]["item_id"].startswith(
+            "maze_"
+        )
+        assert httpx.get(f"http://{address}/schema").status_code == 404
+        assert httpx.get(f"http://{address}/maze/splits").json()
+
+
+def test_whole_responses_and_tool_calls_are_read():
+    with serving("todo") as address:
+        call = {"type": "call_tool", "tool_name": "get_projects", "arguments": {}}
+        response = {"response": "Thought: look\n\nAction: get_projects with Action Input: {}"}
+        _, called, read, bad, listed = talk(
+            address,
+            reset(split="test", index=0),
+            {"type": "step", "data": call},
+            {"type": "step", "data": response},
+            {"type": "step", "data": {**call, "arguments": {"x": 1}}},
+            {"type": "step", "data": {"type": "list_tools"}},
+        )
+    assert called["data"]["observation"]["tool_name"] == "get_projects"
+    assert called["data"]["observation"]["result"] == read["data"]["observation"]["text"]
+    assert bad["data"]["metadata"]["info"]["invalid"] and "get_projects" in bad["data"]["observation"]["text"]
+    names = [tool["name"] for tool in listed["data"]["observation"]["tools"]]
+    assert names == [tool.name for tool in make("todo").spec.tools]
+
+
+def test_mcp_over_http_shares_its_session_with_a_socket():
+    with serving("todo") as address:
+
+        def rpc(method, **params):
+            body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+            return httpx.post(f"http://{address}/mcp", json=body).json()
+
+        session = rpc("openenv/session/create")["result"]["session_id"]
+
+        async def start():
+            async with ClientSession() as http, http.ws_connect(f"ws://{address}/ws?session_id={session}") as ws:
+                await ws.send_json(reset(split="test", index=0))
+                return json.loads((await ws.receive()).data)
+
+        assert rpc("tools/list")["result"]["tools"][0]["inputSchema"]["type"] == "object"
+        call = {"session_id": session, "name": "get_projects", "arguments": {}}
+        assert "reset first" in rpc("tools/call", **call)["error"]["message"]
+        assert asyncio.run(start())["type"] == "observation"
+        assert "id" in rpc("tools/call", **call)["result"]["data"]
+        assert rpc("nothing", session_id=session)["error"]["code"] == -32601
+        assert rpc("openenv/session/close", session_id=session)["result"]
+        assert "there is no session" in rpc("tools/call", **call)["error"]["message"]
+        assert httpx.post(f"http://{address}/mcp", json={}).json()["error"]["code"] == -32600
+        assert code(talk(f"{address}", reset())[0]) is False
+
+
+# ---------------------------------------------------------------------------------------------- client and server
+
+
+@pytest.mark.parametrize("name", ["textcraft", "maze", "wordle", "todo", "searchqa"])
+def test_an_episode_is_the_same_through_the_wire(name):
+    here = make(name)
+    task = Task(name, here.spec.splits["test"][0])
+
+    async def seen(env):
+        found = [(await env.reset(task)).text]
+        for one in here.oracle(task):
+            taken = await env.step(one)
+            found.append((taken.observation, taken.reward, taken.terminated, taken.truncated, taken.info["invalid"]))
+        await env.close()
+        return found
+
+    with serving(name) as address:
+        there = host(address)
+        asyncio.run(there.check(name))
+        assert asyncio.run(seen(there.open(name, {}))) == asyncio.run(seen(here))
+
+
+def test_any_server_is_an_environment(counter):
+    async def play():
+        place = host(counter)
+        await place.check("openenv")
+        env = place.open("openenv", {})
+        assert {split: len(indices) for split, indices in env.spec.splits.items()} == {"train": 40, "test": 10}
+        assert "Count up" in opening(env.spec, "agentgym", ActionFormat.REACT)[0]["content"]
+        assert (
+            reader(env.spec, ActionFormat.REACT)(write(env.spec, ActionFormat.REACT, "say 1", "so")).command == "say 1"
+        )
+        first = await env.reset(Task("openenv", 40))
+        steps = [await env.step("say 1")]
+        with pytest.raises(TaskNotFound, match="valid are 0 to 49"):
+            await env.reset(Task("openenv", 50))
+        await env.close()
+        return first, steps
+
+    first, steps = asyncio.run(play())
+    assert (first.text, steps[0].observation.text, steps[0].observation.actions) == (
+        "Count to 2.",
+        "Right.",
+        ("say 1", "say 2", "say 3"),
+    )
+
+
+def test_policies_play(counter):
+    place = host(counter)
+    settings = RolloutSettings()
+
+    async def play():
+        oracle = await Oracle().run(place.open("counter", {}), Task("counter", 41), settings)
+        chance = [await Random(0).run(place.open("openenv", {}), Task("openenv", n), settings) for n in range(30)]
+        return oracle, chance
+
+    oracle, chance = asyncio.run(play())
+    assert oracle.success and oracle.ending.value == "terminated"
+    assert all(episode.ending.value == "terminated" for episode in chance)
+    assert {episode.reward for episode in chance} == {0.0, 1.0}
+
+
+def test_tools_of_a_server_are_called():
+    with serving("todo") as address:
+        place = host(address)
+        env = place.open("openenv", {"action": "tools"})
+        asyncio.run(place.check("openenv", {"action": "tools"}))
+    assert [tool.schema for tool in env.spec.tools] == [tool.schema for tool in make("todo").spec.tools]
+
+
+def test_other_tasks_and_other_environments_are_refused(toys, monkeypatch):
+    with serving("counter") as address:
+        with pytest.raises(ProtocolError, match="has the environment counter, not maze"):
+            asyncio.run(host(address).check("maze"))
+        monkeypatch.setattr("toy.Counter.difficulty", lambda self, task: "other")
+        with pytest.raises(ProtocolError, match="has other tasks of counter in test, train"):
+            asyncio.run(host(address).check("counter"))
+
+
+# ---------------------------------------------------------------------------------------------- the client, and
+# servers of others
+
+RECORDED = {
+    "echo": (
+        {"properties": {"metadata": {"type": "object"}, "message": {"type": "string"}}, "required": ["message"]},
+        [
+            {"observation": {"echoed_message": "Ready!", "message_length": 0}, "reward": 0.0, "done": False},
+            {
+                "observation": {"echoed_message": "hello", "message_length": 5, "metadata": {"step": 1}},
+                "reward": 0.5, "done": False, "metadata": {"step": 1},
+            },
+        ],
+    ),
+    "web": (
+        {"properties": {"action_str": {"type": "string"}}, "required": ["action_str"]},
+        [
+            {"observation": {"text": "A page.", "url": "about:blank", "error": ""}, "reward": None, "done": False},
+            {"observation": {"text": "Bought.", "url": "x", "error": ""}, "reward": 3, "done": True},
+        ],
+    ),
+    "tools": (
+        {"properties": {"type": {"const": "call_tool"}, "tool_name": {"type": "string"}, "arguments": {}}},
+        [
+            {"observation": {"metadata": {"prompt": "Echo."}}, "reward": None, "done": False},
+            {
+                "observation": {
+                    "tool_name": "echo", "error": None,
+                    "result": {"content": [{"type": "text", "text": "hi"}], "data": "hi", "is_error": False},
+                },
+                "reward": True, "done": True, "metadata": {"terminated": False, "truncated": True},
+            },
+        ],
+    ),
+    "grid": (
+        {"properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}, "required": ["x"]},
+        [
+            {"observation": {"board": [[0, 1]]}, "reward": 0, "done": False},
+            {"observation": {"messages": [{"content": "one"}, {"content": "two"}]}, "reward": -1, "done": False},
+        ],
+    ),
+}  # fmt: skip
+"""Schemas and messages as servers of OpenEnv 0.10 send them."""
+
+TOOL = {
+    "name": "echo",
+    "description": "Echo.",
+    "input_schema": {"type": "object", "properties": {"message": {"type": "string"}}},
+}
+
+
+@dataclass
+class StandIn:
+    """A server that talks as OpenEnv's do, and remembers what it was asked."""
+
+    schema: dict
+    results: list
+    asked: list = field(default_factory=list)
+    tools: list = field(default_factory=list)
+    answer: object = None
+    """In place of the result of a step: a message, seconds to wait, or None to close the socket."""
+    broken: bool = False
+
+    def app(self):
+        app = web.Application()
+        app.router.add_get("/schema", self._schema)
+        app.router.add_get("/metadata", self._metadata)
+        app.router.add_post("/mcp", self._mcp)
+        app.router.add_get("/ws", self._ws)
+        return app
+
+    async def _schema(self, request):
+        return web.json_response({"action": self.schema, "observation": {}, "state": {}})
+
+    async def _metadata(self, request):
+        return web.json_response({"name": "StandIn", "description": "Say something."})
+
+    async def _mcp(self, request):
+        return web.json_response({"jsonrpc": "2.0", "id": 1, "result": {"tools": self.tools}})
+
+    async def _ws(self, request):
+        ws = web.WebSocketResponse()
+        await ws.prepare(request)
+        results = iter(self.results)
+        async for message in ws:
+            asked = json.loads(message.data)
+            self.asked.append(asked)
+            if asked["type"] == "reset":
+                results = iter(self.results)
+            if asked["type"] == "close":
+                break
+            if asked["type"] == "state":
+                assert "data" not in asked, "OpenEnv's servers refuse it"
+                await ws.send_json({"type": "state", "data": {}})
+            elif asked["type"] == "step" and self.broken:
+                if self.answer is None:
+                    break
+                if isinstance(self.answer, float):
+                    await asyncio.sleep(self.answer)
+                await ws.send_json(self.answer)
+            else:
+                await ws.send_json({"type": "observation", "data": next(results)})
+        return ws
+
+
+@contextmanager
+def standing_in(stand_in):
+    loop, ready, found = asyncio.new_event_loop(), threading.Event(), {}
+
+    async def serve():
+        runner = web.AppRunner(stand_in.app(), shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        found["address"] = f"127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
+        found["done"] = asyncio.Event()
+        ready.set()
+        await found["done"].wait()
+        await runner.cleanup()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    ready.wait(10)
+    try:
+        yield found["address"]
+    finally:
+        loop.call_soon_threadsafe(found["done"].set)
+        thread.join(20)
+        loop.close()
+
+
+def recorded(name, **options):
+    schema, results = RECORDED[name]
+    return StandIn(schema, results, tools=[TOOL] if name == "tools" else [], **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "command", "sent", "texts", "reward", "ended"),
+    [
+        (
+            "echo", {"observation": "echoed_message"}, "hello", {"message": "hello"}, ("Ready!", "hello"), 0.5,
+            (False, False),
+        ),
+        ("echo", {"full_reward": 2}, "hello", {"message": "hello"}, None, 0.25, (False, False)),
+        (
+            "web", {"full_reward": 3}, "click('12')", {"action_str": "click('12')"}, ("A page.", "Bought."), 1.0,
+            (True, False),
+        ),
+        (
+            "tools", {}, 'echo with Action Input: {"message": "hi"}',
+            {"type": "call_tool", "tool_name": "echo", "arguments": {"message": "hi"}}, ("{}", "hi"), 1.0,
+            (False, True),
+        ),
+        ("grid", {}, 'act with Action Input: {"x": 2}', {"x": 2}, ("[[0, 1]]", "one\ntwo"), 0.0, (False, False)),
+    ],
+)  # fmt: skip
+def test_recorded_servers_are_played(name, options, command, sent, texts, reward, ended):
+    stand_in = recorded(name)
+
+    async def play(address):
+        place = host(address)
+        await place.check("openenv", options)
+        env = place.open("openenv", options)
+        assert "Say something." in env.spec.instructions["compact"]
+        first = await env.reset(Task("openenv", 7))
+        taken = await env.step(command)
+        await env.close()
+        return first, taken
+
+    with standing_in(stand_in) as address:
+        first, taken = asyncio.run(play(address))
+    assert [one["data"] for one in stand_in.asked if "data" in one] == [{"seed": 7}, sent]
+    assert texts is None or (first.text, taken.observation.text) == texts
+    assert (taken.reward, (taken.terminated, taken.truncated)) == (reward, ended)
+    assert taken.info["raw_reward"] == RECORDED[name][1][1]["reward"]
+
+
+def test_a_call_that_fits_no_tool_stays_with_the_agent():
+    stand_in = recorded("tools")
+
+    async def play(address):
+        env = host(address).open("openenv", {})
+        await env.reset(Task("openenv", 0))
+        steps = [
+            await env.step(one) for one in ("hi", "fly with Action Input: {}", 'echo with Action Input: {"message": 3}')
+        ]
+        await env.close()
+        return steps
+
+    with standing_in(stand_in) as address:
+        steps = asyncio.run(play(address))
+    assert all(one.info["invalid"] and one.observation.text.startswith("Error: ") for one in steps)
+    assert [one["type"] for one in stand_in.asked] == ["reset", "close"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "text"),
+    [
+        (None, EnvUnavailable, "closed the socket"),
+        (3.0, EnvTimeout, "no answer within 0.5 s"),
+        ({"type": "error", "data": {"message": "boom", "code": "EXECUTION_ERROR"}}, EnvFault, "boom"),
+        ({"type": "error", "data": {"message": "gone", "code": "SESSION_ERROR"}}, EnvUnavailable, "gone"),
+        ({"type": "error", "data": {"message": "full", "code": "CAPACITY_REACHED"}}, EnvUnavailable, "full"),
+        ({"type": "error", "data": {"message": "what", "code": "UNKNOWN_TYPE"}}, ProtocolError, "what"),
+        ({"type": "observation"}, ProtocolError, "no message of OpenEnv"),
+        ({"type": "observation", "data": {"observation": 3}}, ProtocolError, "no result of OpenEnv"),
+        ({"type": "observation", "data": {"observation": {}, "reward": "x"}}, ProtocolError, "'x' is no number"),
+    ],
+)
+def test_failures_of_a_server_are_no_episodes(answer, error, text):
+    stand_in = recorded("echo", broken=True, answer=answer)
+
+    async def play(address):
+        env = host(address, timeout=0.5).open("openenv", {})
+        await env.reset(Task("openenv", 0))
+        with pytest.raises(error, match=text):
+            await env.step("hello")
+        with pytest.raises(ProtocolError, match="reset first"):
+            await env.step("hello")
+        stand_in.broken = False
+        await env.reset(Task("openenv", 0))
+        assert (await env.step("hello")).reward == 0.5
+        await env.close()
+
+    with standing_in(stand_in) as address:
+        asyncio.run(play(address))
+
+
+def test_a_malformed_action_is_the_agents_mistake():
+    refused = {"type": "error", "data": {"message": "Invalid message", "code": "VALIDATION_ERROR", "errors": []}}
+    stand_in = recorded("echo", broken=True, answer=refused)
+
+    async def play(address):
+        env = host(address).open("openenv", {})
+        await env.reset(Task("openenv", 0))
+        taken = await env.step("hello")
+        stand_in.broken = False
+        assert (await env.step("hello")).reward == 0.5
+        await env.close()
+        return taken
+
+    with standing_in(stand_in) as address:
+        taken = asyncio.run(play(address))
+    assert taken.info["invalid"] and "Invalid message" in taken.observation.text and not taken.done
+
+
+def test_a_failed_episode_is_run_again_and_masked():
+    stand_in = recorded("echo", broken=True)
+    settings = RolloutSettings(retries=1)
+    with standing_in(stand_in) as address:
+        episode = asyncio.run(Random(0).run(host(address).open("openenv", {}), Task("openenv", 0), settings))
+    assert (episode.ending.value, episode.ending.counts, episode.attempts) == ("env_error", False, 2)
+
+
+def test_no_server_is_one_clear_error():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(EnvUnavailable, match=rf"GET http://{address}/schema: .*refused"):
+            host(address).open("openenv", {})
+    with pytest.raises(EnvUnavailable, match=r"give its address, such as ws://127.0.0.1:8000"):
+        asyncio.run(make("openenv").reset(Task("openenv", 0)))
+
+
+def test_wrong_settings_are_one_line():
+    with pytest.raises(ValueError, match=r"http:// and ws:// are servers of two kinds"):
+        HostSettings.of({"address": "ws://a:1,http://b:2"})
+    with pytest.raises(ValueError, match="full_reward is 0"):
+        make("openenv", full_reward=0)
+    with standing_in(recorded("echo")) as address:
+        with pytest.raises(ProtocolError, match=r"action=command, but the actions of ws://.* have the fields message"):
+            host(address).open("openenv", {"action": "command"})
+        with pytest.raises(ProtocolError, match=r"action=tools, but .* lists no tools"):
+            host(address).open("openenv", {"action": "tools"})
+        env = host(address).open("openenv", {"instruction": "Be brief.", "max_turns": 3, "success_above": 0.1})
+        assert env.spec.max_turns == 3 and env.spec.success(0.2) and "Be brief." in env.spec.instructions["compact"]
+        assert indices_of(env, "test") == range(100)
