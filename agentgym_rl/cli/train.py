@@ -38,11 +38,14 @@ def command(
     from rich.markup import escape
 
     with needs("training", "cpu"):
+        from ray.exceptions import RayError
+
         from agentgym_rl.cli.multirun import run_all
         from agentgym_rl.cli.report import report
         from agentgym_rl.engine.recipe.compose import load, options, to_yaml
         from agentgym_rl.engine.run.folder import Interrupted
         from agentgym_rl.engine.run.train import train
+        from agentgym_rl.engine.verl.liveness import root
         from agentgym_rl.engine.verl.mapping import check_verl
 
     if not overrides:
@@ -63,10 +66,13 @@ def command(
         again = f"agentgym-rl train {shlex.join(overrides)}"
         say(screen, f"{saved}; the same command resumes: {again}")
         raise typer.Exit(130) from None
-    except RuntimeError as error:
-        if os.environ.get("AGENTGYM_RL_DEBUG") == "1":
+    except (RuntimeError, OSError, RayError) as error:
+        mistaken = isinstance(error, (FileNotFoundError, PermissionError))  # in the command, as everywhere else
+        if mistaken or os.environ.get("AGENTGYM_RL_DEBUG") == "1":
             raise
-        screen.print(f"[red]Error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        ours = isinstance(error, RuntimeError) and not isinstance(error, RayError)
+        what = str(error) if ours else f"{root(error)}; the same command resumes"
+        screen.print(f"[red]Error:[/red] {escape(what)}", highlight=False, soft_wrap=True)
         screen.print(f"details: {config.run.dir}/engine.log and Ray's logs; AGENTGYM_RL_DEBUG=1 shows them here")
         raise typer.Exit(1) from error
     report(folder, screen)

@@ -312,6 +312,8 @@ class RunConfig:
     min_counted: float = operational(0.95)
     """Share of an evaluation's episodes that must count; where more fail outside the agent, the run ends with an
     error."""
+    min_counted_training: float = operational(0.5)
+    """The same for the episodes of a training step."""
     cache: str | None = operational(None)
     """Folder where the tiny model and cloned weights are kept for other runs of the same model, demonstrations and
     seed."""
@@ -320,8 +322,9 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         _least(self, 0, "eval_every", "save_every")
-        if not 0 <= self.min_counted <= 1:
-            raise ValueError(f"run.min_counted={self.min_counted:g} is no share; give a number from 0 to 1")
+        for key in ("min_counted", "min_counted_training"):
+            if not 0 <= getattr(self, key) <= 1:
+                raise ValueError(f"run.{key}={getattr(self, key):g} is no share; give a number from 0 to 1")
 
 
 @dataclass(kw_only=True)

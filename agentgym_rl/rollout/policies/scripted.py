@@ -34,10 +34,12 @@ class Oracle(Policy):
             commands, fault = [], str(error)
         if not commands:
             return unsolved(task, limit, error=fault)
-        script = OracleScript(commands, env, settings.action_format)
-        episode, _ = await run_episode(
-            lambda: env, task, lambda: Scripted(script), settings, min(limit, len(commands)), watch=watch
-        )
+
+        def from_the_start() -> Scripted:
+            return Scripted(OracleScript(commands, env, settings.action_format))
+
+        limit = min(limit, len(commands))
+        episode, _ = await run_episode(lambda: env, task, from_the_start, settings, limit, watch=watch)
         return episode
 
 
