@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FAMILIES = "agentevol|curriculum|diagnostics|dpo|env|gigpo|rollout|run|search|shaping|stage|supervised|sync|val"
+FAMILIES = "agentevol|curriculum|diagnostics|dpo|env|errors|gigpo|rollout|run|search|shaping|stage|supervised|sync|val"
 NAME = re.compile(rf'"((?:{FAMILIES})/[a-z_/{{}}]*[a-z}}])"')
 
 
@@ -15,7 +15,7 @@ def logged():
     for layer in ("algorithms", "engine"):
         for file in (ROOT / "agentgym_rl" / layer).rglob("*.py"):
             found |= set(NAME.findall(file.read_text(encoding="utf-8")))
-    return sorted({re.sub("^stage/.*", "stage/<stage>", re.sub(r"{(env|key)}", r"<\1>", name)) for name in found})
+    return sorted({re.sub("^stage/.*", "stage/<stage>", re.sub(r"{(env|key|kind)}", r"<\1>", name)) for name in found})
 
 
 @pytest.mark.parametrize("name", logged())

@@ -58,10 +58,13 @@ def command(
             typer.echo(to_yaml(config))
             return
     with needs("training", "cpu"):
+        from ray.exceptions import RayError
+
         from agentgym_rl.cli.multirun import run_all
         from agentgym_rl.cli.report import report
         from agentgym_rl.engine.run.folder import Interrupted
         from agentgym_rl.engine.run.train import train
+        from agentgym_rl.engine.verl.liveness import root
 
     if multirun:
         raise typer.Exit(run_all(overrides, screen, show))
@@ -72,10 +75,13 @@ def command(
         again = f"agentgym-rl train {shlex.join(overrides)}"
         say(screen, f"{saved}; the same command resumes: {again}")
         raise typer.Exit(130) from None
-    except RuntimeError as error:
-        if os.environ.get("AGENTGYM_RL_DEBUG") == "1":
+    except (RuntimeError, OSError, RayError) as error:
+        mistaken = isinstance(error, (FileNotFoundError, PermissionError))  # in the command, as everywhere else
+        if mistaken or os.environ.get("AGENTGYM_RL_DEBUG") == "1":
             raise
-        screen.print(f"[red]Error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        ours = isinstance(error, RuntimeError) and not isinstance(error, RayError)
+        what = str(error) if ours else f"{root(error)}; the same command resumes"
+        screen.print(f"[red]Error:[/red] {escape(what)}", highlight=False, soft_wrap=True)
         screen.print(f"details: {config.run.dir}/engine.log and Ray's logs; AGENTGYM_RL_DEBUG=1 shows them here")
         raise typer.Exit(1) from error
     report(folder, screen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -31,7 +32,7 @@ class Score:
         return {**asdict(self), "ci95": list(self.ci95)}
 
 
-def check_counted(counted: int, episodes: int, least: float, error: str | None) -> None:
+def check_counted(counted: int, episodes: int, least: float, error: str | None, key: str = "min_counted") -> None:
     """Check that enough episodes count for a figure to mean something.
 
     Args:
@@ -39,15 +40,23 @@ def check_counted(counted: int, episodes: int, least: float, error: str | None) 
         episodes: all of them; without any there is nothing to check.
         least: share of the episodes that must count; one must in any case.
         error: of an episode that does not.
+        key: the setting that ``least`` comes from.
 
     Raises:
-        EnvUnavailable: fewer count; names the error.
+        EnvUnavailable: fewer count; names the error and the setting.
     """
     if episodes and (not counted or counted < least * episodes):
         raise EnvUnavailable(
-            f"only {counted} of {episodes} episodes count (min_counted={least:g}); the others failed outside the "
+            f"only {counted} of {episodes} episodes count ({key}={least:g}); the others failed outside the "
             f"agent, such as by: {error}"
         )
+
+
+def errors(episodes: Sequence[Episode]) -> dict[str, int]:
+    """What failed outside the agent: episodes by ending, and attempts that were ``retried``; only what there is."""
+    found = Counter(episode.ending.value for episode in episodes if not episode.ending.counts)
+    found["retried"] = sum(episode.attempts - 1 for episode in episodes)
+    return dict(+found)
 
 
 def score(episodes: Sequence[Episode]) -> Score:

@@ -287,6 +287,7 @@ KEYS: dict[str, Entry] = {
     "run.evaluate_untrained": (False, evaluations),
     "run.greedy": (False, reads(evaluation)),
     "run.min_counted": (0.5, reads(run)),
+    "run.min_counted_training": (0.9, reads(run)),
     "run.cache": ("kept", reads(tiny)),
     "run.resume": (False, reads(train)),
 }
@@ -488,8 +489,8 @@ def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
         )),
         *(f"logger.{key}" for key in ("wandb", "project", "group")),
         *(f"run.{key}" for key in (
-            "dir", "eval_every", "save_every", "keep_checkpoints", "max_hours", "stop_seconds", "min_counted", "cache",
-            "resume",
+            "dir", "eval_every", "save_every", "keep_checkpoints", "max_hours", "stop_seconds", "min_counted",
+            "min_counted_training", "cache", "resume",
         )),
     }  # fmt: skip
 

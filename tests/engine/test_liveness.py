@@ -2,9 +2,12 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 ray = pytest.importorskip("ray")
@@ -48,8 +51,10 @@ def actors(worker_class, monkeypatch):
 
 def test_a_busy_process_is_no_dead_one(actors):
     before = signal.getsignal(signal.SIGUSR2)
-    with liveness.watched(None):
+    with liveness.watched(None) as watch:
         assert ray.get(actors["busy one"].work.remote(1.5)) == "done"
+        time.sleep(1)
+    assert all(0.01 < watch.peaks[name] < 1 for name in actors)
     assert signal.getsignal(signal.SIGUSR2) == before
 
 
@@ -94,3 +99,39 @@ def test_rays_reasons():
     assert liveness._reason(Died(low)) == "Ray ended it, because the machine ran low on memory"
     text = "The actor died.\n\tactor_id: 7f\nThe actor is dead because its node has died."
     assert liveness._reason(Died(text)) == "its node has died"
+
+
+KILLED = """
+import os, signal, subprocess, sys
+from agentgym_rl.engine.verl import cluster
+print(subprocess.Popen(["sleep", "1000"]).pid, flush=True)
+with cluster._ended_with_this_process():
+    os.kill(os.getpid(), signal.SIGINT if sys.argv[1:] else signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_driver_started_ends_with_it():
+    killed = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True)
+    pid = int(killed.stdout.readline())
+    assert killed.wait(60) == -signal.SIGKILL
+    deadline = time.monotonic() + 20
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_what_a_driver_started_outlives_its_own_end():
+    """Then Ray ends its processes itself, in its order."""
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, "interrupted"], stdout=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    process = psutil.Process(int(ended.stdout))
+    assert ended.returncode == 1 or ended.returncode == -signal.SIGINT
+    assert process.is_running()
+    process.kill()
+
+
+def test_the_cause_of_a_workers_error():
+    assert liveness.root(ValueError("one\n  two\n")) == "ValueError: two"
+    inside = ray.exceptions.RayTaskError("save", "Traceback\n  File x\nOSError: [Errno 28] full", OSError(28, "full"))
+    assert liveness.root(inside) == "OSError: [Errno 28] full"

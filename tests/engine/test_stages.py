@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,9 @@ from agentgym_rl.engine.run.cache import ClonedCache
 from agentgym_rl.engine.run.evaluation import RunPanels
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
-from agentgym_rl.engine.run.run import EngineRun
+from agentgym_rl.engine.run.run import EngineRun, NotSaved
 from agentgym_rl.engine.run.stages import Stages, episode_metrics
+from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.rollout.supervised import Example
 
 PANEL = 4
@@ -48,6 +50,8 @@ class ScriptedTrainer:
         self.streams: list[str | None] = []
         self.val_success = val_success or []
         self.die_after: int | None = None
+        self.broken: set[str] = set()
+        """Tasks whose training episodes fail outside the agent."""
         self.restored: list[str | None] = []
         self.resets = 0
         self.reference: list[str] | None = None
@@ -69,6 +73,10 @@ class ScriptedTrainer:
                           {"role": "assistant", "content": f"say {row['index']}"}],
                 turns=[Turn(response=f"say {row['index']}", action="say", observation="", reward=0.0, invalid=False)],
             )  # fmt: skip
+            if row["item_id"] in self.broken and not validate:
+                episode = replace(
+                    episode, ending=Ending.ENV_ERROR, error="EnvUnavailable: gone", success=False, attempts=3
+                )
             result.append(Rollout(episode=episode, segments=(Example([1, row["index"]], [0.0, 1.0]),)))
             if take is not None and (len(result) % chunk == 0 or len(result) == len(rows)):
                 take(result[-(len(result) % chunk or chunk) :])
@@ -121,7 +129,7 @@ class ScriptedTrainer:
 def run(toy_recipes):
     """Start or resume the run of some overrides; gives the trainer and the finished stages."""
 
-    def start(*overrides, val_success=None, die_after=None, stop=lambda: False, name="a", panel=None):
+    def start(*overrides, val_success=None, die_after=None, stop=lambda: False, name="a", panel=None, broken=()):
         folder_path = toy_recipes / name
         config = recipes.load(["experiment=counter", f"run.dir={folder_path}", "cloning.epochs=2", *overrides])
         if panel is not None:
@@ -129,8 +137,8 @@ def run(toy_recipes):
         folder = RunFolder(folder_path, recipes.identity(config), resume=True)
         state = folder.load_state()
         trainer = ScriptedTrainer(folder.checkpoints, val_success)
-        trainer.die_after = die_after
-        log = MetricsLog(folder.path, to_dict(config), state.global_step)
+        trainer.die_after, trainer.broken = die_after, set(broken)
+        log = MetricsLog(folder.path, to_dict(config), state.global_step, state.logged)
         said: list[str] = []
         run = EngineRun(
             config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=tasks.mixture(config),
@@ -413,3 +421,88 @@ def test_what_cloned_weights_depend_on(toy_recipes):
     model = of(cloned=False)
     assert model == of("cloning.lr=1", "envs.counter.demonstrations=2", cloned=False)
     assert len({model, of("seed=1", cloned=False), of("envs.counter.split=test", cloned=False)}) == 3
+
+
+def test_what_fails_outside_the_agent_is_counted_by_kind(run):
+    broken = {"counter_1", "counter_2", "counter_3"}
+    trainer = run(*EVOLVE, "algorithm.tasks_per_step=40", broken=broken)
+    explored = [row for row in read(trainer.folder.path) if "errors/env_error" in row]
+    assert [(row["errors/env_error"], row["errors/retried"]) for row in explored] == [(6, 12), (6, 12)]
+    assert trainer.state.errors == {"env_error": 12, "retried": 24}
+    assert all(row["env/counter/success"] == 19 / 37 for row in explored), "they are no failures of the agent"
+
+
+def test_a_step_in_which_too_much_fails_ends_the_run_and_runs_again(run):
+    """What failed is not kept in the journal as if it were done."""
+    many = {f"counter_{index}" for index in range(25)}
+    says = r"only 30 of 80 episodes count \(run.min_counted_training=0.5\).*such as by: EnvUnavailable: gone"
+    with pytest.raises(EnvUnavailable, match=says):
+        run(*EVOLVE, "algorithm.tasks_per_step=40", broken=many)
+    again = run(*EVOLVE, "algorithm.tasks_per_step=40")
+    whole = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
+    assert kept(again) == kept(whole) and again.weights == whole.weights
+    assert [len(items) for items in again.played if len(items) > 8] == [50, 80]
+    lenient = run(*EVOLVE, "algorithm.tasks_per_step=40", "run.min_counted_training=0.3", broken=many, name="lenient")
+    assert lenient.state.errors == {"env_error": 100, "retried": 200}
+
+
+def resumed_state(trainer):
+    """Everything of the end state but times."""
+    return {key: value for key, value in vars(trainer.state).items() if not key.endswith("wall_s") and key != "results"}
+
+
+PLACES = [(EngineRun, "save_demonstrations"), (ScriptedTrainer, "sft_step"), (ScriptedTrainer, "save"),
+          (RunFolder, "save_state"), (RunFolder, "drop_leftovers"), (RunFolder, "write_episodes"),
+          (MetricsLog, "log")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("owner", "name"), PLACES, ids=[name for _, name in PLACES])
+def test_a_run_that_is_killed_wherever_it_was_ends_as_the_whole_one(run, monkeypatch, owner, name):
+    """At every call of a method, before it and after it, until none is left."""
+    evolve = (*EVOLVE, "run.save_every=1", "mixture=dynamic", "curriculum=success_gated", "curriculum.rounds=[2,4]")
+    whole = run(*evolve, name="whole")
+    method, calls, deaths = getattr(owner, name), {"left": 0}, 0
+
+    def dying(self, *arguments, **named):
+        calls["left"] -= 1
+        if calls["left"] == 0:
+            raise Killed
+        found = method(self, *arguments, **named)
+        calls["left"] -= 1
+        if calls["left"] == 0:
+            raise Killed
+        return found
+
+    monkeypatch.setattr(owner, name, dying)
+    for left in range(1, 9):
+        calls["left"] = left
+        try:
+            trainer = run(*evolve)
+            break
+        except Killed:
+            deaths += 1
+    else:
+        calls["left"] = 0
+        trainer = run(*evolve)
+    assert deaths > 1
+    assert trainer.weights == whole.weights and kept(trainer) == kept(whole)
+    assert resumed_state(trainer) == resumed_state(whole)
+    assert [row["step"] for row in read(trainer.folder.path)] == [row["step"] for row in read(whole.folder.path)]
+
+
+def test_a_step_that_cannot_be_saved_ends_the_run_with_one_line_and_is_repeated(run, monkeypatch):
+    whole = run(*EVOLVE, name="whole")
+    save, full = ScriptedTrainer.save, {"from": 4}
+
+    def on_a_full_disk(self):
+        if self.global_steps >= full["from"]:
+            raise OSError(28, "No space left on device")
+        return save(self)
+
+    monkeypatch.setattr(ScriptedTrainer, "save", on_a_full_disk)
+    says = r"step 5 could not be saved in .* MiB are free: OSError: .*No space left.*; mend it, and the same command"
+    with pytest.raises(NotSaved, match=says):
+        run(*EVOLVE)
+    full["from"] = 1000
+    trainer = run(*EVOLVE)
+    assert trainer.weights == whole.weights and resumed_state(trainer) == resumed_state(whole)

@@ -6,6 +6,7 @@ import pytest
 import toy
 
 from agentgym_rl.envs import Task
+from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.rollout.conversation import PolicyStopped
 from agentgym_rl.rollout.policies import Human, ModelOptions, Oracle, Random, is_place, open_policy
 from agentgym_rl.rollout.policies.scripted import RandomScript
@@ -101,3 +102,21 @@ def test_the_oracle_passes_over_what_it_cannot_solve():
     episode = asyncio.run(Oracle().run(toy.Plain(), Task("plain", 2), RolloutSettings(max_turns=3)))
     assert (episode.success, episode.messages, episode.turns, episode.max_turns) == (False, [], [], 3)
     assert episode.ending.counts
+
+
+class LosesItsThirdStep(toy.Counter):
+    """A server that is gone for a moment."""
+
+    calls = 0
+
+    async def _step(self, action):
+        self.calls += 1
+        if self.calls == 3:
+            raise EnvUnavailable("gone")
+        return await super()._step(action)
+
+
+def test_the_oracle_begins_again_where_the_environment_failed():
+    settings = RolloutSettings(retries=1)
+    episode = asyncio.run(Oracle().run(LosesItsThirdStep(), Task("counter", 2), settings))
+    assert episode.success and episode.attempts == 2

@@ -336,6 +336,8 @@ class RunConfig:
     min_counted: float = operational(0.95)
     """Share of an evaluation's episodes that must count; where more fail outside the agent, the run ends with an
     error."""
+    min_counted_training: float = operational(0.5)
+    """The same for the episodes of a training step."""
     cache: str | None = operational(None)
     """Folder where the tiny model and cloned weights are kept for other runs of the same model, demonstrations and
     seed."""
@@ -348,8 +350,9 @@ class RunConfig:
         for key in ("max_hours", "stop_seconds"):
             if (value := getattr(self, key)) is not None and not value > 0:
                 raise ValueError(f"{key} must be greater than 0, got {value}")
-        if not 0 <= self.min_counted <= 1:
-            raise ValueError(f"run.min_counted={self.min_counted:g} is no share; give a number from 0 to 1")
+        for key in ("min_counted", "min_counted_training"):
+            if not 0 <= getattr(self, key) <= 1:
+                raise ValueError(f"run.{key}={getattr(self, key):g} is no share; give a number from 0 to 1")
 
 
 @dataclass(kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -17,6 +18,7 @@ from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import shards, write_text
 from agentgym_rl.engine.run import checkpoint
 from agentgym_rl.envs.tables import json_object, read_utf8
+from agentgym_rl.eval.score import errors
 from agentgym_rl.rollout import recorder
 from agentgym_rl.rollout.recorder import WriteShards
 
@@ -68,6 +70,10 @@ class State:
     """Tokens of those episodes, prompts and responses."""
     parser_faults: int = 0
     """Responses that a parser failed on, in training and evaluation (:attr:`Turn.fault`)."""
+    logged: int | None = None
+    """Rows of ``metrics.jsonl``; those after them, left by a killed run, are written again."""
+    errors: dict[str, int] = field(default_factory=dict)
+    """What failed outside the agent, by kind (:func:`agentgym_rl.eval.score.errors`), in training and evaluation."""
     wall_s: float = 0.0
     stage_wall_s: float = 0.0
     stage_episodes: int = 0
@@ -90,6 +96,11 @@ class State:
         self.unit, self.saved, self.fresh_optimizer = learnt["units"], True, False
         self.results = self.results[: self.stage]
         return True
+
+    def count(self, episodes: Sequence[Episode]) -> None:
+        """Add up what went wrong in episodes."""
+        self.parser_faults += sum(episode.parser_faults for episode in episodes)
+        self.errors = dict(Counter(self.errors) + Counter(errors(episodes)))
 
     def spent(self) -> dict[str, float]:
         """Episodes, tokens and time of training so far, as metrics."""

@@ -16,18 +16,21 @@ from agentgym_rl.eval.episode_rows import COLUMNS, episode_rows
 class MetricsLog:
     """One line a step; the same numbers go to W&B under the same names (docs/wandb.md lists them)."""
 
-    def __init__(self, folder: Path, config: Mapping[str, Any], last_step: int) -> None:
+    def __init__(self, folder: Path, config: Mapping[str, Any], last_step: int, logged: int | None = None) -> None:
         """
         Args:
             config: the whole configuration of the run, in plain types.
             last_step: rows after this step, left by a killed run, are dropped.
+            logged: so are rows after this many; None keeps them.
         """
         self.path = folder / "metrics.jsonl"
         rows = list(read_jsonl(self.path, torn_end=True)) if self.path.is_file() else []
         for number, row in enumerate(rows, start=1):
             if not isinstance(row, dict) or not isinstance(row.get("step"), int):
                 raise ValueError(f"{self.path}, row {number}: not the metrics of a step; delete this line to go on")
-        write_jsonl(self.path, [row for row in rows if row["step"] <= last_step])
+        kept = [row for row in rows[:logged] if row["step"] <= last_step]
+        write_jsonl(self.path, kept)
+        self.rows = len(kept)
         self.file = self.path.open("a", encoding="utf-8")
         self.wandb = self._start_wandb(folder, config)
         self.tensorboard = None
@@ -63,6 +66,7 @@ class MetricsLog:
     def log(self, step: int, metrics: dict[str, float]) -> None:
         """Write the metrics of a step."""
         append_jsonl(self.file, {"step": step, **metrics})
+        self.rows += 1
         if self.wandb is not None:
             self.wandb.log(metrics, step=step)
         if self.tensorboard is not None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from ray.exceptions import RayTaskError
 
 from agentgym_rl.algorithms.base import (
     AS_LOADED,
@@ -35,6 +39,7 @@ from agentgym_rl.engine.run.evaluation import VALIDATION, RunPanels, Scores
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
 from agentgym_rl.engine.verl.dataset import row
+from agentgym_rl.engine.verl.liveness import root
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.envs import Task
 from agentgym_rl.eval.score import check_counted
@@ -45,6 +50,17 @@ REDRAW = 1_000_000
 """Seed offset, in steps, between redraws of one step."""
 CHUNK = 32
 """Episodes written to the journal at once."""
+
+
+class NotSaved(RuntimeError):
+    """A step could not be saved; the one before it stands."""
+
+    def __init__(self, folder: Path, step: int, error: Exception) -> None:
+        free = shutil.disk_usage(folder).free / 2**20
+        super().__init__(
+            f"step {step} could not be saved in {folder}, where {free:.0f} MiB are free: {root(error)}; mend it, and "
+            "the same command resumes"
+        )
 
 
 @dataclass(kw_only=True)
@@ -246,15 +262,38 @@ class EngineRun:
         self._restore_present()
 
     def save(self, stage: str, algorithm_state: Mapping[str, Any]) -> None:
-        """Weights where they changed, then the state that names them; last, files that no state needs any more go."""
+        """Write the run as it is now.
+
+        Raises:
+            NotSaved: it cannot be written.
+        """
+        self.save_files(stage, algorithm_state)
+        self.save_state()
+
+    def save_files(self, stage: str, algorithm_state: Mapping[str, Any]) -> None:
+        """Write what the state names: weights where they changed, and the state of the algorithm."""
         state = self.state
-        if not state.saved:
-            state.checkpoint, state.saved = self.trainer.save(), True
-            checkpoint.seal(self.folder.checkpoints / state.checkpoint)
+        with self._saving():
+            if not state.saved:
+                state.checkpoint, state.saved = self.trainer.save(), True
+                checkpoint.seal(self.folder.checkpoints / state.checkpoint)
+            state.algorithm = self.folder.save_algorithm(stage, state.global_step, algorithm_state)
+
+    def save_state(self) -> None:
+        """Write the state, to which the metrics logged so far belong; then files that no state needs any more go."""
+        state = self.state
         state.mixture, state.curriculum = self.mixture.state_dict(), self.curriculum.state_dict()
-        state.algorithm = self.folder.save_algorithm(stage, state.global_step, algorithm_state)
-        self.folder.save_state(state)
-        self.folder.drop_leftovers(state, self.config.run.keep_checkpoints)
+        state.logged = self.log.rows
+        with self._saving():
+            self.folder.save_state(state)
+            self.folder.drop_leftovers(state, self.config.run.keep_checkpoints)
+
+    @contextmanager
+    def _saving(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, RayTaskError) as error:
+            raise NotSaved(self.folder.path, self.step, error) from error
 
     def evaluate(
         self, name: str, role: str | None = None, stage: str | None = None, *, stoppable: bool = False
@@ -283,12 +322,12 @@ class EngineRun:
         found = self.trainer.rollouts(rows, validate=True, progress=progress)
         episodes = [rollout.episode for rollout in found]
         state.wall_s += time.monotonic() - begun
-        state.parser_faults += sum(episode.parser_faults for episode in episodes)
+        state.count(episodes)
         self.folder.write_episodes(f"val_{name}_step{self.step:06d}", episodes, self.trainer.write_episodes)
         scores, metrics = self.panels.scores(episodes, role)
         self.log.log(self.step, {f"stage/{stage or name}": state.unit, **state.spent(), **metrics})
         self.log.log_episodes(self.step, episodes)
-        _check(episodes, self.config.run.min_counted)
+        _check(episodes, self.config.run.min_counted, "run.min_counted")
         return scores
 
     # helpers
@@ -321,7 +360,7 @@ class EngineRun:
         ]
 
     def _resumable(self, requests: Sequence[Request], label: str) -> list[Rollout]:
-        """Roll out what the journal does not have yet."""
+        """Roll out what the journal does not have yet, and again what failed outside the agent before a stop."""
         journal = self._journal = self._journal or Journal(self.folder.journal(self.step))
         kept = len(journal.entries)
         if kept and not self._asked:
@@ -330,7 +369,8 @@ class EngineRun:
         single = [one for one in requests for _ in range(one.samples)]
         rows = [{**one, "__rollout_n__": 1} for one in self._rows(single, f"{self.step}", first)]
         self._asked = first + len(rows)
-        left = [one for one in rows if str(one["index"]) not in journal.entries]
+        done = {index for index, entry in journal.entries.items() if entry.counts}
+        left = [one for one in rows if str(one["index"]) not in done]
 
         def progress(done: int, total: int) -> None:
             self.progress(label, len(rows) - total + done, len(rows))
@@ -354,14 +394,14 @@ class EngineRun:
         return Rollout(episode=entry.episode, segments=entry.examples)
 
     def _observe(self, episodes: Sequence[Episode]) -> None:
-        _check(episodes, 0)
+        _check(episodes, self.config.run.min_counted_training, "run.min_counted_training")
         own = [episode for episode in episodes if not episode.prefix_turns]
         self.mixture.observe(own)
         self.curriculum.observe(own)
 
 
-def _check(episodes: Sequence[Episode], min_counted: float) -> None:
+def _check(episodes: Sequence[Episode], least: float, key: str) -> None:
     """Raises EnvUnavailable: less than this share of the episodes count, or none."""
     failed = [episode for episode in episodes if not episode.ending.counts]
     error = failed[0].error if failed else None
-    check_counted(len(episodes) - len(failed), len(episodes), min_counted, error)
+    check_counted(len(episodes) - len(failed), len(episodes), least, error, key)

@@ -20,7 +20,7 @@ from agentgym_rl.engine.run.evaluation import VALIDATION
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.eval import timeline
-from agentgym_rl.eval.score import score
+from agentgym_rl.eval.score import errors, score
 from agentgym_rl.eval.watching import UNITS
 
 UNTRAINED = "untrained"
@@ -117,7 +117,7 @@ class Stages:
         episodes = run.episodes
         state.episodes += len(episodes)
         state.stage_episodes += len(episodes)
-        state.parser_faults += sum(episode.parser_faults for episode in episodes)
+        state.count(episodes)
         state.tokens += sum(episode.prompt_tokens + episode.response_tokens for episode in episodes)
         state.wall_s += time.monotonic() - begun
         metrics = {f"stage/{name}": number + 1, UNITS: algorithm.units, **run.metrics, **own, **state.spent()}
@@ -144,13 +144,13 @@ class Stages:
                 "wall_s": round(seconds, 1),
             }
         )
-        run.save(name, algorithm.state_dict())
+        run.save_files(name, algorithm.state_dict())
         if state.checkpoint is not None:
             state.stage_ends.append(state.checkpoint)
         if name not in (UNTRAINED, Cloning.stage, Control.stage):
             state.end_of_algorithm(algorithm.units)
         state.stage, state.unit, state.stage_wall_s, state.stage_episodes = state.stage + 1, 0, 0.0, 0
-        run.folder.save_state(state)
+        run.save_state()
         if name == Cloning.stage and self.cache is not None:
             self.cache.keep(run)
 
@@ -174,6 +174,7 @@ def episode_metrics(episodes: Sequence[Episode]) -> Metrics:
     model_s, env_s = sum(turn.model_s for turn in turns), sum(turn.env_s for turn in turns)
     if faults := sum(episode.parser_faults for episode in episodes):
         metrics["rollout/parser_faults"] = faults
+    metrics |= {f"errors/{kind}": number for kind, number in errors(episodes).items()}
     metrics["curriculum/max_turns"] = max(episode.max_turns for episode in episodes)
     metrics["curriculum/cut_share"] = cut_share(episodes)
     metrics["rollout/slowest_s"] = max(episode.seconds for episode in episodes)

@@ -15,16 +15,16 @@ from typing import Any
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from agentgym_rl.algorithms.base import AS_LOADED
+from agentgym_rl.algorithms.base import AS_LOADED, Needs
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.recipe import preflight, tasks
 from agentgym_rl.engine.recipe.compose import identity, to_yaml
-from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
+from agentgym_rl.engine.recipe.config import Config, Device, Mode, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest, versions
 from agentgym_rl.engine.recipe.schema import to_dict
-from agentgym_rl.engine.run import demonstrations
+from agentgym_rl.engine.run import demonstrations, memory
 from agentgym_rl.engine.run.folder import RunFolder, State
 from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.progress import Progress
@@ -146,12 +146,14 @@ def _run(
     needs = tasks.needs(config)
     validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)
-    log = MetricsLog(folder.path, to_dict(config), state.global_step)
+    log = MetricsLog(folder.path, to_dict(config), state.global_step, state.logged)
     try:
         stop = Stop(progress.say, config.run.stop_seconds, config.run.max_hours)
         with on_signals(stop):
             begins = config.run.control or needs.reference is not None
             base = needs.loaded_weights or needs.reference == AS_LOADED or (begins and not config.cloning.epochs)
+            if (plan := _plan(config, needs, base)) is not None:
+                progress.say(memory.told(plan, model))
             trainer = session.trainer(settings, config.engine, progress, base=base)
             signal.signal(signal.SIGTERM, stop.handle)  # Ray has put its own in place
 
@@ -170,12 +172,38 @@ def _run(
             cache = (
                 None if config.run.cache is None else ClonedCache(Path(config.run.cache), digest(config, cloned=True))
             )
-            with watched(trainer):
+            with watched(trainer) as watch:
                 Stages(run, cache).complete()
-        summary = _summary(config, folder, state, panels)
+        summary = _summary(config, folder, state, panels) | {"memory_gib": watch.peaks}
         folder.write_summary(summary)
+        if state.errors:
+            kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(state.errors.items()))
+            progress.say(f"failed outside the agent: {kinds} (docs/faults.md)")
     finally:
         log.close()
+
+
+def _plan(config: Config, needs: Needs, base: bool) -> memory.Plan | None:
+    """What the memory of a run follows from; None on a GPU or a cluster, where it was not measured.
+
+    Args:
+        base: the weights as loaded are kept.
+    """
+    engine = config.engine
+    if engine.device is not Device.CPU or engine.ray_address is not None:
+        return None
+    servers = engine.rollout_workers if engine.mode is Mode.SEPARATE_ASYNC else engine.workers
+    return memory.Plan(
+        workers=engine.workers,
+        servers=servers // engine.tensor_parallel,
+        loops=config.rollout.workers,
+        micro_tokens=engine.micro_tokens,
+        kv_cache_gib=engine.kv_cache_gib,
+        train_layers=config.model.train_layers,
+        lora_rank=config.model.lora_rank,
+        copies=base + 2 * (needs.reference is not None),  # the reference policy, and the present one meanwhile
+        critic=needs.critic is not None,
+    )
 
 
 def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, dict[str, Panel]]) -> dict[str, Any]:
@@ -198,6 +226,7 @@ def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, 
         "reference": bounds,
         "wall_s": round(state.wall_s, 1),
         "parser_faults": state.parser_faults,
+        "errors": state.errors,
         "seed": config.seed,
         "panels": {env: {label: panel.digest for label, panel in own.items()} for env, own in panels.items()},
         "versions": versions(),

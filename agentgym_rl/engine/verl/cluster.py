@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psutil
 import ray
 import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
@@ -82,16 +84,33 @@ def cluster(
         own = {"runtime_env": given} if given else {}
         _start(seconds, include_dashboard=False, **started, **own, **quiet)
     try:
-        if ray_address is not None:
-            await_gpus(config, seconds)
-            if folder is not None:
-                check_shared(folder)
-        yield
+        with nullcontext() if ray_address is not None else _ended_with_this_process():
+            if ray_address is not None:
+                await_gpus(config, seconds)
+                if folder is not None:
+                    check_shared(folder)
+            yield
     finally:
         try:
             tq.close()
         finally:
             ray.shutdown()
+
+
+@contextmanager
+def _ended_with_this_process() -> Iterator[None]:
+    """Inside, a shell waits for the death of this process, and then kills what Ray started.
+
+    Ray's own processes see to that, too, but its two agents first try for a minute to report it to those that are gone.
+    """
+    pids = [str(process.pid) for process in psutil.Process().children(recursive=True)]
+    script = """trap "" INT TERM; read -r _; kill -9 "$@" 2>/dev/null"""
+    shell = subprocess.Popen(["sh", "-c", script, "sh", *pids], stdin=subprocess.PIPE)
+    try:
+        yield
+    finally:
+        shell.kill()
+        shell.communicate()
 
 
 def _start(seconds: float, **options: Any) -> None:

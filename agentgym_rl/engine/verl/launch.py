@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from verl.workers.rollout.replica import get_rollout_replica_class
 
 from agentgym_rl.engine.verl.agent_loops import EarlyManager
+from agentgym_rl.engine.verl.liveness import root
 from agentgym_rl.engine.verl.modes import TRAINERS
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 
@@ -46,16 +47,10 @@ def launch(config: DictConfig, seconds: float, say: Callable[[str], None]) -> Ag
             "and engine.start_seconds gives a slow machine more time"
         )
     if "error" in outcome:
-        raise LaunchFailed(f"the engine did not start: {_root(outcome['error'])}") from outcome["error"]
+        raise LaunchFailed(f"the engine did not start: {root(outcome['error'])}") from outcome["error"]
     say("engine ready")
     trainer: AgentTrainer = outcome["trainer"]
     return trainer
-
-
-def _root(error: BaseException) -> str:
-    """The last line of a worker's error, which names its cause."""
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1] if lines else ''}"
 
 
 def _start(config: DictConfig) -> AgentTrainer:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -33,8 +34,11 @@ class EngineDied(RuntimeError):
 
 
 @contextmanager
-def watched(trainer: AgentTrainer) -> Iterator[None]:
+def watched(trainer: AgentTrainer) -> Iterator[Watch]:
     """Inside, the death of a process of the engine raises in the main thread.
+
+    Yields:
+        The watch, which has seen how much memory each process takes.
 
     Raises:
         EngineDied: which process, why, and the memory it was last seen with. It takes the place of whatever the death
@@ -44,7 +48,7 @@ def watched(trainer: AgentTrainer) -> Iterator[None]:
     previous = signal.signal(signal.SIGUSR2, watch.interrupt)
     watch.start()
     try:
-        yield
+        yield watch
     except Exception as error:
         if (cause := watch.look_again()) is not None:
             raise EngineDied(cause) from error
@@ -87,6 +91,8 @@ class Watch:
         """Of actors on this machine."""
         self._memory: dict[str, int] = {}
         """Bytes that an actor and its children were last seen with."""
+        self.peaks: dict[str, float] = {}
+        """GiB that they had at most, each process by itself."""
         self._ended = threading.Event()
         self._looking = threading.Lock()
         self._thread = threading.Thread(target=self._watch, name="liveness", daemon=True)
@@ -144,7 +150,9 @@ class Watch:
             if host == socket.gethostname():
                 self._pids[name] = pid
         for name, pid in self._pids.items():
-            self._memory[name] = _bytes(pid) or self._memory.get(name, 0)
+            now, most = _bytes(pid)
+            self._memory[name] = now or self._memory.get(name, 0)
+            self.peaks[name] = max(self.peaks.get(name, 0.0), round(most / GIB, 2))
 
     def _died(self, name: str, why: str) -> None:
         used = f"; it was last seen with {self._memory[name] / GIB:.1f} GiB" if self._memory.get(name) else ""
@@ -153,13 +161,20 @@ class Watch:
         self.cause = self.cause or f"the {name} died: {why}{used} ({of}); the same command resumes"
 
 
-def _bytes(pid: int) -> int:
-    """Memory of a process and its children; 0 where it is gone."""
+def _bytes(pid: int) -> tuple[int, int]:
+    """Memory of a process and its children, now and the sum of each one's peak; 0 where it is gone."""
     try:
         one = psutil.Process(pid)
-        return sum(each.memory_info().rss for each in (one, *one.children(recursive=True)))
-    except psutil.Error:
-        return 0
+        both = [(each.memory_info().rss, _peak(each.pid)) for each in (one, *one.children(recursive=True))]
+    except (psutil.Error, OSError):
+        return 0, 0
+    return sum(now for now, _ in both), sum(max(pair) for pair in both)
+
+
+def _peak(pid: int) -> int:
+    """Most bytes that a process has had; 0 where the system does not tell."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) << 10 if found else 0
 
 
 def _reason(error: RayError) -> str:
@@ -169,3 +184,10 @@ def _reason(error: RayError) -> str:
         if found := re.search(pattern, text):
             return found[1] if found.groups() else "Ray ended it, because the machine ran low on memory"
     return text[:200]
+
+
+def root(error: BaseException) -> str:
+    """Kind and last line of an error; that of a worker ends with the kind and text of its cause."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    last = lines[-1] if lines else ""
+    return last if isinstance(error, RayError) else f"{type(error).__name__}: {last}"

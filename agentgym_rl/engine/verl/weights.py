@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
 
-def largest_tensor(model: str) -> int:
-    """Bytes of the largest weight of a model (a folder or a hub id) in float32; no weight is loaded."""
+
+def skeleton(model: str) -> Any:
+    """A model (a folder or a hub id) without weights, only their shapes."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
     with torch.device("meta"):
-        network = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(model))
-    return max(4 * int(weight.numel()) for weight in network.parameters())
+        return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(model))
+
+
+def largest_tensor(model: str) -> int:
+    """Bytes of the largest weight of a model in float32; no weight is loaded."""
+    return max(4 * int(weight.numel()) for weight in skeleton(model).parameters())

@@ -1,0 +1,164 @@
+"""How much memory a run on a CPU will need, before it is launched.
+
+An estimate from the model's shapes: float32 weights in workers and vLLM, gradients and AdamW's two moments of what
+learns, copies of weights, vLLM's packed layers and KV cache, and for each token of a micro-batch what the backward pass
+keeps. What the processes take without a model was measured. docs/engine.md compares both.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from agentgym_rl.engine.recipe.schema import RecipeError
+
+GIB = 1 << 30
+FLOAT = 4
+EMPTY = {"driver": 1.0, "agent-loop worker": 0.9, "training worker": 0.9, "vLLM server": 2.2, "Ray and queue": 1.4}
+"""GiB of processes without a model, as measured with versions of ``constraints/cpu.txt``."""
+KEPT = 1.4
+"""What autograd keeps, norms and products included, as a multiple of the linear layers' inputs and outputs."""
+GROUPS = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What of a run's configuration its memory follows from."""
+
+    workers: int
+    """Training workers."""
+    servers: int
+    """vLLM servers."""
+    loops: int
+    """Agent-loop workers."""
+    micro_tokens: int
+    kv_cache_gib: float
+    train_layers: int | None = None
+    lora_rank: int = 0
+    copies: int = 0
+    """Of the weights that learn, kept in the workers beside the present ones."""
+    critic: bool = False
+    """It learns a model of the same size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """Numbers of a model that its memory follows from."""
+
+    parameters: int
+    learn: int
+    """Parameters that learn."""
+    linear: int
+    """Parameters of linear layers, which vLLM packs for its kernels."""
+    kept: float
+    """Numbers that are kept for the backward pass of a token."""
+    vocabulary: int
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """GiB by process."""
+
+    sure: dict[str, float]
+    """Whatever the episodes are."""
+    batch: dict[str, float]
+    """More of it, with full micro-batches."""
+
+    @property
+    def least(self) -> float:
+        return sum(self.sure.values())
+
+    @property
+    def most(self) -> float:
+        return self.least + sum(self.batch.values())
+
+    def __str__(self) -> str:
+        parts = (f"{name} {gib + self.batch.get(name, 0.0):.1f}" for name, gib in self.sure.items())
+        return f"up to {self.most:.1f} GiB ({', '.join(parts)})"
+
+
+def shapes(plan: Plan, model: str) -> Shapes:
+    """Of a model folder or hub id; no weight is loaded."""
+    import torch
+
+    from agentgym_rl.engine.verl.weights import skeleton
+
+    network = skeleton(model)
+    weights = dict(network.named_parameters())
+    head = network.get_output_embeddings()
+    linear = {
+        name: layer
+        for name, layer in network.named_modules()
+        if isinstance(layer, torch.nn.Linear) and layer is not head
+    }
+    ends = sum(layer.in_features + layer.out_features for layer in linear.values())
+    parameters = sum(weight.numel() for weight in weights.values())
+    learn = parameters
+    if plan.train_layers is not None:
+        last = network.config.num_hidden_layers - plan.train_layers
+        numbered = ((re.search(r"\.layers\.(\d+)\.", name), weight) for name, weight in weights.items())
+        learn = sum(weight.numel() for found, weight in numbered if found and int(found[1]) >= last)
+    if plan.lora_rank:
+        learn = plan.lora_rank * ends
+    packed = sum(layer.weight.numel() for layer in [*linear.values(), head])
+    return Shapes(parameters, learn, packed, KEPT * ends * learn / parameters, head.out_features)
+
+
+def need(plan: Plan, model: Shapes) -> Need:
+    """What the processes of a run on one machine need."""
+    weights, learn = FLOAT * model.parameters / GIB, FLOAT * model.learn / GIB
+    states = weights + (3 + plan.copies) * learn + (4 * weights if plan.critic else 0.0)
+    server = EMPTY["vLLM server"] + weights + FLOAT * model.linear / GIB + plan.kv_cache_gib
+    token = FLOAT * (model.kept + 2 * model.vocabulary) / GIB
+    sure = {
+        "driver": EMPTY["driver"],
+        "agent-loop worker": plan.loops * EMPTY["agent-loop worker"],
+        "training worker": plan.workers * EMPTY["training worker"] + states,
+        "vLLM server": plan.servers * server,
+        "Ray and queue": EMPTY["Ray and queue"],
+    }
+    return Need(sure, {"training worker": plan.workers * plan.micro_tokens * token})
+
+
+def machine() -> tuple[float, float]:
+    """GiB that processes of this one's control group may have in all, and those that are free."""
+    memory = psutil.virtual_memory()
+    total = min([memory.total, *_limits()])
+    return total / GIB, min(memory.available, total) / GIB
+
+
+def _limits() -> list[int]:
+    """Limits of this process's control groups, of version 2 or 1."""
+    own_groups, found = Path("/proc/self/cgroup"), []
+    for line in own_groups.read_text().splitlines() if own_groups.is_file() else ():
+        number, controllers, path = line.split(":", 2)
+        top, name = (GROUPS, "memory.max") if number == "0" else (GROUPS / "memory", "memory.limit_in_bytes")
+        if number == "0" or controllers == "memory":
+            own = top / path.lstrip("/")
+            for folder in (own, *own.parents):
+                if (file := folder / name).is_file() and (limit := file.read_text().strip()).isdigit():
+                    found.append(int(limit))
+    return found
+
+
+LOWER = "engine.micro_tokens, engine.kv_cache_gib, engine.workers or rollout.workers"
+
+
+def told(plan: Plan, model: str) -> str:
+    """A line on the memory that a run needs.
+
+    Raises:
+        RecipeError: what the run needs in any case is more than this machine has.
+    """
+    found = need(plan, shapes(plan, model))
+    total, free = machine()
+    if found.least > total:
+        raise RecipeError(
+            f"the run needs {found.least:.1f} GiB of memory or more, {found}, but this machine gives it {total:.1f} "
+            f"GiB; choose a smaller model, or lower {LOWER}"
+        )
+    line = f"memory: {found}; {free:.1f} of {total:.1f} GiB are free"
+    return line if found.most <= free else f"{line}: where it runs out, lower {LOWER}"

@@ -1,0 +1,101 @@
+"""The memory that a run will need, told before its launch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym_rl.algorithms.base import Needs
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.schema import RecipeError
+from agentgym_rl.engine.run import memory, tiny, train
+
+TINY = ("name=x", "env=maze", "model=tiny")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    config = recipes.load(list(TINY))
+    tiny.build(folder, config.model, ["go left", "go right"] * 50, seed=0)
+    return str(folder)
+
+
+PLAN = memory.Plan(workers=1, servers=1, loops=1, micro_tokens=4096, kv_cache_gib=1.0)
+
+
+def test_shapes(model: str) -> None:
+    width, mlp, layers, vocabulary = 96, 288, 3, 1024
+    found = memory.shapes(PLAN, model)
+    per_layer = width * width * 2 + width * 32 * 2 + 3 * width * mlp
+    assert found.linear == layers * per_layer + width * found.vocabulary
+    assert found.learn == found.parameters > found.linear
+    assert found.vocabulary <= vocabulary
+    last = memory.shapes(replace(PLAN, train_layers=1), model)
+    assert found.parameters / 5 < last.learn < found.parameters / 3 and last.kept < found.kept
+    assert memory.shapes(replace(PLAN, lora_rank=2), model).learn < found.parameters / 20
+
+
+BIG = memory.Shapes(parameters=1 << 30, learn=1 << 30, linear=1 << 29, kept=1000.0, vocabulary=1000)
+
+
+def more(**changes: Any) -> float:
+    """GiB that a plan needs beyond the usual one, whatever the episodes are."""
+    return memory.need(replace(PLAN, **changes), BIG).least - memory.need(PLAN, BIG).least
+
+
+def test_what_a_model_needs() -> None:
+    """A thousand million parameters: weights, gradients and two moments in the worker; weights and layers in vLLM."""
+    found = memory.need(PLAN, BIG)
+    assert found.sure["training worker"] == memory.EMPTY["training worker"] + 16
+    assert found.sure["vLLM server"] == memory.EMPTY["vLLM server"] + 4 + 2 + 1
+    assert found.batch["training worker"] == pytest.approx(4096 * 4 * 3000 / 2**30)
+    assert more(copies=1) == pytest.approx(4)
+    assert more(critic=True) == pytest.approx(16)
+    assert more(kv_cache_gib=3.0) == pytest.approx(2)
+    assert more(loops=3) == pytest.approx(2 * memory.EMPTY["agent-loop worker"])
+    assert more(workers=2) == pytest.approx(memory.EMPTY["training worker"]), "they share the weights"
+    assert more(servers=2) == pytest.approx(memory.EMPTY["vLLM server"] + 4 + 2 + 1)
+    assert more(micro_tokens=9999) == 0
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "says"),
+    [(64.0, 60.0, "60.0 of 64.0 GiB are free"), (64.0, 2.0, "2.0 of 64.0 GiB are free: where it runs out, lower")],
+)
+def test_the_line(model: str, monkeypatch: pytest.MonkeyPatch, total: float, free: float, says: str) -> None:
+    monkeypatch.setattr(memory, "machine", lambda: (total, free))
+    line = memory.told(PLAN, model)
+    assert line.startswith("memory: up to ") and says in line
+    assert ("engine.micro_tokens" in line) == (free < 5)
+
+
+def test_a_run_that_cannot_fit_is_refused(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "machine", lambda: (2.0, 2.0))
+    with pytest.raises(RecipeError, match=r"needs \d\.\d GiB of memory or more, .* gives it 2\.0 GiB; .*lower engine"):
+        memory.told(PLAN, model)
+
+
+def test_the_plan_of_a_configuration() -> None:
+    def plan(*overrides: str) -> memory.Plan | None:
+        return train._plan(recipes.load([*TINY, *overrides]), Needs(reference="start"), base=True)
+
+    changed = ("engine.workers=4", "engine.tensor_parallel=2", "rollout.workers=3", "engine.micro_tokens=2048",
+               "engine.kv_cache_gib=2", "model.lora_rank=8")  # fmt: skip
+    assert plan(*changed) == memory.Plan(
+        workers=4, servers=2, loops=3, micro_tokens=2048, kv_cache_gib=2.0, lora_rank=8, copies=3
+    )
+    assert plan("engine=gpu") is None and plan("engine.ray_address=auto") is None
+
+
+def test_the_limit_of_a_control_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    total, free = memory.machine()
+    assert 0 < free <= total
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text(f"{1 << 29}\n")
+    monkeypatch.setattr(memory, "GROUPS", tmp_path)
+    assert memory.machine()[0] in (0.5, total), "where there are control groups"
