@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs e2e lint format clean
+.PHONY: help setup demo test docs e2e chaos soak lint format clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -26,6 +26,12 @@ docs: setup  ## build the documentation into site/; warnings are errors
 
 e2e: setup  ## run the tests that start the real engine (minutes)
 	$(BIN)/python -m pytest -m e2e
+
+chaos: setup  ## let faults happen to the real engine, one after the other (half an hour)
+	$(BIN)/python -m pytest -m chaos -s
+
+soak: setup  ## 2,000 steps of a scripted model on a server that fails; ends with the growth of memory
+	$(BIN)/python tests/chaos/soak.py
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .
