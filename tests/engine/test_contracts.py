@@ -822,3 +822,15 @@ def test_the_plugin_steps_aside(before, platform, state):
     if torch.version.cuda is not None and not before:
         pytest.skip("needs a CPU build of torch")
     assert python(before + STATE, VERL_PLATFORM=platform) == state
+
+
+def test_seeds_count_beside_requests_that_have_none():
+    module = pytest.importorskip("vllm.v1.sample.ops.topk_topp_sampler")
+    vllm_cpu.keep_seeds(module)
+    sampler = module.TopKTopPSampler("raw_logprobs")
+
+    def drawn():
+        seeded = {0: torch.Generator().manual_seed(3)}
+        return int(sampler.forward_cpu(torch.zeros(2, 10_000), seeded, None, None)[0][0])
+
+    assert drawn() == drawn()
