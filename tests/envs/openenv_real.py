@@ -68,9 +68,7 @@ class Guess(Environment):
     def get_task(self, split: str, index: int) -> dict[str, Any]:
         return self.list_tasks(split)[index]
 
-    def get_task_range(
-        self, split: str, start: int | None = None, stop: int | None = None
-    ) -> list[dict[str, Any]]:
+    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
         return self.list_tasks(split)[start:stop]
 
 
