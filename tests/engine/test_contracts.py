@@ -1,4 +1,4 @@
-"""What this package relies on in verl 0.9.1 and vLLM 0.28, each symbol by name, so that an upgrade fails here."""
+"""What this package relies on in verl 0.9.1 and vLLM 0.28 (on GPUs 0.24), by name, so that an upgrade fails here."""
 
 import ast
 import asyncio
@@ -172,7 +172,7 @@ def _is_module(name):
 
 def test_versions_are_the_ones_that_were_run():
     assert version("verl") == "0.9.1"
-    assert version("vllm").startswith("0.28.0")
+    assert version("vllm").startswith("0.28.0" if torch.version.cuda is None else "0.24.0")
     assert version("TransferQueue") == "0.1.11"
 
 
@@ -804,7 +804,7 @@ print(any(type(finder).__module__ == vllm_alias.__name__ for finder in sys.meta_
 print(hasattr(d.initialize_global_process_group_ray, "__wrapped__"))
 print(m.load_valuehead_model.__module__)
 """
-CUDA_TORCH = "import torch\ntorch.version.cuda = '12.8'\n"
+CUDA_TORCH = "import torch\ntorch.version.cuda = torch.version.cuda or '13.0'\n"
 ACTIVE = ["True", "True", "True", "agentgym_rl.engine.platform.corrections"]
 ASIDE = ["False", "False", "False", "agentgym_rl.engine.platform.corrections"]
 

@@ -539,5 +539,6 @@ def test_a_cluster_that_cannot_be_reached_is_not_tried_again(monkeypatch):
         raise ConnectionError("nobody there")
 
     monkeypatch.setattr("ray.init", init)
-    with pytest.raises(RayNotStarted, match=r"engine\.ray_address=10\.0\.0\.1:6379 cannot be reached.*nobody there"):
+    says = r"engine\.ray_address=10\.0\.0\.1:6379 cannot be reached.*nobody there.*token is missing or another one"
+    with pytest.raises(RayNotStarted, match=says):
         _start(90.0, address="10.0.0.1:6379")

@@ -25,7 +25,7 @@ class Engine:
         monkeypatch.setattr(launch, "launch", self.launch)
 
     @contextmanager
-    def cluster(self, settings, variables, ray_address=None, seconds=300.0):
+    def cluster(self, settings, variables, ray_address=None, seconds=300.0, folder=None):
         self.open += 1
         yield
         self.open -= 1

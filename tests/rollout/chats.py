@@ -78,12 +78,16 @@ TEMPLATES = {
     "chatml": (CHATML, "qwen2", "<|im_end|>"),
     "llama": (LLAMA, "llama", "<|eot_id|>"),
     "qwen3": (QWEN3, "qwen3", "<|im_end|>"),
-    "gemma": (GEMMA, "gemma2", "<end_of_turn>"),
-    "mistral": (MISTRAL, "mistral", "<|bos|>"),
-    "r1": (R1, "qwen2", "<end_of_sentence>"),
     "qwen3_opened": (QWEN3.replace("assistant\\n' }}", "assistant\\n<think>\\n' }}"), "qwen3", "<|im_end|>"),
 }
 """Template, model type and end of turn. The last one begins each response with ``<think>`` itself."""
+
+OTHERS = {
+    "gemma": (GEMMA, "gemma2", "<end_of_turn>"),
+    "mistral": (MISTRAL, "mistral", "<|bos|>"),
+    "r1": (R1, "qwen2", "<end_of_sentence>"),
+}
+"""Templates that do not render a conversation as it grows: roles must alternate, or each response begins anew."""
 
 MARKS = [
     "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|bos|>", "<|pad|>",
@@ -117,7 +121,7 @@ def chat_of(name: str, hidden: bool = False) -> Chat:
 
     from agentgym_rl.rollout.builder import remembering
 
-    template, model_type, end = TEMPLATES[name]
+    template, model_type, end = (TEMPLATES | OTHERS)[name]
     core = Tokenizer(models.BPE())
     core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()

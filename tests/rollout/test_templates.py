@@ -9,6 +9,7 @@ from chats import chat_of
 from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.preflight import check_template
 from agentgym_rl.rollout.builder import remembering
+from agentgym_rl.rollout.template import drops_thinking
 
 ASKED = [{"role": "user", "content": "Count to 3."}]
 SAID = [*ASKED, {"role": "assistant", "content": "say 1"}, {"role": "user", "content": "Right."}]
@@ -33,6 +34,7 @@ def test_r1_opens_the_thinking_of_each_response():
     check_template(chat.builder)
     assert followed(chat).count("<assistant><think>\n") == 2
     assert followed(chat).endswith("say 1<end_of_sentence><user>Right.<assistant><think>\n")
+    assert drops_thinking(chat.builder), "rollout.thinking=strip has an effect"
 
 
 @pytest.mark.parametrize("name", ["gemma", "mistral"])

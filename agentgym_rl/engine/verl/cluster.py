@@ -15,13 +15,12 @@ import psutil
 import ray
 import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
-from ray.exceptions import AuthenticationError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as NodeAffinity
 
 from agentgym_rl.engine.verl.environment import passed_on
 
 TOKEN = (
-    "the cluster's token is missing or another one here; every node needs the same: make one with "
+    "if Ray runs there, the cluster's token is missing or another one here; every node needs the same: make one with "
     "`ray get-auth-token --generate`, and set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=<its file> before "
     "`ray start` and before this command (docs/clusters.md)"
 )
@@ -127,11 +126,10 @@ def _start(seconds: float, **options: Any) -> None:
             if address is None and "timed out" in str(error) and late < seconds:
                 continue
             what = f"Ray at engine.ray_address={address} cannot be reached" if address else "Ray did not start"
-            if isinstance(error, AuthenticationError) or "auth" in str(error).lower():
-                raise RayNotStarted(f"{what}: {TOKEN}") from error
+            hint = f"; {TOKEN}" if address else ""  # a wrong token is in Ray's own log only
             raise RayNotStarted(
                 f"{what} ({late:.0f} s): {str(error).strip().splitlines()[0]}; engine.start_seconds={seconds:g} is how "
-                "long it may take"
+                f"long it may take{hint}"
             ) from error
 
 
