@@ -277,6 +277,7 @@ KEYS: dict[str, Entry] = {
     "logger.wandb": ("offline", reads(metrics_log)),
     "logger.project": ("mine", verl),
     "logger.group": ("mine", reads(sweep)),
+    "logger.tensorboard": ("true", reads(metrics_log)),
     "run.dir": ("elsewhere", files),
     "run.eval_every": (3, reads(stages)),
     "run.save_every": (3, reads(stages)),
@@ -487,7 +488,7 @@ def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
             "rollout_workers", "tensor_parallel", "micro_tokens", "max_sequences", "memory_fraction", "kv_cache_gib",
             "threads", "ray_address", "start_seconds", "offload", "verify_sync", "attention", "env",
         )),
-        *(f"logger.{key}" for key in ("wandb", "project", "group")),
+        *(f"logger.{key}" for key in ("wandb", "project", "group", "tensorboard")),
         *(f"run.{key}" for key in (
             "dir", "eval_every", "save_every", "keep_checkpoints", "max_hours", "stop_seconds", "min_counted",
             "min_counted_training", "cache", "resume",

@@ -104,7 +104,7 @@ def test_rays_reasons():
 KILLED = """
 import os, signal, subprocess, sys
 from agentgym_rl.engine.verl import cluster
-print(subprocess.Popen(["sleep", "1000"]).pid, flush=True)
+print(subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL).pid, flush=True)
 with cluster._ended_with_this_process():
     os.kill(os.getpid(), signal.SIGINT if sys.argv[1:] else signal.SIGKILL)
 """

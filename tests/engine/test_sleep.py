@@ -105,7 +105,7 @@ PREFERENCE = Preference(pairs=[(EXAMPLE, EXAMPLE)], mini_batch=1, beta=0.1, epoc
 
 PHASES = {
     "rollouts": (lambda one: one.rollouts([{}], validate=True), ["rollout"]),
-    "cloning": (lambda one: one.sft_step(SUPERVISED, 1e-3, "seed"), ["sleep", "update"]),
+    "cloning": (lambda one: one.sft_step(SUPERVISED, 1e-3, "seed", lambda *_: None), ["sleep", "update"]),
     "preference": (lambda one: one.preference_step(PREFERENCE, 1e-3, "seed"), ["sleep", "update"]),
     "restore": (lambda one: one.restore(Path("step")), ["sleep", "update"]),
     "base": (lambda one: one.restore(None), ["sleep", "update"]),

@@ -87,7 +87,7 @@ def test_a_port_in_use(toys):
 
 def test_options_reach_their_world_and_strangers_are_warned_of(toys, monkeypatch):
     given = []
-    monkeypatch.setattr("agentgym_rl.envs.protocol.server.serve", lambda settings, listening: given.append(settings))
+    monkeypatch.setattr("agentgym_rl.envs.protocol.server.serve", lambda settings, *_: given.append(settings))
     arguments = ["counter", "endless", "--port", "0", "--style", "compact", "-o", "counter.hurry=true"]
     result = CliRunner().invoke(cli, ["serve", *arguments])
     assert result.exit_code == 0 and "Warning" not in result.stderr

@@ -1,4 +1,7 @@
-"""TextCraft as an OpenEnv application: ``uvicorn server.app:app``. Any installed environment may take its place."""
+"""TextCraft as an OpenEnv application; any installed environment may take its place.
+
+cd examples/openenv_space && uvicorn server.app:app
+"""
 
 from agentgym_rl.envs.protocol.openenv.server import create_openenv_app
 from agentgym_rl.envs.protocol.server import Settings
