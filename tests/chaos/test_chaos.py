@@ -87,7 +87,7 @@ DEATHS = [
 
 @pytest.mark.parametrize(
     ("phase", "victim", "says"),
-    [pytest.param(*case, marks=[in_ci] if case[1] == "WorkerDict" else [], id=case[1]) for case in DEATHS],
+    [pytest.param(*case, id=case[1]) for case in DEATHS],
 )
 def test_a_killed_process_ends_the_run_with_one_line(
     place: Path, cache: str, phase: str, victim: str, says: str
@@ -104,9 +104,7 @@ def test_a_killed_process_ends_the_run_with_one_line(
     assert ended < KILLED
 
 
-@pytest.mark.parametrize(
-    "phase", ["rollout", "update", pytest.param("sync", marks=in_ci), pytest.param("checkpoint", marks=in_ci)]
-)
+@pytest.mark.parametrize("phase", ["rollout", "update", "sync", pytest.param("checkpoint", marks=in_ci)])
 def test_a_killed_driver_loses_one_step_and_leaves_nothing(place: Path, cache: str, phase: str) -> None:
     folder = place / "killed"
     struck_at = step_of(folder) + 2
