@@ -55,7 +55,7 @@ COMMON = ("env=maze", "envs.maze.split={items}", "envs.maze.panels.test.split={i
 
 REPLAYED = (*COMMON, "envs.maze.demonstrations_file={demonstrations}", "envs.maze.panels.test.role=validation",
             "engine.threads=1", "engine.start_seconds=500", "run.save_every=1", "engine.micro_tokens=2048",
-            "run.min_counted=0")  # fmt: skip
+            "run.min_counted=0", "run.keep_checkpoints=100")  # fmt: skip
 DRAWN = ("algorithm.tasks_per_step=8", "algorithm.samples_per_task=4")
 ONLINE = (*DRAWN, "algorithm.steps=2", "algorithm.epochs=2", "algorithm.lr=1e-3")
 POLICY = (*ONLINE, "algorithm.mini_batch_tasks=4")
@@ -122,8 +122,8 @@ COMPARED = re.compile(
     r"^(step$|(actor|batch|critic|diagnostics|shaping|supervised|dpo|gigpo|agentevol|search|rollout|rollout_corr|env|curriculum"
     r"|val|run|stage|num_turns|prompt_length|response_length|training/rollout\w*)(/|$))"
 )
-UNCOMPARED = re.compile(r"/perf/|_s$|_per_s$|mfu|wait_frac")
-"""Metrics of time, memory and machine."""
+UNCOMPARED = re.compile(r"/perf/|_s$|_per_s$|mfu|wait_frac|run/units")
+"""Metrics of time, memory and machine, and how long a stage is by its recipe."""
 
 RELATIVE, ABSOLUTE, DIRECTION = 5e-4, 1e-6, 1e-3
 """How far a number may be off: a part of it, or as much as the second; a component of a direction as much as the third.
