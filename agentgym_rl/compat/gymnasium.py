@@ -69,10 +69,7 @@ class TextGym(gymnasium.Env):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         self.session = make(name, **options)
-        splits = self.session.spec.splits
-        if split not in splits:
-            raise ValueError(f"{name} has no split {split!r}; its splits: {', '.join(splits)}")
-        self.indices = splits[split]
+        self.indices = self.session.spec.indices(split)
         self.max_turns = self.session.spec.max_turns if max_turns is None else max_turns
         if self.max_turns < 1:
             raise ValueError(f"max_turns is {self.max_turns}; give at least 1")

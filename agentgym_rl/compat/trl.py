@@ -106,13 +106,10 @@ def rows(name: str, split: str, **options: Any) -> list[dict[str, Any]]:
         ValueError: there is no such split.
     """
     env = make(name, **options)
-    if split not in env.spec.splits:
-        raise ValueError(f"{name} has no split {split!r}; its splits: {', '.join(env.spec.splits)}")
+    indices = env.spec.indices(split)
     told = f"{env.instruction}\n\nAct by calling the tools.\n\n"
     prompt = [{"role": "user", "content": told}]
-    return [
-        {"prompt": prompt, "item_id": str(Task(name, index)), "environment": name} for index in env.spec.splits[split]
-    ]
+    return [{"prompt": prompt, "item_id": str(Task(name, index)), "environment": name} for index in indices]
 
 
 def _method(tool: Tool) -> Callable[..., str]:

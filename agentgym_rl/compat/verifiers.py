@@ -70,11 +70,10 @@ class AgentGymTaskset(vf.Taskset[AgentGymTask, Config]):  # type: ignore[misc]
         """
         config = self.config
         spec = make(config.env, style=config.style, **config.options).spec
-        if config.split not in spec.splits:
-            raise ValueError(f"{config.env} has no split {config.split!r}; its splits: {', '.join(spec.splits)}")
+        indices = spec.indices(config.split)
         told = opening(spec, config.style, config.action_format)[0]["content"]
         same = {key: getattr(config, key) for key in ("env", "style", "action_format", "max_turns", "options")}
-        for index in spec.splits[config.split]:
+        for index in indices:
             item_id = str(OurTask(config.env, index))
             yield AgentGymTask(
                 Data(id=item_id, name=item_id, item_id=item_id, prompt=None, system_prompt=told, **same), config.task

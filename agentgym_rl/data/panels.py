@@ -103,13 +103,12 @@ def indices_of(env: TextEnv, split: str) -> Sequence[int]:
         ValueError: the split is unknown or not to be had where the environment runs, or the file cannot be read, names
             no task of the environment, or one that it does not have.
     """
-    name, splits = env.spec.name, env.spec.splits
+    name = env.spec.name
     if not is_source(split):
-        if split not in splits:
-            raise ValueError(f"{name} has no split {split!r}; its splits: {', '.join(splits)}")
+        indices = env.spec.indices(split)
         if split in env.spec.unavailable:
             raise ValueError(f"{name} has no split {split!r} {env.spec.unavailable[split]}")
-        return splits[split]
+        return indices
     listed = read_item_ids(split)
     entries: dict[Task, int] = {}
     for entry, task in enumerate(listed, start=1):

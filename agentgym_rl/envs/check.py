@@ -69,9 +69,7 @@ def check(
         at = host or LocalHost()
         await at.check(name, options)
         env = at.open(name, options or {})
-        splits = env.spec.splits if split is None else {split: env.spec.splits.get(split, ())}
-        if split is not None and split not in env.spec.splits:
-            raise ValueError(f"{name} has no split {split!r}; its splits: {', '.join(env.spec.splits)}")
+        splits = env.spec.splits if split is None else {split: env.spec.indices(split)}
         if n is not None and n < 1:
             raise ValueError(f"n is {n}; check at least 1 task of a split")
         indices = {index for members in splits.values() for index in _sample(members, n, seed)}

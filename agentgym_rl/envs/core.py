@@ -154,6 +154,16 @@ class EnvSpec:
         """The formats that a response may have."""
         return tuple(ActionFormat) if self.tools else (ActionFormat.REACT,)
 
+    def indices(self, split: str) -> Sequence[int]:
+        """The task indices of a split.
+
+        Raises:
+            ValueError: there is no such split; names those there are.
+        """
+        if split not in self.splits:
+            raise ValueError(f"{self.name} has no split {split!r}; its splits: {', '.join(self.splits)}")
+        return self.splits[split]
+
     def success(self, episode_reward: float) -> bool:
         return episode_reward > self.success_above
 

@@ -12,22 +12,23 @@ from agentgym_rl.algorithms.base import Needs
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.run import memory, tiny, train
+from agentgym_rl.engine.verl.weights import skeleton
 
 TINY = ("name=x", "env=maze", "model=tiny")
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("tiny") / "model"
     config = recipes.load(list(TINY))
     tiny.build(folder, config.model, ["go left", "go right"] * 50, seed=0)
-    return str(folder)
+    return skeleton(str(folder))
 
 
 PLAN = memory.Plan(workers=1, servers=1, loops=1, micro_tokens=4096, kv_cache_gib=1.0)
 
 
-def test_shapes(model: str) -> None:
+def test_shapes(model: Any) -> None:
     width, mlp, layers, vocabulary = 96, 288, 3, 1024
     found = memory.shapes(PLAN, model)
     per_layer = width * width * 2 + width * 32 * 2 + 3 * width * mlp
@@ -66,14 +67,14 @@ def test_what_a_model_needs() -> None:
     ("total", "free", "says"),
     [(64.0, 60.0, "60.0 of 64.0 GiB are free"), (64.0, 2.0, "2.0 of 64.0 GiB are free: where it runs out, lower")],
 )
-def test_the_line(model: str, monkeypatch: pytest.MonkeyPatch, total: float, free: float, says: str) -> None:
+def test_the_line(model: Any, monkeypatch: pytest.MonkeyPatch, total: float, free: float, says: str) -> None:
     monkeypatch.setattr(memory, "machine", lambda: (total, free))
     line = memory.told(PLAN, model)
     assert line.startswith("memory: up to ") and says in line
     assert ("engine.micro_tokens" in line) == (free < 5)
 
 
-def test_a_run_that_cannot_fit_is_refused(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_cannot_fit_is_refused(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "machine", lambda: (2.0, 2.0))
     with pytest.raises(RecipeError, match=r"needs \d\.\d GiB of memory or more, .* gives it 2\.0 GiB; .*lower engine"):
         memory.told(PLAN, model)

@@ -284,6 +284,11 @@ class EngineConfig:
             )
 
     @property
+    def own_rollout_workers(self) -> int:
+        """Workers on a node that only vLLM has."""
+        return self.rollout_workers if self.mode is Mode.SEPARATE_ASYNC else 0
+
+    @property
     def off_policy(self) -> bool:
         """Whether other probabilities sample than learn: those of earlier weights, or vLLM's in bfloat16 on a GPU."""
         return self.mode is not Mode.SYNC or self.device is Device.CUDA

@@ -71,7 +71,7 @@ def _check_engine(config: Config) -> None:
     """What verl would find out in a worker."""
     engine, verl = config.engine, dict(flat(config.verl))
     own = engine.mode is Mode.SEPARATE_ASYNC
-    spanned = engine.rollout_workers if own else engine.workers
+    spanned = engine.own_rollout_workers or engine.workers
     if spanned % engine.tensor_parallel:
         key = "engine.rollout_workers" if own else "engine.workers"
         raise RecipeError(f"engine.tensor_parallel={engine.tensor_parallel} does not divide {key}={spanned}")
@@ -159,7 +159,7 @@ def check_devices(engine: EngineConfig) -> None:
 
 def gpus_of_node(engine: EngineConfig) -> int:
     """GPUs, or on a CPU Ray's logical ones, that a run takes on each node."""
-    return engine.workers + (engine.rollout_workers if engine.mode is Mode.SEPARATE_ASYNC else 0)
+    return engine.workers + engine.own_rollout_workers
 
 
 def _check_needs(config: Config, needs: Needs) -> None:
@@ -293,11 +293,11 @@ def check_context(config: Config, builder: Any) -> None:
         asyncio.run(_check_segments(config, builder))
 
 
-def check_adapters(config: Config, model: str) -> None:
+def check_adapters(config: Config, network: Any) -> None:
     """Each of ``model.target_modules`` must be a linear layer of the model; PEFT passes over those that are none.
 
     Args:
-        model: folder or id.
+        network: the model, which needs no weights (:func:`agentgym_rl.engine.verl.weights.skeleton`).
 
     Raises:
         RecipeError: names those that are not there, and the model's own.
@@ -305,11 +305,8 @@ def check_adapters(config: Config, model: str) -> None:
     if not (wanted := config.model.target_modules):
         return
     import torch  # takes a second
-    from transformers import AutoConfig, AutoModelForCausalLM
 
-    with torch.device("meta"):
-        layers = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(model)).named_modules()
-    linear = [name for name, layer in layers if isinstance(layer, torch.nn.Linear)]
+    linear = [name for name, layer in network.named_modules() if isinstance(layer, torch.nn.Linear)]
     if missing := [name for name in wanted if not any(f".{one}".endswith(f".{name}") for one in linear)]:
         known = sorted({one.rpartition(".")[2] for one in linear})
         raise RecipeError(f"model.target_modules {missing} are no linear layers of the model; it has {known}")

@@ -290,10 +290,12 @@ class RunFolder:
         """Remove all but the newest checkpoints and those that the states of the run or its algorithm name."""
         for leftover in self.checkpoints.glob(".global_step_*"):  # of a removal that was cut short
             shutil.rmtree(leftover)
+        there = sorted(self.checkpoints.glob("global_step_*"), key=lambda one: int(one.name.rpartition("_")[2]))
+        if not (old := there[:-keep]):
+            return
         naming = [self.path / STATE, self.path / PREVIOUS, *self.path.glob("algorithm_*.json")]
         named = "".join(file.read_text(encoding="utf-8") for file in naming if file.is_file())
-        there = sorted(self.checkpoints.glob("global_step_*"), key=lambda one: int(one.name.rpartition("_")[2]))
-        for folder in there[:-keep]:
+        for folder in old:
             if f'"{folder.name}"' not in named:
                 shutil.rmtree(folder.rename(folder.with_name(f".{folder.name}")))
 

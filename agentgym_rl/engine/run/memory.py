@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -80,13 +81,10 @@ class Need:
         return f"up to {self.most:.1f} GiB ({', '.join(parts)})"
 
 
-def shapes(plan: Plan, model: str) -> Shapes:
-    """Of a model folder or hub id; no weight is loaded."""
+def shapes(plan: Plan, network: Any) -> Shapes:
+    """Of a model without weights (:func:`agentgym_rl.engine.verl.weights.skeleton`)."""
     import torch
 
-    from agentgym_rl.engine.verl.weights import skeleton
-
-    network = skeleton(model)
     weights = dict(network.named_parameters())
     head = network.get_output_embeddings()
     linear = {
@@ -147,13 +145,16 @@ def _limits() -> list[int]:
 LOWER = "engine.micro_tokens, engine.kv_cache_gib, engine.workers or rollout.workers"
 
 
-def told(plan: Plan, model: str) -> str:
+def told(plan: Plan, network: Any) -> str:
     """A line on the memory that a run needs.
+
+    Args:
+        network: see :func:`shapes`.
 
     Raises:
         RecipeError: what the run needs in any case is more than this machine has.
     """
-    found = need(plan, shapes(plan, model))
+    found = need(plan, shapes(plan, network))
     total, free = machine()
     if found.least > total:
         raise RecipeError(

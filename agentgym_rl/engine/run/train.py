@@ -21,7 +21,7 @@ from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.recipe import preflight, tasks
 from agentgym_rl.engine.recipe.compose import identity, to_yaml
-from agentgym_rl.engine.recipe.config import Config, Device, Mode, TinyModelConfig
+from agentgym_rl.engine.recipe.config import Config, Device, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest, versions
 from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run import demonstrations, memory
@@ -129,11 +129,12 @@ def _run(
     from verl.utils.tokenizer import hf_tokenizer
 
     from agentgym_rl.engine.run.metrics_log import MetricsLog
-    from agentgym_rl.engine.verl.weights import largest_tensor
+    from agentgym_rl.engine.verl.weights import largest_tensor, skeleton
     from agentgym_rl.rollout.builder import continuous_token_builder
     from agentgym_rl.rollout.supervised import with_observations
 
-    settings = verl_config(config, model, folder.path, largest_tensor(model))
+    network = skeleton(model)
+    settings = verl_config(config, model, folder.path, largest_tensor(network))
     tokenizer = hf_tokenizer(model)
     if (template := settings.actor_rollout_ref.model.custom_chat_template) is not None:
         tokenizer.chat_template = template
@@ -141,7 +142,7 @@ def _run(
     preflight.check_length(config, model)
     preflight.check_template(builder)
     preflight.check_context(config, builder)
-    preflight.check_adapters(config, model)
+    preflight.check_adapters(config, network)
     examples = demonstrations.examples(config, files, tokenizer, builder)
     needs = tasks.needs(config)
     validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)
@@ -153,7 +154,7 @@ def _run(
             begins = config.run.control or needs.reference is not None
             base = needs.loaded_weights or needs.reference == AS_LOADED or (begins and not config.cloning.epochs)
             if (plan := _plan(config, needs, base)) is not None:
-                progress.say(memory.told(plan, model))
+                progress.say(memory.told(plan, network))
             trainer = session.trainer(settings, config.engine, progress, base=base)
             signal.signal(signal.SIGTERM, stop.handle)  # Ray has put its own in place
 
@@ -192,10 +193,9 @@ def _plan(config: Config, needs: Needs, base: bool) -> memory.Plan | None:
     engine = config.engine
     if engine.device is not Device.CPU or engine.ray_address is not None:
         return None
-    servers = engine.rollout_workers if engine.mode is Mode.SEPARATE_ASYNC else engine.workers
     return memory.Plan(
         workers=engine.workers,
-        servers=servers // engine.tensor_parallel,
+        servers=(engine.own_rollout_workers or engine.workers) // engine.tensor_parallel,
         loops=config.rollout.workers,
         micro_tokens=engine.micro_tokens,
         kv_cache_gib=engine.kv_cache_gib,

@@ -219,8 +219,7 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
             "critic.model.override_config.attn_implementation": chosen,
         }
     model, actor, generation = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-    workers = config.engine.workers
-    own = config.engine.rollout_workers if config.engine.mode == "separate_async" else 0
+    workers, own = config.engine.workers, config.engine.own_rollout_workers
     return {
         "trainer.device": "cpu",
         "ray_kwargs.ray_init.num_gpus": workers + own,  # logical: one a worker

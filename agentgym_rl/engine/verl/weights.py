@@ -14,6 +14,6 @@ def skeleton(model: str) -> Any:
         return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(model))
 
 
-def largest_tensor(model: str) -> int:
-    """Bytes of the largest weight of a model in float32; no weight is loaded."""
-    return max(4 * int(weight.numel()) for weight in skeleton(model).parameters())
+def largest_tensor(network: Any) -> int:
+    """Bytes of the largest weight of a :func:`skeleton` in float32."""
+    return max(4 * int(weight.numel()) for weight in network.parameters())
