@@ -45,11 +45,14 @@ def test_errors_of_the_operating_system_are_sentences(tmp_path):
     assert f"{tmp_path / 'file'}: " in result.stderr
 
 
-@pytest.mark.parametrize(("typed", "completed"), [("agentgym-rl wat", "watch"), ("agentgym-rl tasks cou", "counter")])
-def test_a_shell_completes_commands_and_environments(typed, completed):
+def completed(typed):
     variables = {"_AGENTGYM_RL_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
-    result = CliRunner().invoke(app, [], prog_name="agentgym-rl", env=variables)
-    assert result.stdout.split() == [completed]
+    return CliRunner().invoke(app, [], prog_name="agentgym-rl", env=variables).stdout.split()
+
+
+@pytest.mark.parametrize(("typed", "word"), [("agentgym-rl wat", "watch"), ("agentgym-rl tasks cou", "counter")])
+def test_a_shell_completes_commands_and_environments(typed, word):
+    assert completed(typed) == [word]
 
 
 def test_envs_lists_worlds_and_what_they_lack():
@@ -266,3 +269,49 @@ def test_real_process_pipes_and_starts_without_heavy_imports():
 def test_version_and_help():
     assert run("--version").stdout.strip()
     assert "collect" in run("--help").stdout
+
+
+def test_a_shell_completes_runs(tmp_path, monkeypatch):
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert completed("agentgym-rl watch runs/o") == ["runs/one"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["resume", "runs/x"], "the command that began a run resumes it"),
+        (["train", "experiment=smoke", "--algorithm", "grpo"], "write it as a key: algorithm=VALUE"),
+        (["eval", "--panel=counter:test"], "write it as a key: panel=VALUE"),
+        (["train", "experiment=smoke", "--cfg", "hydra"], "write --cfg job"),
+        (["eval", "panel=counter:test", "policy=runs/nope"], "policy 'runs/nope' does not exist"),
+        (["collect", "counter", "--out", "x.json", "--policy", "openai:m@http://h", "--samples", 2], "same episode"),
+    ],
+)
+def test_what_others_write_gets_the_right_spelling(words, says):
+    result = run(*words)
+    assert result.exit_code == 2 and says in result.stderr.replace("\n", ""), result.output
+
+
+def test_a_misspelt_option_is_typers_to_name():
+    result = run("train", "experiment=smoke", "--recipe", "x")
+    assert result.exit_code == 2 and "--recipes" in result.stderr
+
+
+def test_machines_read_json(tmp_path):
+    """What --json prints is JSON and nothing else, and says what the tables say."""
+    envs = {one["name"]: one for one in json.loads(run("envs", "--json").stdout)}
+    assert envs["counter"]["splits"]["train"] == 40 and "agentgym-rl[needy]" in envs["needy"]["error"]
+    checked = json.loads(run("check", "counter", "--n", 2, "--json").stdout)
+    assert checked["passed"] and {one["name"] for one in checked["findings"]} >= {"spec is sane"}
+    collected = json.loads(run("collect", "counter", "--out", tmp_path / "a.json", "--n", 3, "--json").stdout)
+    assert collected["kept"] == 3 and collected["out"] == str(tmp_path / "a.json")
+    scores = []
+    for policy in ("oracle", "random"):
+        words = ["eval", "panel=counter:test", f"policy={policy}", f"out={tmp_path / policy}", "--json"]
+        found = json.loads(run(*words).stdout)
+        assert found["plan"]["policy"] == policy and Path(found["out"]) == tmp_path / policy
+        scores.append(found["envs"]["counter"])
+    assert scores[0] != scores[1]
+    compared = json.loads(run("eval", "--compare", tmp_path / "oracle", tmp_path / "random", "--json").stdout)
+    assert compared["differences"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym_rl.api import request as requests
 from agentgym_rl.api.frames import frame
-from agentgym_rl.api.policies import closing, folder_of, open_policy, rules_of
+from agentgym_rl.api.policies import check_samples, closing, folder_of, open_policy, rules_of
 from agentgym_rl.api.request import Request
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
@@ -226,9 +226,7 @@ def _rules(request: Request, folder: str | None) -> Rules:
 
 
 def _policy(request: Request, rules: Rules) -> Policy:
-    scripted = request.policy in ("oracle", "random")
-    if request.samples > 1 and request.temperature == 0 and not scripted:
-        raise ValueError(f"samples={request.samples} of a greedy model are the same episode; give temperature=1, say")
+    check_samples(request.policy, request.samples, request.temperature)
     return open_policy(
         request.policy, rules, backend=request.backend, sequences=max(16, request.concurrency or 0),
         temperature=request.temperature, seed=request.seed, price=(request.price[0], request.price[1]),

@@ -34,11 +34,9 @@ def folder_of(policy: str, fetch: Callable[[str], str] = pretrained.local) -> st
     """
     if not is_place(policy):
         return None
-    if pretrained.find(policy) is not None:
-        return fetch(policy)
     with needs(policy, "cpu"):
         from agentgym_rl.engine.run import export
-    return str(export.cached(export.find(policy))) if export.is_run(policy) else policy
+    return str(export.cached(export.find(policy))) if export.is_run(policy) else fetch(policy)
 
 
 def rules_of(folder: str | None) -> Rules | None:
@@ -69,6 +67,12 @@ def open_policy(name: str, rules: Rules, *, backend: str = "auto", sequences: in
         template_arguments=rules.template_arguments, **options,
     )  # fmt: skip
     return open_named(name, found, lambda name, options: local_model(name, options, backend, sequences))
+
+
+def check_samples(policy: str, samples: int, temperature: float) -> None:
+    """Raises ValueError: several samples are asked of a greedy model, which are all the same."""
+    if samples > 1 and temperature == 0 and policy not in ("oracle", "random"):
+        raise ValueError(f"{samples} samples of a greedy model are the same episode; give temperature 1, say")
 
 
 async def closing(policy: Policy, work: Awaitable[T]) -> T:

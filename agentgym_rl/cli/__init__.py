@@ -42,6 +42,12 @@ GROUPS = {
 """Modules of this package, each with a function ``command``, by the heading of ``--help``, and an example of each."""
 
 
+_KEYS = {"train", "eval"}
+"""Commands that take ``key=value``."""
+_MEANT = {"resume": "the command that began a run resumes it", "evaluate": "write eval", "list": "write envs"}
+"""Commands that others have, and what does the same here."""
+
+
 class Commands(TyperGroup):
     """Turns an error that the user can fix into one red line and exit status 2."""
 
@@ -53,6 +59,17 @@ class Commands(TyperGroup):
                 raise
             typer.secho(f"Error: {_sentence(error)}", fg="red", err=True)
             raise typer.Exit(2) from error
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, *words = args
+        if name in _MEANT:
+            raise ValueError(f"there is no command {name!r}; {_MEANT[name]}")
+        if name in _KEYS:
+            known = [one for parameter in self.commands[name].params for one in parameter.opts]
+            for option in (word.partition("=")[0] for word in words if word.startswith("--")):
+                if not any(one.startswith(option[:5]) for one in known):
+                    raise ValueError(f"{name} has no option {option}; write it as a key: {option.lstrip('-')}=VALUE")
+        return super().resolve_command(ctx, args)
 
 
 def _sentence(error: Exception) -> str:

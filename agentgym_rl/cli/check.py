@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +26,7 @@ def command(
     address: common.Address = None,
     token_env: common.Token = None,
     option: common.Options = None,
+    as_json: common.Json = False,
 ) -> None:
     """Check that an environment keeps the contract; exit status 1 when it does not."""
     from rich.console import Console
@@ -44,6 +46,9 @@ def command(
             progress=lambda title, share: bar.update(running, description=title, completed=share),
             host=common.place(host, address, token_env),
         )
+    if as_json:
+        common.print_json(asdict(report) | {"passed": report.passed})
+        raise typer.Exit(0 if report.passed else 1)
     console = Console()
     table = Table(title=f"{env}: {report.tasks} tasks of {', '.join(report.splits)}, {report.style} style")
     table.add_column("check", no_wrap=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.api.policies import closing, open_policy
+from agentgym_rl.api.policies import check_samples, closing, open_policy
 from agentgym_rl.cli import common
 from agentgym_rl.cli.policy import Backend, PolicyOption, rules_for
 from agentgym_rl.envs.actions import ActionFormat
@@ -38,7 +39,7 @@ def command(
         Path | None, typer.Option(metavar="FILE.parquet", help="Write every episode, kept or not, for `view`, too.")
     ] = None,
     concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 1,
-    temperature: common.Temperature = 1,
+    temperature: common.Temperature = 0,
     max_new_tokens: Annotated[
         int | None, typer.Option(help="Most tokens of a model's response; 512 where left out.")
     ] = None,
@@ -53,6 +54,7 @@ def command(
     address: common.Address = None,
     token_env: common.Token = None,
     option: common.Options = None,
+    as_json: common.Json = False,
 ) -> None:
     """Run the tasks of a split and write the trajectories. Interrupted, the same command goes on.
 
@@ -60,6 +62,7 @@ def command(
     """
     from agentgym_rl.rollout.collect import collect
 
+    check_samples(policy, samples, temperature)
     options = common.env_options(env, option)
     where = common.place(host, address, token_env)
     rules = rules_for(
@@ -79,8 +82,11 @@ def command(
             )  # fmt: skip
             summary = asyncio.run(closing(found, work))
     finally:
-        if usage:
+        if usage and not as_json:
             typer.echo(f"{policy}: {usage.calls} calls, {_spent(usage, price)}")
+    if as_json:
+        common.print_json({"out": out} | asdict(summary) | ({"usage": usage} if usage else {}))
+        return
     typer.echo(
         f"{out}: {summary.kept} trajectories from {summary.attempted} episodes ({summary.succeeded} solved), "
         f"{summary.mean_turns:.1f} turns on average; panel {summary.digest}"

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,14 @@ def _env_names(incomplete: str) -> list[str]:
 EnvName = Annotated[
     str, typer.Argument(help="Name of an environment; `agentgym-rl envs` lists them.", autocompletion=_env_names)
 ]
+
+
+def run_folders(incomplete: str) -> list[str]:
+    """The runs below ``runs/``, for a shell that completes a word."""
+    return [one for path in sorted(Path("runs").glob("*/")) if (one := str(path)).startswith(incomplete)]
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Style = Annotated[str, typer.Option(help="Wording of the environment: agentgym or compact.")]
 MaxTurns = Annotated[int | None, typer.Option(help="Turn limit of an episode; the environment's own where left out.")]
 Difficulty = Annotated[
@@ -39,7 +48,8 @@ Tasks = Annotated[int | None, typer.Option(help="Draw this many tasks; all where
 Temperature = Annotated[float, typer.Option(min=0, help="Of a model's sampling; 0 is greedy.")]
 
 Host = Annotated[
-    str | None, typer.Option(metavar="KIND", help="Where the environment runs: local, process, ray or remote.")
+    str | None,
+    typer.Option("--host-kind", metavar="KIND", help="Where the environment runs: local, process, ray or remote."),
 ]
 Address = Annotated[
     str | None, typer.Option(metavar="URL", help="Run on this server; several are separated by commas.")
@@ -82,6 +92,15 @@ def console(width: int = 200) -> Console:
     from rich.console import Console
 
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else width)
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as one line of JSON, dataclasses as objects and paths as texts."""
+    typer.echo(json.dumps(value, ensure_ascii=False, default=_plain))
 
 
 def say(screen: Console, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import console, say
+from agentgym_rl.cli.common import console, print_json, run_folders, say
 from agentgym_rl.cli.view import Browser, Port, serve
 from agentgym_rl.envs.extras import needs
 
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 def command(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Folders of finished runs, folders of runs, or globs of them.")
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Folders of finished runs, folders of runs, or globs of them.",
+            autocompletion=run_folders,
+        ),
     ],
     baseline: Annotated[
         str | None,
@@ -41,6 +46,7 @@ def command(
     port: Port = 0,
     browser: Browser = True,
     png: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the learning curves as a picture.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers, one JSON object a line.")] = False,
 ) -> None:
     """Compare runs of any algorithms and seeds: success, paired differences, cost, curves.
 
@@ -49,7 +55,7 @@ def command(
     with needs("comparing", "train"):
         from agentgym_rl.eval.comparison.compare import compare
         from agentgym_rl.eval.comparison.runs import find, read
-        from agentgym_rl.eval.comparison.tables import tables, write_csv
+        from agentgym_rl.eval.comparison.tables import rows, tables, write_csv
 
         if html or view:
             from agentgym_rl.eval.comparison.page import links, page, write_page
@@ -64,14 +70,18 @@ def command(
     comparison = compare([read(folder) for folder in folders], decoding, baseline)
     link = links(comparison, episodes, html.parent) if html and episodes else None
     screen = console()
-    for table in tables(comparison):
-        screen.print(table)
-    for folder in unfinished:
-        say(screen, f"left out, not finished: {folder}")
+    if as_json:
+        for row in rows(comparison):
+            print_json(row)
+    else:
+        for table in tables(comparison):
+            screen.print(table)
+        for folder in unfinished:
+            say(screen, f"left out, not finished: {folder}")
     written = [write_csv(comparison, csv)] if csv else []
     written += [write_page(comparison, html, link)] if html else []
     written += write_png(comparison, png) if png else []
-    for file in written:
+    for file in written if not as_json else ():
         say(screen, f"written: {file}")
     if view:
         stores = _stores(comparison.runs)

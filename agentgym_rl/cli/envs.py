@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from agentgym_rl.cli.common import Json, print_json
 from agentgym_rl.envs import TextEnv, available, make
 from agentgym_rl.envs.core import EnvError
 
 
-def command() -> None:
+def command(as_json: Json = False) -> None:
     """List the installed environments."""
+    rows = [_row(name) for name in available()]
+    if as_json:
+        print_json(rows)
+        return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
@@ -16,14 +23,27 @@ def command() -> None:
     table = Table(box=SIMPLE_HEAD)
     for column in ("environment", "splits", "turns", "oracle", "extra", "licence of the data"):
         table.add_column(column, overflow="fold", no_wrap=column == "splits")
-    for name in available():
-        try:
-            env = make(name)
-        except (EnvError, ImportError) as error:  # a broken plug-in must not hide the others
-            table.add_row(name, "", "", "", "", f"[red]{escape(str(error))}[/red]")
+    for row in rows:
+        if "error" in row:
+            table.add_row(row["name"], "", "", "", "", f"[red]{escape(row['error'])}[/red]")
             continue
-        spec = env.spec
-        splits = "\n".join(f"{split} {len(indices):,}" for split, indices in spec.splits.items())
-        oracle = "no" if type(env).oracle is TextEnv.oracle else "yes"
-        table.add_row(name, splits, str(spec.max_turns), oracle, spec.extra or "none", spec.licence)
+        splits = "\n".join(f"{split} {size:,}" for split, size in row["splits"].items())
+        oracle = "yes" if row["oracle"] else "no"
+        table.add_row(row["name"], splits, str(row["max_turns"]), oracle, row["extra"] or "none", row["licence"])
     Console().print(table)
+
+
+def _row(name: str) -> dict[str, Any]:
+    try:
+        env = make(name)
+    except (EnvError, ImportError) as error:  # a broken plug-in must not hide the others
+        return {"name": name, "error": str(error)}
+    spec = env.spec
+    return {
+        "name": name,
+        "splits": {split: len(indices) for split, indices in spec.splits.items()},
+        "max_turns": spec.max_turns,
+        "oracle": type(env).oracle is not TextEnv.oracle,
+        "extra": spec.extra,
+        "licence": spec.licence,
+    }

@@ -10,10 +10,13 @@ from typing import Annotated
 
 import typer
 
-from agentgym_rl.cli.common import console
+from agentgym_rl.cli.common import console, run_folders
 
 Place = Annotated[
-    Path, typer.Argument(metavar="RUN|FILE", help="Folder of a run, folder of episode files, or such a file.")
+    Path,
+    typer.Argument(
+        metavar="RUN|FILE", help="Folder of a run, folder of episode files, or such a file.", autocompletion=run_folders
+    ),
 ]
 
 

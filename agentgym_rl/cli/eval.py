@@ -27,6 +27,7 @@ def command(
     host: common.Host = None,
     address: common.Address = None,
     token_env: common.Token = None,
+    as_json: common.Json = False,
 ) -> None:
     """Run frozen panels of tasks and print success, reward and turns with intervals.
 
@@ -70,14 +71,14 @@ def command(
     if compare is not None:
         if arguments:
             raise ValueError(f"--compare takes two results and no keys, got {arguments[0]!r}")
-        _compare(*compare)
+        _compare(*compare, as_json)
         return
     from agentgym_rl.api.request import read
 
-    _evaluate(read(arguments or []), common.place(host, address, token_env))
+    _evaluate(read(arguments or []), common.place(host, address, token_env), as_json)
 
 
-def _evaluate(request: Request, host: EnvHost) -> None:
+def _evaluate(request: Request, host: EnvHost, as_json: bool) -> None:
     from agentgym_rl.api.evaluation import prepare
     from agentgym_rl.cli.policy import fetched
     from agentgym_rl.eval.evaluation.tables import tables
@@ -85,9 +86,14 @@ def _evaluate(request: Request, host: EnvHost) -> None:
     prepared = prepare(request, host, fetch=fetched)
     suite = prepared.plan.suite
     screen = common.console(160)
-    screen.print(f"panel {suite.digest}: {_sizes(suite)}", highlight=False, soft_wrap=True)
+    if not as_json:
+        screen.print(f"panel {suite.digest}: {_sizes(suite)}", highlight=False, soft_wrap=True)
     with common.resumable(prepared.out), common.progress_bar("evaluating") as progress:
         result = prepared.run(progress)
+    if as_json:
+        common.print_json(result.to_dict() | {"out": prepared.out})
+        result.check(request.min_counted)
+        return
     for table in tables(result):
         screen.print(table)
     for line in _afterword(result, prepared.out):
@@ -95,12 +101,15 @@ def _evaluate(request: Request, host: EnvHost) -> None:
     result.check(request.min_counted)
 
 
-def _compare(first: str, second: str) -> None:
+def _compare(first: str, second: str, as_json: bool) -> None:
     from agentgym_rl.eval.evaluation import result
     from agentgym_rl.eval.evaluation.comparison import compare
     from agentgym_rl.eval.evaluation.tables import comparison_tables
 
     found = compare(result.read(first), result.read(second))
+    if as_json:
+        common.print_json(found)
+        return
     screen = common.console(160)
     for table in comparison_tables(found, Path(first).name, Path(second).name):
         screen.print(table)

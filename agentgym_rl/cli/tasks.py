@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -22,7 +21,7 @@ def command(
     goals: Annotated[
         bool, typer.Option("--goals", help=f"Show goals and digest also for more than {MANY} tasks.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: common.Json = False,
     option: common.Options = None,
 ) -> None:
     """List the tasks of a split, and the digest that identifies them."""
@@ -44,7 +43,7 @@ def command(
     ]
     if as_json:
         head = {"env": env, "split": split, "split_size": size, "panel": label(split, difficulty, n, seed)}
-        typer.echo(json.dumps({**head, "digest": found, "tasks": rows}, ensure_ascii=False))
+        common.print_json({**head, "digest": found, "tasks": rows})
         return
     _print(rows, f"{len(tasks):,} of {size:,} tasks in {env} {split}; digest {found or 'not computed, add --goals'}")
 

@@ -7,9 +7,16 @@ from typing import Annotated
 
 import typer
 
+from agentgym_rl.cli.common import run_folders
+
 
 def command(
-    place: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or one of its files of episodes.")],
+    place: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="Folder of a run, or one of its files of episodes.", autocompletion=run_folders
+        ),
+    ],
     only: Annotated[str | None, typer.Option(metavar="NAME", help="One file of the run, e.g. step000012.")] = None,
 ) -> None:
     """Draw where the time of stored episodes went: one lane per episode, as a page and as a trace for Perfetto."""

@@ -11,12 +11,26 @@ import typer
 from agentgym_rl.cli.common import console, say
 from agentgym_rl.envs.extras import needs
 
+GROUPS = ("experiment", "env", "algorithm", "model", "engine", "curriculum", "mixture", "logger")
+
+
+def _choices(incomplete: str) -> list[str]:
+    """Groups of recipes, or what a group can be set to, for a shell that completes a word."""
+    group, equals, _ = incomplete.partition("=")
+    if not equals:
+        return [f"{one}=" for one in GROUPS if one.startswith(incomplete)]
+    from agentgym_rl.engine.recipe.compose import options
+
+    words = [f"{group}={one}" for one in options(group)] if group in GROUPS else []
+    return [one for one in words if one.startswith(incomplete)]
+
 
 def command(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Hydra overrides: experiment=NAME, algorithm=grpo, seed=1, cloning.epochs=5, verl.KEY=VALUE, ..."
+            help="Hydra overrides: experiment=NAME, algorithm=grpo, seed=1, cloning.epochs=5, verl.KEY=VALUE, ...",
+            autocompletion=_choices,
         ),
     ] = None,
     multirun: Annotated[
@@ -25,6 +39,9 @@ def command(
     show: Annotated[
         bool, typer.Option("--show", help="Print the composed configuration, with -m the list of runs, and exit.")
     ] = False,
+    cfg: Annotated[
+        str | None, typer.Option("--cfg", "-c", metavar="job", help="As --show; the word of Hydra's own commands.")
+    ] = None,
     recipes: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="A folder of your own recipes; left out, recipes/ of the current folder."),
@@ -45,6 +62,10 @@ def command(
         from agentgym_rl.engine.recipe.compose import FOLDERS, load, options, to_yaml
         from agentgym_rl.engine.verl.mapping import check_verl
 
+    if cfg is not None:
+        if cfg != "job":
+            raise ValueError(f"--cfg {cfg} shows Hydra's own settings, of which there are none here; write --cfg job")
+        show = True
     if recipes is not None:
         os.environ[FOLDERS] = recipes
     if not overrides:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ WIDTH = 24
 """Values of a sparkline."""
 UNITS = "run/units"
 """Metric with the number of units of the stage that a row belongs to."""
-_STAGE, _ENV, _PANEL, _SUCCESS = "stage/", "env/", "val/", "/success"
+_STAGE, _ENV, _PANEL, _SUCCESS, _ERRORS = "stage/", "env/", "val/", "/success", "errors/"
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,31 @@ class Standing:
         return dict(sorted(found.items()))
 
     def failures(self) -> dict[str, float]:
-        """What went wrong in the newest row that has it: share of episodes by environment, faults of parsers."""
-        found: dict[str, float] = {}
+        """What went wrong: shares of episodes and faults of parsers in the newest row that has them, and the run's
+        episodes that a fault ended, by kind."""
+        newest: dict[str, float] = {}
+        kinds: Counter[str] = Counter()
         for row in self.rows:
-            found |= {key: value for key, value in row.items() if key.endswith(("/error_rate", "/parser_faults"))}
-        return {key: value for key, value in found.items() if value}
+            newest |= {key: value for key, value in row.items() if key.endswith(("/error_rate", "/parser_faults"))}
+            kinds.update({key: value for key, value in row.items() if key.startswith(_ERRORS)})
+        return {key: value for key, value in {**newest, **kinds}.items() if value}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types: name, stage, units done and planned, seconds left, newest success, failures."""
+        unit = self.units[-1] if self.units else {}
+        return {
+            "name": self.name,
+            "finished": self.finished,
+            "stage": self.stage,
+            "unit": unit.get(f"{_STAGE}{self.stage}"),
+            "units": unit.get(UNITS),
+            "left_s": self.left_s,
+            "success": [
+                {"environment": env, "episodes_of": source, "values": values}
+                for (env, source), values in self.curves().items()
+            ],
+            "failures": self.failures(),
+        }
 
 
 def read(folder: Path) -> Standing:

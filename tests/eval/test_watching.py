@@ -68,6 +68,24 @@ def test_a_run_that_has_only_begun(run):
     assert watching.read(run).left_s is None, "one unit has no pace"
 
 
+def test_errors_are_counted_by_kind_over_the_run(run):
+    with (run / "metrics.jsonl").open("a") as file:
+        for number in (3, 4):
+            file.write(
+                json.dumps(unit(number + 1, "grpo", number, 4, **{"errors/timeout": 2, "errors/retried": 0})) + "\n"
+            )
+    standing = watching.read(run)
+    assert standing.failures() == {"errors/timeout": 4}
+    assert "errors/timeout: 4" in drawn(standing)
+
+
+def test_json_for_a_machine(run):
+    found = json.loads(CliRunner().invoke(app, ["watch", str(run), "--json"]).stdout)
+    assert (found["stage"], found["unit"], found["units"], found["left_s"]) == ("grpo", 2, 4, 20.0)
+    assert {"environment": "toy", "episodes_of": "new", "values": [0.1, 1.0]} in found["success"]
+    assert found["process"] is None and not found["finished"]
+
+
 def test_the_command(run, tmp_path):
     invoke = CliRunner().invoke
     assert "not running; the same command resumes" in invoke(app, ["watch", str(run)]).output

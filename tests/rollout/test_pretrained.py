@@ -306,9 +306,27 @@ def test_a_model_of_the_hub(cache, wheel, monkeypatch):
 def test_names():
     assert pretrained.find("smollm2_135m") == (catalogue.MODELS["smollm2_135m"], False)
     assert pretrained.find("smollm2_135m:hub") == (catalogue.MODELS["smollm2_135m"], True)
-    assert pretrained.find("Qwen/Qwen3-0.6B") is None and pretrained.local("Qwen/Qwen3-0.6B") == "Qwen/Qwen3-0.6B"
+    assert pretrained.find("Qwen/Qwen3-0.6B") is None
     with pytest.raises(ValueError, match="smollm2_135m:pypi is unknown; choose smollm2_135m or smollm2_135m:hub"):
         pretrained.find("smollm2_135m:pypi")
+
+
+def test_a_model_that_the_hub_does_not_give_is_named_at_once(tmp_path, monkeypatch):
+    import huggingface_hub
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    asked = []
+
+    def offline(self: object, model: str, **_: object) -> None:
+        asked.append(model)
+        raise OfflineModeIsEnabled("no connection\nand much else")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", offline)
+    with pytest.raises(FileNotFoundError, match=r"owner/none is no folder .* does not give it: no connection$"):
+        pretrained.local("owner/none")
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda model, file: f"{tmp_path}/{file}")
+    assert (pretrained.local("owner/cached"), pretrained.local(str(tmp_path))) == ("owner/cached", str(tmp_path))
+    assert asked == ["owner/none"], "neither a cached model nor a folder needs the hub"
 
 
 def test_the_command(cache):

@@ -10,13 +10,14 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from agentgym_rl.algorithms.base import Critic, OnlineConfig
 from agentgym_rl.algorithms.correction import BOUNDS, Correction
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Attention, Config
+from agentgym_rl.engine.recipe.schema import nearest
 from agentgym_rl.engine.recipe.tasks import needs, rules, seeded
 from agentgym_rl.engine.recipe.unused import check_sampling, check_verl_keys, is_open
 from agentgym_rl.envs.extras import missing
@@ -72,8 +73,19 @@ def verl_config(config: Config, model_path: str, run_dir: Path, largest_tensor: 
         try:
             OmegaConf.update(result, key, value, merge=True, force_add=is_open(key))
         except (OmegaConfBaseException, AttributeError) as error:
-            raise RecipeError(f"verl.{key}: {error}") from error
+            raise RecipeError(_said(result, key, error)) from error
     return result
+
+
+def _said(verl: DictConfig, key: str, error: Exception) -> str:
+    """What is wrong with a key under ``verl``; of one that verl does not have also those that are there."""
+    if not isinstance(error, ConfigKeyError | ConfigAttributeError):
+        return f"verl.{key}: {error}"
+    block, words = "verl", key.split(".")
+    while isinstance(below := verl.get(words[0]), DictConfig):
+        verl, block = below, f"{block}.{words.pop(0)}"
+    names = [str(one) for one in verl]
+    return f"verl.{key} is unknown{nearest(words[0], names)}; {block} has {', '.join(names) or 'no keys'}"
 
 
 def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from rich.console import Group
 from rich.table import Table
@@ -64,26 +65,31 @@ def _rates(comparison: Comparison) -> Group:
     return Group("What a stage spends, and the points it gains for it: per 1,000 episodes | per minute", table, "")
 
 
-def write_csv(comparison: Comparison, path: Path) -> Path:
-    """Write one row per arm (or difference) and column; success and differences as shares."""
-    out = StringIO()
-    writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
-    writer.writeheader()
+def rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """One row per arm (or difference) and column; success and differences as shares."""
     for arm, row, cost in zip(comparison.arms, comparison.success, comparison.costs, strict=True):
         for number, (column, cell) in enumerate(zip(comparison.columns, row, strict=True)):
             rates = {"per_1000_episodes": cost.per_1000_episodes[number], "per_minute": cost.per_minute[number]}
             spent = {"episodes": cost.episodes, "minutes": cost.minutes}
-            writer.writerow(
+            yield (
                 {"kind": "success", "arm": arm.label, "stage": arm.stage, "decoding": comparison.decoding}
                 | _cells(column, cell) | spent | rates
             )  # fmt: skip
     stages = {arm.label: arm.stage for arm in comparison.arms}
     for difference in comparison.differences:
         for column, cell in zip(comparison.columns, difference.cells, strict=True):
-            writer.writerow(
+            yield (
                 {"kind": "difference", "arm": difference.arm, "baseline": difference.baseline,
                  "stage": stages[difference.arm], "decoding": comparison.decoding} | _cells(column, cell)
             )  # fmt: skip
+
+
+def write_csv(comparison: Comparison, path: Path) -> Path:
+    """Write the :func:`rows` of a comparison."""
+    out = StringIO()
+    writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows(comparison))
     write_text(path, out.getvalue())
     return path
 

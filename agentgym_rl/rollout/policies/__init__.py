@@ -70,7 +70,7 @@ def is_place(name: str) -> bool:
         return True
     if "/" not in name:
         raise ValueError(f"policy {name!r} is unknown; choose {KNOWN}")
-    if _ON_HUB.fullmatch(name) is None or name[0] == "." or Path(name).parent.is_dir():
+    if _ON_HUB.fullmatch(name) is None or name[0] == "." or name.startswith("runs/") or Path(name).parent.is_dir():
         raise FileNotFoundError(f"policy {name!r} does not exist; choose {KNOWN}")
     return True
 

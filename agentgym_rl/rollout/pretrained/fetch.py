@@ -32,7 +32,7 @@ MB = 10**6
 
 
 def local(name: str, progress: Progress = lambda subject, done, total: None) -> str:
-    """The folder of a model with a name, fetched unless it is there; any other name as it is.
+    """The folder of a model with a name, fetched unless it is there; a folder or a hub id as it is.
 
     Raises:
         FileNotFoundError: the index or the hub cannot be reached, or does not have the model.
@@ -41,6 +41,8 @@ def local(name: str, progress: Progress = lambda subject, done, total: None) -> 
     """
     found = find(name)
     if found is None:
+        if not Path(name).exists():
+            _ask_hub(name)
         return name
     home = _home(name)
     if not home.is_dir():
@@ -163,6 +165,22 @@ def _from_hub(model: str, part: Path) -> Path:
     settings.write_text(json.dumps(values, indent=2) + "\n")
     (made / "chat_template.jinja").write_text(gguf_model.TEMPLATE)
     return made
+
+
+def _ask_hub(model: str) -> None:
+    """Ask once, at once, for a model that is not in the hub's cache: loading it would try for most of a minute."""
+    with needs(f"model {model}", "cpu"):
+        import huggingface_hub
+        from httpx import HTTPError
+    if isinstance(huggingface_hub.try_to_load_from_cache(model, "config.json"), str):
+        return
+    try:
+        huggingface_hub.HfApi().model_info(model, timeout=10)
+    except (OSError, ValueError, HTTPError) as error:
+        said = str(error).strip().partition("\n")[0]
+        raise FileNotFoundError(
+            f"{model} is no folder of this machine, and the Hugging Face hub does not give it: {said}"
+        ) from error
 
 
 def _check(home: Path, name: str) -> None:

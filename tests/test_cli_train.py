@@ -1,0 +1,38 @@
+"""``agentgym-rl train`` before anything is trained: recipes that a shell completes, and keys of verl."""
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym_rl.cli import app
+
+pytest.importorskip("hydra")
+
+
+def run(*words, **variables):
+    return CliRunner().invoke(app, words, prog_name="agentgym-rl", env=variables)
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"), [("algorithm=g", ["algorithm=gigpo", "algorithm=grpo"]), ("exp", ["experiment="])]
+)
+def test_a_shell_completes_recipes(typed, words):
+    asked = {"_AGENTGYM_RL_COMPLETE": "complete_bash", "COMP_WORDS": f"agentgym-rl train {typed}", "COMP_CWORD": "2"}
+    assert run(**asked).stdout.split() == words
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("actor_rollout_ref.actor.optim.lrr", "is unknown (did you mean lr?); verl.actor_rollout_ref.actor.optim has"),
+        ("trainer.nope.x", "verl.trainer has"),
+        ("trainer.default_hdfs_dir.x", "verl.trainer.default_hdfs_dir has no keys"),
+    ],
+)
+def test_an_unknown_key_of_verl_is_refused_with_those_there_are(key, says):
+    result = run("train", "experiment=smoke", f"verl.{key}=1", "--show")
+    assert result.exit_code == 2 and f"verl.{key} is unknown" in result.stderr and says in result.stderr
+
+
+def test_cfg_job_is_show():
+    shown = run("train", "experiment=smoke", "--show").stdout
+    assert "algorithm:" in shown and run("train", "experiment=smoke", "--cfg", "job").stdout == shown
