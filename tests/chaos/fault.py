@@ -7,6 +7,7 @@ every process of the run with that word in its command line. ``SIGINT`` and ``SI
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -109,5 +110,6 @@ if __name__ == "__main__":
     phase, step, victim, *overrides = sys.argv[1:]
     before(EngineRun, "begin_unit", note_step)
     arm(phase, int(step), victim)
+    logging.getLogger().handlers.clear()  # verl's, of its import above; a run imports it when its output goes to a file
     sys.argv = ["agentgym-rl", "train", *overrides]
     main()

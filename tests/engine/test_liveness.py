@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing import resource_tracker
+from multiprocessing.shared_memory import SharedMemory
 from types import SimpleNamespace
 
 import psutil
@@ -12,7 +14,7 @@ import pytest
 
 ray = pytest.importorskip("ray")
 
-from agentgym_rl.engine.verl import liveness  # noqa: E402
+from agentgym_rl.engine.verl import cluster, liveness  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +137,17 @@ def test_the_cause_of_a_workers_error():
     assert liveness.root(ValueError("one\n  two\n")) == "ValueError: two"
     inside = ray.exceptions.RayTaskError("save", "Traceback\n  File x\nOSError: [Errno 28] full", OSError(28, "full"))
     assert liveness.root(inside) == "OSError: [Errno 28] full"
+
+
+def test_shared_memory_that_a_killed_worker_left_is_removed_and_what_a_process_holds_stays():
+    held, orphaned = (SharedMemory(f"verl_weights_test_{os.getpid()}_{kind}", create=True, size=4096) for kind in "ho")
+    try:
+        orphaned.close()
+        found = {path for path in cluster.segments() if f"test_{os.getpid()}" in path.name}
+        assert len(found) == 2
+        cluster.remove_orphaned(found)
+        assert {path.name for path in found if path.exists()} == {held.name}
+    finally:
+        held.close()
+        held.unlink()
+        resource_tracker.unregister(orphaned._name, "shared_memory")

@@ -542,3 +542,25 @@ def test_a_cluster_that_cannot_be_reached_is_not_tried_again(monkeypatch):
     says = r"engine\.ray_address=10\.0\.0\.1:6379 cannot be reached.*nobody there.*token is missing or another one"
     with pytest.raises(RayNotStarted, match=says):
         _start(90.0, address="10.0.0.1:6379")
+
+
+def test_what_python_finds_at_the_end_is_in_the_engines_log(tmp_path):
+    """A coroutine of the queue that still waits when the process exits; Python complains about it then."""
+    script = """
+import asyncio, sys
+from pathlib import Path
+from agentgym_rl.engine.run.train import _engine_log
+
+class Left:
+    def __del__(self):
+        raise ValueError("left behind")
+
+with _engine_log(Path(sys.argv[1])):
+    print("of verl")
+kept = Left()
+print("the end", file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script, tmp_path / "log"], capture_output=True, text=True, check=True)
+    assert done.stderr == "the end\n"
+    log = (tmp_path / "log").read_text()
+    assert "of verl" in log and "left behind" in log

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -235,9 +237,21 @@ def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, 
 
 @contextmanager
 def _engine_log(path: Path) -> Iterator[None]:
-    """Output of verl, vLLM and Ray in this process goes to a file; with AGENTGYM_RL_DEBUG=1 to the terminal."""
+    """Output of verl, vLLM and Ray in this process goes to a file; with AGENTGYM_RL_DEBUG=1 to the terminal.
+
+    So does what Python finds when the process exits: coroutines of the queue that waited for a process that died.
+    """
     if os.environ.get("AGENTGYM_RL_DEBUG"):
         yield
         return
+    atexit.unregister(_exit_log)
+    atexit.register(_exit_log, path.resolve())
     with path.open("a", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
         yield
+
+
+def _exit_log(path: Path) -> None:
+    if path.parent.is_dir():
+        sys.stderr.flush()
+        with path.open("a") as file:
+            os.dup2(file.fileno(), 2)  # Python brings its own standard error back before it looks

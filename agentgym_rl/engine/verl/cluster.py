@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -82,6 +82,7 @@ def cluster(
         os.environ.update(runtime["env_vars"])
         own = {"runtime_env": given} if given else {}
         _start(seconds, include_dashboard=False, **started, **own, **quiet)
+    before = segments()
     try:
         with nullcontext() if ray_address is not None else _ended_with_this_process():
             if ray_address is not None:
@@ -90,10 +91,29 @@ def cluster(
                     check_shared(folder)
             yield
     finally:
+        processes = psutil.Process().children(recursive=True)
         try:
             tq.close()
         finally:
             ray.shutdown()
+            psutil.wait_procs(processes, timeout=10)
+            remove_orphaned(segments() - before)
+
+
+def segments() -> set[Path]:
+    """Shared memory in which verl's workers hand weights to vLLM on this machine."""
+    return set(Path("/dev/shm").glob("verl_weights_*"))
+
+
+def remove_orphaned(found: set[Path]) -> None:
+    """Remove those that no process holds: a worker that Ray kills in the middle of a sync cannot do it itself."""
+    held = ""
+    for maps in Path("/proc").glob("[0-9]*/maps") if found else ():
+        with suppress(OSError):  # the process has ended, or is another user's
+            held += maps.read_text()
+    for segment in found:
+        if segment.name not in held:
+            segment.unlink(missing_ok=True)
 
 
 @contextmanager
