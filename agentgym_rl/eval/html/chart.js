@@ -173,13 +173,13 @@ function keyList(entries) {
     coloured(el("i", { class: `swatch ${shape ?? ""} ${hollow ? "hollow" : ""}` }), colour), label)));
 }
 
-// Keep a box filled with what is drawn for its width.
-function filled(box, draw) {
+// Draw into a box when it has a width, and again when that changes.
+function atWidth(box, draw) {
   let width = 0;
   new ResizeObserver(() => {
     if (!box.clientWidth || box.clientWidth === width) return;
     width = box.clientWidth;
-    box.replaceChildren(draw(width) || "");
+    draw(width);
   }).observe(box);
   return box;
 }

@@ -28,8 +28,10 @@ function showOverview() {
 }
 
 function half(kind, title, note, { draw, entries, says }) {
+  const box = el("div", null);
+  atWidth(box, (width) => box.replaceChildren(draw({ width, height: width < 420 ? 176 : 224 }) || ""));
   return el("section", { class: "half " + kind }, el("h3", null, title, el("small", null, note)), keyList(entries),
-    filled(el("div", null), (width) => draw({ width, height: width < 420 ? 176 : 224 })), el("p", { class: "meta" }, says));
+    box, el("p", { class: "meta" }, says));
 }
 
 function factsOf(training, evaluated) {
