@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 def command(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Folders of runs, finished or not, folders of runs, or globs of them.")
+        list[str],
+        typer.Argument(metavar="RUN...", help="Folders of runs, finished or not, folders of runs, or globs of them."),
     ],
     baseline: Annotated[
         str | None,

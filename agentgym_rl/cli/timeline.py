@@ -14,7 +14,8 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Page to write, of one file of episodes; left out, <RUN>.timeline/<file>.html for each."
+            metavar="FILE",
+            help="Page to write, of one file of episodes; left out, <RUN>.timeline/<file>.html for each.",
         ),
     ] = None,
 ) -> None:

@@ -88,7 +88,9 @@ def test_episodes_without_times_are_left_out():
 
 
 def test_the_trace_is_chromes(tmp_path):
-    page = write(tmp_path / "step000001.html", "step000001", [episode(turns=[turn(0.6)]), episode("babyai_2", env="babyai")])
+    page = write(
+        tmp_path / "step000001.html", "step000001", [episode(turns=[turn(0.6)]), episode("babyai_2", env="babyai")]
+    )
     events = json.loads(page.with_suffix(".json").read_text())["traceEvents"]
     names = {event["args"]["name"] for event in events if event["ph"] == "M"}
     assert names == {"maze", "babyai", "maze_1", "babyai_2"}

@@ -149,9 +149,9 @@ def _control(arm: Arm, curve: Curve, control: tuple[str, float, float], colour: 
 def _line(
     label: str, curve: Curve, colour: str, dashes: str, *, scale: float, unit: str, stepped: bool = False, key: int = -1
 ) -> Line:
+    mean, low, high = ([scale * value for value in values] for values in (curve.mean, curve.low, curve.high))
     return Line(
-        label, colour, curve.x, [scale * value for value in curve.mean], _says(label, curve, scale, unit),
-        band=([scale * value for value in curve.low], [scale * value for value in curve.high]) if curve.seeds > 1 else None,
+        label, colour, curve.x, mean, _says(label, curve, scale, unit), band=(low, high) if curve.seeds > 1 else None,
         dashes=dashes, stepped=stepped, key=key,
     )  # fmt: skip
 

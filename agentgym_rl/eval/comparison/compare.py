@@ -98,7 +98,9 @@ class Comparison:
     @property
     def bounds(self) -> dict[str, tuple[float | None, ...]]:
         """Success of the random policy and the oracle by column."""
-        return {policy: tuple(_weighted(own, column) for column in self.columns) for policy, own in self.reference.items()}
+        return {
+            policy: tuple(_weighted(own, column) for column in self.columns) for policy, own in self.reference.items()
+        }
 
 
 def compare(runs: Sequence[Run], decoding: str = "sampled", baseline: str | None = None) -> Comparison:

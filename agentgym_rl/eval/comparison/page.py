@@ -61,7 +61,9 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
     """
     drawn = plots(comparison)
     sections = {
-        "curves": _Section("Learning curves", [learning_figure(comparison, plot) for plot in drawn], meaning(comparison, drawn)),
+        "curves": _Section(
+            "Learning curves", [learning_figure(comparison, plot) for plot in drawn], meaning(comparison, drawn)
+        ),
         "shares": _over_time(
             comparison, "share", "Shares of the environments", "Share of a step's training episodes, %"
         ),

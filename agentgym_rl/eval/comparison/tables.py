@@ -18,9 +18,7 @@ FIELDS = (
     "kind", "arm", "baseline", "stage", "seeds", "env", "panel", "decoding", "mean", "low", "high", "interval_over",
     "p", "by_seed", "episodes", "minutes", "per_1000_episodes", "per_minute",
 )  # fmt: skip
-BOUNDS = (
-    "random chooses among the actions that the environment lists, where a model has to write one; oracle knows the solution"
-)
+BOUNDS = "random chooses among the actions that are listed, where a model has to write one; oracle knows the solution"
 ONE_SEED = "One seed says nothing about other seeds: its differences have no interval, and its curves no band."
 
 

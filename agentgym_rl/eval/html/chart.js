@@ -6,6 +6,7 @@ const MARGIN = { left: 40, right: 14, top: 26, bottom: 42 };
 const MOST = 150; // points that a line is drawn with
 const DASHES = { "-": null, "--": "7 4", ":": "2 3", "-.": "7 3 2 3" };
 const LETTER = 6.4; // about the width of one, in pixels
+const SMALL = 0.87; // size of names that are close together
 
 // The round number (1, 2 or 5 times a power of ten) that divides a span into about "count" parts.
 function roundStep(span, count, whole) {
@@ -44,7 +45,7 @@ function chart(data, axis) {
   const lines = data.lines.filter((line) => line.x[axis]);
   if (!lines.length) return null;
   const names = data.names?.length ? data.names : null;
-  const { right, base, slant } = room(data, names);
+  const { right, base, slant, height } = room(data, names, data.axes[axis]);
   const from = names ? -0.5 : data.from ?? 0;
   const to = names ? names.length - 0.5 : Math.max(greatest(lines.map((line) => line.x[axis])), from) || 1;
   const x = (value) => round(MARGIN.left + ((right - MARGIN.left) * (value - from)) / (to - from || 1));
@@ -53,13 +54,13 @@ function chart(data, axis) {
   const marks = names ? placeNames(names, x, base, slant, right)
     : steps.map((tick) => svg("text", { x: x(tick), y: base + 18, "text-anchor": "middle" }, short(tick)));
   const references = Object.entries(data.references ?? {}).map(([name, value]) => reference(name, y(value), right));
-  return framed(data, data.axes[axis], y, { right, marks }, [references, lines.map((line) => series(line, axis, x, y, data))]);
+  return framed({ ...data, height }, data.axes[axis], y, { right, marks }, [references, lines.map((line) => series(line, axis, x, y, data))]);
 }
 
 // Bars on top of each other: columns of parts {key, label, colour, share, says}, each as high as its share in percent.
 function bars(data) {
   const names = data.columns.map((column) => column.label);
-  const { right, base, slant } = room(data, names);
+  const { right, base, slant, height } = room(data, names, data.x_label);
   const wide = (right - MARGIN.left) / names.length, gap = Math.min(3, wide / 6);
   const x = (place) => round(MARGIN.left + wide * (place + 0.5));
   const y = (share) => round(base - ((base - MARGIN.top) * share) / 100);
@@ -79,20 +80,20 @@ function bars(data) {
     }
   });
   const some = data.columns.some((column) => column.parts.some((part) => part.chosen));
-  const drawn = framed({ ...data, top: 100, whole: true }, data.x_label, y,
+  const drawn = framed({ ...data, height, top: 100, whole: true }, data.x_label, y,
     { right, marks: placeNames(names, x, base, slant, right) }, [...kinds.values()]);
   drawn.classList.toggle("narrowed", some);
   return drawn;
 }
 
-// Where the plot ends, and whether names of places are written at a slant because they would not fit.
-function room(data, names) {
-  const right = data.width - MARGIN.right;
-  const longest = names ? names.reduce((most, name) => Math.max(most, ...name.split(" ").map((word) => word.length)), 0) : 0;
-  const slant = names !== null && names.length <= 12 && LETTER * longest > (right - MARGIN.left) / names.length - 2;
-  const rows = names && !slant ? names.reduce((most, name) => Math.max(most, name.split(" ").length), 1) : 1;
-  const below = slant ? 14 + 0.6 * LETTER * names.reduce((most, name) => Math.max(most, name.length), 0) : 14 * (rows - 1);
-  return { right, base: data.height - MARGIN.bottom - below, slant };
+// Where the plot ends, and whether names of places are written at a slant, below it, because they would not fit.
+function room(data, names, title) {
+  const right = data.width - MARGIN.right, most = (lengths) => lengths.reduce((one, other) => Math.max(one, other), 0);
+  const longest = names ? most(names.flatMap((name) => name.split(" ").map((word) => word.length))) : 0;
+  const slant = names !== null && names.length <= 12 && SMALL * LETTER * longest > (right - MARGIN.left) / names.length - 2;
+  const rows = names && !slant ? most(names.map((name) => name.split(" ").length)) : 1;
+  const base = data.height - MARGIN.bottom + (title ? 0 : 16) - 14 * (rows - 1);
+  return { right, base, slant, height: data.height + (slant ? 0.6 * LETTER * most(names.map((name) => name.length)) : 0) };
 }
 
 // Names of places: word below word, at a slant, or only some of many.
@@ -104,7 +105,7 @@ function placeNames(names, x, base, slant, right) {
       return svg("text", { x: left, y: top, "text-anchor": "end", transform: `rotate(-35 ${left} ${top})` }, name);
     }
     if (names.length > 12 && place % every) return null;
-    return svg("text", { y: base + 18, "text-anchor": "middle" },
+    return svg("text", { y: base + 18, "text-anchor": "middle", class: names.length > 4 ? "small" : null },
       name.split(" ").map((word, row) => svg("tspan", { x: x(place), dy: row ? 14 : 0 }, word)));
   });
 }

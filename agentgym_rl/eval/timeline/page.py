@@ -94,4 +94,12 @@ def _concurrency(lanes: Sequence[Lane], whole: float) -> Chart:
             )
         floor = roof
     top = max(floor, default=0.0) or 1.0
-    return Chart("Episodes at a time in each kind", {"seconds": "seconds"}, lines, top, whole=top > 4, y_label="episodes", height=260)
+    return Chart(
+        "Episodes at a time in each kind",
+        {"seconds": "seconds"},
+        lines,
+        top,
+        whole=top > 4,
+        y_label="episodes",
+        height=260,
+    )

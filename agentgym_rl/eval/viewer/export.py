@@ -1,8 +1,8 @@
 """The viewer as a folder that needs no server: open ``index.html``.
 
-A page from a file may load scripts and nothing else, so ``data/index.js`` holds the list, ``data/goals.js`` the goals of
-its tasks and ``data/<thousand>/<number>.js`` :data:`.assets.CHUNK` episodes each: gzip-compressed JSON as base64, loaded when one of
-its episodes is opened.
+A page from a file may load scripts and nothing else, so ``data/index.js`` holds the list, ``data/goals.js`` the goals
+of its tasks and ``data/<thousand>/<number>.js`` :data:`.assets.CHUNK` episodes each: gzip-compressed JSON as base64,
+loaded when one of its episodes is opened.
 """
 
 from __future__ import annotations
