@@ -15,14 +15,14 @@ OUTSIDE = """() => {
   const cut = (node) => { // what scrolls sideways, or hides what is too long for it, may be wider than the window
     for (let one = node; one && one !== document.body; one = one.parentElement) {
       const { overflowX, position } = getComputedStyle(one);
-      if (overflowX !== "visible" || (position === "absolute" && one.matches(".skip, .hidden, h1"))) return true;
+      if (overflowX !== "visible" || (position === "absolute" && one.matches(".hidden, h1"))) return true;
     }
     return false;
   };
   return [...document.body.querySelectorAll("*")].filter((node) => {
     const { left, right, width, height } = node.getBoundingClientRect();
     const beyond = width && height && (right > innerWidth + 1 || left < -1);
-    return beyond && !cut(node.closest("svg") ?? node.parentElement);
+    return beyond && !node.closest(".skip") && !cut(node.closest("svg") ?? node.parentElement);
   }).map((node) => node.outerHTML.slice(0, 120));
 }"""
 

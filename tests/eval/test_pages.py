@@ -95,8 +95,8 @@ def test_a_page_is_whole_and_readable(addresses, browser, name):
 
 def test_the_first_screen_of_a_phone_answers_the_question(addresses, browser):
     page = opened(addresses, browser, "overview", 390)
-    for title in ("Training", "How training episodes end"):
-        box = page.locator(".half", has=page.get_by_role("heading", name=title)).locator(".chart").bounding_box()
+    for part in (".half:not(.failing):not(.evaluated)", ".half.failing:not(.evaluated)"):
+        box = page.locator(f"{part} .chart").bounding_box()
         assert box["y"] + box["height"] < 900
     page.close()
 

@@ -41,8 +41,8 @@ def _success(comparison: Comparison) -> Group:
         table.add_row(policy, "", *("-" if bound is None else f"{100 * bound:.1f}" for bound in bounds))
     title = f"Success in %, {comparison.decoding}: mean over seeds with 95% interval (Student)"
     dagger = ["† one seed: Wilson's interval over its episodes"] if comparison.has_single_seeds else []
-    bounds = [BOUNDS] if comparison.bounds else []
-    return Group(title, table, *dagger, *bounds, "")
+    explained = [BOUNDS] if comparison.bounds else []
+    return Group(title, table, *dagger, *explained, "")
 
 
 def _differences(comparison: Comparison) -> Group:
