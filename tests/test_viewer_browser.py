@@ -1,5 +1,6 @@
 """The viewer in a real headless browser: served and exported, by mouse and by keyboard."""
 
+import json
 import re
 import sys
 import threading
@@ -76,7 +77,7 @@ def test_filters_narrow_the_list(page):
     page.select_option("#f-ending", "")
     page.select_option("#f-panel", "unseen")
     page.select_option("#f-env", "babyai")
-    assert rows(page) == ["babyai_1"]
+    assert page.locator(".row .sub").first.inner_text().startswith("babyai_1 · test · unseen · greedy")
     page.click("#clear")
     page.fill("#f-task", "SERVER IS GONE")
     expect(page.locator("#count")).to_have_text("3 of 18 episodes")
@@ -86,9 +87,110 @@ def test_filters_narrow_the_list(page):
 def test_the_overview_counts_what_is_selected(page):
     cells = page.locator(".envs tbody tr", has_text="counter").locator("td")
     assert cells.nth(0).inner_text() == "15" and cells.nth(1).inner_text() == "50%", "the infrastructure's do not count"
-    assert page.locator(".overview svg.chart").count() == 1
+    titles = page.locator(".overview .half h3").all_inner_texts()
+    starts = ["Training", "Evaluations", "How training episodes end", "How evaluations end"]
+    assert all(title.startswith(start) for title, start in zip(titles, starts, strict=True))
     page.select_option("#f-env", "textcraft")
     expect(page.locator(".envs tbody tr")).to_have_count(1)
+
+
+@served
+def test_training_and_evaluations_are_never_one_line(page):
+    training, panels = page.locator(".overview .half:nth-child(1)"), page.locator(".overview .half:nth-child(2)")
+    expect(training.locator("polyline.line")).to_have_count(1)
+    assert training.locator(".mark").count() == 3, "steps 0, 10 and 20"
+    assert panels.locator("polyline").count() == 0 and panels.locator(".mark").count() == 3
+    said = training.locator(".mark").nth(1).get_attribute("data-says")
+    assert said.startswith("counter, step 10: success 50%, 95% interval 15% to 85%\nn = 4 episodes of 4 tasks")
+    page.click(".either >> text=reward")
+    expect(training.locator("h3")).to_contain_text("reward over steps")
+    assert training.locator(".mark").nth(1).get_attribute("data-says").startswith("counter, step 10: reward 0.50, 95%")
+
+
+@served
+def test_a_part_of_the_endings_filters_the_list_when_pressed(page):
+    chart = page.locator(".overview .failing").first.locator(".chart")
+    failed = chart.locator("rect.mark[data-says^='step 10: lost']")
+    failed.click()
+    expect(page.locator("#count")).to_have_text("2 of 18 episodes")
+    assert rows(page) == ["counter_2", "counter_3"] and page.locator("rect.chosen").count() == 1
+    failed.click()
+    expect(page.locator("#count")).to_have_text("18 episodes")
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#point")).to_contain_text("step 0: solved")
+    page.keyboard.press("Enter")
+    expect(page.locator("#count")).to_have_text("1 of 18 episodes")
+    assert rows(page) == ["counter_0"]
+
+
+@served
+def test_orders(page):
+    page.select_option("#f-env", "counter")
+    page.select_option("#f-order", "failures")
+    assert rows(page)[:2] == ["counter_3", "counter_2"], "of the newest step, then of the one before"
+    page.select_option("#f-order", "newest")
+    assert page.locator(".row .numbers").first.inner_text().startswith("step 20")
+    page.select_option("#f-order", "varied")
+    assert rows(page)[:3] == ["counter_1"] * 3
+
+
+def test_an_episode_is_copied_and_saved(page, browser):
+    page.fill("#f-task", "counter_3")
+    page.click(".row")
+    with page.expect_download() as saved:
+        page.click("#save")
+    found = json.loads(Path(saved.value.path()).read_text())
+    assert saved.value.suggested_filename == "counter_3-step0.json"
+    assert found["item_id"] == "counter_3" and found["turns"][0]["response"].startswith("Thought:\nbecause one")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("#copy")
+    expect(page.locator("#copy")).to_have_text("Copied")
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert text.startswith("counter_3, step 0: terminated, reward 0.000, 4 turns") and text.count("### assistant") == 4
+
+
+def test_notes_are_kept_beside_the_run(places, browser):
+    page = browser.new_page()
+    page.goto(places["served"] + "#/episode/step000010/3")
+    page.locator(".turn").first.wait_for()
+    page.keyboard.press("e")
+    page.keyboard.type("loops <b>here</b>")
+    page.fill("#tags", "loop, odd,loop")
+    page.click("#keep")
+    expect(page.locator(".note-form [role=status]")).to_have_text("Kept beside the run")
+    file = places["folder"].with_name("demo.notes.json")
+    try:
+        assert json.loads(file.read_text()) == {"step000010/3": {"note": "loops <b>here</b>", "tags": ["loop", "odd"]}}
+        page.reload()
+        page.select_option("#f-tag", "odd")
+        expect(page.locator("#count")).to_have_text("1 of 18 episodes")
+        expect(page.locator(".row .noted")).to_have_text("✎ loop, odd")
+        assert page.input_value("#note") == "loops <b>here</b>"
+        page.fill("#note", "")
+        page.fill("#tags", "")
+        page.click("#keep")
+        expect(page.locator(".note-form [role=status]")).to_have_text("Kept beside the run")
+        assert json.loads(file.read_text()) == {}
+    finally:
+        file.unlink()
+        page.close()
+
+
+def test_samples_of_a_task_are_one_row(browser, tmp_path):
+    episodes = [made(number // 4, success=number % 4 == 1) for number in range(12)]
+    episode_store.write(tmp_path / "a.parquet", episodes)
+    viewer = Viewer(EpisodeStore(tmp_path))
+    threading.Thread(target=viewer.serve_forever, daemon=True).start()
+    page = browser.new_page()
+    page.goto(viewer.url)
+    expect(page.locator("#count")).to_have_text("12 episodes, 3 groups")
+    assert "1 of 4" in page.locator(".row").first.inner_text() and page.locator(".row").count() == 3
+    page.keyboard.press("g")
+    expect(page.locator(".row")).to_have_count(12)
+    page.close()
+    viewer.shutdown()
+    viewer.server_close()
 
 
 def test_an_episode_is_a_conversation(page):
@@ -210,7 +312,7 @@ def test_hostile_text_is_text(page):
     page.select_option("#f-env", "hostile")
     page.click(".row")
     expect(page.locator(".episode h2")).to_have_text("hostile_7")
-    page.locator("summary").click()
+    page.locator(".prompt summary").click()
     page.wait_for_timeout(100)
     for part in (page.locator(".turn .observation pre").first, page.locator(".part.thought").first):
         shown = part.evaluate("node => node.textContent")
@@ -231,11 +333,16 @@ def test_a_screenshot(page, tmp_path):
 @served
 def test_a_narrow_window_shows_one_thing_at_a_time(page):
     page.set_viewport_size({"width": 420, "height": 800})
+    assert page.locator("#main").is_visible() and not page.locator("#side").is_visible()
+    page.click("#places >> text=Episodes")
     assert page.locator("#side").is_visible() and not page.locator("#main").is_visible()
     page.click(".row")
     page.locator(".turn").first.wait_for()
     assert page.locator("#main").is_visible() and not page.locator("#side").is_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    page.keyboard.press("Escape")
+    expect(page.locator("#side")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".overview")).to_be_visible()
 
 
 def test_a_running_run_is_followed(places, browser):

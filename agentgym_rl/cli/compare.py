@@ -23,7 +23,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="RUN...",
-            help="Folders of finished runs, folders of runs, or globs of them.",
+            help="Folders of runs, finished or not, folders of runs, or globs of them.",
             autocompletion=run_folders,
         ),
     ],
@@ -66,7 +66,7 @@ def command(
         raise ValueError("--episodes links the page to episodes and needs --html")
     if not view and (port or not browser):
         raise ValueError("--port and --no-browser say how to show the page; add --view")
-    folders, unfinished = find(runs)
+    folders, begun = find(runs)
     comparison = compare([read(folder) for folder in folders], decoding, baseline)
     link = links(comparison, episodes, html.parent) if html and episodes else None
     screen = console()
@@ -76,8 +76,11 @@ def command(
     else:
         for table in tables(comparison):
             screen.print(table)
-        for folder in unfinished:
-            say(screen, f"left out, not finished: {folder}")
+        for run in comparison.runs:
+            if run.stage is not None:
+                say(screen, f"not finished, in {run.stage}: {run.folder}")
+        for folder in begun:
+            say(screen, f"left out, nothing is learnt yet: {folder}")
     written = [write_csv(comparison, csv)] if csv else []
     written += [write_page(comparison, html, link)] if html else []
     written += write_png(comparison, png) if png else []

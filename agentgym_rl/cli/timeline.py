@@ -18,8 +18,15 @@ def command(
         ),
     ],
     only: Annotated[str | None, typer.Option(metavar="NAME", help="One file of the run, e.g. step000012.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Page to write, of one file of episodes; left out, <RUN>.timeline/<file>.html for each.",
+        ),
+    ] = None,
 ) -> None:
-    """Draw where the time of stored episodes went: one lane per episode, as a page and as a trace for Perfetto."""
+    """Draw where the time of stored episodes went: percentiles, concurrency and a lane per episode, and a trace."""
     from agentgym_rl.data.episode_store import EpisodeStore, read
     from agentgym_rl.eval import timeline
 
@@ -28,7 +35,12 @@ def command(
         if only not in files:
             raise FileNotFoundError(f"{place} has no episodes {only!r}; it has {', '.join(files)}")
         files = {only: files[only]}
+    if out is not None and len(files) > 1:
+        raise ValueError(f"--out is one page; choose one of {place}'s files with --only: {', '.join(files)}")
+    if out is not None and out.suffix != ".html":
+        raise ValueError(f"--out {out}: name a file that ends with .html; the trace is written beside it as .json")
+    run = place.resolve()
+    beside = run.with_name(f"{run.name}.timeline")
     for name, file in files.items():
-        home = file.parent.parent if file.parent.name == "episodes" else file.parent
-        page = timeline.write(home, name, read(file))
+        page = timeline.write(out or beside / f"{name}.html", name, read(file))
         typer.echo(f"{page}\n{page.with_suffix('.json')}")

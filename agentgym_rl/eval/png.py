@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -16,6 +17,8 @@ from agentgym_rl.eval.html.chart import Chart, Line
 from agentgym_rl.eval.html.palette import light
 
 MARKERS = "osD^vPX*"
+WIDTH = 8.3
+"""Least inches: about the width of a README, in which text of 9 points is read as it is."""
 NICE = [1, 2, 2.5, 5, 10]
 STYLE = {
     "axes.edgecolor": light("grid"), "axes.facecolor": "none", "axes.grid": True, "axes.grid.axis": "y",
@@ -41,7 +44,7 @@ def write(
     """
     with matplotlib.rc_context(STYLE):
         figure, axes = plt.subplots(
-            len(rows), len(rows[0]), figsize=(max(7.0, 5.5 * len(rows[0])), 1.1 + 2.9 * len(rows)), squeeze=False,
+            len(rows), len(rows[0]), figsize=(max(WIDTH, 4.1 * len(rows[0])), 1.3 + 2.3 * len(rows)), squeeze=False,
             layout="constrained", width_ratios=widths,
         )  # fmt: skip
         labels = list(
@@ -51,10 +54,11 @@ def write(
             for (chart, axis), one in zip(row, drawn, strict=True):
                 _draw(one, chart, axis, labels)
         _legend(figure, axes.flat, labels)
-        figure.supxlabel(caption, x=0.01, ha="left", fontsize=8, color=light("muted"))
+        lines = fill(caption, round(17 * figure.get_figwidth()))
+        figure.supxlabel(lines, x=0.01, ha="left", fontsize=8, color=light("muted"))
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".tmp.png")
-        figure.savefig(part, dpi=150, facecolor=light("surface"))
+        figure.savefig(part, dpi=200, facecolor=light("surface"))
         plt.close(figure)
     part.replace(path)
     return path
@@ -65,6 +69,12 @@ def _draw(axes: Any, chart: Chart, axis: str, labels: Sequence[str]) -> None:
         if axis in line.x:
             place = labels.index(line.label) if line.label else 0
             _line(axes, line, line.x[axis], MARKERS[place % len(MARKERS)])
+    for name, height in chart.references.items():
+        axes.axhline(height, color=light("muted"), linestyle=":", linewidth=1)
+        axes.annotate(
+            name, (1, height), (0, 2), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
+            fontsize=8, color=light("muted"),
+        )  # fmt: skip
     axes.set_title(chart.name)
     axes.set_xlabel(chart.axes[axis])
     axes.set_ylabel(chart.y_label)
@@ -86,13 +96,15 @@ def _line(axes: Any, line: Line, x: Sequence[float], marker: str) -> None:
     shown: dict[str, Any] = {"color": colour, "linestyle": line.dashes}
     if line.stepped:
         shown["drawstyle"] = "steps-post"
-    if line.thin:
+    if line.faint:
+        shown |= {"marker": ".", "markersize": 3, "linestyle": "none", "alpha": 0.35}
+    elif line.thin:
         shown |= {"linewidth": 0.8, "alpha": 0.4}
     elif line.hollow:
         shown |= {"marker": marker, "markevery": [len(x) - 1], "markerfacecolor": light("surface"), "linewidth": 1.4}
     else:
         shown |= {"marker": marker, "markevery": max(1, len(x) // 12)}
-    axes.plot(x, line.y, label=line.label, clip_on=False, zorder=3, **shown)
+    axes.plot(x, line.y, label="" if line.faint else line.label, clip_on=False, zorder=3, **shown)
     if line.band is None:
         return
     low, high = line.band

@@ -75,3 +75,18 @@ def write_run(
     (folder / "config.yaml").write_text(yaml.safe_dump(whole))
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in metrics))
     return folder
+
+
+def unfinish(folder: Path, stage: str) -> Path:
+    """Make of a finished run one that is in a stage."""
+    summary = json.loads((folder / "summary.json").read_text())
+    (folder / "summary.json").unlink()
+    names = [one["name"] for one in summary["stages"]]
+    ended, now = summary["stages"][: names.index(stage)], summary["stages"][names.index(stage)]
+    state = {"results": ended, "stage_episodes": now["episodes"], "stage_wall_s": now["wall_s"]}
+    (folder / "state.json").write_text(json.dumps(state))
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    for env, own in summary["panels"].items():
+        config["envs"][env]["panels"] = {label: {"role": "test"} for label in own}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    return folder

@@ -100,6 +100,47 @@ def test_a_line_is_left_out_on_an_axis_that_it_does_not_have(page):
     assert drawn(page, axis="tokens") is None
 
 
+def test_loose_points_have_whiskers_and_no_line(page):
+    found = drawn(page, band=([0, 40, 90], [10, 60, 100]), loose=True, whiskers=True)
+    assert found["line"] is None and found["band"] is None and len(found["dots"]) == 3
+    script = "data => [...chart(data, 'minutes').querySelectorAll('.whisker')].map(one => one.y1.baseVal.value)"
+    ends = page.evaluate(script, asdict(chart(band=([0, 40, 90], [10, 60, 100]), loose=True, whiskers=True)))
+    assert ends == sorted(ends, reverse=True) and len(ends) == 3
+
+
+def test_references_lie_at_their_height_and_names_below_their_place(page):
+    data = asdict(chart()) | {"references": {"oracle": 100.0, "random": 25.0}, "y_label": "success, %"}
+    heights = "data => [...chart(data, 'minutes').querySelectorAll('.reference line')].map(one => one.y1.baseVal.value)"
+    oracle, random = page.evaluate(heights, data)
+    _, (_, _, half), (_, _, whole) = drawn(page)["dots"]
+    assert oracle == whole and random - oracle == pytest.approx(1.5 * (half - whole), abs=0.2)
+    texts = "data => [...chart(data, 'minutes').querySelectorAll('text')].map(one => one.textContent)"
+    assert {"success, %", "oracle", "random"} <= set(page.evaluate(texts, data))
+    assert "b c" in "".join(page.evaluate(texts, data | {"names": ["a", "b c"]})).replace("bc", "b c")
+
+
+def test_bars_lie_on_each_other_and_are_pressed(page):
+    parts = [{"key": key, "label": key, "colour": "blue", "share": share, "says": f"{key} {share}"} for key, share in
+             (("solved", 25), ("lost", 75))]  # fmt: skip
+    data = {"name": "n", "x_label": "step", "y_label": "%", "width": 500, "height": 300,
+            "columns": [{"label": "1", "parts": parts}, {"label": "2", "parts": parts[1:]}]}  # fmt: skip
+    found = page.evaluate(
+        """data => {
+          const pressed = [];
+          const drawn = bars({...data, press: (column, part) => pressed.push(column.label + part.key)});
+          document.body.append(drawn);
+          const marks = [...drawn.querySelectorAll('.mark')];
+          marks.forEach(one => one.dispatchEvent(new MouseEvent('click', {bubbles: true})));
+          drawn.remove();
+          return [pressed, marks.map(one => [one.y.baseVal.value, one.height.baseVal.value])];
+        }""",
+        data,
+    )
+    pressed, ((solved, low), (lost, high), _) = found
+    assert pressed == ["1solved", "1lost", "2lost"]
+    assert lost + high == pytest.approx(solved, abs=0.2) and high == pytest.approx(3 * low, abs=0.3)
+
+
 @pytest.mark.parametrize("text", ["<script>window.hurt=1</script>", '"><img src=x onerror=window.hurt=1>', "&lt;"])
 def test_texts_cannot_leave_their_place(page, text):
     plain, found = drawn(page), drawn(page, label=text, says=[text] * 3)
@@ -110,7 +151,14 @@ def test_texts_cannot_leave_their_place(page, text):
 def test_every_kind_of_line_can_be_a_picture(tmp_path):
     png = pytest.importorskip("agentgym_rl.eval.png", reason="needs matplotlib")
     band = ([0, 40, 90], [10, 60, 100])
-    kinds = ({"hollow": True}, {"band": band}, {"band": band, "whiskers": True}, {"stepped": True}, {"thin": True})
+    kinds = (
+        {"hollow": True},
+        {"loose": True, "faint": True},
+        {"band": band},
+        {"band": band, "whiskers": True},
+        {"stepped": True},
+        {"thin": True},
+    )
     panels = [(chart(**fields), "minutes") for fields in kinds]
     file = png.write(tmp_path / "out" / "a.png", [panels], "a $caption_")
     assert file.read_bytes().startswith(b"\x89PNG") and [path.name for path in file.parent.iterdir()] == ["a.png"]

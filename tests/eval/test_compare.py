@@ -139,10 +139,31 @@ def test_random_policy_and_oracle_stand_below_the_arms(tmp_path):
     two = read(write_run(tmp_path / "two", stages=stages, panels=panels, seed=1))
     found = compare([one, two])
     assert found.bounds == {"random": (0.05, 0.05, 0.05), "oracle": (1.0, 1.0, 1.0)}
-    assert [line.split() for line in text(found).splitlines() if "random" in line] == [
+    assert [line.split() for line in text(found).splitlines() if "│ random" in line] == [
         ["│", "random", "│", "│", "5.0", "│", "5.0", "│", "5.0", "│"]
     ]
     assert compare([two]).bounds == {}
+    rows = list(csv.DictReader(write_csv(found, tmp_path / "a.csv").open()))
+    assert [(row["arm"], row["mean"]) for row in rows if row["kind"] == "reference"] == [
+        *[("random", "0.05")] * 3, *[("oracle", "1.0")] * 3,
+    ]  # fmt: skip
+
+
+def test_only_differences_whose_interval_excludes_0_are_bold(tmp_path):
+    clear = compare(runs(tmp_path, "grpo", (0.1, 0.5), (0.2, 0.61), (0.15, 0.56)))
+    unclear = compare(runs(tmp_path, "ppo", (0.1, 0.2), (0.2, 0.1), (0.15, 0.6)))
+    alone = compare(runs(tmp_path, "rloo", (0.1, 0.9)))
+    shown = [[cell.clear for one in found.differences for cell in one.cells] for found in (clear, unclear, alone)]
+    assert [any(of) for of in shown] == [True, False, False]
+    bold = [any(span.style == "bold" for span in _spans(found)) for found in (clear, unclear, alone)]
+    assert bold == [True, False, False]
+    assert "One seed says nothing" in text(alone) and "One seed says nothing" not in text(clear)
+
+
+def _spans(found):
+    """The cells of the second table."""
+    table = tables(found)[1].renderables[1]
+    return [cell for column in table.columns for cell in column.cells if not isinstance(cell, str)]
 
 
 def test_decoding(tmp_path):

@@ -1,7 +1,7 @@
 """``agentgym-rl compare``."""
 
 import pytest
-from made_runs import write_run
+from made_runs import unfinish, write_run
 from test_learning import metrics
 from typer.testing import CliRunner
 
@@ -32,7 +32,7 @@ def test_a_folder_of_runs_with_every_output(folder, tmp_path):
     out = tmp_path / "out"
     code, output = command(folder, "--csv", out / "a.csv", "--html", out / "a.html", "--png", out / "a.png")
     assert code == 0, output
-    assert "agentevol" in output and "+30.0" in output and "left out, not finished" in output
+    assert "agentevol" in output and "+30.0" in output and "left out, nothing is learnt yet: " in output
     assert sorted(path.name for path in out.iterdir()) == ["a.csv", "a.html", "a.png"]
     assert output.count("written: ") == 3
 
@@ -46,7 +46,7 @@ def test_globs_baseline_and_decoding(folder):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["going"], "going is not the folder of a finished run and holds none"),
+        (["going"], "going is not the folder of a run that can be compared and holds none"),
         (["nothing"], "does not exist"),
         (["grpo0", "--baseline", "ppo"], "there is no arm 'ppo'; the arms are: bc; grpo"),
         (["grpo0", "--decoding", "beam"], "choose sampled or greedy"),
@@ -63,3 +63,15 @@ def test_runs_that_differ_in_their_panels(folder):
     write_run(folder / "x", seed=5, stages={"grpo": 0.2}, digests={"toy/new": "else"})
     code, output = command(folder)
     assert code == 2 and "differ in the tasks of panel new of toy" in output
+
+
+def test_a_run_that_goes_on_is_compared(folder):
+    unfinish(folder / "grpo1", "grpo")
+    with (folder / "grpo1" / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 9, "sta')
+    before = sorted((path.name, path.stat().st_mtime_ns) for path in (folder / "grpo1").iterdir())
+    code, output = command(folder, "--html", folder.parent / "a.html")
+    assert code == 0 and "not finished, in grpo: " in output
+    page = (folder.parent / "a.html").read_text()
+    assert "; 1 of 4 runs not finished" in page and "<td>in grpo</td>" in page
+    assert sorted((path.name, path.stat().st_mtime_ns) for path in (folder / "grpo1").iterdir()) == before

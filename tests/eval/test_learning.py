@@ -112,3 +112,15 @@ def test_two_training_steps_say_less_than_the_ends_of_evaluations(tmp_path):
     run = read(write_run(tmp_path / "a", stages=STAGES, episodes=200, seconds=120.0, metrics=rows))
     [plot] = plots(compare([run]))
     assert plot.panel == "new" and plot.curves[0][1].mean == (0.2, 0.4)
+
+
+def test_curves_of_many_points_are_smoothed(tmp_path):
+    values = [0.2 + 0.1 * (step % 2) for step in range(40)]
+    [plot] = plots(compare(made(tmp_path, values, evaluated=False)))
+    [(_, curve)] = plot.curves
+    smooth = curve.smoothed
+    assert smooth.x == curve.x and len(smooth.mean) == 40 and smooth.mean[0] == curve.mean[0]
+    spread = [max(one.mean[5:-5]) - min(one.mean[5:-5]) for one in (curve, smooth)]
+    assert spread[1] < 0.3 * spread[0]
+    [few] = plots(compare(made(tmp_path / "few", values[:5])))
+    assert few.curves[0][1].smoothed is None and few.n == 100

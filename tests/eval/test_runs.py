@@ -1,8 +1,9 @@
-"""Finding and reading finished runs."""
+"""Finding and reading runs."""
 
 import pytest
 import yaml
-from made_runs import write_run
+from made_runs import unfinish, write_run
+from test_learning import metrics
 
 from agentgym_rl.eval.comparison.arms import arms
 from agentgym_rl.eval.comparison.runs import find, read
@@ -16,6 +17,14 @@ def test_a_run_comes_back(tmp_path):
     assert run.config["algorithm.lr"] == 1e-3 and run.config["envs.toy.split"] == "train"
     assert run.metrics == [{"step": 1}]
     assert not run.is_validation("toy", "new")
+
+
+def test_a_run_that_goes_on_comes_back(tmp_path):
+    folder = write_run(tmp_path / "a", stages={"bc": 0.2, "grpo": 0.5}, metrics=metrics([0.3, 0.4]), episodes=200)
+    run = read(unfinish(folder, "grpo"))
+    assert (run.name, run.stage, list(run.stages)) == ("a", "grpo", ["bc", "grpo"])
+    assert run.stages["grpo"] == {"name": "grpo", "panels": {}, "episodes": 200, "wall_s": 120.0}
+    assert run.digests == {("toy", "new"): ""} and len(run.metrics) == 6
 
 
 def test_folders_of_runs_and_globs(tmp_path):
@@ -33,7 +42,7 @@ def test_folders_of_runs_and_globs(tmp_path):
 
 @pytest.mark.parametrize(
     ("place", "says"),
-    [("none", "none does not exist"), ("x*", r"x\* does not exist"), ("going", "not the folder of a finished run")],
+    [("none", "none does not exist"), ("x*", r"x\* does not exist"), ("going", "not the folder of a run that can")],
 )
 def test_places_without_a_finished_run(tmp_path, place, says):
     (tmp_path / "going").mkdir()

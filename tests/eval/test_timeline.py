@@ -88,7 +88,9 @@ def test_episodes_without_times_are_left_out():
 
 
 def test_the_trace_is_chromes(tmp_path):
-    page = write(tmp_path, "step000001", [episode(turns=[turn(0.6)]), episode("babyai_2", env="babyai")])
+    page = write(
+        tmp_path / "step000001.html", "step000001", [episode(turns=[turn(0.6)]), episode("babyai_2", env="babyai")]
+    )
     events = json.loads(page.with_suffix(".json").read_text())["traceEvents"]
     names = {event["args"]["name"] for event in events if event["ph"] == "M"}
     assert names == {"maze", "babyai", "maze_1", "babyai_2"}
@@ -100,7 +102,7 @@ def test_the_trace_is_chromes(tmp_path):
 
 
 def test_no_text_of_an_episode_becomes_markup(tmp_path):
-    page = write(tmp_path, "x", [episode(EVIL, turns=[turn(0.6, action=EVIL)])]).read_text()
+    page = write(tmp_path / "x.html", "x", [episode(EVIL, turns=[turn(0.6, action=EVIL)])]).read_text()
     assert "<script>alert" not in page
     assert len(re.findall("<script", page)) == 2  # data and code
     data = re.search(r'id="data">(.*?)</script>', page, re.S)[1]
@@ -112,7 +114,7 @@ def test_no_text_of_an_episode_becomes_markup(tmp_path):
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
 def test_a_browser_draws_the_lanes(tmp_path):
-    page = write(tmp_path, "x", [episode(f"maze_{number}", turns=[turn(0.6)]) for number in range(30)])
+    page = write(tmp_path / "x.html", "x", [episode(f"maze_{number}", turns=[turn(0.6)]) for number in range(30)])
     command = [
         "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1000,1400", "--dump-dom",
         f"--user-data-dir={tmp_path / 'profile'}", page.as_uri(),
@@ -123,14 +125,48 @@ def test_a_browser_draws_the_lanes(tmp_path):
     assert height > 400, "the script has sized the canvas to the lanes"
 
 
+def test_the_page_begins_with_percentiles_and_the_tail(tmp_path):
+    episodes = [episode(f"maze_{number}", reset_s=0.1 * number, turns=[]) for number in range(1, 21)]
+    page = write(tmp_path / "x.html", "x", episodes).read_text()
+    assert "Half of the episodes had ended after 1.00 s and nine tenths after 1.80 s" in page
+    assert "another 0.20 s, 10% of the whole time" in page
+    [row] = re.findall(r"an episode</th>(.*?)</tr>", page)
+    assert re.findall(r"[\d.]+(?=</td>)", row) == ["1.000", "1.800", "2.000", "2.000"]
+    places = [page.index(f"<h2>{title}") for title in ("How long", "At the same", "Where the", "Slowest", "Every")]
+    assert places == sorted(places), "the lanes come last"
+
+
+def timeline(*arguments):
+    return CliRunner().invoke(app, ["timeline", *map(str, arguments)])
+
+
 def test_a_stored_run_is_drawn_afterwards(tmp_path):
+    from agentgym_rl.data import episode_store
+
+    run = tmp_path / "demo"
+    for name in ("step000001", "step000002"):
+        episode_store.write(run / "episodes" / f"{name}.parquet", [episode(turns=[turn(0.6)])])
+    result = timeline(run, "--only", "step000002")
+    assert result.exit_code == 0, result.output
+    beside = tmp_path / "demo.timeline"
+    assert [file.name for file in sorted(beside.iterdir())] == ["step000002.html", "step000002.json"]
+    assert [path.name for path in run.iterdir()] == ["episodes"], "a reader leaves the run alone"
+    assert timeline(run, "--only", "step000001", "--out", tmp_path / "o" / "a.html").exit_code == 0
+    assert [file.name for file in sorted((tmp_path / "o").iterdir())] == ["a.html", "a.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--only", "step000003"], "step000001, step000002"),
+        (["--out", "a.html"], "choose one of"),
+        (["--only", "step000001", "--out", "a.txt"], "ends with .html"),
+    ],
+)
+def test_mistakes_of_the_command_are_one_line(tmp_path, arguments, says):
     from agentgym_rl.data import episode_store
 
     for name in ("step000001", "step000002"):
         episode_store.write(tmp_path / "episodes" / f"{name}.parquet", [episode(turns=[turn(0.6)])])
-    result = CliRunner().invoke(app, ["timeline", str(tmp_path), "--only", "step000002"])
-    assert result.exit_code == 0, result.output
-    assert [file.name for file in sorted((tmp_path / "timeline").iterdir())] == ["step000002.html", "step000002.json"]
-    result = CliRunner().invoke(app, ["timeline", str(tmp_path), "--only", "step000003"])
-    assert result.exit_code == 2
-    assert "step000001, step000002" in result.output
+    result = timeline(tmp_path, *arguments)
+    assert result.exit_code == 2 and says in result.output

@@ -201,6 +201,55 @@ def test_the_server_answers(viewer, tmp_path):
     assert json.loads(get(viewer, "/api/index")[1])["count"] == 19
 
 
+def test_goals_of_tasks(viewer):
+    text = get(viewer, "/api/goals?task=textcraft_3&task=babyai_1&task=hostile_7&task=x")[1]
+    found = json.loads(text)
+    assert found.keys() == {"textcraft_3", "babyai_1"} and found["textcraft_3"].startswith("craft ")
+
+
+def post(viewer, body, query="file=step000000&row=1", **headers):
+    address = viewer.url.rstrip("/")
+    connection = http.client.HTTPConnection(*viewer.server_address, timeout=20)
+    connection.request("POST", f"/api/note?{query}", body, {"Origin": address, **headers})
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def test_a_note_is_kept_beside_the_run(viewer, tmp_path):
+    before = sorted(path.name for path in (tmp_path / "demo").rglob("*"))
+    note = {"note": " odd ", "tags": ["b", "a ", "", "b"]}
+    assert post(viewer, json.dumps(note))[0] == 200
+    kept = {"step000000/1": {"note": "odd", "tags": ["b", "a"]}}
+    assert json.loads((tmp_path / "demo.notes.json").read_text()) == kept
+    assert json.loads(get(viewer, "/api/index")[1])["notes"] == kept
+    assert sorted(path.name for path in (tmp_path / "demo").rglob("*")) == before, "a reader leaves the run alone"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "query", "headers"),
+    [
+        (403, "{}", "file=step000000&row=1", {"Origin": "http://evil.example"}),
+        (403, "{}", "file=step000000&row=1", {"Host": "evil.example"}),
+        (404, '{"note": "", "tags": []}', "file=step000000&row=99", {}),
+        (404, '{"note": "", "tags": []}', "row=1", {}),
+        (400, "{", "file=step000000&row=1", {}),
+        (400, '{"note": 1, "tags": []}', "file=step000000&row=1", {}),
+        (400, '{"note": "' + "x" * 10_001 + '", "tags": []}', "file=step000000&row=1", {}),
+        (400, "x" * 100_001, "file=step000000&row=1", {}),
+    ],
+)
+def test_notes_that_are_refused(viewer, tmp_path, status, body, query, headers):
+    assert post(viewer, body, query, **headers)[0] == status
+    assert not (tmp_path / "demo.notes.json").exists()
+
+
+def test_notes_that_cannot_be_read(tmp_path):
+    folder = run_folder(tmp_path / "demo")
+    (tmp_path / "demo.notes.json").write_text("[]")
+    refused = run(folder, "--no-browser")
+    assert refused.exit_code == 2 and "demo.notes.json: expected an object" in refused.stderr.replace("\n", "")
+
+
 @pytest.mark.parametrize(
     "path",
     ["/x", "/../../etc/passwd", "/api/episode", "/api/episode?file=step000000&row=99", "/api/episode?file=..&row=0",
@@ -242,7 +291,8 @@ def test_an_export_holds_every_episode(tmp_path):
     assert export(store, out, progress=lambda done, total: heard.append((done, total))) == out / "index.html"
     index = unpacked((out / "data" / "index.js").read_text())
     chunks = [unpacked(path.read_text()) for path in sorted((out / "data" / "000").iterdir())]
-    assert index == listing(store) and heard[-1] == (118, 118)
+    goals = unpacked((out / "data" / "goals.js").read_text())
+    assert index == listing(store) and goals["babyai_1"].startswith("go to ") and heard[-1] == (118, 118)
     assert [len(chunk) for chunk in chunks] == [CHUNK, CHUNK, 18]
     everything = [one for chunk in chunks for one in chunk]
     items = [index["values"]["item_id"][code] for code in index["columns"]["item_id"]]

@@ -127,7 +127,8 @@ class Stages:
             metrics["rollout/episodes_per_s"] = len(episodes) / run.rollout_s
             run.folder.write_episodes(f"step{state.global_step:06d}", episodes, run.trainer.write_episodes)
             if run.config.profile and any(episode.began for episode in episodes):
-                timeline.write(run.folder.path, f"step{state.global_step:06d}", episodes)
+                name = f"step{state.global_step:06d}"
+                timeline.write(run.folder.path / "timeline" / f"{name}.html", name, episodes)
         run.log.log(state.global_step, metrics)
 
     def _finish(self, name: str, algorithm: Algorithm[Any], seconds: float) -> None:

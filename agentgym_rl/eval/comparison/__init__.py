@@ -1,1 +1,1 @@
-"""Finished runs beside each other: arms, differences, costs and curves, as tables, a page and pictures."""
+"""Runs beside each other: arms, differences, costs and curves, as tables, a page and pictures."""

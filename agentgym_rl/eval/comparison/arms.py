@@ -130,6 +130,8 @@ def _check(runs: Sequence[Run]) -> None:
             )
         seen[key] = run
         for (env, label), digest in run.digests.items():
+            if not digest:
+                continue
             first, other = digests.setdefault((env, label), (digest, run))
             if first != digest:
                 raise ValueError(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentgym_rl.eval.comparison.arms import Arm
 from agentgym_rl.eval.comparison.compare import Comparison
 from agentgym_rl.eval.comparison.learning import AXES, ArmCurves, Curve, Plot, arm_curves, plots
+from agentgym_rl.eval.comparison.tables import BOUNDS
 from agentgym_rl.eval.html.chart import Chart, Line
 from agentgym_rl.eval.html.palette import ARMS, DASHES, ENVS, STAGES
 
@@ -16,6 +17,7 @@ MEANING = (
     "Lines are means over seeds, bands reach from the least to the greatest seed. All count from where the algorithm "
     "starts."
 )
+SMOOTHED = "Lines of many points are moving means over a tenth of them; the faint points are what was measured."
 CONTROL = "Dotted to a hollow marker: the control, which takes as many updates on demonstrations alone."
 
 
@@ -45,6 +47,22 @@ def env_looks(found: Sequence[ArmCurves]) -> dict[str, tuple[str, str]]:
     return {env: (ENVS[place % len(ENVS)], DASHES[place % len(DASHES)]) for place, env in enumerate(envs)}
 
 
+def meaning(comparison: Comparison, drawn: Sequence[Plot]) -> str:
+    """What the learning curves show, in sentences."""
+    curves = [curve for plot in drawn for _, curve in plot.curves]
+    said = [MEANING]
+    if any(curve.smoothed for curve in curves):
+        said.append(SMOOTHED)
+    if any(plot.controls for plot in drawn):
+        said.append(CONTROL)
+    alone = list(dict.fromkeys(arm.label for plot in drawn for arm, curve in plot.curves if curve.seeds < 2))
+    if alone:
+        said.append(f"One seed gives no band: {', '.join(alone)}.")
+    if comparison.reference and any(plot.panel is not None for plot in drawn):
+        said.append(f"Dotted across: {BOUNDS}.")
+    return " ".join(said)
+
+
 def learning_figure(comparison: Comparison, plot: Plot) -> Figure:
     """Success on a panel over what training has spent."""
     numbers = {arm.label: number for number, arm in enumerate(comparison.arms)}
@@ -52,14 +70,21 @@ def learning_figure(comparison: Comparison, plot: Plot) -> Figure:
     for arm, curve in plot.curves:
         number = numbers[arm.label]
         colour, dashes = look(comparison.arms, number)
-        lines.append(_line(arm.label, curve, colour, dashes, scale=100.0, unit="%", key=number))
+        line = _line(arm.label, curve, colour, dashes, scale=100.0, unit="%", key=number)
+        if (smooth := curve.smoothed) is not None:
+            lines.append(replace(line, faint=True, loose=True, band=None))
+            line = replace(_line(arm.label, smooth, colour, dashes, scale=100.0, unit="%", key=number), says=line.says)
+        lines.append(line)
         lines += [_control(arm, curve, control, colour, number) for control in plot.controls if control[0] == arm.label]
-    highest = max([max(curve.high) for _, curve in plot.curves] + [value for _, _, value in plot.controls])
+    bounds = {policy: own.get((plot.env, plot.panel or "")) for policy, own in comparison.reference.items()}
+    references = {policy: 100 * value for policy, value in bounds.items() if value is not None}
+    highest = max([*(max(curve.high) for _, curve in plot.curves), *(value for _, _, value in plot.controls)])
     what = "training episodes" if plot.panel is None else f"{plot.panel.replace('_', ' ')}, {comparison.decoding}"
-    name, top = f"{plot.env}: {what}", min(100.0, max(5.0, 108 * highest))
+    n = f", n = {plot.n:,}" if plot.n is not None else ""
+    name, top = f"{plot.env}: {what}", min(100.0, max(5.0, 108 * highest, 1.04 * max(references.values(), default=0.0)))
     without = tuple(arm.label for arm, curve in plot.curves if "tokens" not in curve.x)
-    chart = Chart(name, AXES, lines, top, y_label="success, %")
-    return Figure(plot.env, f"{what}, success in %", chart, without)
+    chart = Chart(name, AXES, lines, top, y_label="success, %", references=references)
+    return Figure(plot.env, f"{what}{n}", chart, without)
 
 
 def over_time(title: str, found: Sequence[ArmCurves], percent: bool) -> list[Figure]:
@@ -101,8 +126,7 @@ def write_png(comparison: Comparison, path: Path) -> list[Path]:
         raise ValueError("there are no curves to draw: no run spent training episodes or kept its metrics")
     figures = [learning_figure(comparison, plot) for plot in drawn]
     rows = [[(one.chart, axis) for axis in ("episodes", "minutes")] for one in figures]
-    caption = f"{MEANING}\n{CONTROL}" if any(plot.controls for plot in drawn) else MEANING
-    written = [png.write(path, rows, caption)]
+    written = [png.write(path, rows, meaning(comparison, drawn))]
     varying = over_time("share of episodes, %", arm_curves(comparison, "share"), percent=True)
     if varying:
         file = path.with_name(f"{path.stem}-shares.png")
@@ -125,9 +149,9 @@ def _control(arm: Arm, curve: Curve, control: tuple[str, float, float], colour: 
 def _line(
     label: str, curve: Curve, colour: str, dashes: str, *, scale: float, unit: str, stepped: bool = False, key: int = -1
 ) -> Line:
+    mean, low, high = ([scale * value for value in values] for values in (curve.mean, curve.low, curve.high))
     return Line(
-        label, colour, curve.x, [scale * value for value in curve.mean], _says(label, curve, scale, unit),
-        band=([scale * value for value in curve.low], [scale * value for value in curve.high]),
+        label, colour, curve.x, mean, _says(label, curve, scale, unit), band=(low, high) if curve.seeds > 1 else None,
         dashes=dashes, stepped=stepped, key=key,
     )  # fmt: skip
 

@@ -35,6 +35,11 @@ class Estimate:
     p: float | None = None
     """Sign-flip p value, of a difference over several seeds."""
 
+    @property
+    def clear(self) -> bool:
+        """Whether the interval of a difference excludes 0."""
+        return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -77,8 +82,8 @@ class Comparison:
     differences: tuple[Difference, ...]
     costs: tuple[Cost, ...]
     """By arm."""
-    bounds: Mapping[str, tuple[float | None, ...]]
-    """Success of the random policy and the oracle by column, where a run's summary has them."""
+    reference: Mapping[str, Mapping[tuple[str, str], float]]
+    """Success of the random policy and the oracle, by environment and panel, where a run's summary has them."""
 
     @property
     def has_gains(self) -> bool:
@@ -90,9 +95,12 @@ class Comparison:
         """Whether some intervals are over the episodes of a single seed."""
         return any(cell is not None and cell.over == "episodes" for row in self.success for cell in row)
 
-    def best(self, column: int) -> float | None:
-        """Highest success in a column."""
-        return max((cell.mean for row in self.success if (cell := row[column]) is not None), default=None)
+    @property
+    def bounds(self) -> dict[str, tuple[float | None, ...]]:
+        """Success of the random policy and the oracle by column."""
+        return {
+            policy: tuple(_weighted(own, column) for column in self.columns) for policy, own in self.reference.items()
+        }
 
 
 def compare(runs: Sequence[Run], decoding: str = "sampled", baseline: str | None = None) -> Comparison:
@@ -126,7 +134,7 @@ def compare(runs: Sequence[Run], decoding: str = "sampled", baseline: str | None
         differences += [
             Difference(arm.label, against, tuple(_paired(values) for values in cells))
             for against, cells in pairs
-            if against != arm.label
+            if against != arm.label and (baseline or any(cells))
         ]
     return Comparison(
         runs=tuple(runs),
@@ -136,24 +144,25 @@ def compare(runs: Sequence[Run], decoding: str = "sampled", baseline: str | None
         success=tuple(tuple(success(arm, column, decoding) for column in columns) for arm in found),
         differences=tuple(differences),
         costs=tuple(_cost(arm, columns, decoding) for arm in found),
-        bounds=_bounds(runs, columns),
+        reference=_reference(runs),
     )
 
 
-def _bounds(runs: Sequence[Run], columns: Sequence[Column]) -> dict[str, tuple[float | None, ...]]:
+def _reference(runs: Sequence[Run]) -> dict[str, dict[tuple[str, str], float]]:
     """The same in all runs, whose panels have the same tasks."""
     known: dict[str, dict[tuple[str, str], float]] = {}
     for run in runs:
         for policy, panels in run.reference.items():
             scores = {(env, label): score["success"] for label, own in panels.items() for env, score in own.items()}
             known.setdefault(policy, {}).update(scores)
+    return known
 
-    def of(scores: Mapping[tuple[str, str], float], column: Column) -> float | None:
-        if any((env, label) not in scores for env, label, _ in column.parts):
-            return None
-        return sum(weight * scores[env, label] for env, label, weight in column.parts)
 
-    return {policy: tuple(of(scores, column) for column in columns) for policy, scores in known.items()}
+def _weighted(scores: Mapping[tuple[str, str], float], column: Column) -> float | None:
+    """A column's mean; None where a part of it is not known."""
+    if any((env, label) not in scores for env, label, _ in column.parts):
+        return None
+    return sum(weight * scores[env, label] for env, label, weight in column.parts)
 
 
 def stage_before(run: Run, stage: str) -> str | None:
@@ -209,7 +218,8 @@ def success(arm: Arm, column: Column, decoding: str) -> Estimate | None:
     if len(column.parts) > 1:
         return Estimate(centre, None, "nothing", values)
     (env, label, _), seed = column.parts[0], next(iter(values))
-    n = min(run.stages[arm.stage]["panels"][label][env][decoding]["n"] for run in arm.runs if run.seed == seed)
+    known = [run for run in arm.runs if run.seed == seed and _value(run, arm.stage, column, decoding) is not None]
+    n = min(run.stages[arm.stage]["panels"][label][env][decoding]["n"] for run in known)
     return Estimate(centre, wilson(round(centre * n), n), "episodes", values)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 
 from agentgym_rl.eval.comparison.arms import Arm
@@ -12,6 +12,8 @@ from agentgym_rl.eval.comparison.runs import Run
 
 AXES = {"episodes": "training episodes", "tokens": "training tokens", "minutes": "minutes", "steps": "training steps"}
 """What curves are drawn against."""
+SMOOTH = 12
+"""Points from which a curve is smoothed."""
 ENOUGH = 3
 """Points from which a curve of evaluations is one; two are its ends only."""
 
@@ -34,6 +36,15 @@ class Curve:
         """Whether the mean is not the same at all steps."""
         return max(self.mean) - min(self.mean) > 1e-6
 
+    @property
+    def smoothed(self) -> Curve | None:
+        """Moving means over a tenth of the points, at least three; None for a curve of few points."""
+        if len(self.mean) < SMOOTH:
+            return None
+        reach = max(1, len(self.mean) // 20)
+        mean_, low, high = (_moving(values, reach) for values in (self.mean, self.low, self.high))
+        return replace(self, mean=mean_, low=low, high=high)
+
 
 ArmCurves = tuple[Arm, Mapping[str, Curve]]
 """An arm and a curve for each of its environments."""
@@ -49,6 +60,8 @@ class Plot:
     curves: tuple[tuple[Arm, Curve], ...]
     controls: tuple[tuple[str, float, float], ...] = ()
     """Label of an arm, and minutes and success of its control."""
+    n: int | None = None
+    """Episodes of a point, about; None where that is not known."""
 
     @property
     def followed(self) -> bool:
@@ -78,10 +91,13 @@ def plots(comparison: Comparison) -> list[Plot]:
     found: list[Plot] = []
     for env, labels in panels.items():
         evaluated = [
-            Plot(env, label, _curves(arms, f"val/{label}/{env}/{prefix}success"), _controls(comparison, env, label))
+            Plot(
+                env, label, _curves(arms, f"val/{label}/{env}/{prefix}success"), _controls(comparison, env, label),
+                _tasks(comparison, env, label),
+            )
             for label in labels
-        ]
-        training = Plot(env, None, _curves(arms, f"env/{env}/success"))
+        ]  # fmt: skip
+        training = Plot(env, None, _curves(arms, f"env/{env}/success"), n=_a_step(arms, env))
         found += [plot for plot in evaluated if plot.followed] or ([training] if training.followed else evaluated)
     return [plot for plot in found if plot.curves]
 
@@ -158,3 +174,22 @@ def _controls(comparison: Comparison, env: str, label: str) -> tuple[tuple[str, 
         if of and cell is not None:
             found.append((of[0], cost.minutes, cell.mean))
     return tuple(found)
+
+
+def _tasks(comparison: Comparison, env: str, label: str) -> int | None:
+    """Episodes of an evaluation."""
+    every = (stage["panels"].get(label, {}).get(env, {}) for run in comparison.runs for stage in run.stages.values())
+    return next((own[comparison.decoding]["n"] for own in every if comparison.decoding in own), None)
+
+
+def _a_step(arms: Sequence[Arm], env: str) -> int | None:
+    """Training episodes of a step."""
+    shares = [found for arm in arms if (found := curve(arm, f"env/{env}/share")) is not None]
+    a_step = [mean(one.mean) * one.x["episodes"][-1] / len(one.mean) for one in shares]
+    return round(mean(a_step)) if a_step else None
+
+
+def _moving(values: Sequence[float], reach: int) -> tuple[float, ...]:
+    """The mean of each value and its neighbours, as many on either side; fewer at both ends."""
+    wide = [min(reach, at, len(values) - 1 - at) for at in range(len(values))]
+    return tuple(mean(values[at - own : at + own + 1]) for at, own in enumerate(wide))

@@ -1,15 +1,18 @@
 // What the comparison does when it is used: the axis of the charts, arms that are hidden, light or dark.
 
 const charts = JSON.parse(by("data").textContent);
+const boxes = document.querySelectorAll("[data-chart]");
 const hidden = new Set();
 
-function draw() {
+function axis() {
+  return document.querySelector("[name=x]:checked")?.value;
+}
+
+function draw(box) {
+  const data = charts[box.dataset.chart], wide = Math.min(box.clientWidth, data.width);
   pointAt(null);
-  const axis = document.querySelector("[name=x]:checked")?.value;
-  for (const figure of document.querySelectorAll("[data-chart]")) {
-    figure.dataset.axis = axis;
-    figure.replaceChildren(chart(charts[figure.dataset.chart], axis) || "");
-  }
+  box.dataset.axis = axis();
+  box.replaceChildren(chart({ ...data, width: box.clientWidth, height: Math.max(200, (data.height * wide) / data.width) }, axis()) || "");
   switchArms();
 }
 
@@ -17,7 +20,7 @@ function switchArms() {
   for (const line of document.querySelectorAll(".series")) line.classList.toggle("off", hidden.has(line.dataset.key));
 }
 
-for (const choice of document.querySelectorAll("[name=x]")) choice.addEventListener("change", draw);
+for (const choice of document.querySelectorAll("[name=x]")) choice.addEventListener("change", () => boxes.forEach(draw));
 for (const chip of document.querySelectorAll(".chip")) {
   chip.addEventListener("click", () => {
     const { key } = chip.dataset;
@@ -28,4 +31,4 @@ for (const chip of document.querySelectorAll(".chip")) {
 }
 by("theme").hidden = false;
 by("theme").addEventListener("click", switchTheme);
-draw();
+boxes.forEach((box) => atWidth(box, () => draw(box)));

@@ -12,20 +12,19 @@ from urllib.parse import quote
 from agentgym_rl.data.files import write_text
 from agentgym_rl.eval.comparison.arms import Arm, differing, shown
 from agentgym_rl.eval.comparison.charts import (
-    CONTROL,
-    MEANING,
     Figure,
     constants,
     env_looks,
     learning_figure,
     look,
+    meaning,
     over_time,
     short,
 )
 from agentgym_rl.eval.comparison.compare import Comparison, Estimate
 from agentgym_rl.eval.comparison.learning import AXES, arm_curves, online, plots
 from agentgym_rl.eval.comparison.runs import Run
-from agentgym_rl.eval.comparison.tables import cell_text, points, rate_text, seeds_text
+from agentgym_rl.eval.comparison.tables import BOUNDS, ONE_SEED, cell_text, points, rate_text, seeds_text
 from agentgym_rl.eval.html import render, script
 from agentgym_rl.eval.html.chart import Chart
 
@@ -61,9 +60,10 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
         link: address of the episodes of a run, as seen from the page.
     """
     drawn = plots(comparison)
-    meaning = f"{MEANING} {CONTROL}" if any(plot.controls for plot in drawn) else MEANING
     sections = {
-        "curves": _Section("Learning curves", [learning_figure(comparison, plot) for plot in drawn], meaning),
+        "curves": _Section(
+            "Learning curves", [learning_figure(comparison, plot) for plot in drawn], meaning(comparison, drawn)
+        ),
         "shares": _over_time(
             comparison, "share", "Shares of the environments", "Share of a step's training episodes, %"
         ),
@@ -81,7 +81,9 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
         comparison=comparison,
         arms=[_looks(comparison, number) for number in range(len(comparison.arms))],
         number={arm.label: number for number, arm in enumerate(comparison.arms)},
-        best=[comparison.best(number) for number in range(len(comparison.columns))],
+        bounds=comparison.bounds,
+        notes=(BOUNDS, ONE_SEED),
+        arms_alone=any(len(arm.seeds) < 2 for arm in comparison.arms),
         reach=_reach(comparison),
         chips=[number for number, arm in enumerate(comparison.arms) if arm.label in curves],
         sections={name: section for name, section in sections.items() if section.shown},
@@ -117,13 +119,13 @@ class _Section:
         return bool(self.figures or self.constants)
 
 
-def _over_time(comparison: Comparison, what: str, title: str, meaning: str) -> _Section:
+def _over_time(comparison: Comparison, what: str, title: str, said: str) -> _Section:
     """Empty for the share of a single environment, which is always 100%."""
     found, percent = arm_curves(comparison, what), what == "share"
     looks = env_looks(found)
     if percent and len(looks) < 2:
         found, looks = [], {}
-    note = f"{meaning}: mean over seeds, band from the least to the greatest."
+    note = f"{said}: mean over seeds, band from the least to the greatest."
     key = {env: (colour, _border(dashes)) for env, (colour, dashes) in looks.items()}
     return _Section(title, over_time(title, found, percent), note, key, constants(found, percent))
 
@@ -155,8 +157,13 @@ def _facts(comparison: Comparison) -> str:
     seeds = sorted({run.seed for run in comparison.runs})
     return (
         f"{', '.join(algorithms)} on {', '.join(envs)}; {len(comparison.arms)} arms, seeds {seeds_text(seeds)}, "
-        f"{comparison.decoding} decoding"
+        f"{comparison.decoding} decoding{_going(comparison)}"
     )
+
+
+def _going(comparison: Comparison) -> str:
+    going = [run for run in comparison.runs if run.stage is not None]
+    return f"; {len(going)} of {len(comparison.runs)} runs not finished" if going else ""
 
 
 def _configuration(comparison: Comparison) -> tuple[list[Arm], list[str]]:

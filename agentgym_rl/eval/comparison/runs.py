@@ -1,4 +1,4 @@
-"""Finished runs, read back from their folders."""
+"""Runs, finished or not, read back from their folders."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ from agentgym_rl.data.files import read_jsonl
 from agentgym_rl.envs.core import MissingExtra
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import flat, read_config
+from agentgym_rl.eval.watching import read as standing
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run, as its folder describes it."""
+    """A run, as its folder describes it."""
 
     folder: Path
     name: str
     algorithm: str
     seed: int
     stages: Mapping[str, dict[str, Any]]
-    """By name, in order, as in ``summary.json``."""
+    """By name, in order, as in ``summary.json``; the one that an unfinished run is in has no panels yet."""
     digests: Mapping[tuple[str, str], str]
-    """Digest of each panel, by environment and panel."""
+    """Digest of each panel, by environment and panel; empty where an unfinished run does not say."""
     config: Mapping[str, Any]
     """The whole configuration under dotted keys."""
     reference: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Scores of the random policy and the oracle, by policy, panel and environment."""
+    stage: str | None = None
+    """What an unfinished run is doing; None if it is finished."""
 
     def is_validation(self, env: str, panel: str) -> bool:
         """Whether the run was evaluated on a panel while it trained, and may have chosen weights by it."""
@@ -41,7 +44,7 @@ class Run:
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
         """Rows of ``metrics.jsonl``."""
-        rows = read_jsonl(self.folder / "metrics.jsonl")
+        rows = read_jsonl(self.folder / "metrics.jsonl", torn_end=self.stage is not None)
         return [{name.replace("/horizon", "/max_turns"): value for name, value in row.items()} for row in rows]
 
     @cached_property
@@ -51,34 +54,32 @@ class Run:
 
 
 def find(places: Sequence[str]) -> tuple[list[Path], list[Path]]:
-    """Folders of finished runs, and of unfinished ones that were met on the way.
+    """Folders of runs, and of runs that have only begun.
 
     Args:
         places: each the folder of a run, a folder of runs, or a glob of either.
 
     Raises:
-        FileNotFoundError: a place does not exist, or is or holds no finished run.
+        FileNotFoundError: a place does not exist, or is or holds no run that can be compared.
     """
-    finished: list[Path] = []
-    unfinished: list[Path] = []
+    found: list[Path] = []
+    begun: list[Path] = []
     for place in places:
         folders = [Path(place)] if Path(place).exists() else [Path(match) for match in sorted(glob.glob(place))]
         if not folders:
-            raise FileNotFoundError(
-                f"{place} does not exist; it is not the folder of a finished run, nor a glob of some"
-            )
+            raise FileNotFoundError(f"{place} does not exist; it is not the folder of a run, nor a glob of some")
         for folder in folders:
             inside = [folder] if is_run(folder) else sorted(path for path in folder.glob("*") if is_run(path))
-            done = [path for path in inside if (path / "summary.json").is_file()]
-            if not done and len(folders) == 1:
+            readable = [path for path in inside if (path / "summary.json").is_file() or _going(path) is not None]
+            if not readable and len(folders) == 1:
                 raise FileNotFoundError(
-                    f"{folder} is not the folder of a finished run and holds none: no summary.json; "
-                    "the command that started a run finishes it"
+                    f"{folder} is not the folder of a run that can be compared and holds none: no summary.json, and no "
+                    "metrics.jsonl and state.json; a run writes them with its first unit"
                 )
-            finished += done
-            unfinished += [path for path in inside if path not in done]
-    unique = {path.resolve(): path for path in finished}
-    return list(unique.values()), unfinished
+            found += readable
+            begun += [path for path in inside if path not in readable]
+    unique = {path.resolve(): path for path in found}
+    return list(unique.values()), begun
 
 
 def is_run(folder: Path) -> bool:
@@ -87,18 +88,20 @@ def is_run(folder: Path) -> bool:
 
 
 def read(folder: Path) -> Run:
-    """Read a finished run.
+    """Read a run; of one that is not finished, what it has written so far.
 
     Raises:
-        FileNotFoundError: the folder lacks ``summary.json`` or ``config.yaml``.
+        FileNotFoundError: the folder lacks ``config.yaml``, or both ``summary.json`` and what stands in for it.
         ValueError: one of them is not what a run writes.
     """
-    file = folder / "summary.json"
-    if not file.is_file():
-        raise FileNotFoundError(f"{file} does not exist; {folder} is not the folder of a finished run")
     config = read_config(folder)
+    finished, stage = (folder / "summary.json").is_file(), _going(folder)
+    if not finished and stage is None:
+        raise FileNotFoundError(f"{folder / 'summary.json'} does not exist; {folder} has only begun, or is no run")
+    file = folder / ("summary.json" if finished else "state.json")
+    found = json_object(file)
     try:
-        summary = json_object(file)
+        summary = found if finished else _so_far(config, found, stage)
         return Run(
             folder=folder,
             name=summary["name"],
@@ -108,11 +111,32 @@ def read(folder: Path) -> Run:
             digests={(env, label): digest for env, own in summary["panels"].items() for label, digest in own.items()},
             config=dict(flat(config)),
             reference=summary.get("reference", {}),
+            stage=None if finished else stage,
         )
     except KeyError as error:
         raise ValueError(f"{file} has no {error}; it was not written by this version") from error
     except (TypeError, AttributeError) as error:
         raise ValueError(f"{file} is not the summary of a run ({error})") from error
+
+
+def _going(folder: Path) -> str | None:
+    """The stage that a run is in by its newest metrics; None before its first unit."""
+    if not (folder / "state.json").is_file() or not (folder / "metrics.jsonl").is_file():
+        return None
+    return standing(folder).stage
+
+
+def _so_far(config: Mapping[str, Any], state: Mapping[str, Any], stage: str | None) -> dict[str, Any]:
+    """What the summary of an unfinished run would say now."""
+    spent = {"episodes": state["stage_episodes"], "wall_s": state["stage_wall_s"]}
+    ended = [result["name"] for result in state["results"]]
+    return {
+        "name": config["name"],
+        "algorithm": config["algorithm"]["name"],
+        "seed": config["seed"],
+        "stages": [*state["results"], *([{"name": stage, "panels": {}, **spent}] if stage not in ended else [])],
+        "panels": {env: dict.fromkeys(own["panels"], "") for env, own in config["envs"].items()},
+    }
 
 
 def tokens_by_step(folder: Path, rows: Sequence[Mapping[str, Any]]) -> dict[int, float] | None:

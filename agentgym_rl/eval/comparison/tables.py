@@ -19,6 +19,8 @@ FIELDS = (
     "kind", "arm", "baseline", "stage", "seeds", "env", "panel", "decoding", "mean", "low", "high", "interval_over",
     "p", "by_seed", "episodes", "minutes", "per_1000_episodes", "per_minute",
 )  # fmt: skip
+BOUNDS = "random chooses among the actions that are listed, where a model has to write one; oracle knows the solution"
+ONE_SEED = "One seed says nothing about other seeds: its differences have no interval, and its curves no band."
 
 
 def tables(comparison: Comparison) -> list[Group]:
@@ -33,26 +35,25 @@ def tables(comparison: Comparison) -> list[Group]:
 
 def _success(comparison: Comparison) -> Group:
     table = _table(("arm", "seeds"), comparison.columns)
-    best = [comparison.best(number) for number in range(len(comparison.columns))]
     for arm, row in zip(comparison.arms, comparison.success, strict=True):
-        bold = ["bold" if cell and cell.mean == top else "" for cell, top in zip(row, best, strict=True)]
-        cells = [Text(cell_text(cell), style) for cell, style in zip(row, bold, strict=True)]
-        table.add_row(Text(arm.label), Text(seeds_text(arm.seeds)), *cells)
+        table.add_row(Text(arm.label), Text(seeds_text(arm.seeds)), *(Text(cell_text(cell)) for cell in row))
     table.add_section()
     for policy, bounds in comparison.bounds.items():
         table.add_row(policy, "", *("-" if bound is None else f"{100 * bound:.1f}" for bound in bounds))
     title = f"Success in %, {comparison.decoding}: mean over seeds with 95% interval (Student)"
     dagger = ["† one seed: Wilson's interval over its episodes"] if comparison.has_single_seeds else []
-    return Group(title, table, *dagger, "")
+    explained = [BOUNDS] if comparison.bounds else []
+    return Group(title, table, *dagger, *explained, "")
 
 
 def _differences(comparison: Comparison) -> Group:
     table = _table(("arm", "minus"), comparison.columns)
     for difference in comparison.differences:
-        cells = [Text(difference_text(cell)) for cell in difference.cells]
+        cells = [Text(difference_text(cell), "bold" if cell and cell.clear else "") for cell in difference.cells]
         table.add_row(Text(difference.arm), Text(difference.baseline), *cells)
-    title = "Difference in points on the same seeds, with paired 95% interval (Student) and sign-flip p"
-    return Group(title, table, "")
+    title = "Difference in points on the same seeds, with paired 95% interval (Student; bold without 0) and sign-flip p"
+    alone = [ONE_SEED] if any(len(arm.seeds) < 2 for arm in comparison.arms) else []
+    return Group(title, table, *alone, "")
 
 
 def _rates(comparison: Comparison) -> Group:
@@ -66,7 +67,7 @@ def _rates(comparison: Comparison) -> Group:
 
 
 def rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """One row per arm (or difference) and column; success and differences as shares."""
+    """One row per arm (or difference, random policy, oracle) and column; success and differences as shares."""
     for arm, row, cost in zip(comparison.arms, comparison.success, comparison.costs, strict=True):
         for number, (column, cell) in enumerate(zip(comparison.columns, row, strict=True)):
             rates = {"per_1000_episodes": cost.per_1000_episodes[number], "per_minute": cost.per_minute[number]}
@@ -82,6 +83,10 @@ def rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
                 {"kind": "difference", "arm": difference.arm, "baseline": difference.baseline,
                  "stage": stages[difference.arm], "decoding": comparison.decoding} | _cells(column, cell)
             )  # fmt: skip
+    for policy, bounds in comparison.bounds.items():
+        for column, bound in zip(comparison.columns, bounds, strict=True):
+            place = {"env": column.env, "panel": column.panel, "decoding": comparison.decoding}
+            yield {"kind": "reference", "arm": policy, **place, "mean": bound}
 
 
 def write_csv(comparison: Comparison, path: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,11 @@ class Line:
     filled: bool = False
     """The band is an area, without a line or markers."""
     whiskers: bool = False
-    """The band is drawn as an error bar at each point; in pictures only."""
+    """The band is drawn as an error bar at each point."""
+    loose: bool = False
+    """No line joins its points."""
+    faint: bool = False
+    """In the background: the values behind a smoothed line."""
     thin: bool = False
     """A thin line without markers; in pictures only."""
     key: int | str = -1
@@ -50,6 +54,7 @@ class Chart:
     width: int = 1120
     height: int = 360
     y_label: str = ""
-    """In pictures only."""
     names: Sequence[str] = ()
-    """Names of the places 0, 1, ... of the x axis, instead of numbers; in pictures only."""
+    """Names of the places 0, 1, ... of the x axis, instead of numbers."""
+    references: Mapping[str, float] = field(default_factory=dict)
+    """Heights of lines across the chart, by name."""

@@ -12,14 +12,16 @@ from agentgym_rl.eval.timeline.lanes import lanes, trace
 from agentgym_rl.eval.timeline.page import page
 
 
-def write(folder: Path, name: str, episodes: Sequence[Episode]) -> Path:
-    """Write ``timeline/<name>.json`` and ``timeline/<name>.html`` into the folder of a run; returns the page.
+def write(page_file: Path, name: str, episodes: Sequence[Episode]) -> Path:
+    """Write the page, and the trace beside it under the same name with the ending ``.json``; returns the page.
+
+    Args:
+        name: of the episodes' file, shown as the title.
 
     Raises:
         ValueError: no episode has a start time.
     """
     drawn = lanes(episodes)
-    home = folder / "timeline"
-    write_text(home / f"{name}.json", json.dumps(trace(drawn), separators=(",", ":")))
-    write_text(home / f"{name}.html", page(drawn, name))
-    return home / f"{name}.html"
+    write_text(page_file.with_suffix(".json"), json.dumps(trace(drawn), separators=(",", ":")))
+    write_text(page_file, page(drawn, name))
+    return page_file

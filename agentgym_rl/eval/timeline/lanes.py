@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
@@ -129,6 +130,16 @@ def shares(drawn: Sequence[Lane]) -> dict[str, float]:
     spent = {kind: sum(lane.spent(kind) for lane in drawn) for kind in KINDS}
     total = sum(spent.values())
     return {kind: seconds / total if total else 0.0 for kind, seconds in spent.items()}
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The least value that ``share`` of the values do not exceed (nearest rank)."""
+    return sorted(values)[max(0, ceil(share * len(values)) - 1)]
+
+
+def ended(drawn: Sequence[Lane], share: float) -> float:
+    """When a share of the episodes had ended, in seconds since the first one began."""
+    return percentile([lane.end for lane in drawn], share)
 
 
 def concurrency(drawn: Sequence[Lane], slices: int) -> list[tuple[float, ...]]:

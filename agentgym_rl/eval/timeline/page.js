@@ -137,4 +137,4 @@ box.addEventListener("scroll", draw);
 addEventListener("resize", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 draw();
-by("concurrency").append(chart(data.concurrency, "seconds") || "");
+atWidth(by("concurrency"), (width) => by("concurrency").replaceChildren(chart({ ...data.concurrency, width }, "seconds") || ""));

@@ -7,12 +7,12 @@ from typing import Any
 
 from agentgym_rl.eval.html import render, script
 from agentgym_rl.eval.html.chart import Chart, Line
-from agentgym_rl.eval.timeline.lanes import KINDS, MEANINGS, Lane, concurrency, shares
+from agentgym_rl.eval.html.palette import TIMES
+from agentgym_rl.eval.timeline.lanes import KINDS, MEANINGS, Lane, concurrency, ended, percentile, shares
 
-COLOURS = {"generate": "blue", "parse": "pink", "step": "vermilion", "wait": "pale"}
-"""As in the style sheet, which names them for the viewer as well."""
 SLICES = 240
 """Slices of time in the chart of concurrency."""
+PERCENTILES = (0.5, 0.9, 0.99, 1.0)
 SLOWEST = 10
 LABEL = 160
 """Most characters of what a span says."""
@@ -29,7 +29,7 @@ def page(lanes: Sequence[Lane], name: str) -> str:
     slowest = sorted(lanes, key=lambda lane: -lane.seconds)
     data = {
         "kinds": KINDS,
-        "colours": [COLOURS[kind] for kind in KINDS],
+        "colours": [TIMES[kind] for kind in KINDS],
         "lanes": [_lane(lane) for lane in lanes],
         "concurrency": _concurrency(lanes, whole),
     }
@@ -41,9 +41,29 @@ def page(lanes: Sequence[Lane], name: str) -> str:
         facts=f"{len(lanes)} episodes in {whole:.2f} s, {rate:.2f} a second; {busy:.1f} at a time on average, "
         f"the slowest took {slowest[0].seconds:.2f} s",
         shares=shares(lanes),
+        percentiles=_percentiles(lanes),
+        tail=_tail(lanes, whole),
         meanings=MEANINGS,
         slowest=[(lane, shares([lane]), max(lane.spans, key=lambda span: span.seconds)) for lane in slowest[:SLOWEST]],
         label=LABEL,
+    )
+
+
+def _percentiles(lanes: Sequence[Lane]) -> dict[str, list[float]]:
+    """Seconds at :data:`PERCENTILES` of whole episodes, and of the single waits for model and environment."""
+    spans = [span for lane in lanes for span in lane.spans]
+    found = {"an episode": [lane.seconds for lane in lanes]}
+    for name, kind in (("one response", "generate"), ("one step", "step")):
+        found[name] = [span.seconds for span in spans if span.kind == kind]
+    return {name: [percentile(own, share) for share in PERCENTILES] for name, own in found.items() if own}
+
+
+def _tail(lanes: Sequence[Lane], whole: float) -> str:
+    half, most = ended(lanes, 0.5), ended(lanes, 0.9)
+    wait = f", {100 * (whole - most) / whole:.0f}% of the whole time" if whole else ""
+    return (
+        f"Half of the episodes had ended after {half:.2f} s and nine tenths after {most:.2f} s. The last tenth took "
+        f"another {whole - most:.2f} s{wait}."
     )
 
 
@@ -70,8 +90,16 @@ def _concurrency(lanes: Sequence[Lane], whole: float) -> Chart:
         roof = [low + count for low, count in zip(floor, counts, strict=False)]
         if found:
             lines.append(
-                Line(kind, COLOURS[kind], {"seconds": seconds}, roof, band=(floor, roof), stepped=True, filled=True)
+                Line(kind, TIMES[kind], {"seconds": seconds}, roof, band=(floor, roof), stepped=True, filled=True)
             )
         floor = roof
     top = max(floor, default=0.0) or 1.0
-    return Chart("Episodes at a time in each kind", {"seconds": "seconds"}, lines, top, whole=top > 4, height=260)
+    return Chart(
+        "Episodes at a time in each kind",
+        {"seconds": "seconds"},
+        lines,
+        top,
+        whole=top > 4,
+        y_label="episodes",
+        height=260,
+    )

@@ -1,8 +1,8 @@
 """The viewer as a folder that needs no server: open ``index.html``.
 
-A page from a file may load scripts and nothing else, so ``data/index.js`` holds the list and
-``data/<thousand>/<number>.js`` :data:`.assets.CHUNK` episodes each: gzip-compressed JSON as base64, loaded when one of
-its episodes is opened.
+A page from a file may load scripts and nothing else, so ``data/index.js`` holds the list, ``data/goals.js`` the goals
+of its tasks and ``data/<thousand>/<number>.js`` :data:`.assets.CHUNK` episodes each: gzip-compressed JSON as base64,
+loaded when one of its episodes is opened.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from agentgym_rl.data.files import write_text
 from agentgym_rl.eval.html import style
 from agentgym_rl.eval.viewer.assets import CHUNK, page, script
 from agentgym_rl.eval.viewer.detail import detail, encode
+from agentgym_rl.eval.viewer.goals import goals
 from agentgym_rl.eval.viewer.listing import listing
 
 Progress = Callable[[int, int], None]
@@ -45,7 +46,9 @@ def export(store: EpisodeStore, out: Path, pictures: bool = True, progress: Prog
     shutil.rmtree(out / "data", ignore_errors=True)
     write_text(out / "viewer.css", style())
     write_text(out / "viewer.js", script())
-    write_text(out / "data" / "index.js", _packed(listing(store)))
+    listed = listing(store)
+    write_text(out / "data" / "index.js", _packed(listed))
+    write_text(out / "data" / "goals.js", _packed(goals(listed["values"]["item_id"])))
     table = store.table
     for chunk, start in enumerate(range(0, len(table), CHUNK)):
         if progress:

@@ -6,6 +6,7 @@ from math import isfinite
 from typing import Any
 
 from agentgym_rl.data.episode_store import EpisodeStore
+from agentgym_rl.eval.viewer import notes
 
 NAMED = ("env", "item_id", "ending", "panel", "split", "decoding", "file", "error")
 """Columns of few distinct texts: codes into ``values``, -1 where there is none."""
@@ -15,7 +16,7 @@ MEASURED = ("reward", "seconds")
 
 
 def listing(store: EpisodeStore) -> dict[str, Any]:
-    """``{"run", "count", "values": {column: texts}, "columns": {column: codes or numbers}}``."""
+    """``{"run", "count", "values": {column: texts}, "columns": {column: codes or numbers}, "notes"}``."""
     table = store.table
     values: dict[str, list[str]] = {}
     columns: dict[str, list[Any]] = {}
@@ -27,4 +28,7 @@ def listing(store: EpisodeStore) -> dict[str, Any]:
     columns |= {name: table.column(name).to_pylist() for name in PLAIN}
     for name in MEASURED:
         columns[name] = [round(value, 4) if isfinite(value) else None for value in table.column(name).to_pylist()]
-    return {"run": store.place.resolve().name, "count": len(table), "values": values, "columns": columns}
+    return {
+        "run": store.place.resolve().name, "count": len(table), "values": values, "columns": columns,
+        "notes": notes.read(store.place),
+    }  # fmt: skip

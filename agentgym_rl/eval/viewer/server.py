@@ -6,6 +6,8 @@ It listens on 127.0.0.1 only and refuses requests for any other host name, so th
 ``GET /``, ``viewer.css``/``.js``      the page
 ``GET /api/index``                     every summary, see :mod:`.listing`; new files are found here
 ``GET /api/episode?file=F&row=N``      one episode, see :mod:`.detail`
+``GET /api/goals?task=T&task=...``     goals of tasks, see :mod:`.goals`
+``POST /api/note?file=F&row=N``        a note on an episode, see :mod:`.notes`
 =====================================  ==========================================================
 
 With a front page of its own, that is at ``/`` and the episodes of each run at ``/<run>/``.
@@ -13,6 +15,7 @@ With a front page of its own, that is at ``/`` and the episodes of each run at `
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -23,8 +26,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.eval.html import style
+from agentgym_rl.eval.viewer import notes
 from agentgym_rl.eval.viewer.assets import page, script
 from agentgym_rl.eval.viewer.detail import detail, encode
+from agentgym_rl.eval.viewer.goals import goals
 from agentgym_rl.eval.viewer.listing import listing
 
 HOST = "127.0.0.1"
@@ -32,6 +37,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
 )
+BODY = 100_000
+"""Most bytes of a request."""
 
 
 class Viewer(ThreadingHTTPServer):
@@ -43,6 +50,7 @@ class Viewer(ThreadingHTTPServer):
 
     Raises:
         OSError: the port is taken.
+        ValueError: the notes on a run cannot be read.
     """
 
     daemon_threads = True
@@ -53,6 +61,8 @@ class Viewer(ThreadingHTTPServer):
         self.stores = {"": episodes} if isinstance(episodes, EpisodeStore) else episodes
         self.front = front
         self.lock = Lock()
+        for store in self.stores.values():
+            notes.read(store.place)
         super().__init__((HOST, port), Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -72,17 +82,14 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        port = self.server.server_address[1]
-        if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
+        if not self._is_ours():
             return self._send(HTTPStatus.FORBIDDEN, "text/plain", "this server is for this machine only")
         address = urlsplit(self.path)
         if address.path == "/" and self.server.front is not None:
             return self._send(HTTPStatus.OK, "text/html", self.server.front, policy=None)
-        first, slash, rest = address.path[1:].partition("/")
-        place, asked = (first, rest) if slash and first in self.server.stores else ("", address.path[1:])
-        if place not in self.server.stores:
-            return self._send(HTTPStatus.NOT_FOUND, "text/plain", "there is nothing here")
-        store = self.server.stores[place]
+        store, asked = self._store(address.path)
+        if store is None:
+            return self._missing()
         match asked:
             case "":
                 self._send(HTTPStatus.OK, "text/html", page("server"))
@@ -92,10 +99,50 @@ class Handler(BaseHTTPRequestHandler):
                 self._send(HTTPStatus.OK, "text/javascript", script())
             case "api/index":
                 self._index(store)
+            case "api/goals":
+                with self.server.lock:
+                    found = goals(parse_qs(address.query).get("task", ()))
+                self._send(HTTPStatus.OK, "application/json", encode(found))
             case "api/episode":
                 self._episode(store, parse_qs(address.query))
             case _:
-                self._send(HTTPStatus.NOT_FOUND, "text/plain", "there is nothing here")
+                self._missing()
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > BODY:
+            self.close_connection = True
+            return self._send(HTTPStatus.BAD_REQUEST, "text/plain", f"a request has at most {BODY} bytes, and says so")
+        body = self.rfile.read(int(length))
+        if not self._is_ours() or self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
+            return self._send(HTTPStatus.FORBIDDEN, "text/plain", "this server is for its own page only")
+        address = urlsplit(self.path)
+        store, asked = self._store(address.path)
+        if store is None or asked != "api/note":
+            return self._missing()
+        try:
+            file, row = _place(parse_qs(address.query))
+            note = notes.Note.read(json.loads(body))
+            with self.server.lock:
+                store.episode(file, row)
+                notes.put(store.place, file, row, note)
+        except (KeyError, IndexError):
+            return self._missing("there is no such episode")
+        except (ValueError, OSError) as error:
+            return self._send(HTTPStatus.BAD_REQUEST, "text/plain", f"the note is not kept: {error}")
+        self._send(HTTPStatus.OK, "application/json", encode(notes.read(store.place)))
+
+    def _is_ours(self) -> bool:
+        """Whether a request names this machine; a page of another host could not."""
+        port = self.server.server_address[1]
+        return self.headers.get("Host") in (f"{HOST}:{port}", f"localhost:{port}")
+
+    def _store(self, path: str) -> tuple[EpisodeStore | None, str]:
+        """Whose episodes a path is about, and what of them."""
+        first, slash, rest = path[1:].partition("/")
+        if slash and first in self.server.stores:
+            return self.server.stores[first], rest
+        return self.server.stores.get(""), path[1:]
 
     def _index(self, store: EpisodeStore) -> None:
         with self.server.lock:
@@ -105,11 +152,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def _episode(self, store: EpisodeStore, asked: dict[str, list[str]]) -> None:
         try:
-            file, row = asked["file"][0], int(asked["row"][0])
-            episode = store.episode(file, row)
+            episode = store.episode(*_place(asked))
         except (KeyError, ValueError, IndexError):
-            return self._send(HTTPStatus.NOT_FOUND, "text/plain", "there is no such episode")
+            return self._missing("there is no such episode")
         self._send(HTTPStatus.OK, "application/json", encode(detail(episode)))
+
+    def _missing(self, what: str = "there is nothing here") -> None:
+        self._send(HTTPStatus.NOT_FOUND, "text/plain", what)
 
     def _send(self, status: HTTPStatus, kind: str, text: str, policy: str | None = POLICY) -> None:
         """Answer; a page with a policy of its own needs none."""
@@ -127,3 +176,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged."""
+
+
+def _place(asked: dict[str, list[str]]) -> tuple[str, int]:
+    """File and row of an episode.
+
+    Raises:
+        KeyError, ValueError: the address does not say.
+    """
+    return asked["file"][0], int(asked["row"][0])

@@ -1,5 +1,7 @@
-// Addresses, keys, and the start. "#/", "#/episode/<file>/<row>" and "#/task/<item id>", with the filters behind a "?".
+// Addresses, keys, and the start. "#/", "#/list" (for narrow windows, which show one thing at a time),
+// "#/episode/<file>/<row>" and "#/task/<item id>", with the filters behind a "?".
 
+const NARROW = 820; // pixels; as in the style sheet
 let route = { kind: "overview" };
 
 function opened() {
@@ -36,7 +38,7 @@ function readAddress() {
   const filters = new URLSearchParams(search || "");
   if (kind === "episode") route = { kind, at: find(first, Number(second)) };
   else if (kind === "task") route = { kind, task: first };
-  else route = { kind: "overview" };
+  else route = { kind: kind === "list" ? "list" : "overview" };
   return filters;
 }
 
@@ -54,17 +56,21 @@ function fail(message) {
 
 async function show() {
   readAddress();
-  document.body.classList.toggle("reading", route.kind !== "overview");
+  document.body.dataset.shows = route.kind;
+  for (const link of document.querySelectorAll("#places a")) {
+    link.href = "#" + link.dataset.path + query();
+    link.toggleAttribute("aria-current", link.dataset.path === (route.kind === "list" ? "/list" : "/") && route.kind !== "episode");
+  }
   if (route.kind === "episode") {
     if (route.at < 0) return fail("There is no such episode here.");
-    const place = view.indexOf(route.at);
+    const place = rowOf(route.at);
     if (place >= 0) cursor = place;
   }
   reveal();
   paint();
   const here = location.hash;
   try {
-    if (route.kind === "overview") showOverview();
+    if (route.kind === "overview" || route.kind === "list") showOverview();
     else if (route.kind === "task") await showTask(route.task);
     else {
       const data = await source.episode(route.at);
@@ -84,7 +90,7 @@ function neighbour(by_) {
 const KEYS = [
   ["j k or ↓ ↑", "next and previous in the list"], ["Enter", "open the episode"], ["n p or → ←", "next and previous turn"],
   ["] [", "next and previous episode"], ["s", "the same task at other steps"], ["Escape", "back to the overview"],
-  ["/", "filter by task"], ["l", "shade tokens by log-probability, or not"], ["d", "light or dark"],
+  ["/", "filter by text"], ["g", "group the samples of a task, or not"], ["e", "note on the episode"], ["l", "shade tokens by log-probability, or not"], ["d", "light or dark"],
   ["r", "look for new episodes"], ["?", "these keys"],
 ];
 
@@ -134,9 +140,11 @@ const ACTIONS = {
   Home: () => inMain() ? false : move(-view.length), End: () => inMain() ? false : move(view.length),
   Enter: () => { if (view.length) { go(episodePath(view[cursor])); by("main").focus({ preventScroll: true }); } },
   n: () => step(1), p: () => step(-1), ArrowRight: () => step(1), ArrowLeft: () => step(-1),
+  e: () => { if (route.kind === "episode") { by("main").querySelector("details:has(#note)")?.setAttribute("open", ""); by("note")?.focus(); } },
   "]": () => neighbour(1), "[": () => neighbour(-1),
   s: () => { if (route.kind === "episode" && route.at >= 0) go(taskPath(named("item_id", route.at))); },
-  Escape: () => { go("/"); by("list").focus(); },
+  Escape: () => { go(innerWidth <= NARROW && route.kind !== "list" ? "/list" : "/"); by("list").focus(); },
+  g: () => change("single", wanted.single ? "" : "1"),
   "/": () => by("f-task").focus(), "?": help, l: turnShading, d: turnTheme, r: () => { refresh(); },
 };
 

@@ -2,7 +2,7 @@
 
 const CHUNK = CHUNK_SIZE;
 const KEPT = 40;
-const store = { count: 0, values: {}, columns: {}, run: "", first: new Map() };
+const store = { count: 0, values: {}, columns: {}, run: "", notes: {}, first: new Map(), stages: [] };
 
 const fromServer = {
   async index() {
@@ -12,10 +12,17 @@ const fromServer = {
     const place = new URLSearchParams({ file: named("file", at), row: store.columns.row[at] });
     return ask("api/episode?" + place);
   },
+  async goals(tasks) {
+    return ask("api/goals?" + new URLSearchParams(tasks.map((task) => ["task", task])));
+  },
+  async note(at, note) {
+    const place = new URLSearchParams({ file: named("file", at), row: store.columns.row[at] });
+    store.notes = await ask("api/note?" + place, { method: "POST", body: JSON.stringify(note) });
+  },
 };
 
-async function ask(address) {
-  const answer = await fetch(address);
+async function ask(address, options) {
+  const answer = await fetch(address, options);
   if (!answer.ok) throw new Error((await answer.text()) || answer.statusText);
   return answer.json();
 }
@@ -30,6 +37,10 @@ const fromFiles = {
     const all = await load(`data/${folder}/${String(chunk).padStart(6, "0")}.js`);
     return all[at % CHUNK];
   },
+  async goals() {
+    return load("data/goals.js");
+  },
+  note: null, // a page from a file can only be read
 };
 
 // Scripts of an export call this with gzip-compressed JSON as base64.
@@ -63,6 +74,34 @@ async function loadIndex() {
   Object.assign(store, await source.index());
   store.first = new Map();
   store.columns.file.forEach((file, at) => { if (!store.first.has(file)) store.first.set(file, at); });
+  store.stages = stagesOf(store.values.file);
+}
+
+// What the evaluations in files are of: "bc", "agentevol round1"; with the step where a stage is evaluated repeatedly.
+function stagesOf(files) {
+  const found = files.map((file) => /^val_(.+)_step0*(\d+)$/.exec(file));
+  const of = new Map();
+  for (const one of found) if (one) of.set(one[1], (of.get(one[1]) || 0) + 1);
+  return found.map((one, place) => (one ? words(one[1]) + (of.get(one[1]) > 1 ? " " + one[2] : "") : words(files[place])));
+}
+
+// Goals of tasks, once they are known: the page asks for those of the rows in sight.
+const goals = new Map();
+
+async function learnGoals(tasks) {
+  const asked = tasks.filter((task) => !goals.has(task));
+  if (!asked.length) return false;
+  for (const task of asked) goals.set(task, null);
+  for (const [task, goal] of Object.entries(await source.goals(asked))) goals.set(task, goal);
+  return true;
+}
+
+function placeOf(at) {
+  return `${named("file", at)}/${store.columns.row[at]}`;
+}
+
+function noteOf(at) {
+  return store.notes[placeOf(at)];
 }
 
 // The text of a column that holds codes; null where there is none.
@@ -81,6 +120,13 @@ function result(at) {
 
 function panelOf(at) {
   return named("panel", at) ?? "training";
+}
+
+// Where an episode comes from, in words.
+function sourceOf(at) {
+  const panel = named("panel", at);
+  const greedy = named("decoding", at) === "greedy" ? " · greedy" : "";
+  return panel === null ? "training" + greedy : `${store.stages[store.columns.file[at]]} · ${words(panel)}${greedy}`;
 }
 
 // The place of an episode in the index, or -1.

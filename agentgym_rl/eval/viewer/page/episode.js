@@ -22,14 +22,23 @@ function showEpisode(at, data) {
         el("button", { type: "button", title: "Previous episode ([)", on: { click: () => neighbour(-1) } }, "‹ Previous"),
         el("button", { type: "button", title: "Next episode (])", on: { click: () => neighbour(1) } }, "Next ›"),
         el("button", { type: "button", id: "same", title: "The same task at other steps (s)", disabled: same < 2,
-          on: { click: () => go(taskPath(data.item_id)) } }, `Same task (${number(same)})`)),
+          on: { click: () => go(taskPath(data.item_id)) } }, `Same task (${number(same)})`),
+        el("button", { type: "button", id: "copy", title: "Copy the conversation as Markdown", on: { click: (event) => copyEpisode(event.target, data) } }, "Copy"),
+        el("button", { type: "button", id: "save", title: "Save the episode as JSON", on: { click: () => saveEpisode(data) } }, "Save")),
+      el("p", { id: "goal" }),
       facts(at, data),
       data.error ? el("p", { class: "error", role: "note" }, data.error) : null,
       times.total > 0 ? latency(times) : null,
-      legend(data)),
+      legend(data),
+      noteForm(at)),
     prompt(data),
     data.turns.map((one, place) => turnOf(data, one, place, times))));
   by("main").scrollTop = 0;
+  showGoal();
+}
+
+function showGoal() {
+  if (opened() >= 0 && by("goal")) by("goal").replaceChildren(visible(goals.get(named("item_id", opened())) ?? ""));
 }
 
 function badge(at) {
@@ -51,11 +60,13 @@ function facts(at, data) {
     .map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, value))));
 }
 
+const CHANCES = ["0.9–1", "0.7–0.9", "0.5–0.7", "0.25–0.5", "0.1–0.25", "0–0.1"]; // as LEVELS
+
 function legend(data) {
   const known = data.turns.some((one) => one.parts.some((part) => part.tokens.some(([, logProb]) => logProb !== null)));
   return el("p", { class: "legend muted" },
-    known ? ["Probability of each token: ", ["1", "0.9", "0.7", "0.5", "0.25", "0.1", "0"].slice(0, 6).map((from, place) =>
-      el("span", { class: "token p" + place }, place === 0 ? "0.9 to 1" : place === 5 ? "below 0.1" : "below " + from)), " "] : "Log-probabilities of single tokens are not in this episode. ",
+    known ? ["Probability of a token ", el("span", { class: "ramp" }, CHANCES.map((name, place) => el("span", { class: "token p" + place }, name))), " "]
+      : "Log-probabilities of single tokens are not in this episode. ",
     el("span", { class: "masked sample" }, "grey"), data.counts
       ? " text is masked: the model reads it and does not learn to write it."
       : " text is masked. This episode does not count, so the model does not learn from it.");

@@ -1,10 +1,16 @@
 // The filters, and the episodes that match them.
 
 const RESULTS = { solved: "solved", failed: "failed", uncounted: "not counted" };
-const ORDERS = { file: "in order", step: "by step", reward: "by reward", turns: "by turns", tokens: "by tokens", item_id: "by task" };
-const wanted = { env: "", ending: "", result: "", panel: "", step: "", task: "", order: "file", down: "" };
-const NARROWING = ["env", "ending", "result", "panel", "step", "task"];
-let view = [];
+const ORDERS = {
+  file: "as stored", failures: "failures first", newest: "newest first", varied: "most varied tasks", step: "by step",
+  reward: "by reward", turns: "by turns", tokens: "by tokens", item_id: "by task",
+};
+const wanted = { env: "", ending: "", result: "", panel: "", step: "", file: "", tag: "", task: "", order: "file", down: "", single: "" };
+const NARROWING = ["env", "ending", "result", "panel", "step", "file", "tag", "task"];
+let view = []; // a place for each row of the list: an episode, or the first of the samples of a task
+let samples = new Map(); // all episodes of a row, by its place
+let matching = 0; // episodes that match all filters
+let scope = []; // those that match what is not about how they ended: the charts show them
 
 function tokens(at) {
   return store.columns.prompt_tokens[at] + store.columns.response_tokens[at];
@@ -13,7 +19,7 @@ function tokens(at) {
 function buildFilters() {
   const form = by("filters");
   const search = el("input", {
-    id: "f-task", type: "search", placeholder: "Task, file or error", "aria-label": "Task, file or error", autocomplete: "off",
+    id: "f-task", type: "search", placeholder: "Task, goal, note, file or error", "aria-label": "Task, goal, note, file or error", autocomplete: "off",
     title: "Press / to come here", on: { input: (event) => change("task", event.target.value) },
   });
   const step = el("input", {
@@ -28,13 +34,20 @@ function buildFilters() {
     choice("ending", "Any ending", tally((at) => named("ending", at))),
     choice("panel", "Any panel", panels),
     step,
+    ...(tags().length ? [choice("tag", "Any tag", tags().map((tag) => [tag, null]))] : []),
     el("div", { class: "order" },
       choice("order", null, Object.keys(ORDERS).map((key) => [key, null]), ORDERS),
       el("button", { id: "f-down", type: "button", title: "Turn the order round", "aria-label": "Turn the order round",
-        on: { click: () => change("down", wanted.down ? "" : "1") } }, "↑")),
+        on: { click: () => change("down", wanted.down ? "" : "1") } }, "↑"),
+      el("button", { id: "f-single", type: "button", title: "One row for all samples of a task in a step (g)",
+        on: { click: () => change("single", wanted.single ? "" : "1") } }, "Group")),
   );
   form.addEventListener("submit", (event) => event.preventDefault());
   showFilters();
+}
+
+function tags() {
+  return [...new Set(Object.values(store.notes).flatMap((note) => note.tags))].sort();
 }
 
 function tally(of) {
@@ -44,15 +57,26 @@ function tally(of) {
 }
 
 function choice(key, any, options, labels) {
-  const label = { env: "Environment", result: "Result", ending: "Ending", panel: "Panel", order: "Order" }[key];
+  const label = { env: "Environment", result: "Result", ending: "Ending", panel: "Panel", tag: "Tag", order: "Order" }[key];
   return el("select", { id: "f-" + key, "aria-label": label, on: { change: (event) => change(key, event.target.value) } },
     any === null ? null : el("option", { value: "" }, any),
     options.map(([value, n]) => el("option", { value },
-      (labels ? labels[value] : words(value)) + (n === null ? "" : ` (${number(n)})`))));
+      (labels ? labels[value] : key === "tag" ? value : words(value)) + (n === null ? "" : ` (${number(n)})`))));
 }
 
 function change(key, value) {
   wanted[key] = value;
+  showFilters();
+  select();
+  remember();
+}
+
+// Narrow the list to what was pressed in a chart; pressed again, show everything.
+function narrow(filters) {
+  const none = { result: "", ending: "", step: "", panel: "", file: "" }, set = { ...none, ...filters };
+  const same = Object.entries(set).every(([key, value]) => wanted[key] === value);
+  Object.assign(wanted, same ? none : set);
+  if (innerWidth <= NARROW && !same) location.hash = "#/list" + query();
   showFilters();
   select();
   remember();
@@ -66,12 +90,14 @@ function clearFilters() {
 }
 
 function showFilters() {
-  for (const key of ["env", "result", "ending", "panel", "step", "task", "order"]) {
+  for (const key of [...NARROWING, "order"]) {
     const field = by("f-" + key);
+    if (!field) continue;
     if (field.value !== wanted[key]) field.value = wanted[key];
     field.classList.toggle("set", key !== "order" && wanted[key] !== "");
   }
   by("f-down").textContent = wanted.down ? "↓" : "↑";
+  by("f-single").setAttribute("aria-pressed", String(!wanted.single));
   by("clear").hidden = !NARROWING.some((key) => wanted[key] !== "");
   by("f-step").setAttribute("aria-invalid", String(steps() === null));
 }
@@ -84,42 +110,84 @@ function steps() {
   return found ? [Number(found[1]), Number(found[2] ?? found[1])] : null;
 }
 
-// Fill "view" with the places of the episodes that match, in order.
+// Find the episodes that match, and put them into order.
 function select() {
   const columns = store.columns;
   const code = (column) => (wanted[column] === "" ? null : store.values[column].indexOf(wanted[column]));
   const env = code("env");
-  const ending = code("ending");
+  const ending = code("ending"), file = code("file");
   const [first, last] = steps() ?? [-Infinity, Infinity];
   const search = wanted.task.trim().toLowerCase();
-  const matching = (column) => store.values[column].map((text) => text.toLowerCase().includes(search));
-  const [tasks, files, errors] = search ? ["item_id", "file", "error"].map(matching) : [[], [], []];
+  const including = (column) => store.values[column].map((text) => text.toLowerCase().includes(search));
+  const [tasks, files, errors] = search ? ["item_id", "file", "error"].map(including) : [[], [], []];
+  const asked = search ? store.values.item_id.map((task) => (goals.get(task) ?? "").toLowerCase().includes(search)) : [];
+  const noted = (at) => (noteOf(at)?.note ?? "").toLowerCase().includes(search);
   const found = [];
+  scope = [];
   for (let at = 0; at < store.count; at++) {
     if (env !== null && columns.env[at] !== env) continue;
+    if (wanted.tag && !noteOf(at)?.tags.includes(wanted.tag)) continue;
+    if (search && !tasks[columns.item_id[at]] && !asked[columns.item_id[at]] && !files[columns.file[at]]
+      && !errors[columns.error[at]] && !noted(at)) continue;
+    scope.push(at);
     if (ending !== null && columns.ending[at] !== ending) continue;
+    if (file !== null && columns.file[at] !== file) continue;
     if (columns.step[at] < first || columns.step[at] > last) continue;
     if (wanted.result && result(at) !== wanted.result) continue;
     if (wanted.panel && panelOf(at) !== wanted.panel) continue;
-    if (search && !tasks[columns.item_id[at]] && !files[columns.file[at]] && !errors[columns.error[at]]) continue;
     found.push(at);
   }
   sort(found);
-  view = found;
+  matching = found.length;
+  gather(found);
+  const rows = (file === null ? "" : ` of ${store.stages[file]}`) + (view.length < matching ? `, ${number(view.length)} groups` : "");
   by("count").replaceChildren(visible(
-    view.length === store.count ? `${number(store.count)} episodes` : `${number(view.length)} of ${number(store.count)} episodes`));
+    (matching === store.count ? `${number(store.count)} episodes` : `${number(matching)} of ${number(store.count)} episodes`) + rows));
   showList();
+}
+
+// A row for all samples of a task by the same weights, where the first of them stands; or one for each episode.
+function gather(found) {
+  samples = new Map();
+  if (wanted.single) return void (view = found);
+  const { item_id, file, step } = store.columns, rows = new Map();
+  for (const at of found) {
+    const key = `${item_id[at]} ${file[at]} ${step[at]}`;
+    if (rows.has(key)) samples.get(rows.get(key)).push(at);
+    else { rows.set(key, at); samples.set(at, [at]); }
+  }
+  view = [...rows.values()];
 }
 
 const TASK_ORDER = new Intl.Collator("en", { numeric: true });
 
 function sort(found) {
+  const { item_id, step } = store.columns;
   if (wanted.order === "item_id") {
     const rank = new Map([...store.values.item_id].sort(TASK_ORDER.compare).map((task, place) => [task, place]));
     found.sort((one, other) => rank.get(named("item_id", one)) - rank.get(named("item_id", other)) || one - other);
+  } else if (wanted.order === "failures") {
+    const rank = { failed: 0, uncounted: 1, solved: 2 };
+    found.sort((one, other) => rank[result(one)] - rank[result(other)] || step[other] - step[one] || one - other);
+  } else if (wanted.order === "newest") {
+    found.sort((one, other) => step[other] - step[one] || one - other);
+  } else if (wanted.order === "varied") {
+    const spread = variance(found);
+    found.sort((one, other) => spread.get(item_id[other]) - spread.get(item_id[one]) || item_id[one] - item_id[other] || one - other);
   } else if (wanted.order !== "file") {
     const key = wanted.order === "tokens" ? tokens : (at) => store.columns[wanted.order][at];
     found.sort((one, other) => key(one) - key(other) || one - other);
   }
   if (wanted.down) found.reverse();
+}
+
+// Variance of success over the episodes of each task that count: 0.25 where half of them are solved.
+function variance(found) {
+  const sums = new Map();
+  for (const at of found) {
+    const own = sums.get(store.columns.item_id[at]) ?? [0, 0];
+    if (counts(at)) { own[0] += store.columns.success[at]; own[1]++; }
+    sums.set(store.columns.item_id[at], own);
+  }
+  return new Map([...sums].map(([task, [solved, n]]) => [task, n ? (solved / n) * (1 - solved / n) : 0]));
 }

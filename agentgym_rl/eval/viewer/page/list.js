@@ -6,11 +6,16 @@ let cursor = 0;
 
 function showList() {
   by("spacer").style.height = `${view.length * ROW}px`;
-  const open = view.indexOf(opened());
+  const open = rowOf(opened());
   cursor = open >= 0 ? open : Math.max(0, Math.min(cursor, view.length - 1));
   reveal();
   paint();
-  if (route.kind === "overview") showOverview();
+  if (route.kind === "overview" || route.kind === "list") showOverview();
+}
+
+// The row of the list that an episode is in, or -1.
+function rowOf(at) {
+  return at < 0 ? -1 : view.findIndex((one) => one === at || samples.get(one)?.includes(at));
 }
 
 function paint() {
@@ -20,28 +25,49 @@ function paint() {
   const rows = [];
   for (let place = first; place < last; place++) rows.push(row(place));
   by("spacer").replaceChildren(...rows);
+  const tasks = new Set([...view.slice(first, last), opened()].filter((at) => at >= 0).map((at) => named("item_id", at)));
+  learnGoals([...tasks]).then((news) => { if (news) { paint(); showGoal(); } }, (error) => fail(`Goals cannot be read: ${error.message}`));
   if (view.length) list.setAttribute("aria-activedescendant", "row-" + cursor);
   else list.removeAttribute("aria-activedescendant");
 }
 
+// One row: the goal, or the task where that is not known; below it where the episode comes from and how it ended.
 function row(place) {
-  const at = view[place];
+  const at = view[place], all = samples.get(at) ?? [at];
   const columns = store.columns;
-  const kind = result(at);
+  const kind = result(at), task = named("item_id", at), goal = goals.get(task);
   const node = el("div", {
-    id: "row-" + place, role: "option", class: "row" + (at === opened() ? " open" : ""), "data-at": at,
+    id: "row-" + place, role: "option", class: "row" + (all.includes(opened()) ? " open" : ""), "data-at": at,
     "aria-selected": String(place === cursor), "aria-posinset": place + 1, "aria-setsize": view.length,
     on: { click: () => { cursor = place; go(episodePath(at)); } },
   },
     el("span", { class: "mark " + kind, "aria-label": RESULTS[kind], title: RESULTS[kind] }, MARKS[kind]),
     el("span", { class: "what" },
-      el("span", { class: "name" }, named("item_id", at)),
-      el("span", { class: "sub" }, panelOf(at), named("decoding", at) === "greedy" ? " · greedy" : null, " · " + words(named("ending", at)))),
+      el("span", { class: "name", title: goal ?? task }, goal ?? task),
+      el("span", { class: "sub" }, goal ? task + " · " : null, sourceOf(at), all.length > 1 ? null : " · " + endingOf(at), noted(all))),
     el("span", { class: "numbers" },
       el("span", null, "step " + columns.step[at]),
-      el("span", { class: "sub" }, `${number(columns.reward[at], 2)} · ${columns.turns[at]} turn${columns.turns[at] === 1 ? "" : "s"}`)));
+      all.length > 1 ? squares(all)
+        : el("span", { class: "sub" }, `${number(columns.reward[at], 2)} · ${columns.turns[at]} turn${columns.turns[at] === 1 ? "" : "s"}`)));
   node.style.top = `${place * ROW}px`;
   return node;
+}
+
+// How an episode ended, where its mark does not say so.
+function endingOf(at) {
+  return result(at) === "failed" && named("ending", at) === "terminated" ? "lost" : words(named("ending", at));
+}
+
+// The samples of a task: how many are solved, and a square each.
+function squares(all) {
+  const solved = all.filter((at) => result(at) === "solved").length;
+  return el("span", { class: "sub", title: `${solved} of ${all.length} samples solved` }, `${solved} of ${all.length} `,
+    all.slice(0, 8).map((at) => el("i", { class: "tile " + result(at) })));
+}
+
+function noted(all) {
+  const found = all.map(noteOf).filter(Boolean);
+  return found.length ? el("b", { class: "noted" }, " ✎ " + found.flatMap((note) => note.tags).join(", ")) : null;
 }
 
 function move(by_) {

@@ -1,85 +1,236 @@
-// What the selected episodes add up to, while none is open.
+// Is it learning, and how does it fail? The charts and figures of the selected episodes, while none is open.
 
 const ENV_COLOURS = 6;
+const COLUMNS = 40; // most bars of a chart
+const POINTS = 60; // most points of a line
+const FAILURES = { terminated: ["lost", "lost"], invalid_limit: ["vermilion", "invalid limit"], turn_limit: ["limit", "turn limit"], context_limit: ["cut", "context limit"] };
+const METRICS = { success: "success", reward: "reward" };
+let metric = "success";
 
 function envColour(env) {
   return "env" + ([...store.values.env].sort().indexOf(env) % ENV_COLOURS);
 }
 
 function showOverview() {
-  const envs = new Map();
-  for (const at of view) {
-    const env = named("env", at);
-    if (!envs.has(env)) envs.set(env, { n: 0, solved: 0, counted: 0, reward: 0, turns: 0, tokens: 0, endings: new Map(), steps: new Map() });
-    const own = envs.get(env);
-    own.n++;
-    const ending = named("ending", at);
-    own.endings.set(ending, (own.endings.get(ending) || 0) + 1);
-    if (!counts(at)) continue;
-    const step = store.columns.step[at];
-    if (!own.steps.has(step)) own.steps.set(step, [0, 0]);
-    own.steps.get(step)[0] += store.columns.success[at];
-    own.steps.get(step)[1]++;
-    own.counted++;
-    own.solved += store.columns.success[at];
-    own.reward += store.columns.reward[at];
-    own.turns += store.columns.turns[at];
-    own.tokens += tokens(at);
-  }
-  const sorted = [...envs].sort((one, other) => (one[0] < other[0] ? -1 : 1));
   document.title = store.run;
+  const training = scope.filter((at) => named("panel", at) === null);
+  const evaluated = scope.filter((at) => named("panel", at) !== null);
   by("main").replaceChildren(el("div", { class: "overview" },
-    el("h2", null, view.length === store.count ? "All episodes" : "Selected episodes"),
-    el("p", { class: "muted" }, "Choose an episode on the left, or press j, k and Enter. Means are over the episodes that count; episodes that the infrastructure ended do not count."),
-    sorted.length ? envTable(sorted) : el("p", { class: "empty" }, "No episode matches all filters."),
-    sorted.length ? curves(sorted) : null));
+    el("div", { class: "title" }, el("h2", null, "Is it learning, and how does it fail?"), el("span", { class: "space" }), switchMetric()),
+    el("p", { class: "sub" }, factsOf(training, evaluated)),
+    scope.length ? null : el("p", { class: "empty" }, "No episode matches all filters."),
+    el("div", { class: "pair" },
+      training.length ? half("", "Training", `${metric} over steps`, trainingChart(training)) : null,
+      evaluated.length ? half("evaluated", "Evaluations", `${metric} on each panel, by stage`, panelChart(evaluated)) : null,
+      training.length ? half("failing", "How training episodes end", "press a part to list it", endingChart(training, binsOf(training), false)) : null,
+      evaluated.length ? half("failing evaluated", "How evaluations end", "press a part to list it", endingChart(evaluated, stagesIn(evaluated), true)) : null),
+    scope.length ? envTable(scope) : null));
 }
 
-function envTable(sorted) {
-  const head = ["environment", "episodes", "solved", "", "reward", "turns", "tokens", "how they ended"];
-  return el("div", { class: "scroll" }, el("table", { class: "envs" },
-    el("thead", null, el("tr", null, head.map((name) => el("th", { scope: "col" }, name)))),
-    el("tbody", null, sorted.map(([env, own]) => {
-      const mean = (sum, digits) => (own.counted ? number(sum / own.counted, digits) : "–");
-      const bar = coloured(el("i", null), envColour(env));
-      bar.style.width = own.counted ? `${(100 * own.solved) / own.counted}%` : "0";
-      return el("tr", null,
-        el("th", { scope: "row" }, coloured(el("i", { class: "dot" }), envColour(env)), env),
-        el("td", null, number(own.n)),
-        el("td", null, own.counted ? percent(own.solved / own.counted) : "–"),
-        el("td", null, el("div", { class: "parts", "aria-hidden": "true" }, bar)),
-        el("td", null, mean(own.reward, 2)), el("td", null, mean(own.turns, 1)), el("td", null, mean(own.tokens, 0)),
-        el("td", { class: "muted" }, [...own.endings].sort((one, other) => other[1] - one[1])
-          .map(([ending, n]) => `${words(ending)} ${percent(n / own.n)}`).join(", ")));
-    }))));
+function half(kind, title, note, { draw, entries, says }) {
+  const box = el("div", null);
+  atWidth(box, (width) => box.replaceChildren(draw({ width, height: width < 420 ? 176 : 224 }) || ""));
+  return el("section", { class: "half " + kind }, el("h3", null, title, el("small", null, note)), keyList(entries),
+    box, el("p", { class: "meta" }, says));
 }
 
-// Share solved by step of the weights; steps are drawn together where there are many.
-function curves(sorted) {
-  const all = sorted.flatMap(([, own]) => [...own.steps.keys()]);
-  const first = all.reduce((least, step) => Math.min(least, step), Infinity);
-  const last = all.reduce((most, step) => Math.max(most, step), -Infinity);
-  if (!(last > first)) return null;
-  const lines = sorted.map(([env, own]) => {
-    const points = binned(own.steps, first, last);
-    return {
-      label: env, key: env, colour: envColour(env), dashes: "-",
-      x: { steps: points.map(([step]) => step) }, y: points.map(([, share]) => 100 * share),
-      says: points.map(([step, share]) => `${env}: ${percent(share)} at step ${number(step)}`),
-    };
-  });
-  const name = "Share solved in %, one line per environment; the table above has the totals";
-  return el("section", null, el("h3", null, "Solved in %, by step of the weights"), chart(
-    { name, axes: { steps: "step of the weights" }, top: 100, from: first, width: 720, height: 230, lines }, "steps"));
+function factsOf(training, evaluated) {
+  const steps = training.length ? span(training.map((at) => store.columns.step[at])) : null;
+  const parts = [`${number(scope.length)} episodes`,
+    steps && `${number(training.length)} of training, steps ${steps[0]} to ${steps[1]}`,
+    evaluated.length && `${number(evaluated.length)} of ${new Set(evaluated.map((at) => store.columns.file[at])).size} evaluations`];
+  const left = scope.filter((at) => !counts(at)).length;
+  return parts.filter(Boolean).join(" · ") + (left ? ` · ${number(left)} ended by the infrastructure, which do not count` : "");
 }
 
-function binned(steps, first, last) {
-  const size = Math.max(1, Math.ceil((last - first + 1) / 60));
-  const bins = new Map();
-  for (const [step, [solved, n]] of steps) {
-    const place = Math.floor((step - first) / size);
-    const [sum, of, total] = bins.get(place) || [0, 0, 0];
-    bins.set(place, [sum + solved, of + n, total + step * n]);
+function span(values) {
+  return values.reduce(([least, most], one) => [Math.min(least, one), Math.max(most, one)], [Infinity, -Infinity]);
+}
+
+function switchMetric() {
+  return el("span", { class: "either", role: "group", "aria-label": "What the charts show" }, Object.keys(METRICS).map((name) =>
+    el("button", { type: "button", "aria-pressed": String(metric === name), on: { click: () => { metric = name; showOverview(); } } }, name)));
+}
+
+// Sums of the episodes that count, by task: intervals are over tasks, whose samples are alike.
+function sums(places) {
+  const tasks = new Map();
+  for (const at of places) {
+    if (!counts(at)) continue;
+    const own = tasks.get(store.columns.item_id[at]) ?? [0, 0];
+    own[0] += metric === "success" ? store.columns.success[at] : store.columns.reward[at];
+    own[1]++;
+    tasks.set(store.columns.item_id[at], own);
   }
-  return [...bins].sort((one, other) => one[0] - other[0]).map(([, [solved, n, total]]) => [total / n, solved / n]);
+  return [...tasks.values()];
+}
+
+// Mean and 95% interval: Wilson's, for as many independent episodes as have the variance between tasks (the design
+// effect of cluster samples, Kish 1965); where all are alike, for the number of tasks.
+function estimate(tasks) {
+  const n = tasks.reduce((sum, [, own]) => sum + own, 0);
+  if (!n) return null;
+  const mean = tasks.reduce((sum, [value]) => sum + value, 0) / n, p = Math.min(1, Math.max(0, mean)), m = tasks.length;
+  const between = tasks.reduce((sum, [value, own]) => sum + (value - p * own) ** 2, 0) / n ** 2;
+  const size = between > 0 ? Math.min(n, (p * (1 - p)) / between) : m, z = 1.96;
+  const middle = (p + (z * z) / (2 * size)) / (1 + (z * z) / size);
+  const reach = (z * Math.sqrt((p * (1 - p)) / size + (z * z) / (4 * size * size))) / (1 + (z * z) / size);
+  return { mean, low: Math.max(0, middle - reach), high: Math.min(1, middle + reach), n, tasks: m };
+}
+
+const shownAs = (value) => (metric === "success" ? percent(value) : number(value, 2));
+
+function told(what, one) {
+  return `${what}: ${metric} ${shownAs(one.mean)}, 95% interval ${shownAs(one.low)} to ${shownAs(one.high)}\nn = ${number(one.n)} episodes of ${number(one.tasks)} tasks`;
+}
+
+function scale() {
+  return metric === "success" ? { top: 100, y_label: "success, %", by: 100 } : { top: 1, y_label: "reward", by: 1 };
+}
+
+function grouped(places, key) {
+  const found = new Map();
+  for (const at of places) {
+    const own = key(at);
+    if (!found.has(own)) found.set(own, []);
+    found.get(own).push(at);
+  }
+  return [...found].sort((one, other) => TASK_ORDER.compare(String(one[0]), String(other[0])));
+}
+
+function lineOf(label, colour, points, by_, more) {
+  return {
+    label, key: label, colour, dashes: "-", x: { steps: points.map((one) => one.x) }, y: points.map((one) => by_ * one.mean),
+    band: [points.map((one) => by_ * one.low), points.map((one) => by_ * one.high)], says: points.map((one) => one.says), points, ...more,
+  };
+}
+
+// Steps drawn together where there are many: [{first, last, places}].
+function binsOf(places, most = COLUMNS) {
+  const [first, last] = span(places.map((at) => store.columns.step[at]));
+  const size = Math.max(1, Math.ceil((last - first + 1) / most));
+  return grouped(places, (at) => Math.floor((store.columns.step[at] - first) / size)).map(([, own]) => {
+    const [from, to] = span(own.map((at) => store.columns.step[at]));
+    return { label: from === to ? String(from) : `${from}-${to}`, places: own };
+  });
+}
+
+function trainingChart(places) {
+  const { top, y_label, by: by_ } = scale();
+  const lines = grouped(places, (at) => named("env", at)).map(([env, own]) => {
+    const points = binsOf(own, POINTS).map((bin) => {
+      const found = estimate(sums(bin.places));
+      const x = bin.places.reduce((sum, at) => sum + store.columns.step[at], 0) / bin.places.length;
+      return found && { ...found, ...bin, x, says: told(`${env}, step ${bin.label}`, found) };
+    }).filter(Boolean);
+    return lineOf(env, envColour(env), points, by_, { whiskers: points.length < 2 });
+  }).filter((line) => line.points.length);
+  const from = lines.reduce((least, line) => Math.min(least, ...line.x.steps), Infinity);
+  const data = {
+    name: `Training: ${metric}, a line for each environment`, axes: { steps: "training step" }, lines, top, y_label, from,
+    press: (line, place) => narrow({ panel: "training", step: line.points[place].label }),
+  };
+  return {
+    draw: (size) => (lines.length ? chart({ ...data, ...size }, "steps") : null),
+    entries: lines.map((line) => ({ label: line.label, colour: line.colour, shape: "stroke" })),
+    says: "Bands are 95% intervals over tasks.",
+  };
+}
+
+// Files of evaluations in the order of their steps.
+function stagesIn(places) {
+  const { file, step } = store.columns;
+  return grouped(places, (at) => file[at]).map(([, own]) => ({ file: file[own[0]], step: step[own[0]], places: own }))
+    .sort((one, other) => one.step - other.step || TASK_ORDER.compare(store.values.file[one.file], store.values.file[other.file]))
+    .map((one) => ({ ...one, label: store.stages[one.file] }));
+}
+
+function fileOf(stage) {
+  return store.values.file[stage.file];
+}
+
+function panelChart(places) {
+  const { top, y_label, by: by_ } = scale(), stages = stagesIn(places);
+  const greedy = new Set(places.map((at) => named("decoding", at))).size > 1;
+  const title = (at) => `${named("env", at)}: ${words(named("panel", at))}` + (greedy ? `, ${named("decoding", at)}` : "");
+  const series = grouped(places, title), seen = new Map();
+  const lines = series.map(([label, own], number_) => {
+    const env = named("env", own[0]), of = seen.get(env) || 0;
+    seen.set(env, of + 1);
+    const points = stages.map((stage, place) => {
+      const found = estimate(sums(stage.places.filter((at) => title(at) === label)));
+      const x = place + (0.5 * (number_ - (series.length - 1) / 2)) / series.length;
+      return found && { ...found, x, stage, says: told(`${stage.label}, ${label}`, found) };
+    }).filter(Boolean);
+    return lineOf(label, envColour(env), points, by_, { whiskers: true, loose: true, hollow: of % 2 === 1, diamond: of % 4 > 1 });
+  }).filter((line) => line.points.length);
+  const data = {
+    name: `Evaluations: ${metric}, points for each panel`, axes: { steps: "" }, lines, top, y_label,
+    names: stages.map((stage) => stage.label),
+    press: (line, place) => narrow({ panel: named("panel", places.find((at) => title(at) === line.label)), file: fileOf(line.points[place].stage) }),
+  };
+  return {
+    draw: (size) => (lines.length ? chart({ ...data, ...size }, "steps") : null),
+    entries: lines.map(({ label, colour, hollow, diamond }) => ({ label, colour, hollow, shape: diamond ? "diamond" : "round" })),
+    says: "Bars are 95% intervals. Stages are not joined: they are different weights.",
+  };
+}
+
+// How episodes end: solved, failed by ending, or not counted; in the order in which the parts lie on each other.
+function partsOf(places) {
+  const found = new Map();
+  for (const at of places) {
+    const kind = result(at), key = kind === "failed" ? named("ending", at) : kind;
+    found.set(key, (found.get(key) || 0) + 1);
+  }
+  return found;
+}
+
+function lookOf(key) {
+  return { solved: ["green", "solved"], uncounted: ["pale", "not counted"], ...FAILURES }[key] ?? ["lost", words(key)];
+}
+
+function filterOf(key) {
+  return key in RESULTS ? { result: key } : { result: "failed", ending: key };
+}
+
+function endingChart(places, bins, evaluations) {
+  const order = ["solved", ...Object.keys(FAILURES), "uncounted"], all = partsOf(places);
+  const keys = order.filter((key) => all.has(key)).concat([...all.keys()].filter((key) => !order.includes(key)));
+  const what = (bin) => (evaluations ? bin.label : `step ${bin.label}`);
+  const filters = (bin, key) => ({ ...filterOf(key), ...(evaluations ? { file: fileOf(bin) } : { panel: "training", step: bin.label }) });
+  const chosen = (bin, key) => Object.entries({ ending: "", ...filters(bin, key) }).every(([name, value]) => wanted[name] === value);
+  const columns = bins.map((bin) => {
+    const n = partsOf(bin.places);
+    return { ...bin, parts: keys.filter((key) => n.has(key)).map((key) => ({
+      key, colour: lookOf(key)[0], share: (100 * n.get(key)) / bin.places.length, chosen: chosen(bin, key),
+      says: `${what(bin)}: ${lookOf(key)[1]} ${percent(n.get(key) / bin.places.length)}\n${number(n.get(key))} of ${number(bin.places.length)} episodes` })) };
+  });
+  const data = {
+    name: evaluations ? "How evaluations end" : "How training episodes end", x_label: evaluations ? "" : "training step",
+    y_label: "episodes, %", columns, press: (column, part) => narrow(filters(column, part.key)),
+  };
+  return {
+    draw: (size) => bars({ ...data, ...size }),
+    entries: keys.map((key) => ({ label: `${lookOf(key)[1]} ${percent(all.get(key) / places.length)}`, colour: lookOf(key)[0] })),
+  };
+}
+
+function envTable(places) {
+  const head = ["environment", "episodes", "solved", "reward", "turns", "tokens", "how they ended"];
+  const rows = grouped(places, (at) => `${named("env", at)} ${named("panel", at) === null ? "" : words(named("panel", at))}`);
+  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Figures by environment" }, el("table", { class: "envs" },
+    el("thead", null, el("tr", null, head.map((name) => el("th", { scope: "col" }, name)))),
+    el("tbody", null, rows.map(([, own]) => {
+      const counted = own.filter(counts), env = named("env", own[0]), panel = named("panel", own[0]);
+      const mean = (of, digits) => (counted.length ? number(counted.reduce((sum, at) => sum + of(at), 0) / counted.length, digits) : "–");
+      const { success, reward, turns } = store.columns;
+      return el("tr", null,
+        el("th", { scope: "row" }, coloured(el("i", { class: "dot" }), envColour(env)), env, el("small", null, panel === null ? "training" : words(panel))),
+        el("td", null, number(own.length)),
+        el("td", null, counted.length ? percent(counted.filter((at) => success[at]).length / counted.length) : "–"),
+        el("td", null, mean((at) => reward[at], 2)), el("td", null, mean((at) => turns[at], 1)), el("td", null, mean(tokens, 0)),
+        el("td", { class: "muted" }, [...partsOf(own)].sort((one, other) => other[1] - one[1])
+          .map(([key, n]) => `${lookOf(key)[1]} ${percent(n / own.length)}`).join(", ")));
+    }))));
 }
