@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -33,7 +33,7 @@ _STOP_WORDS = (
 """Lucene's, for English."""
 _STOP = frozenset(_STOP_WORDS.split())
 _BUTTONS = {name.lower(): name for name in (pages.BUY, pages.BACK, pages.NEXT, pages.PREVIOUS, *pages.SUB_PAGES)}
-_STEM: Callable[[str], str] = cache(Stemmer.Stemmer("porter", 0).stemWord)
+_STEM: Callable[[str], str] = lru_cache(maxsize=1 << 18)(Stemmer.Stemmer("porter", 0).stemWord)
 
 
 def words(text: str) -> list[str]:

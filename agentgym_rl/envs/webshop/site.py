@@ -38,6 +38,7 @@ def create_site(
         ValueError: an option of the environment is wrong.
     """
     env = WebShop(**settings.envs[WebShop.name])
+    env.difficulty(Task(env.name, 0))  # opens the shop now rather than for the first visitor
     sessions = Sessions(settings.max_sessions, settings.session_ttl, worker, settings.workers, clock)
     app = frame(settings, sessions, Metrics(), "WebShop as a website: /<task> is a visit.")
 
