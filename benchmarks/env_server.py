@@ -4,7 +4,7 @@ An episode is create, reset, ten steps and close. A bare FastAPI server that sen
 requests in the same run, and so does any server of AgentGym's protocol named with ``--against``.
 
     python benchmarks/env_server.py                          # TextCraft and BabyAI; some minutes
-    python benchmarks/env_server.py --quick --envs textcraft
+    python benchmarks/env_server.py --quick --envs webshop
     python benchmarks/env_server.py --envs textcraft --against http://127.0.0.1:36001
 
 Compare CPU per episode: it depends on the machine alone. The rate is also bounded by the client, which needs a core of
@@ -36,8 +36,9 @@ from agentgym_rl.envs.protocol.wire import Dialect, dialect
 ACTIONS = {
     "textcraft": ("get 1 oak log", "inventory", "craft 4 oak planks using 1 oak log", "get 1 crimson planks", "qwzx"),
     "babyai": ("turn left", "move forward", "check available actions", "turn right", "go to red ball 1"),
+    "webshop": ("search[soft running shoes]", "click[next >]", "click[< prev]", "search[dog beds]", "qwzx"),
 }
-FIRST_TASK = {"textcraft": 200, "babyai": 0}
+FIRST_TASK = {"textcraft": 200, "babyai": 0, "webshop": 200}
 """TextCraft's goals from here on take several of the commands above to reach."""
 TASKS = 250
 STEPS = 10
@@ -308,7 +309,7 @@ def compare_memory(console: Console, targets: list[Target], sessions: int) -> No
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--envs", nargs="+", choices=sorted(ACTIONS), default=sorted(ACTIONS, reverse=True))
+    parser.add_argument("--envs", nargs="+", choices=sorted(ACTIONS), default=["textcraft", "babyai"])
     parser.add_argument("--clients", nargs="*", type=int, default=[1, 16, 64, 256])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--episodes", type=int, default=400, help="a repeat")

@@ -36,6 +36,7 @@ def command(
     protocol: Annotated[
         Protocol, typer.Option(help="agentgym, openenv, or mcp (tools, on standard input and output).")
     ] = Protocol.agentgym,
+    html: Annotated[bool, typer.Option("--html", help="Serve webshop as a website, to shop in a browser.")] = False,
     style: common.Style = "agentgym",
     option: Annotated[
         list[str] | None,
@@ -45,6 +46,8 @@ def command(
     ] = None,
 ) -> None:
     """Serve environments over HTTP, in AgentGym's protocol or OpenEnv's, until Ctrl-C; or one as tools of MCP."""
+    if html and (protocol is not Protocol.agentgym or envs != ["webshop"]):
+        raise ValueError("--html serves webshop alone, without --protocol")
     if protocol is Protocol.mcp:
         _tools(envs, option or [], style)
         return
@@ -65,6 +68,11 @@ def command(
         typer.secho(f"Warning: anyone who reaches {host} can use this server; set --token-file.", fg="yellow", err=True)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     typer.secho(f"Serving {', '.join(envs)} at {address} (its pages: {address}/docs); Ctrl-C stops.", err=True)
+    if html:
+        from agentgym_rl.envs.webshop.site import create_site
+
+        serve(settings, listening, create_site)
+        return
     serve(settings, listening, create_app if protocol is Protocol.agentgym else create_openenv_app)
 
 

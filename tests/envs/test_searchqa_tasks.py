@@ -9,11 +9,11 @@ from sessions import transcript
 
 from agentgym_rl.data import panels
 from agentgym_rl.envs import Task
+from agentgym_rl.envs.bm25 import Index
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.searchqa import SearchQA, normalise
 from agentgym_rl.envs.searchqa.articles import article, articles
-from agentgym_rl.envs.searchqa.bm25 import Index
 from agentgym_rl.envs.searchqa.kinds import KINDS, LITERALS
 from agentgym_rl.envs.searchqa.knowledge import Thing, regions
 from agentgym_rl.envs.searchqa.tasks import FIRST, LEVELS, SPLITS, BuiltIn

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
-from agentgym_rl.envs.searchqa.bm25 import Index
+from agentgym_rl.envs.bm25 import Index
 from agentgym_rl.envs.searchqa.kinds import Relation
 from agentgym_rl.envs.searchqa.knowledge import SEED, Thing, regions
 

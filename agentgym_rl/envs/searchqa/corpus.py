@@ -13,7 +13,8 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from agentgym_rl.envs.searchqa.bm25 import BM25, SCHEME, Index
+from agentgym_rl.envs.bm25 import Index
+from agentgym_rl.envs.searchqa.bm25 import BM25, SCHEME
 from agentgym_rl.envs.tables import json_object, parse_json
 
 OFFSETS, ABOUT = "offsets.bin", "corpus.json"

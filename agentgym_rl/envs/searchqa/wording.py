@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentgym_rl.envs.bm25 import tokens
 from agentgym_rl.envs.bounds import cut
 from agentgym_rl.envs.core import Style
-from agentgym_rl.envs.searchqa.bm25 import Passage, tokens
+from agentgym_rl.envs.searchqa.bm25 import Passage
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 
 LONGEST_QUESTION, LONGEST_TITLE = 2_000, 80

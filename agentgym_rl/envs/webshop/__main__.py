@@ -1,0 +1,17 @@
+"""Make a shop of WebShop's own files: ``python -m agentgym_rl.envs.webshop PRODUCTS FOLDER``."""
+
+from __future__ import annotations
+
+import argparse
+
+from agentgym_rl.envs.webshop.official import build
+
+parser = argparse.ArgumentParser(
+    "python -m agentgym_rl.envs.webshop", description="Make a folder for the option data of the environment webshop."
+)
+parser.add_argument("products", help="items_shuffle.json or items_shuffle_1000.json, its companions beside it")
+parser.add_argument("folder", help="folder to write")
+
+if __name__ == "__main__":
+    arguments = parser.parse_args()
+    print(f"{build(arguments.products, arguments.folder, show_progress=True)} products in {arguments.folder}")

@@ -1,0 +1,143 @@
+"""The built-in products and goals, drawn from ``catalogue.toml``.
+
+Products come in families of four that look alike, so that a goal's product has near misses: one lacks two of its
+attributes, one has another value of an option, one costs more than any limit that the goal may set. A family belongs to
+one split and so does an instruction. Everything is a function of :data:`SEED` and of indices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from random import Random
+
+from agentgym_rl.envs.splits import Splits, fingerprint
+from agentgym_rl.envs.tables import load
+from agentgym_rl.envs.webshop.product import Goal, Product, price_cap, price_wish
+
+SEED = "webshop 0"
+FAMILIES = 40
+"""Of each category."""
+
+SHARES = {"train": range(7), "validation": range(7, 8), "test": range(8, 10)}
+"""The last digits, of a family's number and of an instruction's fingerprint, that belong to each split."""
+SPLITS = Splits(
+    "webshop", {"train": range(200, 4130), "validation": range(4130, 4330), "test": range(200)}, shares=SHARES
+)
+"""The indices of ``train`` and ``test`` are those that AgentGym uses, for goals of its own."""
+
+
+@dataclass(frozen=True)
+class _Category:
+    query: str
+    path: str
+    nouns: tuple[str, ...]
+    attributes: tuple[str, ...]
+    options: dict[str, tuple[str, ...]]
+    price: tuple[int, ...]
+    """The lowest and the highest."""
+    use: str
+
+
+@dataclass(frozen=True)
+class _Texts:
+    brand_starts: tuple[str, ...]
+    brand_ends: tuple[str, ...]
+    lines: tuple[str, ...]
+    bullets: tuple[str, ...]
+    descriptions: tuple[str, ...]
+    wishes: tuple[str, ...]
+    categories: tuple[_Category, ...]
+
+
+TEXTS = load(Path(__file__).with_name("catalogue.toml"), _Texts)
+
+
+@cache
+def families() -> tuple[tuple[Product, ...], ...]:
+    """All families, the categories in turn."""
+    return tuple(_family(number) for number in range(FAMILIES * len(TEXTS.categories)))
+
+
+def products() -> list[Product]:
+    """All products, in random order."""
+    found = [product for family in families() for product in family]
+    Random(f"{SEED}:order").shuffle(found)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def goal(index: int) -> Goal:
+    """The goal of a task: one to three attributes and all options of a product, and a price limit.
+
+    Raises:
+        TaskNotFound: there is no such task.
+    """
+    split, place = SPLITS.locate(index)
+    own = _families_of(split)
+    rng = Random(f"{SEED}:goal:{index}")
+    while True:
+        drawn = _goal(rng.choice(own[place % len(own)]), rng)
+        if SPLITS.owns(split, fingerprint(drawn.instruction, 8)):
+            return drawn
+
+
+def _goal(product: Product, rng: Random) -> Goal:
+    attributes = tuple(rng.sample(product.attributes, rng.randint(1, 3)))
+    chosen = {name: rng.choice(values) for name, values in product.options.items()}
+    wish = rng.choice(TEXTS.wishes).format(attributes=", ".join(attributes), query=product.query)
+    wanted = ", and ".join(f"{name}: {value}" for name, value in chosen.items())
+    cap = price_cap(product.asin, wish, product.price)
+    return Goal(product, f"{wish} with {wanted}{price_wish(cap)}", attributes, tuple(chosen.values()), cap)
+
+
+@cache
+def _families_of(split: str) -> list[tuple[Product, ...]]:
+    return [own for number, own in enumerate(families()) if number // len(TEXTS.categories) % 10 in SHARES[split]]
+
+
+def _family(number: int) -> tuple[Product, ...]:
+    """A product, and one that lacks two attributes, one with another value of an option, and one too dear."""
+    rng = Random(f"{SEED}:family:{number}")
+    category = TEXTS.categories[number % len(TEXTS.categories)]
+    name = rng.choice(TEXTS.brand_starts) + rng.choice(TEXTS.brand_ends), rng.choice(TEXTS.lines)
+    *own, one, other = rng.sample(category.attributes, 6)
+    absent = {option: rng.choice(values) for option, values in category.options.items()}
+    options = {option: tuple(v for v in values if v != absent[option]) for option, values in category.options.items()}
+    option = rng.choice(list(options))
+    others = options | {option: (absent[option], *options[option][1:])}
+    price = rng.randint(*category.price) + rng.choice((0.0, 0.49, 0.95, 0.99))
+    dearer = price + rng.randint(45, 80)
+    lacking = [*own[:2], one, other]
+    kinds = ((own, options, price), (lacking, options, price), (own, others, price), (own, options, dearer))
+    return tuple(_product(f"{number}:{at}", category, name, rng, *kind) for at, kind in enumerate(kinds))
+
+
+def _product(
+    key: str,
+    category: _Category,
+    name: tuple[str, str],
+    rng: Random,
+    attributes: list[str],
+    options: dict[str, tuple[str, ...]],
+    price: float,
+) -> Product:
+    brand, line = name
+    first, second, *rest = rng.sample(attributes, len(attributes))
+    words = {"brand": brand, "line": line, "use": category.use, "query": category.query}
+    bullets = rng.sample(TEXTS.bullets, len(attributes))
+    return Product(
+        asin="B0" + fingerprint(f"{SEED}:{key}", 8).upper(),
+        title=f"{brand} {line} {rng.choice(category.nouns)}, {first.title()}, {second.title()}",
+        description=rng.choice(TEXTS.descriptions).format(**words, attributes=", ".join(rest)),
+        bullets=tuple(
+            bullet.format(a=one.capitalize(), brand=brand) for bullet, one in zip(bullets, attributes, strict=True)
+        ),
+        options=options,
+        attributes=tuple(attributes),
+        price=price,
+        price_tag=f"${price}",
+        query=category.query,
+        category=category.path,
+    )

@@ -1,0 +1,61 @@
+"""A page of the shop as HTML, for a person or a browser. It needs no script, and texts reach it escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from urllib.parse import urlencode
+
+from agentgym_rl.envs.webshop.page import SEARCH, Element, Page
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+"""What such a page should be sent with."""
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem }
+button, input { font: inherit; padding: .3rem .8rem } .wish { background: #f3f3f3; padding: .8rem }
+[aria-pressed=true] { background: #1a5; color: #fff } a { display: block; margin-top: 1rem } p { margin: .2rem 0 }
+"""
+
+
+def render(page: Page, taken: Sequence[str] = ()) -> str:
+    """The page as a document.
+
+    Its links and buttons lead to the same address with one more action: ``?do=search[red shoes]&do=click[next >]``,
+    after those in ``taken``; what is typed into the search bar comes as ``search``.
+    """
+    before = "".join(f'<input type="hidden" name="do" value="{escape(action)}">' for action in taken)
+    shown = "\n".join(_render(element, taken) for element in page.elements)
+    return document(f'<form method="get">{before}\n{shown}\n</form>')
+
+
+def document(body: str) -> str:
+    """An HTML document around a body."""
+    head = f'<meta charset="utf-8"><title>WebShop</title><style>{_STYLE}</style>'
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
+
+
+def _render(element: Element, taken: Sequence[str]) -> str:
+    text, action = escape(element.text.strip()), f"click[{element.text.lower()}]"
+    press = f'name="do" value="{escape(action)}"'
+    match element.kind:
+        case "title":
+            return f"<h2>{text}</h2>"
+        case "name":
+            return f"<h3>{text}</h3>"
+        case "wish":
+            return f'<p class="wish">{text}</p>'
+        case "link":
+            return f'<a href="?{escape(urlencode([("do", one) for one in (*taken, action)]))}">{text}</a>'
+        case "button" if element.text == SEARCH:
+            return f'<input type="search" name="search" aria-label="{SEARCH}" required> <button>{SEARCH}</button>'
+        case "button":
+            return f"<button {press}>{text}</button>"
+        case "option":
+            return f'<button {press} aria-pressed="{str(element.chosen).lower()}">{text}</button>'
+        case "hidden":
+            return ""
+    return f"<p>{text}</p>"
