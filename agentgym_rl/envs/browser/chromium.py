@@ -27,6 +27,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 FLAGS = (
     "--disable-gpu",
+    "--disable-smooth-scrolling",  # a page that still scrolls looks settled
     "--force-webrtc-ip-handling-policy",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",  # WebRTC would go round the proxy that refuses hosts
 )

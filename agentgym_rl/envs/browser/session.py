@@ -94,7 +94,7 @@ class Settings:
     """A page has settled when it has loaded and nothing in it has changed for so long."""
     settle_s: float = 5.0
     """Most seconds of waiting for that; the page is then shown as it is."""
-    patience: float = 20.0
+    patience: float = 30.0
     """Seconds without an answer after which a page counts as hung."""
 
 

@@ -86,7 +86,9 @@ class Layout:
     """Width and height of the viewport; None shows all of the page."""
 
     def shows(self, node: int) -> bool:
-        """Whether the node is in the viewport; also one that is not laid out by itself, such as an option."""
+        """Whether the node is in the viewport; of one without a place, such as an option, what it is in."""
+        while node not in self.boxes and node in self.parents:
+            node = self.parents[node]
         if self.size is None or node not in self.boxes:
             return True
         left, top, width, height = self.boxes[node]
@@ -160,8 +162,10 @@ def elements(
     for node, depth, within in _walk(nodes):
         role, name = _value(node, "role"), " ".join(str(_value(node, "name")).split())
         state, place = tuple(_state(node)), node["backendDOMNodeId"]
-        if layout is not None and not layout.shows(place):
+        if layout is not None and not layout.shows(place) and role != "RootWebArea":
             continue
+        if role == "StaticText" and layout is not None and layout.boxes.get(place, (0, 0, 1, 1))[2:] == (0, 0):
+            continue  # text that its page hides by giving it no room
         if role == "StaticText" and name and name in within:
             told.add(place)
             continue

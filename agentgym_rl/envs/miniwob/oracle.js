@@ -100,6 +100,7 @@
   function* suggest() {
     const [start, end = ''] = quoted
     yield enter(all('#tags')[0], ui_utils.COUNTRIES.find(name => name.startsWith(start) && name.endsWith(end)))
+    yield ['press', null, 'Escape'] // the list of suggestions covers the button
     yield submit()
   }
   function* slide(slider, value) {
@@ -189,10 +190,6 @@
       yield enter(all('input')[0], all('textarea')[number - 1].value)
       yield submit()
     },
-    'count-sides': function* () {
-      const drawn = drawShape({beginPath() {}, moveTo() {}, lineTo() {}, stroke() {}})
-      yield click(all('button')[drawn - 3])
-    },
     'drag-box': function* () {
       yield carry(middle(all('#draggableSmall')[0]), middle(all('#draggableLarge')[0]))
       yield submit()
@@ -204,11 +201,6 @@
       yield* drop(shapes.map((shape, at) => [shape, middle(box, (at + 1) / (shapes.length + 1))]))
     },
     'email-inbox': email,
-    'enter-date': function* () {
-      const part = goal.match(/(\d+)\/(\d+)\/(\d+)/).slice(1)
-      yield ['fill', all('#tt')[0], part.join('')]
-      yield submit()
-    },
     'enter-password': () => fields([quoted[0], quoted[0]]),
     'enter-text': () => fields([quoted[0]]),
     'enter-text-2': () => fields([/upper/.test(goal) ? quoted[0].toUpperCase() : quoted[0].toLowerCase()]),
@@ -309,7 +301,10 @@
       yield point(inSvg(...far))
       yield submit()
     },
-    'scroll-text': () => fields([all('textarea')[0].value.trim().split(/\s+/).at(-1).replace(/[^a-zA-Z]/g, '')].flatMap(word => [all('textarea')[0].value && '', word]).slice(1)),
+    'scroll-text': function* () {
+      yield enter(all('input')[0], all('textarea')[0].value.trim().split(/\s+/).at(-1).replace(/[^a-zA-Z]/g, ''))
+      yield submit()
+    },
     'scroll-text-2': function* () {
       yield click(all('textarea')[0])
       yield ['press', null, 'Control+End']
@@ -351,7 +346,9 @@
       yield submit()
     },
     'use-spinner': function* () {
-      yield ['fill', all('input')[0], String(numbers[0])]
+      const now = () => Number(all('input')[0].value)
+      yield click(all('input')[0])
+      while (now() !== numbers[0]) yield ['press', null, now() < numbers[0] ? 'ArrowUp' : 'ArrowDown']
       yield submit()
     },
     'visual-addition': () => fields([String(all('.addition-block').length)]),

@@ -56,9 +56,7 @@ def only(patterns: str) -> dict[str, Sequence[int]]:
     given = [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]
     for pattern in given:
         if not any(fnmatchcase(page, pattern) for page in TEXTS.tasks):
-            raise ValueError(
-                f"pages: none of MiniWoB++ matches {pattern!r}; give names such as click-test, or enter-*"
-            )
+            raise ValueError(f"pages: none of MiniWoB++ matches {pattern!r}; give names such as click-test, or enter-*")
     if not given:
         return dict(SPLITS)
     places = [at for at, page in enumerate(TEXTS.tasks) if any(fnmatchcase(page, pattern) for pattern in given)]
