@@ -15,6 +15,7 @@ import asyncio
 import os
 import random
 import time
+from contextlib import suppress
 from statistics import median, quantiles
 
 import psutil
@@ -26,7 +27,11 @@ from agentgym_rl.envs.miniwob import MiniWoB
 
 def memory() -> float:
     """MB of the processes that this one has started."""
-    return sum(one.memory_full_info().pss for one in psutil.Process().children(recursive=True)) / 1e6
+    total = 0
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it has ended since
+            total += one.memory_full_info().pss
+    return total / 1e6
 
 
 async def play(env: MiniWoB, number: int, steps: int) -> list[float]:
