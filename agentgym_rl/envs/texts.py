@@ -26,12 +26,9 @@ class FunctionText:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnvTexts:
-    """The keys that every ``env.toml`` has. An environment with texts of its own adds fields in a subclass."""
+class FunctionTexts:
+    """The actions as functions."""
 
-    licence: str
-    """See :class:`~agentgym_rl.envs.core.EnvSpec`."""
-    instructions: dict[Style, str]
     arguments: dict[str, Any] = field(default_factory=dict)
     """The JSON schema of each argument; a text is the description of one that is a string."""
     functions: dict[str, FunctionText]
@@ -48,6 +45,15 @@ class EnvTexts:
         parameters = {key: _schema(schemas[key]) for key in names}
         optional = tuple(key for key in names if not all(key in keys for keys in given))
         return Tool(name, function.description, parameters, optional, function.commands)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvTexts(FunctionTexts):
+    """The keys that every ``env.toml`` has. An environment with texts of its own adds fields in a subclass."""
+
+    licence: str
+    """See :class:`~agentgym_rl.envs.core.EnvSpec`."""
+    instructions: dict[Style, str]
 
 
 def read_texts(module: str, kind: type[T]) -> T:

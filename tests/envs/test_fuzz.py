@@ -19,7 +19,8 @@ from agentgym_rl.envs.served import ServedEnv
 from agentgym_rl.envs.tools import LONGEST_CODE
 
 PARSERS = fuzz.parsers()
-HERE = [name for name in available() if not issubclass(env_class(name), ServedEnv) and name not in ("sciworld", "mcp")]
+ELSEWHERE = ("sciworld", "mcp", "miniwob")
+HERE = [name for name in available() if not issubclass(env_class(name), ServedEnv) and name not in ELSEWHERE]
 SEEDS = st.integers(0, 2**32)
 
 

@@ -21,7 +21,7 @@ from agentgym_rl.envs.protocol.wire import MAX_SESSION, dialect
 
 def loadable(name):
     """Whether the environment can be played here."""
-    if name in ("webarena", "openenv", "mcp"):  # they need servers of others
+    if name in ("webarena", "openenv", "mcp", "miniwob"):  # they need servers of others, or a browser
         return False
     return name != "sciworld" or shutil.which("java") is not None
 

@@ -1,0 +1,86 @@
+"""What a browser session costs: memory of a context, and time of a step, in MiniWoB++.
+
+Sessions are opened one after the other, each with a page; then all step at the same time, each with random actions of
+its own. Memory is the proportional set size (PSS) of all processes of the browser and its driver, without and with the
+sessions, so that shared pages count once.
+
+    python benchmarks/browser.py
+    python benchmarks/browser.py --sessions 8 --steps 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import time
+from contextlib import suppress
+from statistics import median, quantiles
+
+import psutil
+
+from agentgym_rl.envs import Task
+from agentgym_rl.envs.browser import CHROMIUM
+from agentgym_rl.envs.miniwob import MiniWoB
+
+
+def memory() -> float:
+    """MB of the processes that this one has started."""
+    total = 0
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it has ended since
+            total += one.memory_full_info().pss
+    return total / 1e6
+
+
+async def play(env: MiniWoB, number: int, steps: int) -> list[float]:
+    """Seconds of each step; a session whose task ends goes on with another one."""
+    rng, taken = random.Random(number), []
+    seen = await env.reset(Task(env.name, number))
+    while len(taken) < steps:
+        action = rng.choice(seen.actions or ("wait",))
+        start = time.perf_counter()
+        step = await env.step(action)
+        taken.append(time.perf_counter() - start)
+        seen = await env.reset(Task(env.name, rng.randrange(25_000))) if step.done else step.observation
+    return taken
+
+
+async def measure(sessions: int, steps: int) -> None:
+    context = await CHROMIUM.call(CHROMIUM.lease())
+    await asyncio.sleep(1)
+    base = memory()
+    envs = [MiniWoB() for _ in range(sessions)]
+    for number, env in enumerate(envs):
+        await env.reset(Task(env.name, number * 3))
+    full = memory()
+    alone = await play(envs[0], 0, steps)
+    together = [
+        taken for some in await asyncio.gather(*(play(env, n, steps) for n, env in enumerate(envs))) for taken in some
+    ]
+    worked = memory()
+    for env in envs:
+        await env.close()
+    await CHROMIUM.call(CHROMIUM.give_back(context))
+    await asyncio.sleep(1)
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {sessions} sessions, {steps} steps each")
+    print(f"browser without sessions      {base:8.0f} MB")
+    print(f"each session, its page open   {(full - base) / sessions:8.1f} MB")
+    print(f"each session, after its steps {(worked - base) / sessions:8.1f} MB")
+    print(f"all sessions closed           {memory():8.0f} MB")
+    for name, taken in (("one session steps", alone), ("all sessions step at once", together)):
+        low, *_, high = quantiles(taken, n=20)
+        print(f"{name:29} {median(taken) * 1e3:8.0f} ms, 5 to 95 %: {low * 1e3:.0f} to {high * 1e3:.0f} ms")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=32, help="contexts at the same time")
+    parser.add_argument("--steps", type=int, default=30, help="actions of each session")
+    given = parser.parse_args()
+    asyncio.run(measure(given.sessions, given.steps))
+
+
+if __name__ == "__main__":
+    main()
