@@ -305,8 +305,9 @@ def test_panels_are_public(toys, monkeypatch, tmp_path):
         assert tuple(task["item_id"] for task in tasks) == panel.item_ids
         first = talk(f"{address}/counter", reset(split="mine", index=1))[0]["data"]
         assert first["metadata"]["item_id"] == "counter_44"
-        env = host(f"{address}/counter").open("openenv", {})
-        assert len(env.spec.splits["test-n4-seed2"]) == 4
+        there = host(f"{address}/counter")
+        assert len(select("openenv", "test-n4-seed2", host=there).item_ids) == 4
+        assert select("openenv", "test", host=there).item_ids[0] == "openenv_40"
 
 
 @pytest.mark.parametrize(
