@@ -19,7 +19,7 @@ from agentgym_rl.envs.protocol.openenv import wire
 from agentgym_rl.envs.protocol.openenv.wire import Code, Data, Fault
 from agentgym_rl.envs.protocol.server.metrics import Metrics
 from agentgym_rl.envs.protocol.server.sessions import Session, Sessions
-from agentgym_rl.envs.registry import env_class
+from agentgym_rl.envs.registry import make
 from agentgym_rl.envs.tools import BadCall, to_command
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Served:
         panels: Sequence[Panel] = (),
     ) -> None:
         self.name, self.sessions, self.metrics = name, sessions, metrics
-        self._make = partial(env_class(name), **options)
+        self._make = partial(make, name, **options)
         self.env = self._make()
         self.spec = self.env.spec
         self.read = reader(self.spec, ActionFormat.REACT)
