@@ -13,6 +13,7 @@ import typer
 
 from agentgym_rl.cli import common
 from agentgym_rl.envs.extras import needs
+from agentgym_rl.envs.numbering import Panel
 
 
 class Protocol(StrEnum):
@@ -37,6 +38,10 @@ def command(
         Protocol, typer.Option(help="agentgym, openenv, or mcp (tools, on standard input and output).")
     ] = Protocol.agentgym,
     html: Annotated[bool, typer.Option("--html", help="Serve webshop as a website, to shop in a browser.")] = False,
+    panel: Annotated[
+        list[str] | None,
+        typer.Option(help="Panel, named as for eval, that OpenEnv's Task API lists as a split; may be repeated."),
+    ] = None,
     style: common.Style = "agentgym",
     option: Annotated[
         list[str] | None,
@@ -48,6 +53,8 @@ def command(
     """Serve environments over HTTP, in AgentGym's protocol or OpenEnv's, until Ctrl-C; or one as tools of MCP."""
     if html and (protocol is not Protocol.agentgym or envs != ["webshop"]):
         raise ValueError("--html serves webshop alone, without --protocol")
+    if panel and protocol is not Protocol.openenv:
+        raise ValueError(f"--panel {panel[0]}: panels are told by OpenEnv's Task API; add --protocol openenv")
     if protocol is Protocol.mcp:
         _tools(envs, option or [], style)
         return
@@ -55,8 +62,10 @@ def command(
         from agentgym_rl.envs.protocol.openenv.server import create_openenv_app
         from agentgym_rl.envs.protocol.server import Settings, create_app, serve
         from agentgym_rl.envs.protocol.server.run import listen
+    options = _options(envs, option or [], style)
     settings = Settings(
-        envs=_options(envs, option or [], style),
+        envs=options,
+        panels=_panels(panel, options) if panel else (),
         session_ttl=session_ttl,
         max_sessions=max_sessions,
         body_limit=body_limit,
@@ -87,6 +96,18 @@ def _tools(envs: list[str], options: list[str], style: str) -> None:
     if len(envs) > 1:
         raise ValueError(f"--protocol mcp serves one environment, got {', '.join(envs)}")
     asyncio.run(serve_tools(envs[0], _options(envs, options, style)[envs[0]]))
+
+
+def _panels(names: list[str], options: dict[str, dict[str, Any]]) -> list[Panel]:
+    """The panels of these names, each with the options that its environment is served with.
+
+    Raises:
+        FileNotFoundError, ValueError: see :func:`agentgym_rl.eval.evaluation.suite.read`.
+    """
+    from agentgym_rl.eval.evaluation.rules import Rules
+    from agentgym_rl.eval.evaluation.suite import read
+
+    return [panel for name in names for panel in read(name, Rules(options=options)).panels]
 
 
 def _options(envs: list[str], pairs: list[str], style: str) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,6 @@ import logging
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -17,19 +16,10 @@ from agentgym_rl.data.files import is_source, rows, write_text
 from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import TaskNotFound
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
+from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.envs.splits import fingerprint
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """Tasks of one environment. Equal digests mean the same ids with the same goals and difficulties."""
-
-    name: str
-    env: str
-    item_ids: tuple[str, ...]
-    digest: str
 
 
 def select(

@@ -218,7 +218,7 @@ class TextEnv(ABC):
         """
         self._index(task)
         self._in_episode = False
-        first = await self._reset(task)
+        first = self._opened(await self._reset(task))
         self._in_episode = True
         return _encodable(first)
 
@@ -239,6 +239,23 @@ class TextEnv(ABC):
         """End the episode and free what the session holds. May be called twice."""
         self._in_episode = False
         await self._close()
+
+    def quote(self, instruction: str, opening: str) -> None:
+        """Speak as a conversation of AgentGym's does, in the style ``agentgym``.
+
+        Args:
+            instruction: its first message.
+            opening: its third, the first that the environment says. AgentGym's clients put the rules of some
+                environments there, before or in place of the first observation: see :meth:`_opened`.
+
+        Raises:
+            ValueError: the opening is not one of this environment.
+        """
+        self._spec = replace(self.spec, instructions={**self.spec.instructions, "agentgym": instruction})
+
+    def _opened(self, first: Observation) -> Observation:
+        """The first observation with the rules that :meth:`quote` was given."""
+        return first
 
     @abstractmethod
     async def _reset(self, task: Task) -> Observation:

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from agentgym_rl.envs.core import Task, TextEnv
 from agentgym_rl.envs.splits import fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Tasks of one environment. Equal digests mean the same ids with the same goals and difficulties."""
+
+    name: str
+    env: str
+    item_ids: tuple[str, ...]
+    digest: str
 
 
 def digests(env: TextEnv) -> dict[str, str]:

@@ -6,10 +6,12 @@ import inspect
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
-from agentgym_rl.envs.core import EnvError, TextEnv, UnknownEnv
+from agentgym_rl.envs.core import EnvError, Task, TaskNotFound, TextEnv, UnknownEnv
 from agentgym_rl.envs.extras import needs
+from agentgym_rl.envs.tables import json_list
 
 GROUP = "agentgym_rl.envs"
 
@@ -49,16 +51,38 @@ def check_options(env: str, keys: Iterable[str]) -> None:
     """Raises ValueError: an environment's class has no such option."""
     parameters = inspect.signature(env_class(env)).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
-    unknown = [key for key in keys if key not in known]
+    unknown = [key for key in keys if key not in (*known, "instruction_of")]
     if unknown and len(known) == len(parameters):
         raise ValueError(f"{env} has no option {unknown[0]!r}; its options: {', '.join(known)}")
 
 
-def make(name: str, **options: Any) -> TextEnv:
+def make(name: str, *, instruction_of: str | Path | None = None, **options: Any) -> TextEnv:
     """Open a session of an environment; ``options`` are those of its class (all take ``style``).
+
+    Args:
+        instruction_of: a file of AgentTraj, whose instruction takes the place of the environment's own.
 
     Raises:
         UnknownEnv, MissingExtra: see :func:`env_class`.
         TypeError: the environment has no such option.
+        FileNotFoundError, ValueError: the file does not exist or has no conversation with the environment, or the
+            style is not ``agentgym``.
     """
-    return env_class(name)(**options)
+    env = env_class(name)(**options)
+    if instruction_of is not None:
+        if env.style != "agentgym":
+            raise ValueError(f"instruction_of is for the style agentgym, not {env.style}")
+        env.quote(*_said(Path(instruction_of), name))
+    return env
+
+
+def _said(path: Path, env: str) -> tuple[str, str]:
+    """The first and the third message of a file's first conversation with an environment."""
+    for number, entry in enumerate(json_list(path), start=1):
+        try:
+            if Task.parse(entry["item_id"]).env == env:
+                instruction, _, opening, *_ = (message["value"] for message in entry["conversations"])
+                return instruction, opening
+        except (KeyError, TypeError, ValueError, TaskNotFound) as error:
+            raise ValueError(f"{path}, entry {number}: it is no conversation of AgentTraj: {error!r}") from error
+    raise ValueError(f"{path} has no conversation with {env}")

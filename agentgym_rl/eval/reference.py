@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentgym_rl.data.panels import Panel
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.hosts import LocalHost
+from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.eval.score import Score, score
 from agentgym_rl.rollout.policies import Oracle, Policy, Random
 from agentgym_rl.rollout.runner import Job, episodes_of, run_jobs

@@ -1,4 +1,7 @@
-"""A small MCP server for tests, on standard input and output: notes, and ways to fail."""
+"""A small MCP server for tests: notes, one pad a session, and ways to fail.
+
+It talks on standard input and output, or over HTTP where it is given a port.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,17 @@ import sys
 import time
 from typing import Annotated, Literal
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from pydantic import BaseModel, Field
 
 server = MCPServer("notes")
-NOTES: dict[str, str] = {}
+PADS: dict[str | None, dict[str, str]] = {}
+
+
+def pad(ctx: Context) -> dict[str, str]:
+    """The notes of the session."""
+    request = ctx.request_context.request
+    return PADS.setdefault(request and request.headers.get("mcp-session-id"), {})
 
 
 class Note(BaseModel):
@@ -22,18 +31,19 @@ class Note(BaseModel):
 
 
 @server.tool()
-def add_note(note: Note, when_there: Literal["replace", "fail"] = "fail") -> str:
+def add_note(ctx: Context, note: Note, when_there: Literal["replace", "fail"] = "fail") -> str:
     """Keep a note."""
-    if note.title in NOTES and when_there == "fail":
+    notes = pad(ctx)
+    if note.title in notes and when_there == "fail":
         raise ValueError(f"there is a note {note.title!r} already")
-    NOTES[note.title] = note.text
+    notes[note.title] = note.text
     return f"kept {note.title}"
 
 
 @server.tool()
-def notes() -> dict[str, str]:
+def notes(ctx: Context) -> dict[str, str]:
     """All notes, by title."""
-    return NOTES
+    return pad(ctx)
 
 
 @server.tool()
@@ -51,4 +61,7 @@ def crash() -> str:
 
 
 if __name__ == "__main__":
-    server.run()
+    if sys.argv[1:]:
+        server.run("streamable-http", port=int(sys.argv[1]))
+    else:
+        server.run()

@@ -4,9 +4,11 @@ import asyncio
 import json
 import os
 import shlex
+import socket
+import subprocess
 import sys
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -157,6 +159,66 @@ def test_a_crash_and_a_hang_are_no_episodes(opened):
         await env.close()
 
     asyncio.run(onwards())
+
+
+@contextmanager
+def over_http():
+    """The same server behind a URL."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, str(HERE / "mcp_notes.py"), str(port)], stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            assert process.poll() is None and time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_sessions_behind_a_url_are_apart(opened):
+    async def both(url):
+        one, other = opened(server=url), opened(server=url)
+        try:
+            await asyncio.gather(one.reset(Task("mcp", 0)), other.reset(Task("mcp", 1)))
+            won = [await one.step(plan) for plan in one.oracle(Task("mcp", 0))]
+            seen = (await other.step(command("notes"))).observation.text
+            await one.reset(Task("mcp", 0))
+            return won, seen, (await one.step(command("notes"))).observation.text
+        finally:
+            await one.close()
+            await other.close()
+
+    with over_http() as url:
+        tools = [tool.schema for tool in opened(server=url).spec.tools]
+        won, seen, afterwards = asyncio.run(both(url))
+        with pytest.raises(EnvTimeout, match=r"process: no answer within 0.5 s"):
+            asyncio.run(after(opened(server=url, timeout=0.5), 0, command("process", wait=4)))
+        (counted,) = asyncio.run(after(opened(server=url), 1, command("finish", answer=1)))
+    assert tools == [tool.schema for tool in opened().spec.tools]
+    assert [step.reward for step in won] == [0.0, 1.0] and counted.reward == 1.0
+    assert '"a"' in seen and "milk" not in seen and "milk" not in afterwards
+
+
+def test_a_server_behind_a_url_that_ends_or_hangs(opened):
+    async def ends(url):
+        env = opened(server=url, start_timeout=5)
+        try:
+            await env.reset(Task("mcp", 0))
+            with pytest.raises(EnvUnavailable, match=f"MCP server '{url}' crash: "):
+                await env.step(command("crash"))
+            with pytest.raises(EnvUnavailable, match=f"MCP server '{url}' does not start"):
+                await env.reset(Task("mcp", 0))
+        finally:
+            await env.close()
+
+    with over_http() as url:
+        asyncio.run(ends(url))
+    with socket.create_server(("127.0.0.1", 0)) as deaf, pytest.raises(EnvTimeout, match="did not answer within 2 s"):
+        opened(server=f"http://127.0.0.1:{deaf.getsockname()[1]}/mcp", start_timeout=2)
 
 
 def test_a_crashed_episode_is_run_again_and_does_not_count(opened):

@@ -12,8 +12,10 @@ import pytest
 from aiohttp import ClientSession, WSMsgType, WSServerHandshakeError, web
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
-from agentgym_rl.data.panels import indices_of
+from agentgym_rl.cli import app
+from agentgym_rl.data.panels import indices_of, select, write_item_ids
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import (
@@ -26,6 +28,7 @@ from agentgym_rl.envs.core import (
 from agentgym_rl.envs.formats import opening, reader, write
 from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.envs.hosts.openenv import _OFFERS
+from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.envs.protocol.openenv import wire
 from agentgym_rl.envs.protocol.openenv.server import create_openenv_app
 from agentgym_rl.envs.protocol.server import Settings, http
@@ -278,6 +281,47 @@ def test_the_task_api(counter):
     assert ask("task", split="test", index=10) == 400 and ask("task", split="x", index=0) == 422
     assert ask("task_range", split="test", start="a") == 422
     assert httpx.get(f"{base}/maze/splits").status_code == 404
+
+
+def test_panels_are_public(toys, monkeypatch, tmp_path):
+    """As the command reads them: under the names and digests that an evaluation prints."""
+    write_item_ids(listed := tmp_path / "mine.json", [Task("counter", 3), Task("counter", 44)])
+    monkeypatch.setattr("agentgym_rl.envs.protocol.server.serve", lambda settings, *_: said.append(settings.panels))
+    words = ["serve", "counter", "maze", "--protocol", "openenv", "--port", "0"]
+    said: list[list[Panel]] = []
+    drawn = ["--panel", "counter:test:4:2", "--panel", str(listed), "--panel", "maze:test:3"]
+    told = CliRunner().invoke(app, [*words, *drawn])
+    assert told.exit_code == 0, told.output
+    panel, mine, _ = said[0]
+    assert (panel.name, panel) == ("test-n4-seed2", select("counter", "test", n=4, seed=2))
+    with serving("counter", "maze", panels=said[0]) as address:
+        splits = httpx.get(f"http://{address}/counter/splits").json()
+        assert [(one["name"], one["type"], one["num_tasks"]) for one in splits[2:]] == [
+            ("test-n4-seed2", "test", 4),
+            ("mine", "test", 2),
+        ]
+        assert [one["digest"] for one in splits[2:]] == [panel.digest, mine.digest]
+        tasks = httpx.post(f"http://{address}/counter/tasks", json={"split": panel.name}).json()["tasks"]
+        assert tuple(task["item_id"] for task in tasks) == panel.item_ids
+        first = talk(f"{address}/counter", reset(split="mine", index=1))[0]["data"]
+        assert first["metadata"]["item_id"] == "counter_44"
+        there = host(f"{address}/counter")
+        assert len(select("openenv", "test-n4-seed2", host=there).item_ids) == 4
+        assert select("openenv", "test", host=there).item_ids[0] == "openenv_40"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--panel", "counter:test"], "counter has a split or a panel 'test' already"),
+        (["--panel", "maze:test:3"], "panel test-n3-seed0 has tasks of maze, which is not served"),
+        (["--panel", "counter:nope"], "no split 'nope'"),
+        (["--panel", "counter:test:2", "--protocol", "agentgym"], "add --protocol openenv"),
+    ],
+)
+def test_panels_that_cannot_be_public(toys, options, said):
+    told = CliRunner().invoke(app, ["serve", "counter", "--port", "0", "--protocol", "openenv", *options])
+    assert told.exit_code == 2 and said in " ".join(told.output.replace("│", " ").split())
 
 
 def test_long_splits_are_listed_in_parts():

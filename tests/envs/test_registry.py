@@ -1,9 +1,13 @@
 """Environments are found by entry point, and what is missing is said."""
 
+import asyncio
+import json
+
 import pytest
 import toy
 
-from agentgym_rl.envs import available, env_class, make
+from agentgym_rl.cli.common import env_options
+from agentgym_rl.envs import Task, available, env_class, make
 from agentgym_rl.envs.core import EnvError, MissingExtra, UnknownEnv
 
 
@@ -43,3 +47,56 @@ def test_options_reach_the_world(toys):
         make("counter", speed=3)
     with pytest.raises(ValueError, match="style 'loud' is unknown; choose agentgym or compact"):
         make("counter", style="loud")
+
+
+@pytest.fixture
+def spoken(tmp_path):
+    """Writes a file of AgentTraj with one conversation; its path."""
+
+    def write(item_id, *messages):
+        said = [{"from": ("human", "gpt")[at % 2], "loss": None, "value": one} for at, one in enumerate(messages)]
+        path = tmp_path / "trajectories.json"
+        path.write_text(json.dumps([{"item_id": "webshop_1"}, {"item_id": item_id, "conversations": said}]))
+        return str(path)
+
+    return write
+
+
+def first(env, index):
+    return asyncio.run(env.reset(Task(env.spec.name, index))).text
+
+
+def test_the_instruction_is_that_of_trajectories(spoken):
+    options = env_options("textcraft", [f"instruction_of={spoken('textcraft_3', 'Craft things.', 'OK.', 'Goal: x')}"])
+    env = make("textcraft", **options)
+    assert env.spec.conversation_start("agentgym")[0]["content"] == "Craft things."
+    assert env.spec.instructions["compact"] == make("textcraft").spec.instructions["compact"]
+    assert first(env, 0) == first(make("textcraft"), 0)
+    assert make("textcraft").spec.instructions["agentgym"] != "Craft things."
+
+
+def test_rules_that_precede_the_first_observation(spoken):
+    file = spoken("lmrlgym_maze_3", "Solve mazes.", "OK.", "The rules:\ngo on.\nThe goal is at position 1, 2.")
+    env = make("maze", instruction_of=file)
+    assert first(env, 3) == "The rules:\ngo on.\n" + first(make("maze"), 3)
+    step = asyncio.run(env.step("move up")).observation.text
+    assert env.spec.instructions["agentgym"] == "Solve mazes." and step.startswith("The goal is")
+
+
+def test_rules_in_place_of_the_first_observation(spoken, tmp_path):
+    (tmp_path / "words.txt").write_text("crane\nslate\n")
+    file, words = spoken("wordle_0", "Guess.", "OK.", "One of\ncrane\nslate\n"), str(tmp_path / "words.txt")
+    assert first(make("wordle", vocabulary=words, instruction_of=file), 12) == "One of\ncrane\nslate\n"
+    with pytest.raises(ValueError, match="list other words; give theirs by the option vocabulary"):
+        make("wordle", instruction_of=file)
+
+
+def test_files_without_an_instruction(spoken, tmp_path):
+    with pytest.raises(ValueError, match=r"trajectories\.json has no conversation with maze"):
+        make("maze", instruction_of=spoken("textcraft_3", "a", "b", "c"))
+    with pytest.raises(ValueError, match="entry 2: it is no conversation of AgentTraj"):
+        make("maze", instruction_of=spoken("maze_3", "a", "b"))
+    with pytest.raises(ValueError, match="for the style agentgym, not compact"):
+        make("maze", style="compact", instruction_of=spoken("maze_3", "a", "b", "c"))
+    with pytest.raises(FileNotFoundError, match=r"none\.json"):
+        make("maze", instruction_of=str(tmp_path / "none.json"))

@@ -13,12 +13,13 @@ from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.scaling_inter import Curriculum, TurnLimit, curricula
-from agentgym_rl.data.panels import Panel, digest, indices_of, sample, select
+from agentgym_rl.data.panels import digest, indices_of, sample, select
 from agentgym_rl.engine.recipe.config import Config, Device, EnvConfig, Mode
 from agentgym_rl.engine.recipe.schema import RecipeError, read, to_dict
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import TaskNotFound
 from agentgym_rl.envs.hosts import HostSettings, LocalHost, open_host
+from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.rollout.settings import RolloutSettings
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from agentgym_rl.algorithms.base import Metrics
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import max_turns, seeded
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.envs import Task
+from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.eval.score import DECODINGS, score
 
 VALIDATION = "validation"

@@ -20,7 +20,6 @@ from rich.console import Console
 from agentgym_rl.algorithms.base import AS_LOADED, Needs
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
-from agentgym_rl.data.panels import Panel
 from agentgym_rl.engine.recipe import preflight, tasks
 from agentgym_rl.engine.recipe.compose import identity, to_yaml
 from agentgym_rl.engine.recipe.config import Config, Device, TinyModelConfig
@@ -33,6 +32,7 @@ from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session, variables
 from agentgym_rl.engine.run.stop import Stop, on_signals
 from agentgym_rl.engine.verl.mapping import check_verl, verl_config
+from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.eval.reference import reference
 from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.settings import RolloutSettings

@@ -46,6 +46,9 @@ class OpenEnvHost(EnvHost):
         """
         return OpenEnvSession(name, dict(options), self)
 
+    def facts(self, name: str, options: Mapping[str, Any]) -> TextEnv:
+        return self.open(name, options)
+
     async def check(self, name: str, options: Mapping[str, Any] | None = None) -> None:
         """Ask every server what it has, and open a session on it.
 

@@ -114,6 +114,9 @@ class RemoteEnv(EnvProxy):
             self._sound = True
         return self._lease
 
+    def _opened(self, first: Observation) -> Observation:
+        return self.facts._opened(first)
+
     async def _reset(self, task: Task) -> Observation:
         """Start a task; where the server fails at it, once more in a new session.
 

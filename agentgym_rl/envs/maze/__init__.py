@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
 from agentgym_rl.envs.maze import tasks
@@ -61,6 +62,16 @@ class Maze(TextEnv):
         self._puzzle: tasks.Puzzle
         self._cell: Cell
         self._steps = 0
+        self._rules = ""
+
+    def quote(self, instruction: str, opening: str) -> None:
+        """AgentGym's client puts rules and an example before the first observation, which is a line."""
+        super().quote(instruction, opening)
+        rules, line_end, _ = opening.rpartition("\n")
+        self._rules = rules + line_end
+
+    def _opened(self, first: Observation) -> Observation:
+        return replace(first, text=self._rules + first.text)
 
     async def _reset(self, task: Task) -> Observation:
         self._puzzle = self._find(task)

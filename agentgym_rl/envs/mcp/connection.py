@@ -71,7 +71,7 @@ class Result:
 
 
 class Connection:
-    """A session on a server: with a command, a process of its own.
+    """A session on a server: with a command, a process of its own; with a URL, an ``Mcp-Session-Id`` of its own.
 
     The library wants a connection to be closed by the task that opened it; so one task holds it.
     """
@@ -144,7 +144,9 @@ class Connection:
     async def _hold(self) -> None:
         with tempfile.TemporaryFile("w+", errors="replace") as self._said:
             try:
-                async with Client(self._target(), read_timeout_seconds=self._server.timeout, cache=None) as client:
+                mode = "legacy" if self._server.is_url else "auto"  # over HTTP only the handshake opens a session
+                target, timeout = self._target(), self._server.timeout
+                async with Client(target, read_timeout_seconds=timeout, cache=None, mode=mode) as client:
                     self._opened.set_result(client)
                     await self._closing.wait()
             except Exception as error:  # whatever the library and the server's start may raise, in groups or alone

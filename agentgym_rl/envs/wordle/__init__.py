@@ -50,6 +50,17 @@ class Wordle(TextEnv):
         self._puzzle: tasks.Puzzle
         self._game: Game
         self._guesses = 0
+        self._opening = ""
+
+    def quote(self, instruction: str, opening: str) -> None:
+        """AgentGym's client says the rules with the vocabulary in place of the first observation."""
+        if "\n".join(self.words) not in opening:
+            raise ValueError("instruction_of: its conversations list other words; give theirs by the option vocabulary")
+        super().quote(instruction, opening)
+        self._opening = opening
+
+    def _opened(self, first: Observation) -> Observation:
+        return Observation(self._opening) if self._opening else first
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.files import is_source
-from agentgym_rl.data.panels import Panel, digest, read_item_ids, select
+from agentgym_rl.data.panels import digest, read_item_ids, select
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
+from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
 
 _DRAWN = re.compile(r"(?P<env>[a-z][a-z0-9_]*):(?P<split>[^:]+)(?::(?P<n>\d+)(?::(?P<seed>\d+))?)?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,12 +14,12 @@ from uuid import uuid4
 from agentgym_rl.envs.actions import ActionFormat, InvalidAction
 from agentgym_rl.envs.core import EnvError, Observation, Step, Task, in_thread
 from agentgym_rl.envs.formats import reader
-from agentgym_rl.envs.numbering import digests
+from agentgym_rl.envs.numbering import Panel, digests
 from agentgym_rl.envs.protocol.openenv import wire
 from agentgym_rl.envs.protocol.openenv.wire import Code, Data, Fault
 from agentgym_rl.envs.protocol.server.metrics import Metrics
 from agentgym_rl.envs.protocol.server.sessions import Session, Sessions
-from agentgym_rl.envs.registry import env_class
+from agentgym_rl.envs.registry import make
 from agentgym_rl.envs.tools import BadCall, to_command
 
 log = logging.getLogger(__name__)
@@ -28,18 +28,34 @@ log = logging.getLogger(__name__)
 class Served:
     """One environment of a server.
 
+    Args:
+        panels: those of its panels that the Task API lists beside its splits.
+
     Raises:
         EnvError: it is unknown or cannot be loaded.
-        ValueError, TypeError: an option of its class is wrong.
+        ValueError, TypeError: an option of its class is wrong, or a panel has the name of a split or another panel.
     """
 
-    def __init__(self, name: str, options: Mapping[str, Any], sessions: Sessions, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        sessions: Sessions,
+        metrics: Metrics,
+        panels: Sequence[Panel] = (),
+    ) -> None:
         self.name, self.sessions, self.metrics = name, sessions, metrics
-        self._make = partial(env_class(name), **options)
+        self._make = partial(make, name, **options)
         self.env = self._make()
         self.spec = self.env.spec
         self.read = reader(self.spec, ActionFormat.REACT)
         self._digests: dict[str, str] = {}
+        self._panels = {panel.name: panel for panel in panels}
+        self._splits: dict[str, Sequence[int]] = dict(self.spec.splits)
+        for panel in panels:
+            if panel.name in self._splits:
+                raise ValueError(f"{name} has a split or a panel {panel.name!r} already; give a panel of another name")
+            self._splits[panel.name] = tuple(Task.parse(one).index for one in panel.item_ids)
 
     def open(self) -> Game:
         """Open a session.
@@ -83,16 +99,18 @@ class Served:
         return Task(self.name, indices[index])
 
     async def splits(self) -> list[dict[str, Any]]:
-        """The splits with size and digest (:func:`agentgym_rl.envs.numbering.digests`)."""
-        self._digests = self._digests or await in_thread(digests, self._make())
+        """The splits with size and digest (:func:`agentgym_rl.envs.numbering.digests`), and the panels with theirs."""
+        if not self._digests:
+            of_panels = {name: panel.digest for name, panel in self._panels.items()}
+            self._digests = {**await in_thread(digests, self._make()), **of_panels}
         return [
             {
                 "name": split,
-                "type": split if split in ("train", "test") else "validation",
+                "type": "test" if split in self._panels else split if split in ("train", "test") else "validation",
                 "num_tasks": len(indices),
                 "digest": self._digests[split],
             }
-            for split, indices in self.spec.splits.items()
+            for split, indices in self._splits.items()
         ]
 
     def count(self, split: object) -> int:
@@ -121,10 +139,10 @@ class Served:
         goal, difficulty = self.env.goal(task), self.env.difficulty(task)
         return {"item_id": str(task), "split": split, "index": index, "goal": goal, "difficulty": difficulty}
 
-    def _indices(self, split: object) -> Any:
-        if not isinstance(split, str) or split not in self.spec.splits:
-            raise Fault(f"{self.name} has no split {str(split)[:80]!r}; it has {', '.join(self.spec.splits)}")
-        return self.spec.splits[split]
+    def _indices(self, split: object) -> Sequence[int]:
+        if not isinstance(split, str) or split not in self._splits:
+            raise Fault(f"{self.name} has no split {str(split)[:80]!r}; it has {', '.join(self._splits)}")
+        return self._splits[split]
 
 
 @dataclass(frozen=True, slots=True)

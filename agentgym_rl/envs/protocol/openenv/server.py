@@ -41,7 +41,10 @@ def create_openenv_app(
     workers = 1 if folder is None else settings.workers
     sessions = Sessions(settings.max_sessions, settings.session_ttl, worker, workers, clock)
     app = frame(settings, sessions, metrics, ABOUT, health="healthy")
-    every = [Served(name, options, sessions, metrics) for name, options in settings.envs.items()]
+    every = [
+        Served(name, options, sessions, metrics, [panel for panel in settings.panels if panel.env == name])
+        for name, options in settings.envs.items()
+    ]
     for served in every:
         metrics.expired.labels(served.name)  # so that the page lists it at 0
         for prefix in ([""] if len(every) == 1 else []) + [f"/{served.name}"]:

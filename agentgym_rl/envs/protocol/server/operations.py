@@ -13,7 +13,7 @@ from agentgym_rl.envs.numbering import digests
 from agentgym_rl.envs.protocol.server.metrics import Metrics
 from agentgym_rl.envs.protocol.server.sessions import Session, Sessions
 from agentgym_rl.envs.protocol.wire import State, dialect
-from agentgym_rl.envs.registry import env_class
+from agentgym_rl.envs.registry import make
 
 MAX_INDEX = 2**53
 NUMBERING = "/numbering"
@@ -53,7 +53,7 @@ class Operations:
     def __init__(self, name: str, options: Mapping[str, Any], sessions: Sessions, metrics: Metrics) -> None:
         self.name = name
         self.dialect = dialect(name)
-        self._make = partial(env_class(name), **options)
+        self._make = partial(make, name, **options)
         self._sessions = sessions
         self._opened, self._created = metrics.open.labels(name), metrics.created.labels(name)
         self._closed, self._steps = metrics.closed.labels(name), metrics.steps.labels(name)

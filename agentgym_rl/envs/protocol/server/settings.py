@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from agentgym_rl.envs.numbering import Panel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +26,15 @@ class Settings:
     """The token that ``Authorization: Bearer`` must carry; None serves every request."""
     workers: int = 1
     """Processes; each session stays in one."""
+    panels: Sequence[Panel] = ()
+    """What OpenEnv's Task API lists beside the splits of the environments."""
 
     def __post_init__(self) -> None:
         if not self.envs:
             raise ValueError("no environment to serve; name at least one")
+        for panel in self.panels:
+            if panel.env not in self.envs:
+                raise ValueError(f"panel {panel.name} has tasks of {panel.env}, which is not served")
         for name in ("session_ttl", "max_sessions", "body_limit", "workers"):
             if (value := getattr(self, name)) <= 0:
                 raise ValueError(f"{name} is {value}; give more than 0")
