@@ -33,6 +33,7 @@ from verl.utils.debug import marked_timer
 from verl.utils.metric import reduce_metrics
 
 from agentgym_rl.algorithms.base import GroupFilter, Metrics, Policy, Preference, Rollout, Supervised
+from agentgym_rl.algorithms.losses import episode_log_probs
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
 from agentgym_rl.data.episode import Episode
@@ -41,7 +42,7 @@ from agentgym_rl.engine.verl.buffer import EpisodeBuffer
 from agentgym_rl.engine.verl.mapping import ESTIMATOR
 from agentgym_rl.engine.verl.schedule import Schedule
 from agentgym_rl.engine.verl.sync_probe import SyncProbe
-from agentgym_rl.engine.verl.updates import LOSSES, Pair, episode_log_probs, order, pair_batch, to_batch
+from agentgym_rl.engine.verl.updates import LOSSES, Pair, order, pair_batch, to_batch
 from agentgym_rl.engine.verl.worker import AgentWorker, CriticWorker
 from agentgym_rl.rollout.supervised import Example, from_rollout
 
