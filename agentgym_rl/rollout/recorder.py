@@ -54,12 +54,12 @@ class EpisodeRecorder:
 
         No file is written where none is kept here.
         """
-        own = {key: kept for key in keys if (kept := self._kept.get(key)) is not None}
+        own = [key for key in keys if key in self._kept]
         if own:
-            episode_store.write_texts(path, [*own.values()])
+            episode_store.write_texts(path, [self._kept[key] for key in own])
             for key in own:
-                self._kept.pop(key, None)  # meanwhile newer ones may have taken its place
-        return [*own]
+                del self._kept[key]
+        return own
 
 
 def store(folder: Path, name: str, episodes: Sequence[Episode], write_shards: WriteShards | None = None) -> None:

@@ -58,10 +58,9 @@ class Stages:
         Raises:
             Interrupted: after saving, when the user asked to stop.
         """
-        with self.run.writer:
-            self.run.resume()
-            while self.run.state.stage < len(self.names):
-                self._stage(self.names[self.run.state.stage])
+        self.run.resume()
+        while self.run.state.stage < len(self.names):
+            self._stage(self.names[self.run.state.stage])
 
     def _algorithm(self, name: str) -> Algorithm[Any]:
         """What a stage does."""
@@ -126,7 +125,7 @@ class Stages:
             whole = [one for one in episodes if not one.prefix_turns]
             metrics |= run.mixture.metrics() | run.curriculum.metrics() | episode_metrics(whole)
             metrics["rollout/episodes_per_s"] = len(episodes) / run.rollout_s
-            run.store_episodes(f"step{state.global_step:06d}", episodes)
+            run.folder.write_episodes(f"step{state.global_step:06d}", episodes, run.trainer.write_episodes)
             if run.config.profile and any(episode.began for episode in episodes):
                 name = f"step{state.global_step:06d}"
                 timeline.write(run.folder.path / "timeline" / f"{name}.html", name, episodes)
