@@ -229,7 +229,7 @@ def family_b(toys, monkeypatch):
         def spec(self):
             return replace(super().spec, read=parse_line)
 
-    monkeypatch.setattr("agentgym_rl.envs.protocol.server.operations.env_class", lambda name: Todo)
+    monkeypatch.setattr("agentgym_rl.envs.registry.env_class", lambda name: Todo)
     with connect("todo") as client:
         yield client
 
@@ -331,7 +331,7 @@ class Slow(toy.Counter):
 
 @pytest.fixture
 def slow(monkeypatch):
-    monkeypatch.setattr("agentgym_rl.envs.protocol.server.operations.env_class", lambda name: Slow)
+    monkeypatch.setattr("agentgym_rl.envs.registry.env_class", lambda name: Slow)
     Slow.log, Slow.now = [], 0.0
     return create_app(Settings(envs={"slow": {}}, session_ttl=100), clock=lambda: Slow.now)
 
