@@ -24,6 +24,7 @@ test: setup  ## run the test suite without the engine, on all cores
 docs: setup  ## build the documentation into site/; warnings are errors
 	PYTHONPATH=scripts $(BIN)/zensical build --clean --strict
 	$(BIN)/python scripts/check_site.py site
+	$(BIN)/python -m pytest -q -n 0 tests/test_site.py
 
 e2e: setup  ## run the tests that start the real engine (minutes)
 	$(BIN)/python -m pytest -m e2e
