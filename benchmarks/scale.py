@@ -154,7 +154,7 @@ def measure(sizes: list[int], repeats: int, gpus: int, loops: int | None) -> dic
     clock, found = Clock(), {}
     watch(clock)
     own = [] if loops is None else [f"rollout.workers={loops}"]
-    ray.init(num_cpus=8, include_dashboard=False, object_store_memory=1 << 28, log_to_driver=False)
+    ray.init(num_cpus=128, include_dashboard=False, object_store_memory=1 << 28, log_to_driver=False)
     try:
         with engine([*settings(max(sizes), gpus), *own]) as manager:
             clock.queue = [one for one in psutil.Process().children(recursive=True) if is_queue(one)]
