@@ -135,12 +135,14 @@ START = (
 
 @pytest.fixture
 def conversations(tmp_path: Path) -> Path:
-    """A file of AgentTraj with two tasks."""
+    """A file of AgentTraj with two tasks, one of them twice."""
     path = tmp_path / "agenttraj" / "textcraft_train.json"
     path.parent.mkdir()
-    starts = {7: START.format("gold nugget"), 300: START.format("oak planks")}
-    said = {f"textcraft_{index}": ("Craft.", "OK.", text) for index, text in starts.items()}
-    entries = [{"item_id": one, "conversations": [{"value": text} for text in texts]} for one, texts in said.items()]
+    goals = ((7, "gold nugget"), (300, "oak planks"), (7, "stick"))
+    said = [(index, ("Craft.", "OK.", START.format(goal))) for index, goal in goals]
+    entries = [
+        {"item_id": f"textcraft_{index}", "conversations": [{"value": one} for one in texts]} for index, texts in said
+    ]
     path.write_text(json.dumps(entries))
     return path
 

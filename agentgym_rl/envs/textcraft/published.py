@@ -43,17 +43,24 @@ class Published(Catalogue):
 def published(recipes: str | Path, tasks_of: str | Path) -> Published:
     """The tasks of a file of AgentTraj, played with an official recipe folder. Its ids are the split ``train``.
 
+    Of several conversations of a task the first counts.
+
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the folder cannot be read, see :func:`official_book`; the file has no conversation with TextCraft,
             or one that does not begin with recipes of the folder and a goal that they make.
     """
-    starts = {task.index: _start(tasks_of, str(task), text) for task, _, text in conversations(tasks_of, "textcraft")}
+    starts: dict[int, Start] = {}
+    for task, _, text in conversations(tasks_of, "textcraft"):
+        starts.setdefault(task.index, _start(tasks_of, str(task), text))
     book = official_book(recipes, {line for start in starts.values() for line in start.lines})
     known = {str(recipe) for ways in book.recipes.values() for recipe in ways}
     for index, start in starts.items():
         if unknown := [*({*start.lines} - known), *({start.goal} - book.recipes.keys())]:
-            raise ValueError(f"{tasks_of}: textcraft_{index} has {unknown[0]!r}, which {recipes} has no recipe for")
+            raise ValueError(
+                f"{tasks_of}: textcraft_{index} has {unknown[0]!r}, which {recipes} has no recipe for; "
+                "give AgentGym's recipes, or a file without this conversation"
+            )
     goals, stride = tuple(book.goals()), 1000
     splits = {"train": tuple(sorted(starts)), **variants(range(len(goals)), stride)}
     return Published(book, goals, splits, stride, starts=starts)
