@@ -259,7 +259,9 @@ def write(
     kept, mask = _padded(data, "response_mask"), _padded(data, "loss_mask")
     sessions, updates = [session_of(key) for key in batch.keys], [update_of[key] for key in batch.keys]
     weights = token_weights(mask, sessions, updates, aggregation, longest)
-    fields = {LOSS_WEIGHT: weights * kept, "response_mask": mask}
+    fields = {LOSS_WEIGHT: weights * kept}
+    if not torch.equal(kept, mask):
+        fields["response_mask"] = mask
     if turns:
         numbers = [range(len(rollout.episode.turns)) for rollout in update.rollouts]
         fields[TURN] = over_tokens(batch, update.rollouts, numbers, mask)
