@@ -106,6 +106,7 @@ def test_without_a_browser_there_are_tasks_and_servers() -> None:
         ({"judge_url": "http://127.0.0.1:1"}, "judge_url and judge_model go together"),
         ({"judge_url": "ftp://x", "judge_model": "m"}, "judge_url 'ftp://x' is not an address"),
         ({"sites": "reddit=http://127.0.0.1:1"}, "sites and logins are for WebArena's own tasks"),
+        ({"judge_token_env": "NO_SUCH_VARIABLE"}, "judge_token_env=NO_SUCH_VARIABLE: set that variable"),
         ({"tasks": "/nowhere.json"}, "tasks=/nowhere.json does not exist"),
     ],
 )
@@ -179,7 +180,7 @@ def test_faults_of_files_are_named(wrong: dict[str, Any], said: str, tmp_path: P
 @pytest.mark.parametrize("sites", ["shop=http://127.0.0.1:1", "reddit=ftp://x", "reddit", 'reddit=http://a"b'])
 def test_wrong_addresses_are_named(sites: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="sites: "):
-        Files(write(tmp_path / "a.json", entry(answers={"exact_match": "3"})), sites, None, False)
+        WebArena(tasks=write(tmp_path / "a.json", entry(answers={"exact_match": "3"})), sites=sites)
 
 
 def test_unknown_helpers_are_not_scored() -> None:
@@ -301,6 +302,14 @@ def test_a_judge_compares_answers() -> None:
     )
     assert all(part in body["messages"][0]["content"] for part in ("How many?", "a tower", "tower and lake"))
     assert "there is no such book" in asked[-1][2]["messages"][0]["content"]
+
+
+def test_the_token_comes_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_TOKEN", "hush")
+    with model("correct") as (url, asked):
+        judge = WebArena(judge_url=url, judge_model="m", judge_token_env="JUDGE_TOKEN")._judge
+        assert judge is not None and asyncio.run(judge.agrees("q", "a", "b"))
+    assert asked[0][1] == "Bearer hush"
 
 
 @pytest.mark.parametrize(("says", "error"), [("maybe", EnvUnavailable), (503, EnvUnavailable), (401, ProtocolError)])

@@ -25,7 +25,7 @@ from agentgym_rl.envs.core import (
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 from agentgym_rl.envs.webarena.config import COMMANDS, NO_JUDGE
-from agentgym_rl.envs.webarena.files import Files
+from agentgym_rl.envs.webarena.files import open_files
 from agentgym_rl.envs.webarena.judge import OpenAIJudge
 from agentgym_rl.envs.webarena.tasks import SPLITS, problem
 
@@ -102,9 +102,15 @@ class WebArena(TextEnv):
             raise ValueError("judge_url and judge_model go together: give both or neither")
         if tasks is None and (sites or logins):
             raise ValueError("sites and logins are for WebArena's own tasks: give tasks, too, or leave them out")
-        token = os.environ.get(judge_token_env) if judge_token_env else None
+        if judge_token_env is not None and (judge_url is None or judge_token_env not in os.environ):
+            raise ValueError(
+                f"judge_token_env={judge_token_env}: set that variable, and give judge_url and judge_model"
+            )
+        token = None if judge_token_env is None else os.environ[judge_token_env]
         self._judge = None if judge_url is None else OpenAIJudge(judge_url, judge_model or "", token)
-        self._files = None if tasks is None else Files(tasks, sites, logins, judge_url is not None, TEXTS.verified)
+        self._files = (
+            None if tasks is None else open_files(tasks, sites, logins, self._judge is not None, TEXTS.verified)
+        )
         self._spec = EnvSpec(
             name=self.name,
             instructions=TEXTS.instructions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,13 +19,27 @@ RANGES = {"test": range(50), "train": range(50, 422), "rest": range(422, 10**9)}
 SITES = ("shopping", "shopping_admin", "reddit", "gitlab", "map", "wikipedia", "homepage")
 
 
+def open_files(path: str, sites: str | Mapping[str, str], logins: str | None, judged: bool, form: str) -> Files:
+    """The tasks that the sessions of a process with these options share; see :class:`Files`.
+
+    Args:
+        sites: see :class:`.WebArena`.
+    """
+    return _open(path, tuple(sorted(_addresses(sites).items())), logins, judged, form)
+
+
+@lru_cache(maxsize=8)
+def _open(path: str, urls: tuple[tuple[str, str], ...], logins: str | None, judged: bool, form: str) -> Files:
+    return Files(path, dict(urls), logins, judged, form)
+
+
 class Files:
     """The tasks of a file or folder.
 
     Args:
         path: a file with a list of tasks, such as ``test.raw.json``, or a folder of files with one each; or
             ``verified``, see :mod:`.verified`.
-        sites: see :class:`.WebArena`.
+        urls: addresses of sites.
         logins: folder of ``storage_state`` files.
         judged: whether tasks that need a judge can be scored.
         form: what the tasks of ``verified`` say of the form of the answer.
@@ -35,11 +49,8 @@ class Files:
         MissingExtra: ``verified`` without its package.
     """
 
-    def __init__(
-        self, path: str, sites: str | Mapping[str, str], logins: str | None, judged: bool, form: str = ""
-    ) -> None:
+    def __init__(self, path: str, urls: Mapping[str, str], logins: str | None, judged: bool, form: str = "") -> None:
         self._logins = None if logins is None else Path(logins).expanduser()
-        urls = _addresses(sites)
         self.hosts: tuple[str, ...] = tuple(urlsplit(url).netloc.lower() for url in urls.values())
         self._configs: dict[int, Config] = {}
         self.left_out: dict[int, str] = {}
