@@ -49,9 +49,8 @@ def env() -> Iterator[WebArena]:
 
 @pytest.mark.parametrize(
     "template",
-    ["price", "worst review", "category", "cancel", "comment", "post", "show and tell", "no such town", "close",
-     "new mayor", "price in the forum", "answer in the tracker"],
-)  # fmt: skip
+    ["price", "worst review", "category", "close", "comment", "show and tell", "price in the forum"],
+)
 def test_the_oracle_solves(env: WebArena, template: str) -> None:
     plan = env.oracle(task(template))
     trail = asyncio.run(walk(env, task(template), follow(plan)))
@@ -59,9 +58,7 @@ def test_the_oracle_solves(env: WebArena, template: str) -> None:
     assert list(format_faults(env.spec, plan)) == []
 
 
-@pytest.mark.parametrize(
-    "template", ["price", "category", "cancel", "comment", "show and tell", "no such town", "close"]
-)
+@pytest.mark.parametrize("template", ["price", "category", "close", "show and tell"])
 def test_an_end_without_the_work_earns_nothing(env: WebArena, template: str) -> None:
     trail = asyncio.run(walk(env, task(template), follow(["stop [I am done]"])))
     assert (trail.reward, trail.done) == (0, True)
@@ -70,7 +67,7 @@ def test_an_end_without_the_work_earns_nothing(env: WebArena, template: str) -> 
 
 def test_it_keeps_the_contract() -> None:
     env = WebArena()
-    subject = Subject("webarena", {}, env, [task("votes"), task("buy", "val")], tuple(tasks.SPLITS), LocalHost())
+    subject = Subject("webarena", {}, env, [task("comment", "val")], tuple(tasks.SPLITS), LocalHost())
 
     async def faults() -> list[str]:
         checks = [check for name, check in CHECKS.items() if name != "deterministic across processes"]
@@ -148,7 +145,7 @@ ACTIONS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(ACTIONS, min_size=4, max_size=8), st.sampled_from(tasks.SPLITS["train"]))
 def test_no_action_does_harm(actions: list[str], index: int) -> None:
     async def play() -> None:
@@ -216,31 +213,24 @@ def _handler(visit: Visit, url: str) -> type[BaseHTTPRequestHandler]:
 
 def test_official_tasks_on_official_sites(tmp_path: Path) -> None:
     """The built-in tasks as a file, and their sites behind HTTP."""
-    chosen = [task(name).index for name in ("price", "subscribe", "comment", "show and tell", "answer in the tracker")]
+    chosen = [task(name).index for name in ("price", "comment", "show and tell", "answer in the tracker")]
     path = tmp_path / "test.json"
     path.write_text(json.dumps([tasks.entry(index) for index in chosen]))
 
-    async def play(sites: dict[str, str]) -> list[tuple[float, str]]:
+    async def play(sites: dict[str, str]) -> list[float]:
         env, found = WebArena(tasks=str(path), sites=sites), []
         for index in chosen:
             plan = WebArena().oracle(Task("webarena", index))
             for name, site in SITES.items():
                 plan = [action.replace(site.url, sites[name]) for action in plan]
-            trail = await walk(env, Task("webarena", index), follow(plan))
-            found.append(
-                (
-                    trail.reward,
-                    (await walk(env, Task("webarena", index), follow(["stop []"]))).steps[-1].observation.text,
-                )
-            )
-        away = await walk(env, Task("webarena", chosen[0]), follow(["goto http://shop.test/"]))
-        assert away.steps[0].info["invalid"]
+            found.append((await walk(env, Task("webarena", index), follow(plan))).reward)
+        away = await walk(env, Task("webarena", chosen[0]), follow(["goto http://shop.test/", "stop [no]"]))
+        assert away.steps[0].info["invalid"] and away.reward == 0
         await env.close()
         return found
 
     with served({"shopping": "mia", "reddit": "mia", "gitlab": "mia"}) as sites:
-        found = asyncio.run(play(sites))
-    assert [reward for reward, _ in found] == [1.0] * len(chosen)
+        assert asyncio.run(play(sites)) == [1.0] * len(chosen)
 
 
 def test_a_site_that_is_down_is_no_score(tmp_path: Path) -> None:
