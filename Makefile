@@ -5,7 +5,8 @@ READY := .venv/.setup
 GPU_TESTS := tests/engine/test_contracts.py tests/engine/test_recipes.py tests/engine/test_gpu.py tests/rollout/test_templates.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs e2e lint format clean setup-gpu gpu-check doors openenv-check mcp-check webarena-check chaos soak
+.PHONY: help setup demo test docs e2e lint format clean setup-gpu gpu-check doors openenv-check mcp-check webarena-check chaos \
+	soak e2e-nodes
 
 help:  ## print this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,6 +25,7 @@ test: setup  ## run the test suite without the engine, on all cores
 docs: setup  ## build the documentation into site/; warnings are errors
 	PYTHONPATH=scripts $(BIN)/zensical build --clean --strict
 	$(BIN)/python scripts/check_site.py site
+	$(BIN)/python -m pytest -q -n 0 tests/test_site.py
 
 e2e: setup  ## run the tests that start the real engine (minutes)
 	$(BIN)/python -m pytest -m e2e
@@ -45,6 +47,9 @@ webarena-check: setup  ## score with the real webarena-verified, in an environme
 
 chaos: setup  ## let faults happen to the real engine, one after the other (half an hour)
 	$(BIN)/python -m pytest -m chaos -s
+
+e2e-nodes: setup  ## train over two Ray nodes in network namespaces of this machine (minutes; as root)
+	$(BIN)/python -m pytest -m nodes -s
 
 soak: setup  ## 2,000 steps of a scripted model on a server that fails; ends with the growth of memory
 	$(BIN)/python tests/chaos/soak.py

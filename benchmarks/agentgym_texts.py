@@ -1,9 +1,10 @@
 """Whether an environment here and on AgentGym's own server are the same text, step by step.
 
-Random walks of at most 12 actions are taken here and repeated there. The server of AgentGym has to run already.
+Random walks of at most 12 actions, or the oracle's solutions, are taken here and repeated there. The server of AgentGym
+has to run already.
 
     python benchmarks/agentgym_texts.py babyai http://127.0.0.1:36001 -o wording=agentgym-exact
-    python benchmarks/agentgym_texts.py maze http://127.0.0.1:36002 --tasks 0:25
+    python benchmarks/agentgym_texts.py maze http://127.0.0.1:36002 --tasks 0:25 --oracle
 
 ``--record FILE`` writes a digest of what the server said in each walk; tests compare with it where there is no server.
 """
@@ -21,7 +22,7 @@ from agentgym_rl.cli.common import env_options
 from agentgym_rl.data.files import write_text
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.hosts.remote import RemoteEnv
-from agentgym_rl.envs.probe import Walk, walk, wander
+from agentgym_rl.envs.probe import Walk, follow, solution, walk, wander
 from agentgym_rl.envs.splits import fingerprint
 
 
@@ -53,13 +54,15 @@ class Agreement:
             self.first = f"{ours.task} after {action}\n--- there\n{theirs[place]}\n--- here\n{here[place]}"
 
 
-async def compare(name: str, address: str, options: Mapping[str, Any], indices: range) -> Agreement:
+async def compare(
+    name: str, address: str, options: Mapping[str, Any], indices: range, oracle: bool = False
+) -> Agreement:
     """Walk here, repeat there."""
     here, there = make(name, **options), RemoteEnv(name, address, **options)
     found = Agreement()
     try:
         for task in (Task(name, index) for index in indices):
-            ours = await walk(here, task, wander(task))
+            ours = await walk(here, task, follow(solution(here, task) or []) if oracle else wander(task))
             found.add(ours, *await repeat(there, ours))
     finally:
         await there.close()
@@ -85,10 +88,12 @@ def main() -> None:
     parser.add_argument("address", help="of AgentGym's server")
     parser.add_argument("-o", dest="options", action="append", metavar="KEY=VALUE", help="option of the environment")
     parser.add_argument("--tasks", default="0:120", metavar="FIRST:STOP")
+    parser.add_argument("--oracle", action="store_true", help="take the oracle's actions instead of random ones")
     parser.add_argument("--record", metavar="FILE")
     given = parser.parse_args()
     options = env_options(given.env, given.options)
-    found = asyncio.run(compare(given.env, given.address, options, range(*map(int, given.tasks.split(":")))))
+    indices = range(*map(int, given.tasks.split(":")))
+    found = asyncio.run(compare(given.env, given.address, options, indices, given.oracle))
     print(
         f"{given.env}: {found.equal} of {found.texts} texts and {found.rewards} of {found.steps} rewards are the same"
     )

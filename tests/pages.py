@@ -22,7 +22,7 @@ OUTSIDE = """() => {
   return [...document.body.querySelectorAll("*")].filter((node) => {
     const { left, right, width, height } = node.getBoundingClientRect();
     const beyond = width && height && (right > innerWidth + 1 || left < -1);
-    return beyond && !node.closest(".skip") && !cut(node.closest("svg") ?? node.parentElement);
+    return beyond && !node.closest(".skip, .md-sidebar") && !cut(node.closest("svg") ?? node.parentElement);
   }).map((node) => node.outerHTML.slice(0, 120));
 }"""
 

@@ -32,6 +32,8 @@ from agentgym_rl.data.episode import Episode
 
 SHUFFLES = 10
 """Random assignments that the chance level is a mean of."""
+MOST = 1_000
+"""Episodes that :math:`M` is taken of at most, in groups of one size; of a larger step every n-th task is taken."""
 
 
 def diagnostics(groups: Sequence[Sequence[Episode]]) -> Metrics:
@@ -49,7 +51,8 @@ def diagnostics(groups: Sequence[Sequence[Episode]]) -> Metrics:
     if turns:
         metrics["diagnostics/invalid_turns"] = fmean(turn.invalid for turn in turns)
         metrics["diagnostics/response_tokens"] = fmean(turn.tokens[1] - turn.tokens[0] for turn in turns)
-    information = mutual_information(episodes)
+    every = -(-len(episodes) // MOST)
+    information = mutual_information(list(chain.from_iterable(groups[:: max(1, every)])))
     if information is not None:
         metrics["diagnostics/mutual_information"] = information
     return metrics

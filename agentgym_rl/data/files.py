@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import IO, Any
 
@@ -113,7 +114,7 @@ def shards(path: Path) -> list[Path]:
     """The files that a parquet file consists of: itself and ``<name>.<number>.parquet``, those that exist."""
     if path.suffix != ".parquet":
         return []
-    numbered = [one for one in path.parent.glob("*.parquet") if shard_of(one) == path.stem]
+    numbered = [one for one in path.parent.glob(f"{escape(path.stem)}.*.parquet") if shard_of(one) == path.stem]
     return [*([path] if path.is_file() else []), *sorted(numbered, key=lambda one: (len(one.name), one.name))]
 
 

@@ -9,9 +9,9 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.envs.core import EnvError, Task, TaskNotFound, TextEnv, UnknownEnv
+from agentgym_rl.envs.core import EnvError, TextEnv, UnknownEnv
 from agentgym_rl.envs.extras import needs
-from agentgym_rl.envs.tables import json_list
+from agentgym_rl.envs.quoted import conversations
 
 GROUP = "agentgym_rl.envs"
 
@@ -72,17 +72,6 @@ def make(name: str, *, instruction_of: str | Path | None = None, **options: Any)
     if instruction_of is not None:
         if env.style != "agentgym":
             raise ValueError(f"instruction_of is for the style agentgym, not {env.style}")
-        env.quote(*_said(Path(instruction_of), name))
+        _, instruction, opening = next(conversations(instruction_of, name))
+        env.quote(instruction, opening)
     return env
-
-
-def _said(path: Path, env: str) -> tuple[str, str]:
-    """The first and the third message of a file's first conversation with an environment."""
-    for number, entry in enumerate(json_list(path), start=1):
-        try:
-            if Task.parse(entry["item_id"]).env == env:
-                instruction, _, opening, *_ = (message["value"] for message in entry["conversations"])
-                return instruction, opening
-        except (KeyError, TypeError, ValueError, TaskNotFound) as error:
-            raise ValueError(f"{path}, entry {number}: it is no conversation of AgentTraj: {error!r}") from error
-    raise ValueError(f"{path} has no conversation with {env}")

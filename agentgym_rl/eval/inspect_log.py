@@ -1,7 +1,8 @@
-"""Evaluations as logs of Inspect AI, which ``inspect view`` and its data frame of samples open.
+"""Evaluations as logs of Inspect AI, which ``inspect view`` and its data frames open.
 
 The files follow version 2 of Inspect's JSON log (``inspect_ai.log.EvalLog``); Inspect itself is not imported. There is
-one log for each panel, decoding and file of episodes; a sample's epoch counts the episodes of its task from 1.
+one log for each panel, decoding and file of episodes; a sample's epoch counts the episodes of its task from 1. Each
+turn is a model event, whose input is the conversation before it.
 """
 
 from __future__ import annotations
@@ -88,7 +89,11 @@ def log(episodes: Sequence[Episode], facts: Mapping[str, Any], task: str) -> dic
             "scores": _scores(by_task, digest),
         },
         "stats": {"started_at": created, "completed_at": ended, "model_usage": {model: usage} if any(tokens) else {}},
-        "samples": [_sample(one, epoch, model) for own in by_task.values() for epoch, one in enumerate(own, start=1)],
+        "samples": [
+            _sample(one, epoch, model, f"{digest}-{one.item_id}-{epoch}")
+            for own in by_task.values()
+            for epoch, one in enumerate(own, start=1)
+        ],
     }  # fmt: skip
 
 
@@ -117,17 +122,21 @@ def _scores(by_task: Mapping[str, Sequence[Episode]], seed: str) -> list[dict[st
     return scores
 
 
-def _sample(one: Episode, epoch: int, model: str) -> dict[str, Any]:
-    messages = list(one.messages)
+def _sample(one: Episode, epoch: int, model: str, uuid: str) -> dict[str, Any]:
+    shown = [{**message, "id": f"{uuid}-{place}"} for place, message in enumerate(one.messages)]
+    messages = list(shown)
     if one.turns and messages and messages[-1]["role"] == "assistant":
-        messages.append({"role": "user", "content": one.turns[-1].observation})
+        messages.append({"role": "user", "content": one.turns[-1].observation, "id": f"{uuid}-{len(shown)}"})
     last = one.turns[-1].response if one.turns else ""
     found: dict[str, Any] = {
         "id": one.item_id,
         "epoch": epoch,
-        "input": one.messages[: one.start],
+        "uuid": uuid,
+        "input": shown[: one.start],
         "target": "",
         "messages": messages,
+        "events": _events(one, shown, model, uuid),
+        "events_data": {"messages": shown, "calls": []},
         "output": {"model": model, "choices": [{"message": {"role": "assistant", "content": last}}]} if last else {},
         "metadata": {
             "ending": one.ending.value, "reward": one.reward, "turns": len(one.turns), "max_turns": one.max_turns,
@@ -152,6 +161,21 @@ def _sample(one: Episode, epoch: int, model: str) -> dict[str, Any]:
         spent = one.prompt_tokens + one.response_tokens if one.ending is Ending.CONTEXT_LIMIT else one.max_turns
         found["limit"] = {"type": LIMITS[one.ending], "limit": spent}
     return found
+
+
+def _events(one: Episode, shown: Sequence[Mapping[str, str]], model: str, uuid: str) -> list[dict[str, Any]]:
+    """A model event for each turn; its input refers to the messages in ``events_data``."""
+    responses = [place for place, message in enumerate(shown) if message["role"] == "assistant" and place >= one.start]
+    return [
+        {
+            "event": "model", "uuid": f"{uuid}-event-{number}", "model": model,
+            "timestamp": _time(one.began + turn.began_s), "completed": _time(one.began + turn.began_s + turn.model_s),
+            "working_start": turn.began_s, "working_time": turn.model_s,
+            "input": [], "input_refs": [[0, place]], "tools": [], "tool_choice": "none", "config": {},
+            "output": {"model": model, "choices": [{"message": shown[place]}]},
+        }
+        for number, (place, turn) in enumerate(zip(responses, one.turns, strict=True))
+    ]  # fmt: skip
 
 
 def _began(episodes: Sequence[Episode]) -> float:

@@ -54,12 +54,12 @@ class EpisodeRecorder:
 
         No file is written where none is kept here.
         """
-        own = [key for key in keys if key in self._kept]
+        own = {key: kept for key in keys if (kept := self._kept.get(key)) is not None}
         if own:
-            episode_store.write_texts(path, [self._kept[key] for key in own])
+            episode_store.write_texts(path, [*own.values()])
             for key in own:
-                del self._kept[key]
-        return own
+                self._kept.pop(key, None)  # meanwhile newer ones may have taken its place
+        return [*own]
 
 
 def store(folder: Path, name: str, episodes: Sequence[Episode], write_shards: WriteShards | None = None) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentgym_rl.algorithms import diagnostics as module
 from agentgym_rl.algorithms.diagnostics import diagnostics, mutual_information
 from agentgym_rl.data.episode import Ending, Episode, Turn
 
@@ -96,3 +97,12 @@ def test_gradient_share_invalid_turns_and_length():
     assert found["diagnostics/invalid_turns"] == pytest.approx(1 / 6)
     assert found["diagnostics/response_tokens"] == pytest.approx((1 + 2 + 1 + 1 + 1 + 1) / 6)
     assert diagnostics([[episode(1)]]) == {}
+
+
+@pytest.mark.parametrize(("most", "every"), [(64, 1), (63, 2), (16, 4)])
+def test_of_a_large_step_the_information_is_that_of_every_nth_task(most, every, monkeypatch):
+    monkeypatch.setattr(module, "MOST", most)
+    episodes = batch(own)
+    groups = [episodes[start : start + 8] for start in range(0, 64, 8)]
+    expected = mutual_information([one for group in groups[::every] for one in group])
+    assert diagnostics(groups)["diagnostics/mutual_information"] == expected

@@ -223,7 +223,13 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
             "_compute_ref_log_prob",
             "_load_checkpoint",
         },
-        EpisodeBuffer: {"__init__", "_wait_for_next_poll", "_materialize_batch"},
+        EpisodeBuffer: {
+            "__init__",
+            "_clear_groups",
+            "_materialize_batch",
+            "_sync_metadata_from_transfer_queue",
+            "_wait_for_next_poll",
+        },
         AsyncEpisodeBuffer: {"_has_enough_samples"},
         AgentWorker: {
             "__init__",
@@ -534,6 +540,7 @@ def test_failed_episodes_leave_the_batch_and_are_counted(monkeypatch):
 
     monkeypatch.setattr(ReplayBuffer, "_materialize_batch", batch_of)
     monkeypatch.setattr(tq, "kv_batch_get", stored)
+    monkeypatch.setattr(tq, "kv_batch_put", lambda keys, partition_id, fields: None)
     monkeypatch.setattr(tq, "kv_clear", lambda keys, partition_id: cleared.append((partition_id, keys)))
     buffer = EpisodeBuffer("sync", OmegaConf.create(), None, "drop", OmegaConf.create())
     kept = ["a_0_0", "c_0_0", "c_0_1"]  # c was folded: two samples, one episode

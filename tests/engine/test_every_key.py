@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from functools import cache
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -445,11 +446,12 @@ def moved(key: str, entry: Entry, *base: str) -> None:
         return
     given = key if "." in key else f"++{key}"
     run = [*BASE, *base, *needed]
-    before, after = recipes.load(run), recipes.load([*run, f"{given}={value}"])
-    assert plain(show(before)) != plain(show(after)), f"moving {key} to {value} moves nothing"
+    assert shown(show, *run) != shown(show, *run, f"{given}={value}"), f"moving {key} to {value} moves nothing"
 
 
-def plain(value: Any) -> str:
+@cache
+def shown(show: Callable[[Config], Any], *overrides: str) -> str:
+    value = show(recipes.load([*overrides]))
     return repr(value.value if isinstance(value, Enum) else value)
 
 

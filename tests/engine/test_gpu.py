@@ -40,7 +40,7 @@ def test_a_model_of_ones_own_has_lengths_fit_for_it(word):
     preflight.check_config(config)
     assert (config.model.path, config.model.prompt_tokens) == ("Qwen/Qwen2.5-3B-Instruct", 1024)
     assert (config.model.response_tokens, config.run.eval_every, config.run.save_every) == (8192, 25, 25)
-    assert (config.engine.workers, config.rollout.workers) == (8, 8)
+    assert (config.engine.workers, config.rollout.workers) == (8, None)
 
 
 def test_a_path_leaves_the_lengths_of_a_recipe_as_they_are():
@@ -320,3 +320,27 @@ def test_a_folder_that_a_node_does_not_see(tmp_path, monkeypatch):
     monkeypatch.setattr(ray, "nodes", lambda: nodes(8))
     cluster.check_shared(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tasks", "own", "loops", "units"),
+    [
+        (1, 32, [], 8, 2),
+        (1, 256, [], 16, 2),
+        (1, 1024, [], 32, 8),
+        (8, 1024, [], 64, 16),
+        (2, 32, ["rollout.workers=3"], 3, 4),
+    ],
+)
+def test_agent_loops_and_storage_follow_batch_and_nodes(nodes, tasks, own, loops, units):
+    sizes = (f"algorithm.tasks_per_step={tasks}", "algorithm.samples_per_task=8", f"engine.nodes={nodes}")
+    found = settings("algorithm=grpo", *sizes, *own)
+    assert found.actor_rollout_ref.rollout.agent.num_workers == loops
+    assert found.transfer_queue.backend.SimpleStorage.num_data_storage_units == units
+
+
+def test_on_a_cpu_there_is_one_of_each():
+    config = load(["experiment=smoke", "algorithm=grpo", "algorithm.tasks_per_step=1024"])
+    found = mapping.verl_config(config, "model", Path("run"))
+    assert found.actor_rollout_ref.rollout.agent.num_workers == 1
+    assert found.transfer_queue.backend.SimpleStorage.num_data_storage_units == 1

@@ -135,6 +135,10 @@ def test_what_a_driver_started_outlives_its_own_end():
 
 def test_the_cause_of_a_workers_error():
     assert liveness.root(ValueError("one\n  two\n")) == "ValueError: two"
+    invalid = ValueError(
+        "1 validation error\n  Value error, not so\n    For further information visit https://errors.pydantic.dev/2/v/x"
+    )
+    assert liveness.root(invalid) == "ValueError: Value error, not so"
     inside = ray.exceptions.RayTaskError("save", "Traceback\n  File x\nOSError: [Errno 28] full", OSError(28, "full"))
     assert liveness.root(inside) == "OSError: [Errno 28] full"
 

@@ -24,13 +24,8 @@ from verl.workers.config import ActorConfig  # noqa: E402
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead  # noqa: E402
 from verl.workers.utils.losses import sft_loss  # noqa: E402
 
-from agentgym_rl.engine.platform.packing import (  # noqa: E402
-    PackedLanguageModel,
-    PackedValueModel,
-    TokenLogProbs,
-    entropy_of,
-    predicting,
-)
+from agentgym_rl.engine.platform.packed_engines import PackedLanguageModel, PackedValueModel  # noqa: E402
+from agentgym_rl.engine.platform.packing import TokenLogProbs, entropy_of, predicting  # noqa: E402
 from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, OBSERVATION_WEIGHT  # noqa: E402
 from agentgym_rl.engine.verl.updates import dpo_loss, pair_batch, policy_loss, to_batch  # noqa: E402
 from agentgym_rl.rollout.supervised import Example  # noqa: E402

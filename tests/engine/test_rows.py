@@ -68,7 +68,8 @@ class Queue:
     def kv_batch_put(self, keys, partition_id, fields):
         assert len(keys) == fields.batch_size[0]
         for name, value in fields.items():  # the real one logs an error and forgets the fields that follow
-            assert self.fields.get(name, value).dtype == value.dtype, name
+            if isinstance(value, torch.Tensor):
+                assert self.fields.get(name, value).dtype == value.dtype, name
         self.fields |= dict(fields.items())
 
     def kv_clear(self, keys, partition_id):
@@ -99,8 +100,11 @@ def test_keys():
     assert (rows.session_of("a_b_3_1"), rows.prompt_of("a_b_3"), rows.segment_of("a_b_3_1")) == ("a_b_3", "a_b", 1)
 
 
-def test_the_episodes_of_a_batch(queue, batch):
-    assert rows.episodes_of(batch) == {"u_0": EPISODES[0], "u_1": EPISODES[1]}
+def test_episodes_are_taken_out_of_their_rows(queue, batch):
+    queue.fields["extra_fields"][1]["min_global_steps"] = 7
+    assert rows.take_episodes(batch.keys, "train") == {"u_0": EPISODES[0], "u_1": EPISODES[1]}
+    left = [getattr(one, "data", one) for one in queue.fields["extra_fields"]]
+    assert left == [{"episode": None}, {"episode": None, "min_global_steps": 7}, {"episode": None}]
 
 
 def test_singletons_leave_and_are_cleared(queue):

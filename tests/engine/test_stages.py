@@ -10,6 +10,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -506,3 +507,38 @@ def test_a_step_that_cannot_be_saved_ends_the_run_with_one_line_and_is_repeated(
     full["from"] = 1000
     trainer = run(*EVOLVE)
     assert trainer.weights == whole.weights and resumed_state(trainer) == resumed_state(whole)
+
+
+def test_episodes_are_written_while_the_run_goes_on_and_before_its_state(run, monkeypatch):
+    logged, written, saved = Event(), [], []
+    write, log, save = RunFolder.write_episodes, MetricsLog.log, RunFolder.save_state
+
+    def slow(self, name, *arguments):
+        if name == "step000003":
+            assert logged.wait(10), "the step waits for its files"
+        write(self, name, *arguments)
+        written.append(name)
+
+    def noted(self, step, metrics):
+        log(self, step, metrics)
+        if step == 3:
+            logged.set()
+
+    def save_state(self, state):
+        saved.append(list(written))
+        save(self, state)
+
+    monkeypatch.setattr(RunFolder, "write_episodes", slow)
+    monkeypatch.setattr(MetricsLog, "log", noted)
+    monkeypatch.setattr(RunFolder, "save_state", save_state)
+    run("algorithm=grpo", "algorithm.steps=2", "run.save_every=1")
+    assert "step000003" in written and saved[-1] == written
+
+
+def test_episodes_that_cannot_be_stored_end_the_run_with_one_line(run, monkeypatch):
+    def full(self, name, *arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RunFolder, "write_episodes", full)
+    with pytest.raises(NotSaved, match=r"could not be saved in .*No space left"):
+        run("algorithm=grpo", "algorithm.steps=2")

@@ -18,11 +18,12 @@ from verl.workers.config import ActorConfig
 from verl.workers.engine.utils import prepare_micro_batches
 
 from agentgym_rl.algorithms.base import Preference, Supervised
+from agentgym_rl.algorithms.losses import episode_log_probs
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.engine.verl.mapping import ESTIMATOR, defaults
 from agentgym_rl.engine.verl.modes import ColocateTrainer, SeparateTrainer, SyncTrainer
 from agentgym_rl.engine.verl.trainer import without_old_log_probs
-from agentgym_rl.engine.verl.updates import dpo_loss, episode_log_probs, order, pair_batch, policy_loss, to_batch
+from agentgym_rl.engine.verl.updates import dpo_loss, order, pair_batch, policy_loss, to_batch
 from agentgym_rl.rollout.supervised import Example
 
 # supervised

@@ -160,3 +160,21 @@ def test_no_action_raises(actions: list[str], style: Style) -> None:
                 break
 
     asyncio.run(episode())
+
+
+def test_exact_answers_are_agentgyms() -> None:
+    """Its server prints an object where no recipe matches, and repeats commands whole."""
+    actions = ("get 3 oak log", "craft 2 stick using 3 oak log", "craft planks using 3 oak log", "x" * 300)
+    actions += ("craft 1 planks using 1 stick",)
+    tag = "ItemTagWithCount(item_tag=ItemTag(tag='minecraft:planks', item_id=None), count=1)"
+    item = "ItemTagWithCount(item_tag=ItemTag(tag=None, item_id='minecraft:stick'), count=2)"
+    _, exact = play(TextCraft(wording="agentgym-exact"), index_of("bow"), *actions)
+    assert texts(exact)[1:] == [
+        f"Could not find a valid recipe for {item}",
+        f"Could not find a valid recipe for {tag}",
+        f"Could not execute {'x' * 300}",
+        "Could not find enough items to craft None",
+    ]
+    _, own = play(TextCraft(), index_of("bow"), *actions)
+    assert [step.info for step in own] == [step.info for step in exact]
+    assert texts(own)[1] == "Could not find a valid recipe for minecraft:stick" and len(texts(own)[3]) < 300

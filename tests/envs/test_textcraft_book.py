@@ -1,5 +1,6 @@
 """TextCraft's recipe books: the shipped one and official folders."""
 
+import asyncio
 import hashlib
 import json
 import os
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from agentgym_rl.envs import Task
+from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.probe import follow, walk
 from agentgym_rl.envs.textcraft import TextCraft
 from agentgym_rl.envs.textcraft.book import RecipeBook
 from agentgym_rl.envs.textcraft.catalogue import catalogue, shipped_book
@@ -124,6 +126,61 @@ def test_official_folder_is_playable(folder: Path) -> None:
     assert sorted([*env.spec.splits["train"], *env.spec.splits["test"]]) == list(range(6))
     with pytest.raises(TaskNotFound, match=r"0\.\.5"):
         env.goal(Task("textcraft", 6))
+
+
+START = (
+    "Crafting commands:\ncraft 9 gold nugget using 1 gold ingot\ncraft 4 oak planks using 1 oak log\n\nGoal: craft {}."
+)
+
+
+@pytest.fixture
+def conversations(tmp_path: Path) -> Path:
+    """A file of AgentTraj with two tasks, one of them twice."""
+    path = tmp_path / "agenttraj" / "textcraft_train.json"
+    path.parent.mkdir()
+    goals = ((7, "gold nugget"), (300, "oak planks"), (7, "stick"))
+    said = [(index, ("Craft.", "OK.", START.format(goal))) for index, goal in goals]
+    entries = [
+        {"item_id": f"textcraft_{index}", "conversations": [{"value": one} for one in texts]} for index, texts in said
+    ]
+    path.write_text(json.dumps(entries))
+    return path
+
+
+def test_tasks_of_conversations(folder: Path, conversations: Path) -> None:
+    """Their goals and recipes, also where other files would be read first and their recipes close the cycle."""
+    env = TextCraft(recipes=folder, tasks_of=conversations)
+    assert env.spec.splits["train"] == (7, 300) and "test" not in env.spec.splits
+    task = Task("textcraft", 7)
+    assert (env.goal(task), env.difficulty(task)) == ("craft gold nugget", "depth 1")
+    trail = asyncio.run(walk(env, task, follow(env.oracle(task))))
+    assert trail.first.text == START.format("gold nugget") and trail.reward == 1
+    assert env.goal(Task("textcraft", env.spec.splits["test_variants"][0])).startswith("craft ")
+    with pytest.raises(TaskNotFound, match="textcraft_8 is not in the file of the option tasks_of"):
+        env.goal(Task("textcraft", 8))
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "fault"),
+    [
+        ("craft 4 oak planks", "craft 3 oak planks", "textcraft_7 has 'craft 3 oak planks using 1 oak log', which"),
+        ("Goal: craft oak planks", "Goal: craft bow", "textcraft_300 has 'bow', which .* has no recipe for"),
+        ("Goal: craft oak", "Make oak", "textcraft_300 does not begin with crafting commands and a goal"),
+    ],
+)
+def test_conversations_that_do_not_fit(folder: Path, conversations: Path, was: str, becomes: str, fault: str) -> None:
+    conversations.write_text(conversations.read_text().replace(was, becomes))
+    with pytest.raises(ValueError, match=fault):
+        TextCraft(recipes=folder, tasks_of=conversations)
+
+
+def test_options_that_do_not_go_together(conversations: Path) -> None:
+    with pytest.raises(ValueError, match="tasks_of needs recipes=FOLDER"):
+        TextCraft(tasks_of=conversations)
+    with pytest.raises(ValueError, match="for the style agentgym, not compact"):
+        TextCraft("compact", wording="agentgym-exact")
+    with pytest.raises(ValueError, match="wording 'exact' is unknown; choose own or agentgym-exact"):
+        make("textcraft", wording="exact")
 
 
 def test_unusable_folder_is_an_error(tmp_path: Path) -> None:

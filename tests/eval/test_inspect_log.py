@@ -40,6 +40,22 @@ def test_a_sample_is_an_episode():
     assert success["metrics"]["ci95_low"]["value"] < 0.75
 
 
+def test_a_turn_is_a_model_event():
+    texts = ("rules", "OK.", "hall", "go", "hall", "go")
+    said = [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(texts)]
+    turns = [
+        Turn(response="go", action="go", observation="hall", reward=0, invalid=False, began_s=at, model_s=1)
+        for at in (0.0, 3.0)
+    ]
+    found = log([episode(messages=said, turns=turns)], {"model": "m"}, "toy/test")
+    [sample] = found["samples"]
+    assert [event["input_refs"] for event in sample["events"]] == [[[0, 3]], [[0, 5]]]
+    assert [event["completed"][-8:] for event in sample["events"]] == ["01+00:00", "04+00:00"]
+    pool = sample["events_data"]["messages"]
+    assert [event["output"]["choices"][0]["message"] for event in sample["events"]] == [pool[3], pool[5]]
+    assert len({one["id"] for one in sample["messages"]}) == 7, "equal texts are different messages"
+
+
 def test_limits_and_failures_are_told():
     late = episode(ending=Ending.TURN_LIMIT, success=False)
     full = episode(ending=Ending.CONTEXT_LIMIT, success=False, prompt_tokens=30, response_tokens=12)
@@ -117,10 +133,18 @@ def test_inspect_reads_it(other, exported):
     assert both[0] == both[1]
 
 
-def test_inspects_data_frame_has_it(other, exported):
+def test_inspects_data_frames_have_it(other, exported):
     analysis = other("inspect_ai.analysis")
-    samples = analysis.samples_df(str(exported.parent), quiet=True)
+    logs = str(exported.parent)
+    samples = analysis.samples_df(logs, quiet=True)
     assert len(samples) == 20 and {"score_success", "score_reward"} <= {*samples.columns}
+    assert len(analysis.evals_df(logs, quiet=True)) == 1
+    written = json.loads(exported.read_text())["samples"]
+    assert len(analysis.events_df(logs, quiet=True)) == sum(one["turn_count"] for one in written)
+    for parallel in (False, True):
+        messages = analysis.messages_df(logs, quiet=True, parallel=parallel)
+        told = [message["content"] for one in written for message in one["messages"][:-1]]
+        assert [*messages["content"]] == told, "all that the model was shown, which the last observation is not"
 
 
 @pytest.mark.timeout(240)

@@ -27,7 +27,7 @@ def process_group(module: ModuleType) -> None:
 
 def fsdp_engines(module: ModuleType) -> None:
     """``verl.workers.engine.fsdp`` registers its engines for ``cuda`` and ``npu`` only, with flash attention."""
-    from agentgym_rl.engine.platform.packing import PackedLanguageModel, PackedValueModel
+    from agentgym_rl.engine.platform.packed_engines import PackedLanguageModel, PackedValueModel
 
     register = module.EngineRegistry.register
     for model_type, engine in (("language_model", PackedLanguageModel), ("value_model", PackedValueModel)):

@@ -1,4 +1,4 @@
-"""Training workers of a CPU: no padding, and logits only where a loss reads them.
+"""No padding, and logits only where a loss reads them: what training workers of a CPU compute.
 
 The rows of a micro-batch lie one behind the other, and attention goes row by row, so that no token is computed for
 nothing. With a vocabulary of 49,152, one float32 copy of the logits of 4,096 tokens is 0.8 GB; most tokens belong to
@@ -7,15 +7,16 @@ prompts and observations, which no loss reads.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
-from tensordict import TensorDict
 from torch.autograd.function import FunctionCtx
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-from verl.utils import tensordict_utils as tu
-from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
+
+if TYPE_CHECKING:
+    from tensordict import TensorDict
 
 READ = ("loss_mask", "observation_weight")
 """Fields of the rows that are 0 where no loss reads a token."""
@@ -50,7 +51,7 @@ def attend(
     parts = zip(*(torch.split(part, sizes, dim=2) for part in (query, key, value)), strict=True)
     each = [
         scaled_dot_product_attention(
-            q, k, v, attn_mask=(window := _window(size, sliding_window)), dropout_p=dropout, scale=scaling,
+            q, k, v, attn_mask=(window := _window(size, sliding_window, q.device)), dropout_p=dropout, scale=scaling,
             is_causal=window is None, enable_gqa=q.shape[1] != k.shape[1],
         )
         for size, (q, k, v) in zip(sizes, parts, strict=True)
@@ -58,20 +59,21 @@ def attend(
     return torch.cat(each, dim=2).transpose(1, 2).contiguous(), None
 
 
-def _window(size: int, width: int | None) -> torch.Tensor | None:
+def _window(size: int, width: int | None, device: torch.device) -> torch.Tensor | None:
     """[size, size]: which tokens a token sees through a window; None where all before it."""
     if width is None or size <= width:
         return None
-    return torch.ones(size, size, dtype=torch.bool).tril().triu(1 - width)
+    return torch.ones(size, size, dtype=torch.bool, device=device).tril().triu(1 - width)
 
 
-def predicting(data: TensorDict) -> torch.Tensor:
+def predicting(data: TensorDict | Mapping[str, torch.Tensor]) -> torch.Tensor:
     """[places]: the places before the tokens that a loss reads, among the tokens of all rows; at least one.
 
     The fields :data:`READ` lie over the whole rows, or over their ends from the first response on.
     """
-    offsets = data["input_ids"].offsets().tolist()
-    read = torch.zeros(offsets[-1], dtype=torch.bool)
+    ids: Any = data["input_ids"]
+    offsets = ids.offsets().tolist()
+    read = torch.zeros(offsets[-1], dtype=torch.bool, device=ids.device)
     for name in READ:
         if name in data:
             for end, mask in zip(offsets[1:], data[name].unbind(), strict=True):
@@ -102,50 +104,6 @@ class TokenLogProbs(torch.autograd.Function):
 def entropy_of(logits: torch.Tensor) -> torch.Tensor:
     """[tokens]: of the distributions with ``logits`` [tokens, vocabulary], in nats."""
     return torch.cat([-(part.softmax(-1) * part.log_softmax(-1)).sum(-1) for part in torch.split(logits, CHUNK)])
-
-
-class PackedLanguageModel(FSDPEngineWithLMHead):  # type: ignore[misc]
-    """The policy. Log-probabilities and entropies are 0 where no loss reads them."""
-
-    def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
-        inputs, arguments = super().prepare_model_inputs(micro_batch)
-        if not tu.get_non_tensor_data(micro_batch, "use_remove_padding", True):
-            return inputs, arguments  # verl's own settings
-        places = predicting(micro_batch)
-        rows = {"cu_seq_lens_q": micro_batch["input_ids"].offsets()}
-        return inputs | rows | {"logits_to_keep": places}, arguments | {"places": places}
-
-    def prepare_model_outputs(
-        self, output: Any, output_args: dict[str, Any], micro_batch: TensorDict, logits_processor_func: Any
-    ) -> dict[str, torch.Tensor]:
-        if "places" not in output_args:
-            return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)  # type: ignore[no-any-return]
-        places, offsets = output_args["places"], micro_batch["input_ids"].offsets()
-        logits = output.logits.squeeze(0)
-        if not output_args["temperature_is_one"]:
-            logits = logits / output_args["temperature_rmpad"][places].unsqueeze(1)
-
-        def in_rows(values: torch.Tensor) -> torch.Tensor:
-            whole = values.new_zeros(int(offsets[-1])).index_put((places,), values)
-            return torch.nested.nested_tensor_from_jagged(whole, offsets)
-
-        labels = output_args["input_ids_rmpad_rolled"][places]
-        found = {"log_probs": in_rows(TokenLogProbs.apply(logits, labels))}  # type: ignore[no-untyped-call]
-        if tu.get_non_tensor_data(micro_batch, "calculate_entropy", False):
-            found["entropy"] = in_rows(entropy_of(logits))
-        elif tu.get_non_tensor_data(micro_batch, "entropy_is_logged", False):
-            found["entropy"] = in_rows(entropy_of(logits.detach()))
-        return found
-
-
-class PackedValueModel(FSDPEngineWithValueHead):  # type: ignore[misc]
-    """The critic."""
-
-    def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
-        inputs, arguments = super().prepare_model_inputs(micro_batch)
-        if tu.get_non_tensor_data(micro_batch, "use_remove_padding", True):
-            inputs["cu_seq_lens_q"] = micro_batch["input_ids"].offsets()
-        return inputs, arguments
 
 
 ALL_ATTENTION_FUNCTIONS.register("packed", attend)  # so do the settings of a CPU call it

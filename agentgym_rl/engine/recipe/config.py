@@ -101,8 +101,9 @@ class RolloutConfig(RolloutSettings):
 
     temperature: float = 1.0
     """Sampling temperature of training episodes."""
-    workers: int = operational(1)
-    """Agent-loop processes; each runs any number of episodes at once."""
+    workers: int | None = operational(None)
+    """Agent-loop processes of all nodes; each runs any number of episodes at once. null takes 1 on a CPU; on GPUs one
+    for every 128 episodes of a step, at least 8, at most 32 a node."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

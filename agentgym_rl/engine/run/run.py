@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -94,6 +95,9 @@ class EngineRun:
     _asked: int = 0
     _calls: int = 0
     """Rollouts of the present unit that are not resumable."""
+    writer: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "episodes"))
+    """Writes episodes while the run goes on."""
+    _writing: Future[None] | None = None
 
     # units
 
@@ -279,9 +283,26 @@ class EngineRun:
                 checkpoint.seal(self.folder.checkpoints / state.checkpoint)
             state.algorithm = self.folder.save_algorithm(stage, state.global_step, algorithm_state)
 
+    def store_episodes(self, name: str, episodes: Sequence[Episode]) -> None:
+        """Begin to store the episodes of a step or an evaluation; they are there when the state is next saved.
+
+        Raises:
+            NotSaved: those before could not be stored.
+        """
+        self._stored()
+        self._writing = self.writer.submit(self.folder.write_episodes, name, episodes, self.trainer.write_episodes)
+
+    def _stored(self) -> None:
+        """Wait until the episodes given last are stored."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            with self._saving():
+                writing.result()
+
     def save_state(self) -> None:
         """Write the state, to which the metrics logged so far belong; then files that no state needs any more go."""
         state = self.state
+        self._stored()
         state.mixture, state.curriculum = self.mixture.state_dict(), self.curriculum.state_dict()
         state.logged = self.log.rows
         with self._saving():
@@ -323,7 +344,7 @@ class EngineRun:
         episodes = [rollout.episode for rollout in found]
         state.wall_s += time.monotonic() - begun
         state.count(episodes)
-        self.folder.write_episodes(f"val_{name}_step{self.step:06d}", episodes, self.trainer.write_episodes)
+        self.store_episodes(f"val_{name}_step{self.step:06d}", episodes)
         scores, metrics = self.panels.scores(episodes, role)
         self.log.log(self.step, {f"stage/{stage or name}": state.unit, **state.spent(), **metrics})
         self.log.log_episodes(self.step, episodes)

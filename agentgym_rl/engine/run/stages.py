@@ -58,9 +58,10 @@ class Stages:
         Raises:
             Interrupted: after saving, when the user asked to stop.
         """
-        self.run.resume()
-        while self.run.state.stage < len(self.names):
-            self._stage(self.names[self.run.state.stage])
+        with self.run.writer:
+            self.run.resume()
+            while self.run.state.stage < len(self.names):
+                self._stage(self.names[self.run.state.stage])
 
     def _algorithm(self, name: str) -> Algorithm[Any]:
         """What a stage does."""
@@ -125,7 +126,7 @@ class Stages:
             whole = [one for one in episodes if not one.prefix_turns]
             metrics |= run.mixture.metrics() | run.curriculum.metrics() | episode_metrics(whole)
             metrics["rollout/episodes_per_s"] = len(episodes) / run.rollout_s
-            run.folder.write_episodes(f"step{state.global_step:06d}", episodes, run.trainer.write_episodes)
+            run.store_episodes(f"step{state.global_step:06d}", episodes)
             if run.config.profile and any(episode.began for episode in episodes):
                 name = f"step{state.global_step:06d}"
                 timeline.write(run.folder.path / "timeline" / f"{name}.html", name, episodes)

@@ -31,7 +31,7 @@ from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session, variables
 from agentgym_rl.engine.run.stop import Stop, on_signals
-from agentgym_rl.engine.verl.mapping import check_verl, verl_config
+from agentgym_rl.engine.verl.mapping import agent_loops, check_verl, verl_config
 from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.eval.reference import reference
 from agentgym_rl.rollout import pretrained
@@ -198,7 +198,7 @@ def _plan(config: Config, needs: Needs, base: bool) -> memory.Plan | None:
     return memory.Plan(
         workers=engine.workers,
         servers=(engine.own_rollout_workers or engine.workers) // engine.tensor_parallel,
-        loops=config.rollout.workers,
+        loops=agent_loops(config),
         micro_tokens=engine.micro_tokens,
         kv_cache_gib=engine.kv_cache_gib,
         train_layers=config.model.train_layers,

@@ -122,6 +122,7 @@ class EarlyManager(AgentLoopManagerTQ):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = ray.remote(EarlyWorker)
+        self._dealt = 0
 
     @classmethod
     def start(cls, config: DictConfig) -> EarlyManager:
@@ -137,6 +138,20 @@ class EarlyManager(AgentLoopManagerTQ):  # type: ignore[misc]
         """
         clients = (llm_client, teacher_client, reward_loop_worker_handles)
         ray.get([worker.connect.remote(*clients) for worker in self.agent_loop_workers])
+
+    def generate_sequences(self, prompts: TensorDict) -> None:
+        """Deal prompts to the workers, the next one after where the last call ended.
+
+        verl's chunks give a single prompt to the first worker each time, and may leave workers without any.
+        """
+        workers, first = self.agent_loop_workers, self._dealt
+        self._dealt += len(prompts)
+        ray.get(
+            [
+                workers[(first + place) % len(workers)].generate_sequences.remote(prompts[place :: len(workers)])
+                for place in range(min(len(workers), len(prompts)))
+            ]
+        )
 
     def write_episodes(self, path: Path, keys: list[str]) -> list[list[str]]:
         """Every worker writes the episodes that it ran, as a shard; returns the keys of each."""

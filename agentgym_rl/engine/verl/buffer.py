@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,23 +12,30 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.verl.rows import NothingToLearn, episodes_of, session_of
+from agentgym_rl.engine.verl.rows import NothingToLearn, prompt_of, session_of, take_episodes
 
 
 class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
     """Episodes that failed outside the agent leave the batch; ``take_episodes`` has them for counting.
 
-    They never reach loss, group statistics or success rates.
+    They never reach loss, group statistics or success rates. Episodes are read while others still run, so that few are
+    left to read when the last one ends.
     """
 
     poll_s = 0.02
-    """Pause between looks at the TransferQueue, in seconds; verl's own is 2 s, most of a small model's step."""
+    """Least pause between looks at the TransferQueue, in seconds; verl's own is 2 s, most of a small model's step."""
+    longest_poll_s = 1.0
+    """Longest pause."""
+    looks = 0.1
+    """Share of the time that looks may take: a look lists every row, and the pause after it grows with it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, poll_interval=self.poll_s, **kwargs)
         self.progress: Callable[[int, int], None] | None = None
         """Called with the number of finished prompts and of all prompts while a batch is awaited."""
         self._episodes: dict[str, Episode] = {}
+        self._early: dict[str, Episode] = {}
+        """By session, of rows that are still in the queue."""
         self._exploring = self._may_be_empty = False
 
     @contextmanager
@@ -54,18 +62,36 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
         episodes, self._episodes = self._episodes, {}
         return episodes
 
+    def _sync_metadata_from_transfer_queue(self) -> None:
+        begun = time.perf_counter()
+        super()._sync_metadata_from_transfer_queue()
+        pause = (time.perf_counter() - begun) * (1 / self.looks - 1)
+        self.poll_interval = max(self.poll_s, min(self.longest_poll_s, pause))
+
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
+        done = self.finished_keys[partition_id]
+        self._read(partition_id, [key for key in self.partitions[partition_id] if prompt_of(session_of(key)) in done])
         if self.progress is not None:
             finished = len(self.finished_keys[partition_id]) + len(self.failure_keys[partition_id])
             waiting = len(self.pending_keys[partition_id]) + len(self.running_keys[partition_id])
             self.progress(finished, finished + waiting)
         return float(super()._wait_for_next_poll(partition_id, last_debug_time))
 
+    def _read(self, partition_id: str, keys: list[str]) -> None:
+        """Take the episodes of these rows out of the queue, unless that was done before."""
+        if new := [key for key in keys if session_of(key) not in self._early]:
+            self._early |= take_episodes(new, partition_id)
+
+    def _clear_groups(self, partition_id: str, uids: set[str]) -> None:
+        super()._clear_groups(partition_id, uids)
+        self._early = {key: episode for key, episode in self._early.items() if prompt_of(key) not in uids}
+
     def _materialize_batch(
         self, partition_id: str, selected_prompt_uids: list[str], partition_snapshot: dict[str, dict[str, Any]]
     ) -> KVBatchMeta:
         batch = super()._materialize_batch(partition_id, selected_prompt_uids, partition_snapshot)
-        episodes = episodes_of(batch)
+        self._read(partition_id, batch.keys)
+        episodes = {session: self._early.pop(session) for session in dict.fromkeys(map(session_of, batch.keys))}
         self._episodes |= episodes
         failed = [key for key in batch.keys if not episodes[session_of(key)].ending.counts]
         if not failed:

@@ -186,8 +186,12 @@ def _reason(error: RayError) -> str:
     return text[:200]
 
 
+_LINK = "https://errors.pydantic.dev/"
+"""Where pydantic's errors end with a line that says nothing else."""
+
+
 def root(error: BaseException) -> str:
     """Kind and last line of an error; that of a worker ends with the kind and text of its cause."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and _LINK not in line]
     last = lines[-1] if lines else ""
     return last if isinstance(error, RayError) else f"{type(error).__name__}: {last}"

@@ -165,7 +165,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{generation}.calculate_log_probs": True,
         f"{generation}.seed": config.seed,
         f"{generation}.agent.default_agent_loop": "agentgym",
-        f"{generation}.agent.num_workers": rollout.workers,
+        f"{generation}.agent.num_workers": agent_loops(config),
         f"{generation}.multi_turn.enable": True,
         # critic
         "critic.enable": wanted.critic is not None,
@@ -198,8 +198,38 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.verl.buffer",
         "reward.num_workers": 0,  # episodes bring their reward
         "transfer_queue.enable": True,
-        "transfer_queue.backend.SimpleStorage.num_data_storage_units": engine.nodes,
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units": storage_units(config),
     }
+
+
+def episodes_per_step(config: Config) -> int:
+    """Training episodes under way at once, without those of steps ahead."""
+    online = _online(config)
+    return online.tasks_per_step * online.samples_per_task
+
+
+def agent_loops(config: Config) -> int:
+    """Agent-loop processes of all nodes: ``rollout.workers``.
+
+    By default one on a CPU. On GPUs one for every 128 episodes of a step, which is 3 s of its CPU (20 turns of 1.3 ms,
+    ``docs/measurements.md``), but no fewer than 8 and no more than 32 a node.
+    """
+    if config.rollout.workers is not None:
+        return config.rollout.workers
+    if config.engine.device == "cpu":
+        return 1
+    return min(32 * config.engine.nodes, max(8, -(-episodes_per_step(config) // 128)))
+
+
+def storage_units(config: Config) -> int:
+    """Processes that hold the rows of the TransferQueue.
+
+    One on a CPU, where each is another process to start. On GPUs two a node, as TransferQueue advises, and no fewer
+    than one for every 1,024 episodes of a step, because each serves one request at a time.
+    """
+    if config.engine.device == "cpu":
+        return config.engine.nodes
+    return max(2 * config.engine.nodes, -(-episodes_per_step(config) // 1024))
 
 
 def _anywhere(options: dict[str, Any]) -> dict[str, Any]:

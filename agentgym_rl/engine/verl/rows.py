@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from random import Random
 from typing import Any
 
 import numpy as np
 import torch
 import transfer_queue as tq
-from tensordict import TensorDict
+from tensordict import NonTensorData, NonTensorStack, TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_corr_metrics_from_logprobs
 from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
@@ -55,13 +56,19 @@ def segment_of(key: str) -> int:
     return int(key.rsplit("_", 1)[1])
 
 
-def episodes_of(batch: KVBatchMeta) -> dict[str, Episode]:
-    """Episodes by session; the last segment of each carries it."""
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
+def take_episodes(keys: Sequence[str], partition_id: str) -> dict[str, Episode]:
+    """Episodes by session, of which the last segment of each has brought one. Their rows go on without them.
+
+    Workers fetch all that a row has, in every pass over a batch; episodes are most of it beside the tokens.
+    """
+    data = tq.kv_batch_get(keys=[*keys], partition_id=partition_id, select_fields=["extra_fields"])
     fields = [getattr(value, "data", value) for value in data["extra_fields"]]
+    left = [NonTensorData({**one, "episode": None}) for one in fields]
+    rows = TensorDict({"extra_fields": NonTensorStack(*left)}, batch_size=len(left))
+    tq.kv_batch_put(keys=[*keys], partition_id=partition_id, fields=rows)
     return {
         session_of(key): Episode.from_dict(one["episode"])
-        for key, one in zip(batch.keys, fields, strict=True)
+        for key, one in zip(keys, fields, strict=True)
         if one["episode"] is not None
     }
 
@@ -295,28 +302,32 @@ def over_tokens(
         numbers: one an episode, or one a turn.
         mask: [rows, tokens], 1 on the model's own tokens.
     """
-    spread = torch.zeros(mask.shape, dtype=torch.float32)
-    rows: dict[str, list[tuple[int, int]]] = {}
-    for row, key in enumerate(batch.keys):
-        rows.setdefault(session_of(key), []).append((segment_of(key), row))
+    row_of, width = _row_of(batch), mask.shape[1]
+    pieces: dict[int, list[tuple[float, int]]] = {}
+    segments: dict[str, list[int]] = {}
+    for session, segment in row_of:
+        segments.setdefault(session, []).append(segment)
     for rollout, own in zip(rollouts, numbers, strict=True):
         turns = rollout.episode.turns
         of_turns: Sequence[float] = [own] * len(turns) if isinstance(own, int | float) else own
-        for segment, row in rows[rollout.key]:
-            spread[row] = _of_segment(turns, of_turns, segment, mask.shape[1])
-    return spread * mask
+        for segment in segments[rollout.key]:
+            pieces[row_of[rollout.key, segment]] = _of_segment(turns, of_turns, segment, width)
+    every = list(chain.from_iterable(pieces.get(row, [(0.0, width)]) for row in range(len(mask))))
+    values = torch.tensor([value for value, _ in every], dtype=torch.float32)
+    lengths = torch.tensor([length for _, length in every])
+    return torch.repeat_interleave(values, lengths).view(mask.shape) * mask
 
 
-def _of_segment(turns: Sequence[Turn], numbers: Sequence[float], segment: int, width: int) -> torch.Tensor:
-    """[tokens]: up to the end of each turn of a segment its number; behind the last one that of the next turn."""
-    spread, begin = torch.zeros(width), 0
-    behind = [number for turn, number in zip(turns, numbers, strict=True) if turn.segment > segment] or [*numbers[-1:]]
+def _of_segment(turns: Sequence[Turn], numbers: Sequence[float], segment: int, width: int) -> list[tuple[float, int]]:
+    """Numbers and how many tokens have them: up to the end of each turn its own; behind the last that of the next."""
+    pieces: list[tuple[float, int]] = []
+    begin = 0
     for turn, number in zip(turns, numbers, strict=True):
         if turn.segment == segment:
-            spread[begin : turn.tokens[1]] = number
+            pieces.append((number, turn.tokens[1] - begin))
             begin = turn.tokens[1]
-    spread[begin:] = behind[0] if behind else 0.0
-    return spread
+    behind = [number for turn, number in zip(turns, numbers, strict=True) if turn.segment > segment] or [*numbers[-1:]]
+    return [*pieces, (behind[0] if behind else 0.0, width - begin)]
 
 
 def _turn_starts(batch: KVBatchMeta, rollouts: Sequence[Rollout], mask: torch.Tensor) -> torch.Tensor:

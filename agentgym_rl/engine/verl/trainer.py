@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import count
@@ -33,6 +34,7 @@ from verl.utils.debug import marked_timer
 from verl.utils.metric import reduce_metrics
 
 from agentgym_rl.algorithms.base import GroupFilter, Metrics, Policy, Preference, Rollout, Supervised
+from agentgym_rl.algorithms.losses import episode_log_probs
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
 from agentgym_rl.data.episode import Episode
@@ -41,7 +43,7 @@ from agentgym_rl.engine.verl.buffer import EpisodeBuffer
 from agentgym_rl.engine.verl.mapping import ESTIMATOR
 from agentgym_rl.engine.verl.schedule import Schedule
 from agentgym_rl.engine.verl.sync_probe import SyncProbe
-from agentgym_rl.engine.verl.updates import LOSSES, Pair, episode_log_probs, order, pair_batch, to_batch
+from agentgym_rl.engine.verl.updates import LOSSES, Pair, order, pair_batch, to_batch
 from agentgym_rl.engine.verl.worker import AgentWorker, CriticWorker
 from agentgym_rl.rollout.supervised import Example, from_rollout
 
@@ -350,8 +352,6 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         if not on_policy:
             with marked_timer("old_log_prob", timing):
                 batch = self._compute_old_log_prob(batch, metrics)
-            if not self.config.algorithm.rollout_correction.bypass_mode:
-                metrics |= queue.drift_metrics(batch)
         if self._with_reference:
             with marked_timer("ref", timing):
                 batch = self._compute_ref_log_prob(batch, metrics)
@@ -369,9 +369,13 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             with marked_timer("update_critic", timing):
                 batch = self._critic_step(batch, metrics, at_turns=update.returns is not None)
         batch.extra_info.update(return_model_output=on_policy, entropy_is_logged=on_policy)
-        if learns:
-            with marked_timer("update_actor", timing):
-                batch = self._update_actor(batch, metrics)
+        drifts = not on_policy and not self.config.algorithm.rollout_correction.bypass_mode
+        with ThreadPoolExecutor(1, "drift") as pool:  # beside the update, for which the driver only waits
+            drift = pool.submit(queue.drift_metrics, batch) if drifts else None
+            if learns:
+                with marked_timer("update_actor", timing):
+                    batch = self._update_actor(batch, metrics)
+        metrics |= {} if drift is None else drift.result()
         if on_policy:
             with marked_timer("old_log_prob", timing):
                 batch.extra_info["of_update"] = True

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict
-from torch.nn.functional import logsigmoid
 from verl.trainer.ppo.core_algos import kl_penalty
 from verl.utils import tensordict_utils as tu
 from verl.utils.metric import AggregationType, Metric
@@ -17,7 +16,7 @@ from verl.workers.config import ActorConfig
 from verl.workers.utils.losses import sft_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
-from agentgym_rl.algorithms.losses import Clip, Tokens
+from agentgym_rl.algorithms.losses import Clip, Tokens, episode_log_probs, preference_loss
 from agentgym_rl.algorithms.losses import policy_loss as token_loss
 from agentgym_rl.algorithms.policy_gradient import PolicyLoss
 from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, OBSERVATION_WEIGHT, TURN
@@ -88,17 +87,6 @@ def pair_batch(pairs: Sequence[Pair], batch: int) -> TensorDict:
     return data
 
 
-def episode_log_probs(log_probs: torch.Tensor, loss_mask: torch.Tensor) -> torch.Tensor:
-    """[rows]: sum of the log-probabilities of the tokens with loss.
-
-    Args:
-        log_probs: jagged [rows, tokens]; at each place that of the token after it, as verl's workers give it.
-        loss_mask: jagged [rows, tokens]; 0 on the first token of a row.
-    """
-    rows = zip(log_probs.unbind(), loss_mask.unbind(), strict=True)
-    return torch.stack([(values[:-1] * mask[1:]).sum() for values, mask in rows])
-
-
 def dpo_loss(
     config: ActorConfig, model_output: dict[str, torch.Tensor], data: TensorDict, dp_group: Any = None
 ) -> tuple[torch.Tensor, dict[str, Metric]]:
@@ -106,15 +94,13 @@ def dpo_loss(
 
     ``data`` holds rows of :func:`pair_batch` with ``ref_log_prob`` [rows], and ``beta``.
     """
-    ratio = episode_log_probs(model_output["log_probs"], data["loss_mask"]) - data["ref_log_prob"]
-    preferred, rejected = ratio.view(-1, 2).unbind(1)
-    margin = data["beta"] * (preferred - rejected)
+    log_probs = episode_log_probs(model_output["log_probs"], data["loss_mask"])
+    losses, margin = preference_loss(log_probs, data["ref_log_prob"], data["beta"])
     share = 2 * data["dp_size"] / data["global_batch_size"]  # verl averages over workers and sums micro-batches
 
     def mean(values: torch.Tensor) -> Metric:
         return Metric(value=values.detach().sum() * share, aggregation=AggregationType.SUM)
 
-    losses = -logsigmoid(margin)
     metrics = {"dpo/margin": mean(margin), "dpo/accuracy": mean((margin > 0).float())}
     return losses.sum() * share, metrics
 

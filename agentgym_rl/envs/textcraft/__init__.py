@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
 from agentgym_rl.envs.picture import Picture, Transcript
@@ -11,10 +12,12 @@ from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, vari
 from agentgym_rl.envs.textcraft.commands import Craft, Get, ShowInventory, Unreadable, Workshop, parse_command
 from agentgym_rl.envs.textcraft.drawing import draw
 from agentgym_rl.envs.textcraft.plan import make_plan
+from agentgym_rl.envs.textcraft.published import Published, published
 from agentgym_rl.envs.textcraft.puzzle import find_goal, make_puzzle
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 
 TEXTS = read_texts(__file__, EnvTexts)
+EXACT = "agentgym-exact"
 _LONGEST_ECHO = 200
 
 
@@ -26,9 +29,13 @@ class TextCraft(TextEnv):
         recipes: a folder of Minecraft's own recipe files, in place of the recipes of this package.
         goals: let the variant splits have this many training goals only, a fixed choice.
         max_depth: let the variant splits have goals of at most this depth only.
+        wording: ``agentgym-exact`` answers to the letter of AgentGym's server.
+        tasks_of: a file of AgentTraj, whose ids have the goals and recipes of its conversations; with ``recipes``.
 
     Raises:
-        ValueError: the folder is missing or holds no recipes, or there are not as many goals.
+        FileNotFoundError: there is no file ``tasks_of``.
+        ValueError: the folder is missing or holds no recipes, there are not as many goals, the options do not go
+            together, or the file does not fit; see :func:`.published.published`.
     """
 
     name = "textcraft"
@@ -39,9 +46,18 @@ class TextCraft(TextEnv):
         recipes: str | Path | None = None,
         goals: int | None = None,
         max_depth: int | None = None,
+        wording: Literal["own", "agentgym-exact"] = "own",
+        tasks_of: str | Path | None = None,
     ) -> None:
         super().__init__(style)
-        self._tasks = catalogue(recipes)
+        if wording not in ("own", EXACT):
+            raise ValueError(f"wording {wording!r} is unknown; choose own or {EXACT}")
+        if style != "agentgym" and (wording == EXACT or tasks_of is not None):
+            raise ValueError(f"wording={EXACT} and tasks_of are for the style agentgym, not {style}")
+        if tasks_of is not None and recipes is None:
+            raise ValueError("tasks_of needs recipes=FOLDER: AgentGym's agentenv_textcraft/recipes")
+        self._exact = wording == EXACT
+        self._tasks = catalogue(recipes) if recipes is None or tasks_of is None else published(recipes, tasks_of)
         splits = dict(self._tasks.splits)
         if goals is not None or max_depth is not None:
             splits |= variants(few(self._tasks, goals, max_depth), self._tasks.stride)
@@ -59,14 +75,17 @@ class TextCraft(TextEnv):
         self._missing = 0
 
     async def _reset(self, task: Task) -> Observation:
-        puzzle = make_puzzle(self._tasks, self._index(task), self.style)
+        index = self._index(task)
+        puzzle = make_puzzle(self._tasks, index, self.style)
         self._workshop = Workshop(self._tasks.book)
         self._item, self._missing = puzzle.goal.item, puzzle.goal.amount or 1
+        if isinstance(self._tasks, Published) and index in self._tasks.starts:
+            return Observation(self._tasks.starts[index].text)
         header = "Recipes:" if self.style == "compact" else "Crafting commands:"
         return Observation("\n".join([header, *puzzle.lines, "", f"Goal: {puzzle.goal}."]))
 
     async def _step(self, action: str) -> Step:
-        text, valid = self._carry_out(" ".join(action.split()))
+        text, valid = self._carry_out(action if self._exact else " ".join(action.split()))
         solved = self._missing <= 0
         return Step(Observation(text), float(solved), terminated=solved, info={"invalid": not valid})
 
@@ -91,24 +110,32 @@ class TextCraft(TextEnv):
                 return f"Inventory: {_listed(self._workshop.inventory, self.style)}", True
             case Get(stack):
                 found = self._workshop.get(stack)
-                return f"Got {stack}" if found else f"Could not find {_cut(stack.name)}", found
+                return f"Got {stack}" if found else f"Could not find {self._cut(stack.name)}", found
             case Craft() as command:
                 return self._craft(command)
             case Unreadable(str(ingredient)):
-                return f"Wrong item format: {_cut(ingredient)}", False
+                return f"Wrong item format: {self._cut(ingredient)}", False
             case Unreadable():
-                return f"Could not execute {_cut(action)}", False
+                return f"Could not execute {self._cut(action)}", False
 
     def _craft(self, command: Craft) -> tuple[str, bool]:
-        name = _identifier(_cut(command.output), self.style)
+        name = _identifier(self._cut(command.output), self.style)
+        tag = self._exact and command.output in self._tasks.book.tags
         if not self._workshop.holds(command.inputs):
-            return f"Could not find enough items to craft {name}", False
+            return f"Could not find enough items to craft {None if tag else name}", False
         recipe = self._workshop.craft(command)
         if recipe is None:
+            if self._exact:  # its server prints an object of its own
+                kind = f"tag={name!r}, item_id=None" if tag else f"tag=None, item_id={name!r}"
+                name = f"ItemTagWithCount(item_tag=ItemTag({kind}), count={command.amount})"
             return f"Could not find a valid recipe for {name}", False
         if recipe.output.name == self._item:
             self._missing -= recipe.output.amount
         return f"Crafted {recipe.output.amount} {_identifier(recipe.output.name, self.style)}", True
+
+    def _cut(self, text: str) -> str:
+        """What the agent wrote, cut to a readable length."""
+        return text if self._exact or len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}..."
 
 
 def _listed(held: Mapping[str, int], style: Style) -> str:
@@ -120,8 +147,3 @@ def _listed(held: Mapping[str, int], style: Style) -> str:
 def _identifier(name: str, style: Style) -> str:
     """An item as the observation names it: AgentGym's are Minecraft identifiers."""
     return name if style == "compact" else f"minecraft:{name.replace(' ', '_')}"
-
-
-def _cut(text: str) -> str:
-    """What the agent wrote, cut to a readable length."""
-    return text if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}..."

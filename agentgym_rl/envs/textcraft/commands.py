@@ -16,6 +16,8 @@ _CRAFT = re.compile(r"craft (.*) using (.*)")
 class Craft:
     output: str
     inputs: tuple[Stack, ...]
+    amount: int = 1
+    """Of the output, as the agent says; the recipe counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +50,19 @@ def parse_command(text: str) -> Command:
     match = _CRAFT.fullmatch(text)
     if match is None:
         return Unreadable()
-    output = match[1]
+    output, amount = match[1], 1
     if output[:1].isdigit():
         made = parse_stack(output)
         if made is None:
             return Unreadable()
-        output = made.name
+        output, amount = made
     inputs = []
     for part in match[2].split(","):
         stack = parse_stack(part)
         if stack is None:
             return Unreadable(part.strip())
         inputs.append(stack)
-    return Craft(output, tuple(inputs))
+    return Craft(output, tuple(inputs), amount)
 
 
 @dataclass(slots=True)

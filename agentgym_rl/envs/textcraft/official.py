@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ from agentgym_rl.envs.textcraft.book import RecipeBook, reachable
 from agentgym_rl.envs.textcraft.recipe import Recipe, Stack
 
 
-def official_book(folder: str | Path) -> RecipeBook:
-    """The shaped and shapeless recipes of a folder, read in the order of file names.
+def official_book(folder: str | Path, shown: Container[str] = ()) -> RecipeBook:
+    """The shaped and shapeless recipes of a folder, those shown first, then in the order of file names.
 
     As in AgentGym: of alternative ingredients the first counts; a recipe from nothing but one block is left out; a
     recipe's group is the tag of what it makes; a tag that nothing craftable belongs to is a base item; a recipe that
     would close a cycle with earlier ones is left out.
+
+    Args:
+        shown: recipes as text.
 
     Raises:
         ValueError: the folder is missing, holds no crafting recipe, or a file in it is not a recipe.
@@ -36,6 +40,7 @@ def official_book(folder: str | Path) -> RecipeBook:
             read.append((parsed, _name(data.get("group", ""))))
     if not read:
         raise ValueError(f"no crafting recipe in {folder}")
+    read.sort(key=lambda each: str(each[0]) not in shown)
     return _without_cycles(read, asked)
 
 

@@ -1,0 +1,30 @@
+"""Conversations of AgentTraj whose texts an environment takes over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentgym_rl.envs.core import Task, TaskNotFound
+from agentgym_rl.envs.tables import json_list
+
+
+def conversations(path: str | Path, env: str) -> Iterator[tuple[Task, str, str]]:
+    """Task, first and third message (instruction, first observation) of each conversation with an environment.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not JSON, an entry is no conversation of AgentTraj, or none is with the environment.
+    """
+    found = False
+    for number, entry in enumerate(json_list(Path(path)), start=1):
+        try:
+            task = Task.parse(entry["item_id"])
+            if task.env == env:
+                instruction, _, opening, *_ = (message["value"] for message in entry["conversations"])
+                yield task, instruction, opening
+                found = True
+        except (KeyError, TypeError, ValueError, TaskNotFound) as error:
+            raise ValueError(f"{path}, entry {number}: it is no conversation of AgentTraj: {error!r}") from error
+    if not found:
+        raise ValueError(f"{path} has no conversation with {env}")

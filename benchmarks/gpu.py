@@ -1,0 +1,343 @@
+"""The update path on a GPU: the same numbers as on a CPU, and how fast it is. Needs torch and transformers only.
+
+    python benchmarks/gpu.py [--device cuda] [--repeats 5]      # for a GPU of 80 GB
+    python benchmarks/gpu.py --device cpu --tiny                # seconds; shows that the script works
+
+First, losses, masks, advantages and DPO in float32 on the device are compared with the CPU in float64: the greatest
+difference of values and gradients, as a share of the greatest value. Then updates of a model of the shape of
+Qwen2.5-1.5B with random weights (bfloat16 activations, float32 weights and AdamW) on episodes of unequal length, with
+sdpa:
+
+packed  ours: rows behind each other, attention row by row, logits only where the loss reads them
+padded  ours without packing: rows of a micro-batch padded to the longest, logits only where the loss reads them
+plain   transformers as it is: padded rows, all logits, torch's own log-softmax
+
+All three have the same loss and the same micro-batches. MFU counts 6 FLOPs a parameter and real token, and attention.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from random import Random
+from statistics import median
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
+
+from agentgym_rl.algorithms.gigpo import returns
+from agentgym_rl.algorithms.grpo import relative
+from agentgym_rl.algorithms.losses import Clip, Tokens, episode_log_probs, policy_loss, preference_loss, token_weights
+from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
+from agentgym_rl.algorithms.ppo import turn_gae
+from agentgym_rl.engine.platform.packing import TokenLogProbs, attend, entropy_of, predicting
+
+TOLERANCE = 1e-5
+"""Most that float32 may differ from float64, as a share of the greatest value."""
+SHAPE = {
+    "vocab_size": 151_936, "hidden_size": 1536, "num_hidden_layers": 28, "num_attention_heads": 12,
+    "num_key_value_heads": 2, "intermediate_size": 8960, "tie_word_embeddings": True,
+}  # fmt: skip
+"""Of Qwen2.5-1.5B."""
+TINY = {
+    "vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 48, "tie_word_embeddings": True,
+}  # fmt: skip
+PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12, "B200": 2250e12}
+"""FLOPs a second in dense bfloat16, from the vendor's data sheets, by a part of the device's name."""
+CLIP = Clip(low=0.2, high=0.28, dual=3.0)
+
+
+# the same numbers
+
+Result = dict[str, torch.Tensor]
+
+
+def leaf(rng: torch.Generator, *shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=rng, dtype=torch.float64)
+
+
+def losses(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
+    """Every loss on tokens with its gradient, under the advantages of several estimators and every aggregation."""
+    rng, rows, tokens, turns = torch.Generator().manual_seed(0), 12, 60, 6
+    log_prob, old = leaf(rng, rows, tokens), leaf(rng, rows, tokens)
+    mask = (torch.rand(rows, tokens, generator=rng) < 0.6).double()
+    number = torch.arange(tokens).div(tokens // turns, rounding_mode="floor").expand(rows, tokens)
+    reward, values = Random(0), leaf(rng, rows, turns)
+    per_turn = [[reward.random() for _ in range(turns)] for _ in range(rows)]
+    estimated = {
+        "grpo": [[one] * turns for one in relative([sum(own) for own in per_turn], by_std=True)],
+        "gae": [
+            turn_gae(own, value, gamma=0.9, lam=0.95) for own, value in zip(per_turn, values.tolist(), strict=True)
+        ],
+        "returns": [returns(own, 0.95) for own in per_turn],
+    }
+    found: Result = {}
+    for estimator, of_turns in estimated.items():
+        advantages = torch.tensor(of_turns, dtype=torch.float64).gather(1, number) * mask
+        for kind in PolicyLoss:
+            policy = place(0.1 * log_prob).requires_grad_()
+            batch = Tokens(
+                log_prob=policy, old_log_prob=place(0.1 * old), advantages=place(advantages), mask=place(mask).bool(),
+                turns=place(number.double()),
+            )  # fmt: skip
+            each, outside = policy_loss(kind, batch, CLIP)
+            for aggregation in LossAggregation:
+                episodes, updates = [f"{row // 2}" for row in range(rows)], [row % 3 for row in range(rows)]
+                weight = token_weights(place(mask), episodes, updates, aggregation, tokens)
+                (gradient,) = torch.autograd.grad((each * weight).sum(), policy, retain_graph=True)
+                found |= {f"{kind}, {aggregation}, {estimator}": gradient, f"mask, {aggregation}": weight}
+            found |= {f"{kind}, {estimator}": each, f"clipped, {kind}, {estimator}": outside.double()}
+    return found
+
+
+def heads(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
+    """Log-probabilities and their gradient, entropies, and attention within rows, with and without a window."""
+    rng = torch.Generator().manual_seed(1)
+    logits, labels = place(leaf(rng, 40, 300)).requires_grad_(), torch.randint(300, (40,), generator=rng)
+    log_probs = TokenLogProbs.apply(logits, labels.to(logits.device))
+    found = {"log-probabilities": log_probs, "entropies": entropy_of(logits)}
+    (found["gradient of logits"],) = torch.autograd.grad(log_probs.square().sum(), logits)
+    query, key, value = (place(leaf(rng, 1, number, 40, 16)).requires_grad_() for number in (4, 2, 2))
+    ends = torch.tensor([0, 7, 8, 40], device=query.device)
+    module = torch.nn.Module()
+    for window in (None, 5):
+        out, _ = attend(module, query, key, value, None, cu_seq_lens_q=ends, sliding_window=window)
+        parts = torch.autograd.grad(out.square().sum(), (query, key, value))
+        found |= {
+            f"attention, window {window}": out,
+            f"its gradient, {window}": torch.cat([one.flatten() for one in parts]),
+        }
+    return found
+
+
+def preferences(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
+    """DPO's loss, margin and gradient on pairs of episodes."""
+    rng, sizes = torch.Generator().manual_seed(2), [5, 9, 12, 3]
+    flat = place(leaf(rng, sum(sizes))).requires_grad_()
+    ends = torch.tensor([0, 5, 14, 26, 29], device=flat.device)
+    mask = (torch.rand(sum(sizes), generator=rng) < 0.5).double()
+    mask[[0, 5, 14, 26]] = 0
+    sums = episode_log_probs(jagged(flat, ends), jagged(place(mask), ends))
+    loss, margin = preference_loss(sums, place(leaf(rng, 4)), 0.1)
+    (gradient,) = torch.autograd.grad(loss.sum(), flat)
+    return {"dpo, loss": loss, "dpo, margin": margin, "dpo, gradient": gradient}
+
+
+def jagged(flat: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = torch.nested.nested_tensor_from_jagged(flat, ends)
+    return found
+
+
+COMPARED = {"losses, masks, advantages": losses, "log-probabilities, attention": heads, "dpo": preferences}
+
+
+def difference(found: torch.Tensor, expected: torch.Tensor) -> float:
+    """The greatest difference, as a share of the greatest value expected."""
+    expected = expected.detach()
+    return float((found.detach().cpu().double() - expected).abs().max() / expected.abs().max().clamp(min=1e-12))
+
+
+def compare(device: str) -> bool:
+    """Print what differs most of each kind; whether all is within the tolerance."""
+    good = True
+    for name, compute in COMPARED.items():
+        expected, found = compute(lambda one: one.clone()), compute(lambda one: one.float().to(device))
+        worst = max(expected, key=lambda key: difference(found[key], expected[key]))
+        value = difference(found[worst], expected[worst])
+        good &= value <= TOLERANCE
+        said = "equal" if value <= TOLERANCE else "DIFFERENT"
+        print(f"{name}: {len(expected)} compared, {said}; most {value:.1e} ({worst}; tolerance {TOLERANCE:g})")
+    return good
+
+
+# speed
+
+
+@dataclass
+class Rows:
+    """A micro-batch of episodes."""
+
+    ids: list[torch.Tensor]
+    masks: list[torch.Tensor]
+    advantages: list[float]
+
+    @property
+    def tokens(self) -> int:
+        return sum(map(len, self.ids))
+
+
+def micro_batches(vocabulary: int, tokens: int, longest: int, episodes: int, device: str) -> list[Rows]:
+    """Episodes of unequal length in micro-batches of at most so many tokens; half of the tokens are the model's own."""
+    rng, found = Random(0), [Rows([], [], [])]
+    for _ in range(episodes):
+        size = rng.randrange(longest // 8, longest)
+        if found[-1].tokens + size > tokens:
+            found.append(Rows([], [], []))
+        ids = torch.tensor([rng.randrange(vocabulary) for _ in range(size)], device=device)
+        mask = (
+            (torch.arange(size, device=device) // 100 % 2 == 1) if size > 200 else torch.arange(size, device=device) > 0
+        )
+        found[-1].ids.append(ids)
+        found[-1].masks.append(mask)
+        found[-1].advantages.append(rng.uniform(-1, 1))
+    return found
+
+
+Side = Callable[[PreTrainedModel, Rows], tuple[torch.Tensor, torch.Tensor]]
+"""Log-probabilities of the tokens with loss of a micro-batch, and the advantage of each."""
+
+
+def packed(model: PreTrainedModel, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+    ids = torch.cat(rows.ids)
+    ends = torch.tensor([0, *map(len, rows.ids)], device=ids.device).cumsum(0)
+    places = predicting({"input_ids": jagged(ids, ends), "loss_mask": jagged(torch.cat(rows.masks).float(), ends)})
+    positions = torch.cat([torch.arange(len(one), device=ids.device) for one in rows.ids])
+    logits = model(
+        input_ids=ids[None], position_ids=positions[None], cu_seq_lens_q=ends, logits_to_keep=places, use_cache=False
+    ).logits[0]
+    owner = torch.searchsorted(ends, places, right=True) - 1
+    return TokenLogProbs.apply(logits, ids[places + 1]), advantages(rows, ids.device)[owner]
+
+
+def padded(model: PreTrainedModel, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+    ids, real, row, place = filled(rows)
+    hidden = model.get_decoder()(input_ids=ids, attention_mask=real, use_cache=False).last_hidden_state
+    logits = model.lm_head(hidden[row, place])
+    return TokenLogProbs.apply(logits, ids[row, place + 1]), advantages(rows, ids.device)[row]
+
+
+def plain(model: PreTrainedModel, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+    ids, real, row, place = filled(rows)
+    logits = model(input_ids=ids, attention_mask=real, use_cache=False).logits
+    every = logits[:, :-1].float().log_softmax(-1).gather(2, ids[:, 1:, None]).squeeze(2)
+    return every[row, place], advantages(rows, ids.device)[row]
+
+
+def filled(rows: Rows) -> tuple[torch.Tensor, ...]:
+    """Padded tokens and attention mask, and row and place before each token with loss."""
+    ids = torch.nn.utils.rnn.pad_sequence(rows.ids, batch_first=True)
+    real = torch.nn.utils.rnn.pad_sequence([torch.ones_like(one) for one in rows.ids], batch_first=True)
+    row, place = torch.nn.utils.rnn.pad_sequence(rows.masks, batch_first=True)[:, 1:].nonzero(as_tuple=True)
+    return ids, real, row, place
+
+
+def advantages(rows: Rows, device: torch.device) -> torch.Tensor:
+    return torch.tensor(rows.advantages, device=device)
+
+
+SIDES: dict[str, tuple[str, Side]] = {
+    "packed": ("packed", packed),
+    "padded": ("sdpa", padded),
+    "plain": ("sdpa", plain),
+}
+"""By name: the attention of the model, and how log-probabilities are computed."""
+
+
+def update(model: PreTrainedModel, optimizer: torch.optim.Optimizer, batches: Sequence[Rows], side: Side) -> float:
+    """One update on all micro-batches; returns its loss."""
+    device, total = model.device, 0.0
+    count = sum(int(mask[1:].sum()) for rows in batches for mask in rows.masks)
+    for rows in batches:
+        context = torch.autocast(device.type, torch.bfloat16) if device.type == "cuda" else nullcontext()
+        with context:
+            log_prob, advantage = side(model, rows)
+        tokens = Tokens(
+            log_prob=log_prob.float()[None], old_log_prob=log_prob.detach().float()[None], advantages=advantage[None],
+            mask=torch.ones_like(advantage, dtype=torch.bool)[None],
+        )  # fmt: skip
+        loss = policy_loss(PolicyLoss.VANILLA, tokens, CLIP)[0].sum() / count
+        loss.backward()
+        total += float(loss.detach())
+    optimizer.step()
+    optimizer.zero_grad()
+    return total
+
+
+def flops(shape: dict[str, int], parameters: int, batches: Sequence[Rows]) -> float:
+    """Of forward and backward pass: 6 a parameter and token, and causal attention."""
+    lengths = [len(ids) for rows in batches for ids in rows.ids]
+    attention = 6 * shape["num_hidden_layers"] * shape["hidden_size"] * sum(size**2 for size in lengths)
+    return 6.0 * parameters * sum(lengths) + attention
+
+
+@dataclass
+class Speed:
+    """Of a side."""
+
+    seconds: list[float]
+    """Of each update."""
+    gib: float
+    """Most memory; 0 on a CPU, where it is not measured."""
+    loss: float
+    """Of the first update."""
+    parameters: int
+
+
+def timed(device: str, shape: dict[str, int], batches: Sequence[Rows], repeats: int) -> Iterator[tuple[str, Speed]]:
+    """Each side with a model of its own, one after the other."""
+    for name, (attention, side) in SIDES.items():
+        torch.manual_seed(0)
+        config = Qwen2Config(**shape, attn_implementation=attention, pad_token_id=0)  # type: ignore[arg-type]
+        model = AutoModelForCausalLM.from_config(config).to(device)
+        model.gradient_checkpointing_enable()
+        model.train()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
+        first, seconds = update(model, optimizer, batches, side), []
+        if device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        for _ in range(repeats):
+            wait(device)
+            begun = time.perf_counter()
+            update(model, optimizer, batches, side)
+            wait(device)
+            seconds.append(time.perf_counter() - begun)
+        memory = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else 0.0
+        yield name, Speed(seconds, memory, first, sum(one.numel() for one in model.parameters()))
+        del model, optimizer
+        if device == "cuda":
+            torch.cuda.empty_cache()
+
+
+def wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--tiny", action="store_true", help="a model of some thousand parameters, short episodes")
+    parser.add_argument("--repeats", type=int, default=5, help="updates that are timed, after one that warms up")
+    parser.add_argument("--episodes", type=int, help="of an update; 32, or 6 with --tiny")
+    parser.add_argument("--micro-tokens", type=int, help="most tokens of a micro-batch; 8192, or 200 with --tiny")
+    arguments = parser.parse_args()
+    device, shape = arguments.device, TINY if arguments.tiny else SHAPE
+    if device == "cuda" and not torch.cuda.is_available():
+        parser.error("no CUDA device is there; --device cpu --tiny shows that the script works")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
+    print(f"{name}, torch {torch.__version__}")
+    good = compare(device)
+    size = arguments.micro_tokens or (200 if arguments.tiny else 8192)
+    longest, many = (100, 6) if arguments.tiny else (4096, 32)
+    batches = micro_batches(shape["vocab_size"], size, longest, arguments.episodes or many, device)
+    total = sum(rows.tokens for rows in batches)
+    many = sum(len(rows.ids) for rows in batches)
+    print(f"{many} episodes, {total} tokens, {len(batches)} micro-batches of at most {size}")
+    print("         tokens/s [min, max]       TFLOP/s  MFU     GiB    loss")
+    peak = next((value for part, value in PEAK.items() if part in name), None)
+    for side, one in timed(device, shape, batches, arguments.repeats):
+        speed = sorted(total / seconds for seconds in one.seconds)
+        work = flops(shape, one.parameters, batches) / median(one.seconds)
+        mfu = "-" if peak is None else f"{work / peak:.3f}"
+        shown = f"{median(speed):.0f} [{speed[0]:.0f}, {speed[-1]:.0f}]"
+        print(f"{side:8s} {shown:25s} {work / 1e12:<8.2f} {mfu:7s} {one.gib:<6.1f} {one.loss:.6f}")
+    raise SystemExit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+"""What the driver spends on a training step, by the number of its episodes; no model, no GPU.
+
+A GRPO step with everything but the model: the real TransferQueue, agent-loop processes that hand over episodes of 20
+turns of 150 tokens at once, the real replay buffer, advantages, rows, metrics, mixture, curriculum and files of a run
+(``simulated.py`` says what is real). Steps of each size run in a process of their own.
+
+    python benchmarks/scale.py [--episodes 256 1024 4096 8192] [--repeats 3]
+
+work   seconds of CPU that driver and queue (controller, storage units) spend while the driver is in a part; on an idle
+       machine about the time that the part takes, and not longer because other programs run
+verl   what verl's own trainer does in the same place; ours is everything else
+before between the last episode and the start of the update, when GPUs wait; after: behind the start of the update
+pause  between two looks at the queue while episodes run: an end is noticed up to so much later
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import wraps
+from itertools import chain
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+STEP_S, SHARE, BEFORE_S = 300.0, 0.05, 2.0
+"""The step that the share is of, in seconds, and the bars."""
+QUEUE = ("TransferQueueController", "SimpleStorageUnit")
+Phases = dict[str, dict[str, tuple[float, float]]]
+"""Of each phase of a step, by part: seconds of work and seconds on the clock."""
+
+
+class Clock:
+    """Time by phase and part; that of a part is without the parts that it calls."""
+
+    def __init__(self) -> None:
+        self.queue: list[psutil.Process] = []
+        self.phase = "before"
+        self.spent: dict[str, dict[str, list[float]]] = {}
+        self._inner: list[list[float]] = []
+
+    def now(self) -> list[float]:
+        queue = sum(sum(one.cpu_times()[:2]) for one in self.queue)
+        return [time.process_time() + queue, time.perf_counter()]
+
+    @contextmanager
+    def part(self, name: str, phase: str | None = None) -> Iterator[None]:
+        self.phase = phase or self.phase
+        own, begun = self.phase, self.now()
+        self._inner.append([0.0, 0.0])
+        try:
+            yield
+        finally:
+            whole = [end - begin for end, begin in zip(self.now(), begun, strict=True)]
+            inner = self._inner.pop()
+            total = self.spent.setdefault(own, defaultdict(lambda: [0.0, 0.0]))[name]
+            for index, value in enumerate(whole):
+                total[index] += value - inner[index]
+                if self._inner:
+                    self._inner[-1][index] += value
+
+    def watch(self, owner: Any, method: str, name: str, phase: str | None = None) -> None:
+        """Count what a function does as a part of this name; it may begin a phase."""
+        function: Callable[..., Any] = getattr(owner, method)
+
+        @wraps(function)
+        def watched(*arguments: Any, **named: Any) -> Any:
+            with self.part(name, phase):
+                return function(*arguments, **named)
+
+        setattr(owner, method, watched)
+
+    def pool(self, *_: Any) -> Beside:
+        """Stands where the driver has a thread for what need not wait."""
+        return Beside(self)
+
+    def take(self) -> Phases:
+        spent, self.spent = self.spent, {}
+        return {phase: {name: (one[0], one[1]) for name, one in own.items()} for phase, own in spent.items()}
+
+
+class Beside(ThreadPoolExecutor):
+    """Does at once, and counts as a phase of its own, what another thread would do meanwhile."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(1)
+        self.clock = clock
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        phase = self.clock.phase
+        with self.clock.part("rest", "beside"):
+            future.set_result(function(*arguments, **named))
+        self.clock.phase = phase
+        return future
+
+
+def watch(clock: Clock) -> None:
+    """Name the parts of a step."""
+    import simulated
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    from agentgym_rl.algorithms.grpo import GRPO
+    from agentgym_rl.engine.run import run, stages
+    from agentgym_rl.engine.run.folder import RunFolder
+    from agentgym_rl.engine.run.metrics_log import MetricsLog
+    from agentgym_rl.engine.verl import buffer, trainer
+    from agentgym_rl.engine.verl import rows as queue
+
+    vars(trainer)["ThreadPoolExecutor"] = clock.pool
+    clock.watch(buffer.EpisodeBuffer, "_wait_for_next_poll", "pause", "generation")
+    clock.watch(ReplayBuffer, "_sync_metadata_from_transfer_queue", "verl: look at the queue")
+    clock.watch(trainer.AgentTrainer, "_submit", "verl: submit tasks", "generation")
+    clock.watch(ReplayBuffer, "_materialize_batch", "verl: take the batch", "before")
+    clock.watch(PPOTrainer, "_compute_old_log_prob", "verl: old log-probabilities")
+    clock.watch(PPOTrainer, "_compute_advantage", "verl: advantages, correction")
+    clock.watch(trainer, "upsample_batch_to_divisible_size", "verl: padding")
+    clock.watch(PPOTrainer, "_update_actor", "verl: start the update", "after")
+    clock.watch(PPOTrainer, "_compute_metrics", "verl: metrics of the batch")
+    clock.watch(simulated.SimulatedGroup, "compute_log_prob", "training workers")
+    clock.watch(buffer, "take_episodes", "episodes from the queue")
+    clock.watch(trainer.AgentTrainer, "_balance", "share out rows")
+    clock.watch(queue, "get_seqlen_balanced_partitions", "verl: equal loads")
+    clock.watch(queue, "drift_metrics", "drift metrics")
+    clock.watch(queue, "write", "write advantages and weights")
+    clock.watch(queue, "advantage_metrics", "metrics of advantages")
+    clock.watch(GRPO, "update", "advantages of groups")
+    clock.watch(run.EngineRun, "_observe", "mixture and curriculum")
+    clock.watch(sys.modules["agentgym_rl.algorithms.policy_gradient"], "diagnostics", "diagnostics")
+    clock.watch(stages, "episode_metrics", "episode metrics")
+    clock.watch(RunFolder, "write_episodes", "episode files")
+    clock.watch(MetricsLog, "log", "metrics file")
+
+
+def measure(sizes: list[int], repeats: int, gpus: int, loops: int | None) -> dict[int, dict[str, Any]]:
+    """Steps of each size, the smallest first; the first step of each warms up."""
+    os.environ["TRANSFER_QUEUE_ENABLE"] = "1"
+    import ray
+    import torch
+    from simulated import engine, settings, stage
+
+    torch.set_num_threads(1)  # work is then time on an idle machine
+    clock, found = Clock(), {}
+    watch(clock)
+    own = [] if loops is None else [f"rollout.workers={loops}"]
+    ray.init(num_cpus=128, include_dashboard=False, object_store_memory=1 << 28, log_to_driver=False)
+    try:
+        with engine([*settings(max(sizes), gpus), *own]) as manager:
+            clock.queue = [one for one in psutil.Process().children(recursive=True) if is_queue(one)]
+            for episodes in sorted(sizes):
+                found[episodes] = one = {"steps": []}
+                overrides = [*settings(episodes, gpus), *own]
+                with tempfile.TemporaryDirectory(prefix="scale_") as name, stage(manager, Path(name), overrides) as run:
+                    algorithm, run.run.writer = run._algorithm("grpo"), clock.pool()
+                    for number in range(repeats + 1):
+                        with clock.part("rest"):
+                            run._unit("grpo", algorithm, number)
+                        spent = clock.take()
+                        one["steps"] += [spent] if number else []
+                        print(f"{episodes} episodes, step {number} of {repeats}", file=sys.stderr, flush=True)
+                    one["pause"] = run.run.trainer.replay_buffer.poll_interval
+                    config = run.run.trainer.config
+                one["loops"] = config.actor_rollout_ref.rollout.agent.num_workers
+                one["units"] = config.transfer_queue.backend.SimpleStorage.num_data_storage_units
+                one["memory"] = {"driver": peak([psutil.Process()]), "queue": peak(clock.queue)}
+                print(json.dumps(one), file=sys.stderr, flush=True)
+    finally:
+        ray.shutdown()
+    return found
+
+
+def is_queue(process: psutil.Process) -> bool:
+    return any(name in " ".join(process.cmdline()) for name in QUEUE)
+
+
+def peak(processes: list[psutil.Process]) -> float:
+    """Most memory that they had, in GiB, added up."""
+    lines = [Path(f"/proc/{one.pid}/status").read_text() for one in processes]
+    return sum(int(text.split("VmHWM:")[1].split()[0]) for text in lines) / 2**20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, nargs="+", default=[256, 1024, 4096, 8192], help="of a step")
+    parser.add_argument("--repeats", type=int, default=3, help="steps of each size, after one that warms up")
+    parser.add_argument("--gpus", type=int, default=8, help="of the run that is simulated, eight a node")
+    parser.add_argument("--loops", type=int, help="agent-loop processes; as the run would have by itself")
+    arguments = parser.parse_args()
+    show(measure(arguments.episodes, arguments.repeats, arguments.gpus, arguments.loops))
+
+
+def show(found: dict[int, dict[str, Any]]) -> None:
+    """Print the tables."""
+    sizes = sorted(found)
+    loops, units = (found[sizes[-1]][name] for name in ("loops", "units"))
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}; {loops} agent-loop processes, {units} storage units")
+    print(f"seconds of work a step, median [min, max] of {len(found[sizes[0]]['steps'])} steps; episodes:")
+    print(row("", [f"{size:,}" for size in sizes]))
+    for phase, title in PHASES.items():
+        names = {name for size in sizes for step in found[size]["steps"] for name in step.get(phase, {})}
+        names -= NOT_COUNTED
+        cost = {name: median(part(found[sizes[-1]]["steps"], phase, name)) for name in names}
+        if names:
+            print(title)
+        for name in sorted(cost, key=lambda name: -cost[name]):
+            print(row(f"  {name}", [spread(part(found[size]["steps"], phase, name)) for size in sizes]))
+    ours = {size: [own(step, ("before", "after")) for step in found[size]["steps"]] for size in sizes}
+    before = {size: [own(step, ("before",)) for step in found[size]["steps"]] for size in sizes}
+    every = {size: [total(step) for step in found[size]["steps"]] for size in sizes}
+    verl = {size: [one - mine for one, mine in zip(every[size], ours[size], strict=True)] for size in sizes}
+    print("together, from the last episode on")
+    print(row("  verl's", [spread(verl[size]) for size in sizes]))
+    print(row("  ours", [spread(ours[size]) for size in sizes]))
+    print(row("  ours, before the update", [spread(before[size]) for size in sizes]))
+    print(row("  share that is verl's", [f"{median(verl[size]) / median(every[size]):.0%}" for size in sizes]))
+    print(row("  pause", [f"{found[size]['pause']:.2f}" for size in sizes]))
+    for process in ("driver", "queue"):
+        print(row(f"  most memory, {process}, GiB", [f"{found[size]['memory'][process]:.1f}" for size in sizes]))
+    largest = sizes[-1]
+    share, wait = median(ours[largest]) / STEP_S, median(before[largest]) + found[largest]["pause"]
+    at = f"{largest:,} episodes:"
+    print(f"{at} ours is {share:.1%} of a {STEP_S:g} s step (bar {SHARE:.0%}: {met(share < SHARE)})")
+    print(f"{at} ours and the pause delay the update by {wait:.2f} s (bar {BEFORE_S:g}: {met(wait < BEFORE_S)})")
+
+
+PHASES = {
+    "generation": "while episodes run",
+    "before": "before the update",
+    "beside": "beside update or next rollout, in a thread",
+    "after": "after the update",
+}
+NOT_COUNTED = {"pause", "training workers"}
+
+
+def part(steps: list[Phases], phase: str, name: str) -> list[float]:
+    return [step.get(phase, {}).get(name, (0.0, 0.0))[0] for step in steps]
+
+
+def own(step: Phases, phases: Sequence[str]) -> float:
+    """What is not verl's in these phases."""
+    return sum(
+        work
+        for phase in phases
+        for name, (work, _) in step.get(phase, {}).items()
+        if not name.startswith("verl") and name not in NOT_COUNTED
+    )
+
+
+def total(step: Phases) -> float:
+    """All that the driver waits for, from the last episode on."""
+    parts = chain.from_iterable(step.get(phase, {}).items() for phase in ("before", "after"))
+    return sum(work for name, (work, _) in parts if name not in NOT_COUNTED)
+
+
+def met(good: bool) -> str:
+    return "met" if good else "missed"
+
+
+def spread(values: list[float]) -> str:
+    return f"{median(values):.2f} [{min(values):.2f}, {max(values):.2f}]"
+
+
+def row(label: str, cells: Sequence[str]) -> str:
+    return f"{label:34s}" + "".join(f"{cell:>22s}" for cell in cells)
+
+
+if __name__ == "__main__":
+    main()

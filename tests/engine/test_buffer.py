@@ -1,0 +1,130 @@
+"""Our replay buffer on a scripted queue."""
+
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("verl")
+
+import transfer_queue as tq
+from omegaconf import OmegaConf
+from tensordict import NonTensorData, NonTensorStack, TensorDict
+
+from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.engine.verl import buffer as buffers
+from agentgym_rl.engine.verl.agent_loops import EarlyManager
+from agentgym_rl.engine.verl.buffer import EpisodeBuffer
+
+
+class Queue:
+    """Prompts, each of two episodes; looks take as long as they are told to."""
+
+    def __init__(self):
+        self.tags, self.episodes, self.read, self.looks, self.look_s = {}, {}, [], 0, 0.0
+        self.on_look = {}
+
+    def submit(self, *uids):
+        self.tags |= {uid: {"is_prompt": True, "status": "running", "global_steps": 1} for uid in uids}
+
+    def finish(self, uid):
+        self.tags[uid] = {**self.tags[uid], "status": "finished"}
+        for session in range(2):
+            one = Episode(
+                env="e", item_id=uid, ending=Ending.TERMINATED, reward=float(session), success=False, max_turns=9
+            )
+            self.tags[f"{uid}_{session}_0"], self.episodes[f"{uid}_{session}_0"] = {"status": "success"}, one
+
+    def kv_list(self):
+        self.looks += 1
+        self.clock.now += self.look_s
+        for uid in self.on_look.get(self.looks, []):
+            self.finish(uid)
+        return {"train": dict(self.tags)}
+
+    def kv_clear(self, keys, partition_id):
+        for key in keys:
+            self.tags.pop(key, None)
+
+    def kv_batch_get(self, keys, partition_id, select_fields):
+        assert select_fields == ["extra_fields"]
+        self.read.append((self.looks, list(keys)))
+        fields = [NonTensorData({"episode": self.episodes[key].to_dict()}) for key in keys]
+        return TensorDict({"extra_fields": NonTensorStack(*fields)}, batch_size=len(keys))
+
+    def kv_batch_put(self, keys, partition_id, fields):
+        assert all(getattr(one, "data", one)["episode"] is None for one in fields["extra_fields"])
+
+
+@pytest.fixture
+def queue(monkeypatch):
+    one = Queue()
+    one.clock = SimpleNamespace(now=0.0, pauses=[])
+    for name in ("kv_list", "kv_clear", "kv_batch_get", "kv_batch_put"):
+        monkeypatch.setattr(tq, name, getattr(one, name))
+    monkeypatch.setattr(buffers.time, "perf_counter", lambda: one.clock.now)
+    monkeypatch.setattr(buffers.time, "sleep", one.clock.pauses.append)
+    return one
+
+
+def buffer():
+    return EpisodeBuffer("sync", OmegaConf.create(), None, "wait", OmegaConf.create())
+
+
+def test_episodes_are_read_while_others_run_and_each_once(queue):
+    queue.submit("a", "b", "c")
+    queue.on_look = {1: ["b"], 3: ["a"], 4: ["c"]}
+    one = buffer()
+    batch, _ = one.sample(1, "train", 3)
+    assert queue.read == [(1, ["b_0_0", "b_1_0"]), (3, ["a_0_0", "a_1_0"]), (4, ["c_0_0", "c_1_0"])]
+    found = one.take_episodes()
+    assert {key: episode.item_id for key, episode in found.items()} == {
+        f"{uid}_{session}": uid for uid in "abc" for session in (0, 1)
+    }
+    assert sorted(batch.keys) == sorted(f"{key}_0" for key in found) and not one._early
+
+
+def test_episodes_of_a_group_that_is_given_up_are_forgotten(queue):
+    queue.submit("a", "b")
+    queue.finish("a")
+    one = buffer()
+    one._sync_metadata_from_transfer_queue()
+    one._wait_for_next_poll("train", 0.0)
+    assert set(one._early) == {"a_0", "a_1"}
+    one._clear_groups("train", {"a"})
+    assert not one._early
+
+
+@pytest.mark.parametrize(("look_s", "pause"), [(0.0, 0.02), (0.001, 0.02), (0.01, 0.09), (0.2, 1.0)])
+def test_the_pause_grows_with_the_time_that_a_look_takes(queue, look_s, pause):
+    """So that looks take a tenth of the time, however many rows there are."""
+    queue.look_s = look_s
+    queue.submit("a", "b")
+    queue.on_look = {1: ["a"], 2: ["b"]}
+    buffer().sample(1, "train", 2)
+    assert queue.clock.pauses == [pytest.approx(pause)]
+
+
+class Worker:
+    def __init__(self):
+        self.got, self.generate_sequences = [], SimpleNamespace(remote=self.take)
+
+    def take(self, batch):
+        self.got.append(list(batch["uid"]))
+
+
+def prompts(*uids):
+    fields = {"uid": NonTensorStack(*map(NonTensorData, uids)), "global_steps": NonTensorData(1)}
+    return TensorDict(fields, batch_size=len(uids))
+
+
+def test_prompts_are_dealt_to_all_agent_loops_in_turn(monkeypatch):
+    monkeypatch.setattr("agentgym_rl.engine.verl.agent_loops.ray.get", list)
+    manager = object.__new__(EarlyManager)
+    manager.agent_loop_workers, manager._dealt = [Worker() for _ in range(4)], 0
+    manager.generate_sequences(prompts(*"abcdef"))  # verl's chunks would leave the fourth without any
+    manager.generate_sequences(prompts("g"))
+    manager.generate_sequences(prompts("h"))
+    manager.generate_sequences(prompts("i"))
+    assert [worker.got for worker in manager.agent_loop_workers] == [
+        [["a", "e"], ["i"]], [["b", "f"]], [["c"], ["g"]], [["d"], ["h"]],
+    ]  # fmt: skip

@@ -1,0 +1,32 @@
+"""benchmarks/gpu.py runs with torch and transformers alone, and its three sides compute the same loss."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers")
+
+ROOT = Path(__file__).parents[1]
+ALONE = """
+import runpy, sys
+for name in ("verl", "ray", "vllm", "transfer_queue", "tensordict", "omegaconf", "hydra"):
+    sys.modules[name] = None
+sys.argv = ["gpu.py", "--device=cpu", "--tiny", "--repeats=1"]
+runpy.run_path("benchmarks/gpu.py", run_name="__main__")
+"""
+
+
+def test_it_runs_without_an_engine():
+    path = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE], cwd=ROOT, env=os.environ | path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"compared, equal", done.stdout)) == 3
+    losses = {line.split()[0]: float(line.split()[-1]) for line in done.stdout.splitlines()[-3:]}
+    assert set(losses) == {"packed", "padded", "plain"}
+    assert losses["packed"] == pytest.approx(losses["plain"], abs=2e-6) == losses["padded"]
