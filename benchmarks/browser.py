@@ -1,11 +1,11 @@
-"""What a browser session costs: memory of a context, and time of a step, in MiniWoB++.
+"""What a browser session costs: memory of a context, and time of a step, in MiniWoB++ or on WebArena's built-in sites.
 
 Sessions are opened one after the other, each with a page; then all step at the same time, each with random actions of
 its own. Memory is the proportional set size (PSS) of all processes of the browser and its driver, without and with the
 sessions, so that shared pages count once.
 
     python benchmarks/browser.py
-    python benchmarks/browser.py --sessions 8 --steps 20
+    python benchmarks/browser.py --env webarena --sessions 8 --steps 20
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from statistics import median, quantiles
 
 import psutil
 
-from agentgym_rl.envs import Task
-from agentgym_rl.envs.browser import CHROMIUM
-from agentgym_rl.envs.miniwob import MiniWoB
+from agentgym_rl.envs import Task, TextEnv, make
+from agentgym_rl.envs.browser.chromium import CHROMIUM
 
 
 def memory() -> float:
@@ -34,26 +33,27 @@ def memory() -> float:
     return total / 1e6
 
 
-async def play(env: MiniWoB, number: int, steps: int) -> list[float]:
+async def play(env: TextEnv, number: int, steps: int) -> list[float]:
     """Seconds of each step; a session whose task ends goes on with another one."""
     rng, taken = random.Random(number), []
-    seen = await env.reset(Task(env.name, number))
+    train = env.spec.splits["train"]
+    seen = await env.reset(Task(env.name, train[number]))
     while len(taken) < steps:
         action = rng.choice(seen.actions or ("wait",))
         start = time.perf_counter()
         step = await env.step(action)
         taken.append(time.perf_counter() - start)
-        seen = await env.reset(Task(env.name, rng.randrange(25_000))) if step.done else step.observation
+        seen = await env.reset(Task(env.name, rng.choice(train))) if step.done else step.observation
     return taken
 
 
-async def measure(sessions: int, steps: int) -> None:
+async def measure(name: str, sessions: int, steps: int) -> None:
     context = await CHROMIUM.call(CHROMIUM.lease())
     await asyncio.sleep(1)
     base = memory()
-    envs = [MiniWoB() for _ in range(sessions)]
+    envs = [make(name) for _ in range(sessions)]
     for number, env in enumerate(envs):
-        await env.reset(Task(env.name, number * 3))
+        await env.reset(Task(name, env.spec.splits["train"][number * 3]))
     full = memory()
     alone = await play(envs[0], 0, steps)
     together = [
@@ -64,22 +64,23 @@ async def measure(sessions: int, steps: int) -> None:
         await env.close()
     await CHROMIUM.call(CHROMIUM.give_back(context))
     await asyncio.sleep(1)
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {sessions} sessions, {steps} steps each")
+    print(f"{name}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {sessions} sessions, {steps} steps each")
     print(f"browser without sessions      {base:8.0f} MB")
     print(f"each session, its page open   {(full - base) / sessions:8.1f} MB")
     print(f"each session, after its steps {(worked - base) / sessions:8.1f} MB")
     print(f"all sessions closed           {memory():8.0f} MB")
-    for name, taken in (("one session steps", alone), ("all sessions step at once", together)):
+    for what, taken in (("one session steps", alone), ("all sessions step at once", together)):
         low, *_, high = quantiles(taken, n=20)
-        print(f"{name:29} {median(taken) * 1e3:8.0f} ms, 5 to 95 %: {low * 1e3:.0f} to {high * 1e3:.0f} ms")
+        print(f"{what:29} {median(taken) * 1e3:8.0f} ms, 5 to 95 %: {low * 1e3:.0f} to {high * 1e3:.0f} ms")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--env", choices=("miniwob", "webarena"), default="miniwob", help="what is played")
     parser.add_argument("--sessions", type=int, default=32, help="contexts at the same time")
     parser.add_argument("--steps", type=int, default=30, help="actions of each session")
     given = parser.parse_args()
-    asyncio.run(measure(given.sessions, given.steps))
+    asyncio.run(measure(given.env, given.sessions, given.steps))
 
 
 if __name__ == "__main__":

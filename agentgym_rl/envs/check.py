@@ -53,7 +53,7 @@ def check(
     progress: Progress | None = None,
     host: EnvHost | None = None,
 ) -> Report:
-    """Check an environment on ``n`` tasks of each split (all of them where ``n`` is None).
+    """Check an environment on ``n`` tasks of each split that can be used (all of them where ``n`` is None).
 
     Args:
         split: check the tasks of this split only.
@@ -69,7 +69,8 @@ def check(
         at = host or LocalHost()
         await at.check(name, options)
         env = at.open(name, options or {})
-        splits = env.spec.splits if split is None else {split: env.spec.indices(split)}
+        splits = {split: env.spec.indices(split)} if split is not None else env.spec.splits
+        splits = {name: indices for name, indices in splits.items() if name not in env.spec.unavailable}
         if n is not None and n < 1:
             raise ValueError(f"n is {n}; check at least 1 task of a split")
         indices = {index for members in splits.values() for index in _sample(members, n, seed)}

@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("playwright", reason="the extra miniwob is not installed")
 
-from agentgym_rl.envs.browser import CHROMIUM, Asset, BrowserMissing, Chromium, Refused, Session, Settings, read
-from agentgym_rl.envs.browser.commands import FORMS
+from agentgym_rl.envs.browser.assets import Asked, Asset
+from agentgym_rl.envs.browser.chromium import CHROMIUM, BrowserMissing, Chromium
+from agentgym_rl.envs.browser.commands import FORMS, Refused, read
+from agentgym_rl.envs.browser.session import Session, Settings
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable
 
 FORM = """<title>Form</title><label>Name <input id=name value=old></label><label>Agree <input type=checkbox></label>
@@ -262,8 +264,9 @@ def test_a_crashed_page_is_unavailable(site: Site, form: Play) -> None:
 
 
 def test_assets_stand_for_the_network() -> None:
-    def serve(url: str) -> Asset | None:
-        return Asset(b"<title>Made up</title><img src=/none>", "text/html") if url.endswith(".test/page") else None
+    def serve(asked: Asked) -> Asset | None:
+        page = Asset(b"<title>Made up</title><img src=/none>", "text/html")
+        return page if asked.url.endswith(".test/page") else None
 
     with Play(Settings(serve=serve), "http://made-up.test/page") as play:
         assert play.view.tabs == ("Made up",)

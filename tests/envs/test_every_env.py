@@ -26,8 +26,9 @@ OVERLAPPING = {"sciworld": {"agentgym"}}
 """Splits that repeat the tasks of others."""
 
 STYLES = ("agentgym", "compact")
-ELSEWHERE = ("mcp", "miniwob")
-"""``test_mcp.py`` and ``test_miniwob.py`` stand for these, whose episodes need a server or a browser."""
+ELSEWHERE = ("mcp", "miniwob", "webarena")
+"""``test_mcp.py``, ``test_miniwob.py`` and ``test_webarena.py`` stand for these, whose episodes need a server or a
+browser."""
 
 HERE = [name for name in available() if not issubclass(env_class(name), ServedEnv) and name not in ELSEWHERE]
 """The environments that run in this process. The others need a server."""

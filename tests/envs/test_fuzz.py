@@ -19,7 +19,7 @@ from agentgym_rl.envs.served import ServedEnv
 from agentgym_rl.envs.tools import LONGEST_CODE
 
 PARSERS = fuzz.parsers()
-ELSEWHERE = ("sciworld", "mcp", "miniwob")
+ELSEWHERE = ("sciworld", "mcp", "miniwob", "webarena")
 HERE = [name for name in available() if not issubclass(env_class(name), ServedEnv) and name not in ELSEWHERE]
 SEEDS = st.integers(0, 2**32)
 

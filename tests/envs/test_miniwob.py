@@ -15,8 +15,7 @@ import pytest
 pytest.importorskip("playwright", reason="the extra miniwob is not installed")
 
 from agentgym_rl.envs import Task
-from agentgym_rl.envs.browser import CHROMIUM
-from agentgym_rl.envs.browser.chromium import PROGRAMS
+from agentgym_rl.envs.browser.chromium import CHROMIUM, PROGRAMS
 from agentgym_rl.envs.checks import CHECKS, Subject, format_faults
 from agentgym_rl.envs.core import EnvUnavailable, MissingExtra, ProtocolError, TaskNotFound
 from agentgym_rl.envs.hosts import LocalHost

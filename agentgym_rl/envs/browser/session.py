@@ -6,16 +6,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from playwright.async_api import BrowserContext, CDPSession, Dialog, Error, Page, Request, Route
 
 from agentgym_rl.envs.bounds import cut
+from agentgym_rl.envs.browser.assets import Asked, Asset
 from agentgym_rl.envs.browser.chromium import CHROMIUM, Chromium, typed_errors
 from agentgym_rl.envs.browser.commands import Command, Refused
 from agentgym_rl.envs.browser.tree import STYLES, Element, Numbers, elements, layout
-from agentgym_rl.envs.core import EnvError, EnvUnavailable
+from agentgym_rl.envs.core import EnvError, EnvFault, EnvUnavailable
 
 T = TypeVar("T")
 
@@ -59,22 +61,16 @@ _CHOOSE = """function(wanted) {
 }"""
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
-    """A file that a page is given in place of what its address holds."""
-
-    body: bytes
-    content_type: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """How a context is made and used."""
 
     hosts: tuple[str, ...] = ()
-    """``host`` or ``host:port`` that may be reached; all others are refused."""
-    serve: Callable[[str], Asset | None] | None = None
-    """Answers every request from its URL, without any network; None refuses it."""
+    """``host`` or ``host:port`` that may be opened; pages reach them unless there is ``serve``. All others are
+    refused."""
+    serve: Callable[[Asked], Asset | None] | None = None
+    """Answers every request, without any network; None refuses it. Chromium asks nobody after a redirect by status: to
+    redirect, send the header ``Refresh``."""
     script: str = ""
     """Runs in every document before its own."""
     settle: str = ""
@@ -88,6 +84,8 @@ class Settings:
     """Whether shapes and unnamed elements that can be clicked are listed, too."""
     storage: Mapping[str, Any] | None = None
     """Cookies and local storage, Playwright's ``storage_state``: a login."""
+    trace: Path | None = None
+    """File to which all requests and answers are written as HAR, when the session is closed."""
     tabs: int = 8
     """Most tabs; further ones are closed as they open."""
     quiet_ms: float = 50.0
@@ -147,11 +145,12 @@ class Session:
             EnvUnavailable, EnvTimeout: it does not start, or all contexts are in use.
         """
         context = await browser.lease(
-            settings.hosts,
+            settings.hosts if settings.serve is None else (),
             viewport={"width": settings.width, "height": settings.height},
             storage_state=settings.storage,
             locale="en-US",
             timezone_id="UTC",
+            record_har_path=settings.trace,
         )
         session = cls(browser, context, settings)
         try:
@@ -165,6 +164,11 @@ class Session:
     def dead(self) -> bool:
         """Whether it can only be closed."""
         return self._fault is not None or self._closed
+
+    @property
+    def url(self) -> str:
+        """The address of the current tab."""
+        return self._current.url
 
     async def close(self) -> None:
         """Close the context with all its tabs. May be called twice."""
@@ -302,12 +306,20 @@ class Session:
 
     async def _serve(self, route: Route) -> None:
         assert self._settings.serve is not None
-        asset = self._settings.serve(route.request.url)
+        request, asset = route.request, None
+        try:
+            asset = self._settings.serve(Asked(request.method, request.url, request.post_data_buffer or b""))
+        except Exception as error:  # a bug, which the episode must not outlive
+            self._fault = self._fault or EnvFault(f"{request.method} {cut(request.url, SAID)}: {error!r}")
         with suppress(Error):  # its page has closed
             if asset is None:
                 await route.abort("blockedbyclient")
             else:
-                await route.fulfill(body=asset.body, content_type=asset.content_type)
+                await route.fulfill(
+                    status=asset.status,
+                    headers={"Content-Type": asset.content_type, **asset.headers},
+                    body=asset.body,
+                )
 
     async def _settle(self) -> Any:
         """Wait until the page has loaded and is quiet, at most for a while; or run the script of the settings."""
@@ -317,20 +329,27 @@ class Session:
             async with asyncio.timeout(self._settings.settle_s):
                 await self._quiet()
         except TimeoutError:
-            await self._current.evaluate("0")  # it is busy, not hung
+            await self._unless_gone(lambda page: page.evaluate("0"))  # it is busy, not hung
         return None
 
+    async def _unless_gone(self, ask: Callable[[Page], Awaitable[Any]]) -> bool:
+        """Ask something of the current page; False where it went on to another one, or its tab was closed."""
+        try:
+            await ask(self._current)
+        except Error:
+            if self._fault is not None or not self._context.pages:
+                raise
+            return False
+        return True
+
     async def _quiet(self) -> None:
+        async def wait(page: Page) -> None:
+            await page.wait_for_load_state("load")
+            await page.evaluate(_QUIET, self._settings.quiet_ms)
+
         while True:
             page = self._current
-            try:
-                await page.wait_for_load_state("load")
-                await page.evaluate(_QUIET, self._settings.quiet_ms)
-            except Error:
-                if self._fault is not None or not self._context.pages:
-                    raise
-                continue  # the page went on to another one, or its tab was closed
-            if page is self._current and not self._loading:
+            if await self._unless_gone(wait) and page is self._current and not self._loading:
                 return
             await asyncio.sleep(0)
 

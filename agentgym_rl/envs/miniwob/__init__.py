@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from agentgym_rl.envs.actions import parse_rest
 from agentgym_rl.envs.bounds import cut
-from agentgym_rl.envs.browser import CHROMIUM, Refused, View, functions, read
+from agentgym_rl.envs.browser.chromium import CHROMIUM
+from agentgym_rl.envs.browser.commands import Refused, functions, read
+from agentgym_rl.envs.browser.session import View
 from agentgym_rl.envs.core import EnvError, EnvSpec, Observation, Step, Style, Task, TextEnv
 from agentgym_rl.envs.miniwob import tasks
 from agentgym_rl.envs.miniwob.episode import Episode, Status

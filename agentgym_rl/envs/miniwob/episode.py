@@ -9,7 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from agentgym_rl.envs.browser import Asset, Command, Session, Settings, View
+from agentgym_rl.envs.browser.assets import Asset
+from agentgym_rl.envs.browser.commands import Command
+from agentgym_rl.envs.browser.session import Session, Settings, View
 from agentgym_rl.envs.extras import missing
 
 SITE = "http://miniwob.test"
@@ -77,7 +79,7 @@ def serve(url: str) -> Asset | None:
 
 
 SETTINGS = Settings(
-    serve=serve,
+    serve=lambda asked: serve(asked.url),
     script=Path(__file__).with_name("clock.js").read_text(encoding="utf-8"),
     settle=_STATUS,
     width=332,

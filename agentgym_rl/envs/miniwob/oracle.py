@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from agentgym_rl.envs.browser import CHROMIUM, View, read
-from agentgym_rl.envs.browser.commands import FORMS
+from agentgym_rl.envs.browser.chromium import CHROMIUM
+from agentgym_rl.envs.browser.commands import FORMS, read
+from agentgym_rl.envs.browser.session import View
 from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.envs.miniwob.episode import Episode
 

@@ -1,13 +1,53 @@
-"""The facts of WebArena."""
+"""WebArena: tasks on websites, in a real browser."""
 
 from __future__ import annotations
 
-from agentgym_rl.envs.actions import Action, InvalidAction
-from agentgym_rl.envs.core import EnvSpec
-from agentgym_rl.envs.served import ServedEnv
-from agentgym_rl.envs.texts import EnvTexts, read_texts
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-TEXTS = read_texts(__file__, EnvTexts)
+from agentgym_rl.envs.actions import Action, InvalidAction
+from agentgym_rl.envs.bounds import cut
+from agentgym_rl.envs.browser.commands import Refused, functions, read
+from agentgym_rl.envs.core import (
+    EnvError,
+    EnvSpec,
+    Observation,
+    OracleUnavailable,
+    Step,
+    Style,
+    Task,
+    TaskNotFound,
+    TextEnv,
+)
+from agentgym_rl.envs.extras import needs
+from agentgym_rl.envs.texts import EnvTexts, read_texts
+from agentgym_rl.envs.webarena.config import COMMANDS, NO_JUDGE
+from agentgym_rl.envs.webarena.files import open_files
+from agentgym_rl.envs.webarena.judge import OpenAIJudge
+from agentgym_rl.envs.webarena.tasks import SPLITS, problem
+
+if TYPE_CHECKING:
+    from agentgym_rl.envs.browser.session import View
+    from agentgym_rl.envs.webarena.config import Config
+    from agentgym_rl.envs.webarena.episode import Episode
+
+
+@dataclass(frozen=True, kw_only=True)
+class Texts(EnvTexts):
+    """The file ``env.toml``."""
+
+    verified: str
+    """What the tasks of ``webarena-verified`` say of the form of the answer."""
+
+
+TEXTS = read_texts(__file__, Texts)
+LONGEST = 6_000
+"""Characters of a page as it is shown."""
+_LINKS = {"link", "button", "option", "menuitem", "tab", "checkbox", "radio"}
+_FIELDS = {"textbox", "searchbox", "combobox", "spinbutton"}
 
 
 def _write(command: str, thought: str) -> str:
@@ -22,20 +62,173 @@ def _read(response: str) -> Action | InvalidAction:
     return Action(command.strip(), thought.strip())
 
 
-class WebArena(ServedEnv):
-    """WebArena (Zhou et al. 2023, arXiv:2307.13854) on AgentGym's server."""
+class WebArena(TextEnv):
+    """WebArena (Zhou et al. 2023, arXiv:2307.13854): its actions, observations and scores, on built-in sites or
+    on its own.
+
+    ``stop [answer]`` ends the task and earns 1 where it is solved. The built-in sites have their contents afresh in
+    each episode; WebArena's own keep what is done to them.
+
+    Args:
+        style: wording of instruction and observations.
+        tasks: WebArena's tasks instead of the built-in ones: a file with a list of them, or a folder of files; or
+            ``verified``, those of the package ``webarena-verified``, which scores them.
+        sites: with ``tasks``, the addresses of the sites, such as ``shopping=http://127.0.0.1:7770,reddit=http://...``,
+            or a mapping. Tasks on other sites are left out.
+        logins: with ``tasks``, the folder of their ``storage_state`` files; without it nobody is logged in.
+        judge_url: an OpenAI-compatible model that compares answers in words (``fuzzy_match``). Without it such tasks
+            are left out.
+        judge_model: name of that model.
+        judge_token_env: environment variable with the token for it.
+
+    Raises:
+        ValueError: an option is wrong, or comes without the one it needs.
+    """
 
     name = "webarena"
-    spec = EnvSpec(
-        name=name,
-        instructions=TEXTS.instructions,
-        # The sizes are AgentGym's. Its own lists of tasks are files; such a file may be given wherever a split is.
-        splits={"train": range(50, 422), "test": range(50)},
-        max_turns=15,
-        success_above=0.99,
-        read=_read,
-        write=_write,
-        deterministic=False,
-        replayable=False,
-        licence=TEXTS.licence,
-    )
+
+    def __init__(
+        self,
+        style: Style = "agentgym",
+        tasks: str | None = None,
+        sites: str | Mapping[str, str] = "",
+        logins: str | None = None,
+        judge_url: str | None = None,
+        judge_model: str | None = None,
+        judge_token_env: str | None = None,
+    ) -> None:
+        super().__init__(style)
+        if (judge_url is None) != (judge_model is None):
+            raise ValueError("judge_url and judge_model go together: give both or neither")
+        if tasks is None and (sites or logins):
+            raise ValueError("sites and logins are for WebArena's own tasks: give tasks, too, or leave them out")
+        if judge_token_env is not None and (judge_url is None or judge_token_env not in os.environ):
+            raise ValueError(
+                f"judge_token_env={judge_token_env}: set that variable, and give judge_url and judge_model"
+            )
+        token = None if judge_token_env is None else os.environ[judge_token_env]
+        self._judge = None if judge_url is None else OpenAIJudge(judge_url, judge_model or "", token)
+        self._files = (
+            None if tasks is None else open_files(tasks, sites, logins, self._judge is not None, TEXTS.verified)
+        )
+        self._spec = EnvSpec(
+            name=self.name,
+            instructions=TEXTS.instructions,
+            splits=SPLITS if self._files is None else self._files.splits,
+            max_turns=15,
+            success_above=0.99,
+            tools=functions(COMMANDS),
+            read=_read,
+            write=_write,
+            deterministic=self._files is None,
+            replayable=self._files is None,
+            extra=self.name,
+            licence=TEXTS.licence if self._files is None else "WebArena's tasks (Apache-2.0) on sites of the user",
+            unavailable={"judged": f"here: {NO_JUDGE}"} if self._files is None and self._judge is None else {},
+        )
+        self._episode: Episode | None = None
+        self._intent = ""
+        self._words: tuple[str, ...] = ()
+        """What the random policy may write: quoted parts of what is asked."""
+        self._actions: tuple[str, ...] = ()
+
+    async def _reset(self, task: Task) -> Observation:
+        config = self._config(task)
+        if config.judged and self._judge is None:
+            raise TaskNotFound(f"{task} cannot be scored: {NO_JUDGE}")
+        with needs("WebArena in this process", self.name):
+            from agentgym_rl.envs.browser.chromium import CHROMIUM
+        self._intent = config.intent
+        self._words = tuple(dict.fromkeys(re.findall(r'"([^"]+)"', config.intent)))[:3] or ("1",)
+        return self._observation(await CHROMIUM.call(self._start(task, config)), "None", first=True)
+
+    async def _start(self, task: Task, config: Config) -> View:
+        from agentgym_rl.envs.webarena.episode import Episode
+
+        await self._end()
+        if self._files is None:
+            self._episode = await Episode.built_in(problem(task.index))
+        else:
+            self._episode = await Episode.on_sites(config, self._files)
+        return await self._episode.start()
+
+    async def _step(self, action: str) -> Step:
+        from agentgym_rl.envs.browser.chromium import CHROMIUM
+
+        assert self._episode is not None
+        try:
+            command = read(action, COMMANDS)
+            if command.name == "stop":
+                solved = await CHROMIUM.call(self._finish(command.arguments[0]))
+                note = "The task is over: " + ("it is solved." if solved else "it is not solved.")
+                return Step(Observation(note, ()), float(solved), terminated=True, info={"invalid": False})
+            view = await CHROMIUM.call(self._episode.act(command))
+        except Refused as error:
+            note = f"Error: {cut(str(error), 300)}" if self.style == "agentgym" else f"invalid: {cut(str(error), 100)}"
+            return Step(Observation(note, self._actions), 0.0, False, info={"invalid": True})
+        except EnvError:
+            self._in_episode = False  # a step is never repeated
+            raise
+        return Step(self._observation(view, cut(action.strip(), 200)), 0.0, False, info={"invalid": False})
+
+    async def _finish(self, answer: str) -> bool:
+        assert self._episode is not None
+        solved = await self._episode.solved(answer, self._judge)
+        await self._end()
+        return solved
+
+    async def _close(self) -> None:
+        if self._episode is not None:
+            from agentgym_rl.envs.browser.chromium import CHROMIUM
+
+            await CHROMIUM.call(self._end())
+
+    async def _end(self) -> None:
+        episode, self._episode = self._episode, None
+        if episode is not None:
+            await episode.close()
+
+    def goal(self, task: Task) -> str:
+        """What is asked."""
+        return " ".join(self._config(task).intent.split())
+
+    def difficulty(self, task: Task) -> str:
+        """The sites, and of a built-in task its template, such as ``shopping: price``."""
+        config = self._config(task)
+        return problem(task.index).label if self._files is None else "+".join(config.sites)
+
+    def oracle(self, task: Task) -> list[str]:
+        """Found by playing: it takes the browser a second or so, once a process.
+
+        Raises:
+            OracleUnavailable: the task is not built in.
+        """
+        self._config(task)
+        if self._files is not None:
+            raise OracleUnavailable("for WebArena's own tasks no solution is known")
+        with needs("WebArena in this process", self.name):
+            from agentgym_rl.envs.webarena.episode import solve
+        return list(solve(task.index))
+
+    def _config(self, task: Task) -> Config:
+        index = self._index(task)
+        return problem(index).config if self._files is None else self._files.config(index)
+
+    def _observation(self, view: View, action: str, first: bool = False) -> Observation:
+        self._actions = tuple(self._possible(view))
+        text = cut(view.text, LONGEST)
+        if self.style == "compact":
+            lines = "\n".join(line.strip() for line in text.splitlines() if line)
+            said = f"Task: {self._intent}\n{lines}" if first else lines
+        else:
+            said = f"OBSERVATION:\n{text}\nURL: {view.url}\nOBJECTIVE: {self._intent}\nPREVIOUS ACTION: {action}"
+        return Observation(said, self._actions)
+
+    def _possible(self, view: View) -> Iterator[str]:
+        """Some of the actions that are possible: clicks, what may be written, and an end."""
+        for element in view.elements:
+            if element.role in _FIELDS:
+                yield from (f"type [{element.id}] [{word}] [1]" for word in self._words)
+            elif element.role in _LINKS:
+                yield f"click [{element.id}]"
+        yield "stop [N/A]"

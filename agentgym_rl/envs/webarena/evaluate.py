@@ -1,0 +1,167 @@
+"""WebArena's rules for a score (Zhou et al. 2023, arXiv:2307.13854, section 3.2; its ``evaluators.py``).
+
+A task is solved when all of its evaluators agree. Where the original splits an answer into words with NLTK, a pattern
+does it here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import unescape
+from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+from agentgym_rl.envs.webarena.config import NOT_DOABLE, Config, Target
+
+_WORD = re.compile(r"\d+(?:[.,:]\d+)*|\w+|[^\w\s]")
+_CALL = re.compile(r"func:\s*(\w+)\((?:__page__, *)?(?:'([^']*)')?\)")
+_ROLE = """name => {
+    const people = [...document.querySelectorAll("td[data-label='Account'] span.gl-avatar-labeled-sublabel")]
+    const row = people.findIndex(one => one.outerText === '@' + name)
+    return document.querySelectorAll("td.col-max-role span")[row]?.outerText ?? ''
+}"""
+"""The role of a member, on GitLab's page of members."""
+
+
+class Page(Protocol):
+    """The page that the agent leaves behind."""
+
+    @property
+    def url(self) -> str: ...
+    async def goto(self, url: str) -> None: ...
+    async def evaluate(self, script: str, argument: Any = None) -> Any: ...
+
+
+class Judge(Protocol):
+    """Compares answers in words."""
+
+    async def agrees(self, question: str, reference: str, answer: str) -> bool: ...
+    async def same_reason(self, task: str, reason: str, reported: str) -> bool: ...
+
+
+async def solved(config: Config, answer: str, page: Page, judge: Judge | None) -> bool:
+    """Whether an episode has solved its task.
+
+    Args:
+        answer: the argument of ``stop``.
+        judge: needed where the config is ``judged``.
+
+    Raises:
+        EnvUnavailable, EnvTimeout: the page, a site or the judge has failed.
+    """
+    for kind in config.types:
+        if kind == "string_match":
+            right = await answer_matches(config, answer, judge)
+        elif kind == "url_match":
+            right = url_matches(config.url, page.url)
+        else:
+            right = await _contents_match(config.targets, page)
+        if not right:
+            return False
+    return True
+
+
+def clean(text: str) -> str:
+    """A text as it is compared: in small letters, without quotation marks around it."""
+    text = text.strip()
+    if text[:1] == text[-1:] and text[:1] in ("'", '"'):
+        text = text[1:-1]
+    return text.lower()
+
+
+def includes(wanted: str, text: str, words: bool = False) -> bool:
+    """Whether a text has another one in it; with ``words`` a single character must be a word of it."""
+    wanted, text = clean(wanted), clean(text)
+    if words and len(wanted) == 1:
+        return wanted in _WORD.findall(text)
+    return wanted in text
+
+
+async def answer_matches(config: Config, answer: str, judge: Judge | None) -> bool:
+    """Whether the answer is right by all of ``reference_answers``."""
+    answer = clean(answer)
+    for kind, wanted in config.answers.items():
+        if kind == "exact_match":
+            right = clean(answer) == clean(wanted)
+        elif kind == "must_include":
+            right = all(includes(one, answer, words=len(wanted) == 1) for one in wanted)
+        else:
+            right = await _judged(config, wanted, answer, judge)
+        if not right:
+            return False
+    return True
+
+
+async def _judged(config: Config, wanted: str | Sequence[str], answer: str, judge: Judge | None) -> bool:
+    if wanted == NOT_DOABLE and answer == clean(NOT_DOABLE):
+        return True
+    assert judge is not None, "tasks that need a judge are refused without one"
+    if wanted == NOT_DOABLE:
+        return await judge.same_reason(config.intent, config.note, answer)
+    for reference in wanted:
+        if not await judge.agrees(config.intent, reference, answer):
+            return False
+    return True
+
+
+def url_matches(wanted: str, url: str) -> bool:
+    """Whether an address has one of the wanted ones, separated by ``|OR|``, in it, and the values of its query."""
+    base, query = _parts(url)
+    others = [_parts(one) for one in wanted.split(" |OR| ")]
+    values: dict[str, set[str]] = {}
+    for _, own in others:
+        for key, some in own.items():
+            values.setdefault(key, set()).update(some)
+    return any(other in base for other, _ in others) and all(
+        some.intersection(query.get(key, ())) for key, some in values.items()
+    )
+
+
+def _parts(url: str) -> tuple[str, dict[str, list[str]]]:
+    parts = urlsplit(url.rstrip("/"))
+    return parts.netloc + parts.path, parse_qs(parts.query)
+
+
+async def _contents_match(targets: Sequence[Target], page: Page) -> bool:
+    for target in targets:
+        url = _address(target.url, page.url)
+        if url != "last":
+            await page.goto(url)
+        text = unescape(await _content(target, page))
+        if target.exact is not None:
+            right = clean(text) == clean(target.exact)
+        else:
+            right = all(any(includes(one, text) for one in wanted.split(" |OR| ")) for wanted in target.include)
+        if not right:
+            return False
+    return True
+
+
+def _address(url: str, last: str) -> str:
+    call = _CALL.fullmatch(url)
+    return post_url((call[2] or "").replace("__last_url__", last)) if call else url
+
+
+def post_url(url: str) -> str:
+    """The address of the post that an address on the forum belongs to; any other address as it is."""
+    parts = urlsplit(url)
+    names = parts.path.split("/")
+    if len(names) < 4 or names[1] != "f":
+        return url
+    return f"{parts.scheme}://{parts.netloc}/f/{names[2]}/{names[3]}/"
+
+
+async def _content(target: Target, page: Page) -> str:
+    if not target.locator:
+        return str(await page.evaluate("document.documentElement.outerHTML"))
+    if call := _CALL.fullmatch(target.locator):
+        return str(await page.evaluate(_ROLE, call[2]))
+    for script in target.prepare:
+        await page.evaluate(_harmless(script))
+    return str(await page.evaluate(_harmless(target.locator)))
+
+
+def _harmless(script: str) -> str:
+    """JavaScript that gives an empty text where it fails."""
+    return f"() => {{ try {{ return {script} }} catch {{ return '' }} }}"

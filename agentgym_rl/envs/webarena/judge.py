@@ -1,0 +1,70 @@
+"""A language model that compares answers, behind an OpenAI-compatible interface."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.envs.endpoint import Endpoint
+
+SECONDS = 60.0
+"""Most for an answer."""
+
+_ANSWER = """A question was answered, and the right answer is known. Compare their meaning, not their
+words. "N/A" means that the task cannot be done.
+
+Question: {0}
+Right answer: {1}
+Given answer: {2}
+
+End with one of the words CORRECT, PARTIAL or INCORRECT."""
+_REASON = """A task cannot be done, for a reason that is known. Somebody tried it and reported a reason.
+
+Task: {0}
+Known reason: {1}
+Reported reason: {2}
+
+Is the reported reason the known one, even if only by implication? End with one of the words SAME or DIFFERENT."""
+
+
+class OpenAIJudge:
+    """A model behind an OpenAI-compatible interface. The prompts are not WebArena's, the verdicts are.
+
+    Args:
+        url: such as ``http://127.0.0.1:8000/v1/chat/completions``, which is also the default path.
+        token: sent with each request, if there is one.
+
+    Raises:
+        ValueError: the address is none.
+    """
+
+    def __init__(self, url: str, model: str, token: str | None = None) -> None:
+        self._endpoint = Endpoint(url, "/v1/chat/completions", SECONDS, "judge_url", token)
+        self._model = model
+
+    async def agrees(self, question: str, reference: str, answer: str) -> bool:
+        """Whether an answer means the same as the reference; in part does not suffice.
+
+        Raises:
+            EnvUnavailable, EnvTimeout, ProtocolError: see :meth:`.Endpoint.post`; or there is no verdict.
+        """
+        verdict = await self._ask(_ANSWER.format(question, reference, answer), ("CORRECT", "PARTIAL", "INCORRECT"))
+        return verdict == "CORRECT"
+
+    async def same_reason(self, task: str, reason: str, reported: str) -> bool:
+        """Whether a task was reported as impossible for the right reason; raises as :meth:`agrees`."""
+        return await self._ask(_REASON.format(task, reason, reported), ("SAME", "DIFFERENT")) == "SAME"
+
+    async def _ask(self, prompt: str, verdicts: tuple[str, ...]) -> str:
+        """The last of the verdicts in the model's answer."""
+        messages = [{"role": "user", "content": prompt}]
+        answer = await self._endpoint.post({"model": self._model, "messages": messages, "temperature": 0})
+        try:
+            said = str(json.loads(answer)["choices"][0]["message"]["content"]).upper()
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise EnvUnavailable(f"{self._endpoint.url} answered {answer[:80]!r}, not as OpenAI's API does") from error
+        found: list[str] = [word for word in re.findall(r"[A-Z]+", said) if word in verdicts]
+        if not found:
+            raise EnvUnavailable(f"the judge at {self._endpoint.url} said none of {', '.join(verdicts)}: {said[:80]!r}")
+        return found[-1]

@@ -1,0 +1,140 @@
+"""The issue tracker: projects with issues. Anybody who is logged in reports and comments; the maintainer of a project
+also closes, labels and assigns."""
+
+from __future__ import annotations
+
+from agentgym_rl.envs.webarena.sites import page as html
+from agentgym_rl.envs.webarena.sites.page import Answer, Failed, Html, Moved, Page, Request, Row
+
+NAME = "Ticketry"
+NAVIGATION = {"Projects": "/"}
+LABELS = ("bug", "docs", "feature", "question")
+STATES = ("open", "closed")
+NOBODY = "nobody"
+
+
+def answer(request: Request) -> Answer:
+    match (request.method, *request.path):
+        case ("GET",):
+            found = request.rows("SELECT * FROM projects ORDER BY name")
+            return Page(
+                "Projects",
+                (html.items([html.link(f"/{row['name']}/issues", row["name"]), f" {row['about']}"] for row in found),),
+            )
+        case ("GET", name, "issues"):
+            return _issues(request, _named(request, name))
+        case ("GET", name, "issues", "new"):
+            _named(request, name)
+            return Page(
+                f"New issue in {name}",
+                (
+                    html.form(
+                        f"/{name}/issues",
+                        "Create issue",
+                        html.field("Title", "title"),
+                        html.area("Description", "description"),
+                    ),
+                ),
+            )
+        case ("POST", name, "issues"):
+            return _report(request, _named(request, name)["name"])
+        case ("GET", name, "issues", number):
+            return _issue(request, _named(request, name), _find(request, name, number))
+        case ("POST", name, "issues", number, "notes"):
+            issue = _find(request, name, number)["id"]
+            request.change(
+                "INSERT INTO notes (issue, author, body) VALUES (?, ?, ?)",
+                issue,
+                request.member,
+                request.text("comment"),
+            )
+            return Moved(f"/{name}/issues/{issue}")
+        case ("POST", name, "issues", number, ("state" | "label" | "assignee") as column):
+            return _set(request, _named(request, name), _find(request, name, number), column)
+    raise Failed(404, "There is no such page.")
+
+
+def _named(request: Request, name: str) -> Row:
+    return request.one("SELECT * FROM projects WHERE name = ?", name)
+
+
+def _find(request: Request, project: str, number: str) -> Row:
+    return request.one("SELECT * FROM issues WHERE id = ? AND project = ?", html.key(number), project)
+
+
+def _people(request: Request) -> list[str]:
+    return [NOBODY, *(name for (name,) in request.rows("SELECT name FROM users WHERE site = 'gitlab' ORDER BY name"))]
+
+
+def _issues(request: Request, project: Row) -> Page:
+    name, state, label = project["name"], request.given.get("state", "open"), request.given.get("label", "all")
+    found = request.rows(
+        "SELECT * FROM issues WHERE project = ? AND state = ? AND ? IN (label, 'all') ORDER BY id DESC",
+        name,
+        state,
+        label,
+    )
+    rows = ((html.link(f"/{name}/issues/{row['id']}", row["title"]), row["label"], row["assignee"]) for row in found)
+    show = html.form(
+        "",
+        "Filter",
+        html.choice("State", "state", STATES, state),
+        html.choice("Label", "label", ("all", *LABELS), label),
+        method="get",
+    )
+    body = (html.facts({"Maintainer": project["maintainer"]}), html.link(f"/{name}/issues/new", "New issue"), show,
+            html.tag("p", f"{len(found)} issues"), html.table(("Title", "Label", "Assignee"), rows))  # fmt: skip
+    return Page(f"Issues of {name}", body)
+
+
+def _report(request: Request, project: str) -> Moved:
+    title = request.text("title")
+    if request.rows("SELECT 1 FROM issues WHERE title = ?", title):
+        raise Failed(400, "There is an issue with this title.")
+    issue = request.change(
+        "INSERT INTO issues (project, title, body, author, assignee, label, state, opened) "
+        "VALUES (?, ?, ?, ?, ?, 'question', 'open', '2024-06-01')",
+        project, title, request.text("description"), request.member, NOBODY,
+    )  # fmt: skip
+    return Moved(f"/{project}/issues/{issue}")
+
+
+def _issue(request: Request, project: Row, row: Row) -> Page:
+    at = f"/{project['name']}/issues/{row['id']}"
+    notes = request.rows("SELECT * FROM notes WHERE issue = ? ORDER BY id", row["id"])
+    shown = html.facts(
+        {
+            "State": row["state"],
+            "Label": row["label"],
+            "Author": row["author"],
+            "Assignee": row["assignee"],
+            "Opened": row["opened"],
+        }
+    )
+    manage: tuple[Html, ...] = ()
+    if request.user == project["maintainer"]:
+        other = STATES[1 - STATES.index(row["state"])]
+        button = "Close issue" if other == "closed" else "Reopen issue"
+        manage = (
+            html.form(f"{at}/state", button, html.tag("input", type="hidden", name="state", value=other)),
+            html.form(f"{at}/label", "Set label", html.choice("Label", "label", LABELS, row["label"])),
+            html.form(
+                f"{at}/assignee", "Set assignee", html.choice("Assignee", "assignee", _people(request), row["assignee"])
+            ),
+        )
+    comments = html.table(("Author", "Comment"), ((one["author"], one["body"]) for one in notes))
+    comment = html.form(f"{at}/notes", "Send comment", html.area("Comment", "comment"))
+    return Page(
+        row["title"],
+        (html.tag("p", row["body"]), shown, *manage, html.tag("h2", f"{len(notes)} comments"), comments, comment),
+    )
+
+
+def _set(request: Request, project: Row, row: Row, column: str) -> Moved:
+    if request.member != project["maintainer"]:
+        raise Failed(403, "Only the maintainer may do this.")
+    allowed = {"state": STATES, "label": LABELS, "assignee": _people(request)}[column]
+    if (value := request.text(column)) not in allowed:
+        raise Failed(400, f"{column.capitalize()}: choose one of {', '.join(allowed)}.")
+    request.change(f"UPDATE issues SET {column} = ? WHERE id = ?", value, row["id"])
+    return Moved(f"/{project['name']}/issues/{row['id']}")
