@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -38,14 +38,19 @@ FIRST_OBSERVATIONS, CONVERSATIONS = 400, 100
 """Texts of each environment that the tokenizer is trained on."""
 
 
-async def corpus(config: Config) -> list[str]:
-    """Texts of the run's environments: first observations of training tasks, and conversations of the oracle."""
+async def corpus(config: Config, bar: Callable[[str, int, int], None] = lambda *_: None) -> list[str]:
+    """Texts of the run's environments: first observations of training tasks, and conversations of the oracle.
+
+    Args:
+        bar: is told what is played, how many tasks are done, and of how many.
+    """
     texts: list[str] = []
     settings = RolloutSettings(action_format=ActionFormat(config.rollout.action_format))
     for name, env_config in config.envs.items():
         env = hosted_env(config, name)
         tasks = draw(training_pool(env, env_config), name, FIRST_OBSERVATIONS, seed=0)
         for number, task in enumerate(tasks):
+            bar(f"tiny model: texts of {name}", number, len(tasks))
             texts.append((await env.reset(task)).text)
             if number % (FIRST_OBSERVATIONS // CONVERSATIONS) == 0:
                 with suppress(OracleUnavailable):

@@ -108,7 +108,7 @@ def _model(config: Config, folder: RunFolder, progress: Progress) -> str:
         shutil.rmtree(home)  # of a run that was refused, before its recipe was mended
     if not home.is_dir():
         progress.say("building the tiny model")
-        texts = asyncio.run(tiny.corpus(config))
+        texts = asyncio.run(tiny.corpus(config, progress.bar))
         home.parent.mkdir(parents=True, exist_ok=True)
         tiny.build(home, config.model, texts, config.seed)
     return str(home.resolve())
