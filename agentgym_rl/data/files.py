@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from glob import escape
 from pathlib import Path
 from typing import IO, Any
 
@@ -114,7 +113,11 @@ def shards(path: Path) -> list[Path]:
     """The files that a parquet file consists of: itself and ``<name>.<number>.parquet``, those that exist."""
     if path.suffix != ".parquet":
         return []
-    numbered = [one for one in path.parent.glob(f"{escape(path.stem)}.*.parquet") if shard_of(one) == path.stem]
+    numbered: list[Path] = []
+    if path.parent.is_dir():
+        with os.scandir(path.parent) as files:  # one by one: a long run has thousands, and looks at each step
+            likely = (Path(one.path) for one in files if one.name.startswith(path.stem))
+            numbered = [one for one in likely if shard_of(one) == path.stem]
     return [*([path] if path.is_file() else []), *sorted(numbered, key=lambda one: (len(one.name), one.name))]
 
 
