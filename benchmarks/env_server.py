@@ -4,11 +4,11 @@ An episode is create, reset, ten steps and close. A bare FastAPI server that sen
 requests in the same run, and so does any server of AgentGym's protocol named with ``--against``.
 
     python benchmarks/env_server.py                          # TextCraft and BabyAI; some minutes
-    python benchmarks/env_server.py --quick --envs webshop
+    python benchmarks/env_server.py --quick --envs webshop miniwob webarena
     python benchmarks/env_server.py --envs textcraft --against http://127.0.0.1:36001
 
 Compare CPU per episode: it depends on the machine alone. The rate is also bounded by the client, which needs a core of
-its own.
+its own. Of environments in a browser, whose processes count, there are at most 16 sessions and episodes.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ ACTIONS = {
     "textcraft": ("get 1 oak log", "inventory", "craft 4 oak planks using 1 oak log", "get 1 crimson planks", "qwzx"),
     "babyai": ("turn left", "move forward", "check available actions", "turn right", "go to red ball 1"),
     "webshop": ("search[soft running shoes]", "click[next >]", "click[< prev]", "search[dog beds]", "qwzx"),
+    "miniwob": ("hover [2]", "press [tab]", "scroll [down]", "wait", "qwzx"),
+    "webarena": ("click [4]", "hover [2]", "goto [http://forum.test/]", "go_back", "qwzx"),
 }
-FIRST_TASK = {"textcraft": 200, "babyai": 0, "webshop": 200}
+FIRST_TASK = {"textcraft": 200, "babyai": 0, "webshop": 200, "miniwob": 0, "webarena": 50}
 """TextCraft's goals from here on take several of the commands above to reach."""
+IN_A_BROWSER = {"miniwob": 16, "webarena": 16}
+"""Most sessions and episodes."""
 TASKS = 250
 STEPS = 10
 TTL = 20
@@ -129,14 +133,14 @@ class Target:
         if self.process is None:
             return float("nan")
         every = [self.process, *self.process.children(recursive=True)]
-        return sum(sum(process.cpu_times()[:2]) for process in every)
+        return sum(sum(process.cpu_times()[:4]) for process in every)  # with those of children that have ended
 
     def memory(self) -> float:
-        """Resident MiB."""
+        """MiB, of which those that processes share count once."""
         if self.process is None:
             return float("nan")
         every = [self.process, *self.process.children(recursive=True)]
-        return sum(process.memory_info().rss for process in every) / 2**20
+        return sum(process.memory_full_info().pss for process in every) / 2**20
 
 
 @dataclass
@@ -332,15 +336,17 @@ def main() -> None:
             command += ["--session-ttl", str(TTL), "--workers", str(given.workers)]
             with started(command, port) as process:
                 console.rule(env)
-                console.print(
-                    f"in process: {asyncio.run(in_process(env, given.episodes)):.0f} episodes a second of CPU"
-                )
+                most = IN_A_BROWSER.get(env, given.episodes)
+                rate = asyncio.run(in_process(env, min(most, given.episodes)))
+                without = ", the browser's not counted" if env in IN_A_BROWSER else ""
+                console.print(f"in process: {rate:.0f} episodes a second of CPU{without}")
                 ours = [Target("agentgym-rl", f"http://127.0.0.1:{port}", process, dialect(env))]
                 if given.against:
                     ours.append(Target(given.against, given.against, listener(given.against), dialect(env)))
                 echo = Target("echo", f"http://127.0.0.1:{given.port}", bare, None)
-                compare_memory(console, ours, given.abandoned)
-                compare_load(console, [echo, *ours], given.clients, given.repeats, given.episodes)
+                compare_memory(console, ours, min(given.abandoned, IN_A_BROWSER.get(env, given.abandoned)))
+                clients = sorted({min(count, IN_A_BROWSER.get(env, count)) for count in given.clients})
+                compare_load(console, [echo, *ours], clients, given.repeats, min(most, given.episodes))
 
 
 if __name__ == "__main__":

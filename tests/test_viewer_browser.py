@@ -4,17 +4,24 @@ import json
 import re
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'agentgym-rl[dev]'")
 sys.path.insert(0, str(Path(__file__).parent / "eval"))
 
-from viewer_episodes import HOSTILE, made, run_folder  # noqa: E402
+from viewer_episodes import HOSTILE, made, played, run_folder  # noqa: E402
 
 from agentgym_rl.data import episode_store  # noqa: E402
 from agentgym_rl.data.episode_store import EpisodeStore  # noqa: E402
+from agentgym_rl.envs.picture import Picture, shape  # noqa: E402
+from agentgym_rl.envs.webshop.drawing import picture  # noqa: E402
+from agentgym_rl.envs.webshop.page import search_page  # noqa: E402
+from agentgym_rl.eval.viewer import detail  # noqa: E402
 from agentgym_rl.eval.viewer.export import export  # noqa: E402
 from agentgym_rl.eval.viewer.server import Viewer  # noqa: E402
 
@@ -306,6 +313,100 @@ def test_worlds_are_drawn(page):
     page.click(".row")
     expect(page.locator(".prompt .picture")).to_have_attribute("aria-label", re.compile("^Grid of "))
     assert page.locator(".prompt .picture .agent").count() == 1
+
+
+@pytest.fixture
+def watched(browser):
+    """A page that ends as a failure when the browser asked for anything outside of this machine, or a script ran."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    asked = []
+    page.on("request", lambda one: asked.append(one.url))
+    yield page
+    assert [url for url in asked if not url.startswith(("http://127.0.0.1:", "file:", "data:image/"))] == []
+    assert page.evaluate("window.hacked") is None
+    page.close()
+
+
+@contextmanager
+def serving(folder):
+    viewer = Viewer(EpisodeStore(folder))
+    threading.Thread(target=viewer.serve_forever, daemon=True).start()
+    yield viewer.url
+    viewer.shutdown()
+    viewer.server_close()
+
+
+WEB = ("webshop", "miniwob", "webarena")
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory):
+    """A run with an episode of each environment on the web."""
+    folder = tmp_path_factory.mktemp("web")
+    with ThreadPoolExecutor(1) as aside:  # this thread may run playwright's loop
+        episodes = list(aside.map(lambda env: played(env, 16), WEB))
+    episode_store.write(folder / "episodes" / "step000000.parquet", episodes)
+    return folder
+
+
+@pytest.mark.parametrize("way", ["served", "exported"])
+def test_pages_and_screenshots_are_drawn(way, web, watched, tmp_path):
+    with serving(web) as url, ThreadPoolExecutor(1) as aside:
+        store = EpisodeStore(web)
+        watched.goto(url if way == "served" else aside.submit(export, store, tmp_path / "out").result().as_uri())
+        watched.set_default_timeout(60_000)
+        for env in WEB:
+            watched.goto(watched.url.partition("#")[0] + "#/list")
+            watched.fill("#f-task", f"{env}_16")
+            watched.click(".row")
+            expect(watched.locator(".episode h2")).to_have_text(f"{env}_16")
+            first = watched.locator(".prompt .picture")
+            expect(first).to_be_visible()
+            if env == "webshop":
+                assert "I am looking for" in " ".join(first.locator("text").all_text_contents())
+                assert watched.locator(".turn .picture .pressed").count() > 0
+            else:
+                expect(first).to_have_attribute("aria-label", re.compile("^Screenshot of http://"))
+                source = first.locator("image").get_attribute("href")
+                width = watched.evaluate(SIZE, source)
+                assert width == {"miniwob": 332, "webarena": 1280}[env]
+                narrow = first.bounding_box()["width"]
+                first.click()
+                assert first.bounding_box()["width"] > 1.5 * narrow
+
+
+SIZE = """source => new Promise((done, fail) => {
+    const picture = new Image()
+    picture.onload = () => done(picture.naturalWidth)
+    picture.onerror = fail
+    picture.src = source
+})"""
+
+
+def test_hostile_pictures_do_nothing(watched, tmp_path, monkeypatch):
+    drawing = '<svg xmlns="http://www.w3.org/2000/svg" onload="window.hacked=1"><script>window.hacked=1</script></svg>'
+    shapes = [
+        shape("script", text="window.hacked = 1"),
+        shape("foreignObject", text="<img src=x onerror='window.hacked = 1'>"),
+        shape("rect", onload="window.hacked = 1", onclick="window.hacked = 1", width=9, height=9),
+        shape("text", text=HOSTILE, y=9),
+        *(shape("image", width=9, height=9, href=source) for source in (
+            "javascript:window.hacked=1", "http://example.com/x.png", f"data:image/svg+xml,{quote(drawing)}",
+        )),
+    ]  # fmt: skip
+    hostile = Picture(HOSTILE, 100, 100, tuple(shapes))
+    monkeypatch.setattr(detail, "draw", lambda episode: [hostile, picture(search_page(HOSTILE)), None])
+    episode_store.write(tmp_path / "episodes" / "step000000.parquet", [made()])
+    with serving(tmp_path) as url:
+        watched.goto(url)
+        watched.goto(url + "#/list")
+        watched.click(".row")
+        expect(watched.locator(".turn .picture text.wish").first).to_contain_text("<script>window.hacked = 1</script>")
+        watched.locator(".prompt .picture rect").dispatch_event("click")
+        watched.wait_for_timeout(200)
+        drawn = watched.locator(".prompt .picture")
+        assert drawn.locator("script, foreignObject, [onload], [onclick]").count() == 0
+        assert [one.get_attribute("href") for one in drawn.locator("image").all()][:2] == [None, None]
 
 
 def test_hostile_text_is_text(page):

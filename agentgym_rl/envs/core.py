@@ -315,6 +315,9 @@ class TextEnv(ABC):
 
         None stands for a picture that is not known, for example of an episode of another version. An environment that
         draws nothing returns no pictures.
+
+        Raises:
+            EnvError: the episode would have to be played again for them, and the environment cannot run here.
         """
         return ()
 

@@ -164,6 +164,33 @@ def test_a_grid_that_is_not_the_episodes_is_not_drawn():
     assert set(draw(episode)) == {None}
 
 
+@pytest.mark.parametrize("style", ["compact", "agentgym"])
+def test_webshops_pages_follow_the_episode(style):
+    episode = played("webshop", 0, style)
+    pictures = draw(episode)
+    assert len(pictures) == len(episode.turns) + 1 and None not in pictures
+    texts = [" ".join(text for _, each in one.shapes if (text := dict(each).get("text"))) for one in pictures]
+    assert "Search" in texts[0] and "Total results" in texts[1] and "Buy Now" in texts[2] and "score" in texts[-1]
+    kinds = [dict(each).get("class") for _, each in pictures[3].shapes]
+    assert kinds.count("shop pressed") == 1
+    episode.turns[2].observation = "another page"
+    assert [one is None for one in draw(episode)] == [False] * 3 + [True] * (len(episode.turns) - 2)
+    episode.item_id = "webshop_-1"
+    assert set(draw(episode)) == {None}
+
+
+def test_without_a_browser_the_viewer_says_so(monkeypatch):
+    pytest.importorskip("playwright", reason="the extra webarena is not installed")
+    from agentgym_rl.envs.browser.chromium import CHROMIUM
+
+    CHROMIUM.call_blocking(CHROMIUM.give_up())
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", "/nowhere")
+    found = detail(replace(made(), env="webarena", item_id="webarena_4"))
+    assert found["pictures"] == [] and found["undrawn"].startswith("there is no Chromium: ")
+    assert "\n" not in found["undrawn"] and detail(made())["undrawn"] is None
+
+
 @pytest.mark.parametrize("env", ["maze", "of_another_package"])
 def test_an_environment_that_draws_nothing_or_is_not_installed_has_no_pictures(env):
     episode = replace(played("textcraft", 8), env=env)

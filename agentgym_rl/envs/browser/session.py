@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from playwright.async_api import BrowserContext, CDPSession, Dialog, Error, Page, Request, Route
+from playwright.async_api import BrowserContext, CDPSession, Dialog, Error, Frame, Page, Request, Route
 
 from agentgym_rl.envs.bounds import cut
 from agentgym_rl.envs.browser.assets import Asked, Asset
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 LONGEST_KEYS = 200
 """Characters of a text that is typed key by key; a longer one is inserted at once."""
+QUALITY = 50
+"""Of screenshots, of 100; text is sharp, and a page has some 20 kB."""
 SAID = 200
 """Characters of a dialog's text that are shown."""
 
@@ -35,6 +38,7 @@ _KEYS = {
 }
 """Names of keys that agents write, and the browser's."""
 
+_OPTIONS = {"option", "MenuListOption"}
 _QUIET = """quiet => new Promise(done => {
     let timer
     const seen = new MutationObserver(wait)
@@ -45,6 +49,11 @@ _QUIET = """quiet => new Promise(done => {
     seen.observe(document, {subtree: true, childList: true, attributes: true, characterData: true})
     wait()
 })"""
+_WINDOWS = """(() => {
+    const open = window.open
+    window.open = (...given) => navigator.userActivation.isActive ? open.apply(window, given) : null
+})()"""
+"""A page opens windows only when it is acted upon; Chromium's shell does not see to it."""
 _CHOOSE = """function(wanted) {
     const list = this instanceof HTMLOptionElement ? this.closest('select') : this
     if (!(list instanceof HTMLSelectElement)) return false
@@ -130,8 +139,13 @@ class Session:
         self._current: Page
         self._connections: dict[Page, CDPSession] = {}
         self._numbers: dict[Page, Numbers] = {}
-        self._loading: set[Request] = set()
-        """Requests of whole documents that have no answer yet."""
+        self._loading: dict[Request, Frame | None] = {}
+        """Requests of whole documents that are not shown yet, and the frames that are to show them; None is a window
+        that is only opening."""
+        self._asked_for = 0
+        """Documents that were requested."""
+        self._options: frozenset[int] = frozenset()
+        """Nodes of the last view that may be options of a list."""
         self._said: list[str] = []
         self._fault: EnvError | None = None
         self._closed = False
@@ -164,6 +178,11 @@ class Session:
     def dead(self) -> bool:
         """Whether it can only be closed."""
         return self._fault is not None or self._closed
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the viewport in pixels."""
+        return self._settings.width, self._settings.height
 
     @property
     def url(self) -> str:
@@ -240,12 +259,17 @@ class Session:
         return await self._guarded("asking for nodes", ask)
 
     async def screenshot(self) -> bytes:
-        """The viewport of the current tab as PNG.
+        """The viewport of the current tab as WebP.
 
         Raises:
             EnvUnavailable, EnvTimeout: the page or the browser has ended, or hangs.
         """
-        return await self._guarded("a screenshot", lambda: self._current.screenshot(animations="disabled"))
+
+        async def shoot() -> bytes:
+            request = {"format": "webp", "quality": QUALITY}
+            return b64decode((await (await self._connection()).send("Page.captureScreenshot", request))["data"])
+
+        return await self._guarded("a screenshot", shoot)
 
     async def _guarded(self, what: str, work: Callable[[], Awaitable[T]]) -> T:
         if self._fault is not None:
@@ -263,11 +287,12 @@ class Session:
         context.set_default_timeout(0)  # `_guarded` bounds all calls
         context.on("page", self._opened)
         context.on("request", self._asked)
-        context.on("requestfinished", lambda request: self._loading.discard(request))
-        context.on("requestfailed", lambda request: self._loading.discard(request))
+        context.on("requestfinished", self._answered)
+        context.on("requestfailed", self._failed)
         context.on("dialog", self._answer)
         if settings.serve is not None:
             await context.route("**/*", self._serve)
+        await context.add_init_script(_WINDOWS)
         if settings.script:
             await context.add_init_script(settings.script)
         self._current = await context.new_page()
@@ -278,6 +303,7 @@ class Session:
             return
         self._renumber(page)
         page.on("domcontentloaded", self._renumber)
+        page.on("framenavigated", self._arrived)
         page.on("crash", self._died)
         page.on("close", self._left)
         self._current = page
@@ -287,7 +313,20 @@ class Session:
 
     def _asked(self, request: Request) -> None:
         if request.is_navigation_request():
-            self._loading.add(request)
+            self._asked_for += 1
+            self._loading[request] = None
+            with suppress(Error):
+                self._loading[request] = request.frame
+
+    def _answered(self, request: Request) -> None:
+        if self._loading.get(request) is None:
+            self._failed(request)
+
+    def _failed(self, request: Request) -> None:
+        self._loading.pop(request, None)
+
+    def _arrived(self, frame: Frame) -> None:
+        self._loading = {request: other for request, other in self._loading.items() if other is not frame}
 
     def _died(self, page: Page) -> None:
         self._fault = self._fault or EnvUnavailable(f"the page at {cut(page.url, SAID)} crashed")
@@ -329,6 +368,7 @@ class Session:
             async with asyncio.timeout(self._settings.settle_s):
                 await self._quiet()
         except TimeoutError:
+            self._loading.clear()  # what has not come by now is not waited for again
             await self._unless_gone(lambda page: page.evaluate("0"))  # it is busy, not hung
         return None
 
@@ -354,18 +394,36 @@ class Session:
             await asyncio.sleep(0)
 
     async def _look(self) -> View:
+        """What is seen now; if the page goes on to another one meanwhile, what is seen there."""
+        asked_for = self._asked_for
+        try:
+            view = await self._read()
+        except Error:
+            if asked_for == self._asked_for:
+                raise
+        else:
+            if asked_for == self._asked_for:
+                return view
+        await self._settle()
+        return await self._read()
+
+    async def _read(self) -> View:
         page = self._current
         connection = await self._connection()
-        tree, snapshot = await asyncio.gather(
+        styles = list(STYLES) if self._settings.figures else []
+        tree, snapshot, *titles = await asyncio.gather(
             connection.send("Accessibility.getFullAXTree"),
-            connection.send("DOMSnapshot.captureSnapshot", {"computedStyles": list(STYLES)}),
+            connection.send("DOMSnapshot.captureSnapshot", {"computedStyles": styles}),
+            *(one.title() for one in self._context.pages if one is not page),
         )
         size = None if self._settings.whole else (self._settings.width, self._settings.height)
         found = elements(tree["nodes"], self._numbers[page], layout(snapshot, size), self._settings.figures)
-        pages = self._context.pages
-        titles = await asyncio.gather(*(one.title() for one in pages))
+        self._options = frozenset(element.node for element in found if element.role in _OPTIONS)
+        current = self._context.pages.index(page)
+        title = snapshot["documents"][0]["title"]
+        titles.insert(current, snapshot["strings"][title] if title >= 0 else "")
         said, self._said = tuple(self._said), []
-        return View(tuple(titles), pages.index(page), page.url, tuple(found), said)
+        return View(tuple(titles), current, page.url, tuple(found), said)
 
     async def _connection(self) -> CDPSession:
         page = self._current
@@ -396,7 +454,7 @@ class Session:
         }
 
     async def _click(self, id: str, clicks: int = 1) -> None:
-        if clicks == 1 and await self._call(id, _CHOOSE, ""):
+        if clicks == 1 and self._node(id) in self._options and await self._call(id, _CHOOSE, ""):
             return  # an option of a list, which has no place on the page
         await self._current.mouse.click(*await self._point(id), click_count=clicks)
 
@@ -505,11 +563,12 @@ class Session:
         """The middle of the element's visible part, which is scrolled into view."""
         connection, target = await self._connection(), {"backendNodeId": self._node(id)}
         try:
-            await connection.send("DOM.scrollIntoViewIfNeeded", target)
-            quads = (await connection.send("DOM.getContentQuads", target))["quads"]
+            answers = await asyncio.gather(  # answered in this order
+                connection.send("DOM.scrollIntoViewIfNeeded", target), connection.send("DOM.getContentQuads", target)
+            )
         except Error as error:
             raise self._gone(id, error) from error
-        for quad in quads:
+        for quad in answers[1]["quads"]:
             left, right = max(min(quad[0::2]), 0), min(max(quad[0::2]), self._settings.width)
             top, bottom = max(min(quad[1::2]), 0), min(max(quad[1::2]), self._settings.height)
             if left < right and top < bottom:

@@ -9,8 +9,9 @@ from agentgym_rl.envs.actions import parse_rest
 from agentgym_rl.envs.bounds import cut
 from agentgym_rl.envs.browser.chromium import CHROMIUM
 from agentgym_rl.envs.browser.commands import Refused, functions, read
-from agentgym_rl.envs.browser.session import View
-from agentgym_rl.envs.core import EnvError, EnvSpec, Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.browser.film import Filmed
+from agentgym_rl.envs.browser.session import Session, View
+from agentgym_rl.envs.core import EnvError, EnvSpec, Observation, Step, Style, Task
 from agentgym_rl.envs.miniwob import tasks
 from agentgym_rl.envs.miniwob.episode import Episode, Status
 from agentgym_rl.envs.miniwob.oracle import solve
@@ -22,7 +23,7 @@ LONGEST = 4_000
 _FIELDS = {"textbox", "searchbox", "spinbutton"}
 
 
-class MiniWoB(TextEnv):
+class MiniWoB(Filmed):
     """MiniWoB++ (Shi et al. 2017; Liu et al. 2018, arXiv:1802.08802), with the pages of the package ``miniwob``.
 
     A page scores itself when its task ends, from -1 to 1; a positive score is the reward, and any other earns nothing.
@@ -109,6 +110,11 @@ class MiniWoB(TextEnv):
         episode, self._episode = self._episode, None
         if episode is not None:
             await episode.session.close()
+
+    @property
+    def session(self) -> Session | None:
+        """That of the episodes, which goes on after their end."""
+        return None if self._episode is None else self._episode.session
 
     def goal(self, task: Task) -> str:
         """Page and seed, such as ``click-button, seed 3``; what is asked in words takes the browser."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agentgym_rl.envs.actions import Action, InvalidAction
 from agentgym_rl.envs.bounds import cut
 from agentgym_rl.envs.browser.commands import Refused, functions, read
+from agentgym_rl.envs.browser.film import Filmed
 from agentgym_rl.envs.core import (
     EnvError,
     EnvSpec,
@@ -20,7 +21,6 @@ from agentgym_rl.envs.core import (
     Style,
     Task,
     TaskNotFound,
-    TextEnv,
 )
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.texts import EnvTexts, read_texts
@@ -30,7 +30,7 @@ from agentgym_rl.envs.webarena.judge import OpenAIJudge
 from agentgym_rl.envs.webarena.tasks import SPLITS, problem
 
 if TYPE_CHECKING:
-    from agentgym_rl.envs.browser.session import View
+    from agentgym_rl.envs.browser.session import Session, View
     from agentgym_rl.envs.webarena.config import Config
     from agentgym_rl.envs.webarena.episode import Episode
 
@@ -62,7 +62,7 @@ def _read(response: str) -> Action | InvalidAction:
     return Action(command.strip(), thought.strip())
 
 
-class WebArena(TextEnv):
+class WebArena(Filmed):
     """WebArena (Zhou et al. 2023, arXiv:2307.13854): its actions, observations and scores, on built-in sites or
     on its own.
 
@@ -187,6 +187,11 @@ class WebArena(TextEnv):
         episode, self._episode = self._episode, None
         if episode is not None:
             await episode.close()
+
+    @property
+    def session(self) -> Session | None:
+        """That of the episode."""
+        return None if self._episode is None else self._episode.session
 
     def goal(self, task: Task) -> str:
         """What is asked."""

@@ -18,6 +18,8 @@ from agentgym_rl.envs.webarena.sites.visit import HOSTS, Visit
 from agentgym_rl.envs.webarena.tasks import Problem, problem
 from agentgym_rl.envs.webarena.verified import Verified
 
+QUIET_MS = 10
+"""Of the built-in pages, which have no scripts: they stay as they are when they have loaded."""
 MOVES = 100
 """Most times that a page which is told to go on is waited for."""
 
@@ -54,7 +56,8 @@ class Episode:
             BrowserMissing, EnvUnavailable, EnvTimeout: see :meth:`.Session.open`.
         """
         visit = Visit(problem.users)
-        session = await Session.open(Settings(hosts=HOSTS, serve=visit.serve, whole=True, settle_s=20))
+        settings = Settings(hosts=HOSTS, serve=visit.serve, whole=True, quiet_ms=QUIET_MS, settle_s=20)
+        session = await Session.open(settings)
         return cls(session, problem.config, visit)
 
     @classmethod

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agentgym_rl.envs.actions import Action, InvalidAction, parse_rest
-from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv, in_thread
+from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TaskNotFound, TextEnv, in_thread
 from agentgym_rl.envs.extras import needs
+from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 from agentgym_rl.envs.webshop.catalogue import SPLITS
 
@@ -90,6 +91,20 @@ class WebShop(TextEnv):
     def oracle(self, task: Task) -> list[str]:
         """See :meth:`.shop.Shop.oracle`."""
         return self.shop.oracle(self.shop.goals(self._index(task)))
+
+    @classmethod
+    def pictures(cls, transcript: Transcript) -> list[Picture | None]:
+        """Pages of the built-in shop, by taking the actions again. There are none from where they differ from the
+        episode's."""
+        nothing: list[Picture | None] = [None] * (len(transcript.turns) + 1)
+        try:
+            shop = open_shop()
+            from agentgym_rl.envs.webshop.drawing import draw
+
+            visit = shop.visit(shop.goals(Task.parse(transcript.item_id).index))
+        except TaskNotFound:
+            return nothing
+        return [*draw(visit, transcript), *nothing][: len(nothing)]
 
     @property
     def shop(self) -> Shop:

@@ -44,10 +44,10 @@ function visible(text) {
   return whole;
 }
 
-const SHAPES = new Set(["rect", "circle", "ellipse", "line", "path", "text"]);
+const SHAPES = new Set(["rect", "circle", "ellipse", "line", "path", "text", "image"]);
 const ATTRIBUTES = new Set([
   "x", "y", "width", "height", "rx", "ry", "cx", "cy", "r", "x1", "y1", "x2", "y2", "d", "class",
-  "fill", "fill-opacity", "stroke", "stroke-width", "text-anchor",
+  "fill", "fill-opacity", "stroke", "stroke-width", "text-anchor", "href",
 ]);
 
 // An SVG element; null and undefined leave an attribute out.
@@ -64,7 +64,7 @@ function svg(name, attributes, ...children) {
 function picture(data, limit) {
   const scale = Math.min(1, (limit || 520) / data.width);
   const shapes = data.shapes.filter(([name]) => SHAPES.has(name)).map(([name, attributes]) => {
-    const known = Object.entries(attributes).filter(([key]) => ATTRIBUTES.has(key));
+    const known = Object.entries(attributes).filter(([key, value]) => ATTRIBUTES.has(key) && (key !== "href" || value.startsWith("data:image/")));
     const node = svg(name, Object.fromEntries(known));
     if ("text" in attributes) node.textContent = attributes.text;
     return node;

@@ -30,10 +30,17 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
 
     ``opening`` are the messages before the first response; each turn has its ``parts`` (:func:`.parts.parts`), the
     ``observation_tokens`` that followed it, and whether its observation was ``shown`` to the model. ``pictures`` holds
-    each distinct picture once; ``picture``, of the episode's start and of each turn, is a place in it or None.
+    each distinct picture once; ``picture``, of the episode's start and of each turn, is a place in it or None;
+    ``undrawn`` says why there are none where the environment cannot run here.
     """
     start = episode.start if episode.messages else 0
-    distinct, places = _distinct((draw(episode) if pictures else ()) or [None] * (len(episode.turns) + 1))
+    drawn: Sequence[Picture | None] = ()
+    undrawn = None
+    try:
+        drawn = draw(episode) if pictures else ()
+    except EnvError as error:
+        undrawn = str(error)
+    distinct, places = _distinct(drawn or [None] * (len(episode.turns) + 1))
     turns = []
     for number, turn in enumerate(episode.turns):
         following = episode.turns[number + 1] if number + 1 < len(episode.turns) else turn
@@ -57,6 +64,7 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
         "turns": turns,
         "pictures": [picture.to_dict() for picture in distinct],
         "picture": places[0],
+        "undrawn": undrawn,
     }
     finite: dict[str, Any] = _finite(found)
     return finite

@@ -34,7 +34,7 @@ def export(store: EpisodeStore, out: Path, pictures: bool = True, progress: Prog
 
     Args:
         out: a new or empty folder, or an earlier export, which is replaced.
-        pictures: draw the environments, too; replaying BabyAI takes most of the time of an export.
+        pictures: draw the environments, too; replaying episodes takes most of the time of an export.
 
     Raises:
         ValueError: the folder holds something else.

@@ -28,6 +28,7 @@ function showEpisode(at, data) {
       el("p", { id: "goal" }),
       facts(at, data),
       data.error ? el("p", { class: "error", role: "note" }, data.error) : null,
+      data.undrawn ? el("p", { class: "sub", role: "note" }, "No pictures: " + data.undrawn) : null,
       times.total > 0 ? latency(times) : null,
       legend(data),
       noteForm(at)),
@@ -85,7 +86,8 @@ function prompt(data) {
 }
 
 function drawn(data, place) {
-  return place === null ? null : el("figure", null, picture(data.pictures[place], 340));
+  const enlarge = (event) => event.currentTarget.classList.toggle("full");
+  return place === null ? null : el("figure", { title: "Press to enlarge", on: { click: enlarge } }, picture(data.pictures[place], 340));
 }
 
 function turnOf(data, one, place, times) {
