@@ -332,15 +332,19 @@ def test_a_screenshot(page, tmp_path):
 
 @served
 def test_a_narrow_window_shows_one_thing_at_a_time(page):
+    side, main = page.locator("#side"), page.locator("#main")
     page.set_viewport_size({"width": 420, "height": 800})
-    assert page.locator("#main").is_visible() and not page.locator("#side").is_visible()
+    expect(main).to_be_visible()
+    expect(side).to_be_hidden()
     page.click("#places >> text=Episodes")
-    assert page.locator("#side").is_visible() and not page.locator("#main").is_visible()
+    expect(side).to_be_visible()
+    expect(main).to_be_hidden()
     page.click(".row")
     page.locator(".turn").first.wait_for()
-    assert page.locator("#main").is_visible() and not page.locator("#side").is_visible()
+    expect(main).to_be_visible()
+    expect(side).to_be_hidden()
     page.keyboard.press("Escape")
-    expect(page.locator("#side")).to_be_visible()
+    expect(side).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator(".overview")).to_be_visible()
 
