@@ -568,6 +568,7 @@ ADDITIONS = {
     "actor_rollout_ref.model.override_config.attn_implementation": "an attribute of the Hugging Face configuration",
     "critic.model.override_config.attn_implementation": "an attribute of the Hugging Face configuration",
     "actor_rollout_ref.rollout.engine_kwargs.vllm.distributed_executor_backend": "an argument of vLLM's engine",
+    "actor_rollout_ref.rollout.engine_kwargs.vllm.kv_cache_memory_bytes": "an argument of vLLM's engine",
 }
 """Keys that verl's defaults do not have, and who reads them."""
 

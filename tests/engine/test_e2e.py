@@ -242,8 +242,8 @@ def test_a_pretrained_model_learns(tmp_path: Path) -> None:
     panels = ("textcraft.panels.unseen_goals", "textcraft.panels.validation",
               "maze.panels.new_mazes", "maze.panels.validation")  # fmt: skip
     folder = tmp_path / "run"
-    train(folder, "experiment=smollm2", "model.train_layers=15", "envs.textcraft.demonstrations=24",
-          "envs.maze.demonstrations=8", "cloning.epochs=2", "algorithm.steps=1", "algorithm.tasks_per_step=4",
+    train(folder, "experiment=smollm2", "model.train_layers=15", "envs.textcraft.demonstrations=9",
+          "envs.maze.demonstrations=3", "cloning.epochs=2", "algorithm.steps=1", "algorithm.tasks_per_step=4",
           "run.control=false", f"run.cache={tmp_path}/cloned", *(f"envs.{one}.n=2" for one in panels))  # fmt: skip
     found = summary(folder)
     assert [stage["name"] for stage in found["stages"]] == ["bc", "agentevol"]
