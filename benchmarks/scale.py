@@ -150,7 +150,7 @@ def watch(clock: Clock) -> None:
     clock.watch(PPOTrainer, "_update_actor", "verl: start the update", "after")
     clock.watch(PPOTrainer, "_compute_metrics", "verl: metrics of the batch")
     clock.watch(simulated.SimulatedGroup, "compute_log_prob", WORKERS)
-    clock.watch(buffer, "take_episodes", "episodes from the queue")
+    clock.watch(buffer, "read_episodes", "episodes from the queue")
     clock.watch(trainer.AgentTrainer, "_balance", "share out rows")
     clock.watch(queue, "get_seqlen_balanced_partitions", "verl: equal loads")
     clock.watch(queue, "drift_metrics", "drift metrics")

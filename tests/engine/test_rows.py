@@ -59,7 +59,6 @@ class Queue:
             "advantages": jagged([[0.0] * 4, [0.0] * 5, [0.0]]),
             "returns": jagged([[0.0] * 4, [0.0] * 5, [0.0]]),
             "values": jagged([[0.5, 9.0, 9.0, 0.25], [0.1, 9.0, 0.2, 9.0, 9.0], [7.0]]),
-            "extra_fields": [{"episode": one.to_dict()} for one in EPISODES] + [{"episode": None}],
         }
 
     def kv_batch_get(self, keys, partition_id, select_fields):
@@ -100,11 +99,9 @@ def test_keys():
     assert (rows.session_of("a_b_3_1"), rows.prompt_of("a_b_3"), rows.segment_of("a_b_3_1")) == ("a_b_3", "a_b", 1)
 
 
-def test_episodes_are_taken_out_of_their_rows(queue, batch):
-    queue.fields["extra_fields"][1]["min_global_steps"] = 7
-    assert rows.take_episodes(batch.keys, "train") == {"u_0": EPISODES[0], "u_1": EPISODES[1]}
-    left = [getattr(one, "data", one) for one in queue.fields["extra_fields"]]
-    assert left == [{"episode": None}, {"episode": None, "min_global_steps": 7}, {"episode": None}]
+def test_a_prompt_has_its_episodes(queue):
+    queue.fields["episodes"] = [rows.pack(own)["episodes"] for own in (EPISODES, EPISODES[1:])]
+    assert rows.read_episodes(["u", "v"], "train") == {"u_0": EPISODES[0], "u_1": EPISODES[1], "v_0": EPISODES[1]}
 
 
 def test_singletons_leave_and_are_cleared(queue):

@@ -1,10 +1,12 @@
 """Rows of verl's TransferQueue: which segment of which episode each holds, which update takes it, and what is written.
 
-The key of a row is ``<uid of the prompt>_<session>_<segment>``; a session is one episode.
+The key of a row is ``<uid of the prompt>_<session>_<segment>``; a session is one episode. The key of a prompt, its uid,
+has the episodes themselves, which the driver alone reads: workers fetch all that their rows have, in every pass.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 import transfer_queue as tq
-from tensordict import NonTensorData, NonTensorStack, TensorDict
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_corr_metrics_from_logprobs
 from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
@@ -27,6 +29,8 @@ from agentgym_rl.algorithms.losses import token_weights
 from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.data.episode import Episode, Turn
 
+EPISODES = "episodes"
+"""Field of a prompt: its episodes in the order of their sessions."""
 VALUE_MASK = "value_mask"
 """Field of the rows: 1 where the critic learns."""
 OBSERVATION_WEIGHT = "observation_weight"
@@ -56,20 +60,19 @@ def segment_of(key: str) -> int:
     return int(key.rsplit("_", 1)[1])
 
 
-def take_episodes(keys: Sequence[str], partition_id: str) -> dict[str, Episode]:
-    """Episodes by session, of which the last segment of each has brought one. Their rows go on without them.
+def pack(episodes: Sequence[Episode]) -> dict[str, bytes]:
+    """The fields of a prompt; bytes, because the queue takes objects apart to their last number, in Python."""
+    return {EPISODES: pickle.dumps([*episodes])}
 
-    Workers fetch all that a row has, in every pass over a batch; episodes are most of it beside the tokens.
-    """
-    data = tq.kv_batch_get(keys=[*keys], partition_id=partition_id, select_fields=["extra_fields"])
-    fields = [getattr(value, "data", value) for value in data["extra_fields"]]
-    left = [NonTensorData({**one, "episode": None}) for one in fields]
-    rows = TensorDict({"extra_fields": NonTensorStack(*left)}, batch_size=len(left))
-    tq.kv_batch_put(keys=[*keys], partition_id=partition_id, fields=rows)
+
+def read_episodes(prompts: Sequence[str], partition_id: str) -> dict[str, Episode]:
+    """The episodes of finished prompts by session."""
+    data = tq.kv_batch_get(keys=[*prompts], partition_id=partition_id, select_fields=[EPISODES])
+    packed = [getattr(value, "data", value) for value in data[EPISODES]]
     return {
-        session_of(key): Episode.from_dict(one["episode"])
-        for key, one in zip(keys, fields, strict=True)
-        if one["episode"] is not None
+        f"{prompt}_{session}": episode
+        for prompt, own in zip(prompts, packed, strict=True)
+        for session, episode in enumerate(pickle.loads(own))
     }
 
 
