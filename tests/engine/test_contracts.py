@@ -62,6 +62,9 @@ verl.trainer.ppo.v1.trainer_base.get_trainer_cls name
 verl.trainer.ppo.v1.trainer_base.PPOTrainer.__init__ self config
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._balance_batch self batch metrics logging_prefix keep_minibatch
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._compute_advantage self batch metrics
+verl.trainer.ppo.rollout_corr_helper.compute_rollout_correction_and_add_to_batch batch rollout_corr_config
+verl.trainer.ppo.metric_utils.get_metric_data_with_optional_routed_experts keys partition_id fields \
+moe_lb_metrics_interval global_steps accumulator kv_batch_get
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._update_critic self batch metrics
 verl.workers.engine_workers.ActorRolloutRefWorker.compute_log_prob self data
 verl.utils.torch_functional.masked_whiten values mask shift_mean
@@ -376,7 +379,9 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
             prompt_ids=[1, 2], response_ids=list(range(length)), response_mask=[1] * length,
             response_logprobs=[-0.5] * length, reward_score=0.25, num_turns=3,
             metrics=AgentLoopMetrics(generate_sequences=0.0, tool_calls=0.0),
-            extra_fields={"episode": f"of {length}", "min_global_steps": 4, "max_global_steps": 5},
+            extra_fields={
+                "episode": f"of {length}", "min_global_steps": 4, "max_global_steps": 5, "reward_extra_info": {},
+            },
         )  # fmt: skip
 
     episodes = [[output(3), output(2)], [output(4)]]
@@ -402,7 +407,8 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
     for session, outputs in enumerate(episodes):
         asyncio.run(verls._agent_loop_postprocess(outputs, False, **prompt, session_id=session))
     assert [key for one in puts for key in one["keys"]] == ours["keys"]
-    assert [tag for one in puts for tag in one["tags"]] == ours["tags"]
+    own = [tag.pop("own_tokens") for tag in ours["tags"]]
+    assert own == [3, 2, 4] and [tag for one in puts for tag in one["tags"]] == ours["tags"]
     rows = [row for one in puts for row in one["fields"]]
     for name in sorted(ours["fields"].keys()):
         for own, row in zip(ours["fields"], rows, strict=True):

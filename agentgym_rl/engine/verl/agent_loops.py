@@ -111,6 +111,7 @@ def rows(
                     "prompt_len": len(row["prompts"]),
                     "response_len": len(row["responses"]),
                     "seq_len": len(row["input_ids"]),
+                    "own_tokens": int(row["response_mask"].sum()),
                     "global_steps": step,
                     "min_global_steps": output.extra_fields["min_global_steps"],
                     "max_global_steps": output.extra_fields["max_global_steps"],
