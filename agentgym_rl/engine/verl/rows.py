@@ -348,7 +348,7 @@ def over_tokens(
 
 def jagged(values: torch.Tensor, batch: KVBatchMeta) -> torch.Tensor:
     """Jagged [rows, tokens] of the values of all tokens of the responses, one row after the other."""
-    rows = values.split([tag["response_len"] for tag in batch.tags])
+    rows = torch.split(values, [tag["response_len"] for tag in batch.tags])
     return torch.nested.as_nested_tensor([*rows], layout=torch.jagged)
 
 
