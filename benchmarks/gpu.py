@@ -87,7 +87,8 @@ def losses(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
             each, outside = policy_loss(kind, batch, CLIP)
             for aggregation in LossAggregation:
                 episodes, updates = [f"{row // 2}" for row in range(rows)], [row % 3 for row in range(rows)]
-                weight = token_weights(place(mask), episodes, updates, aggregation, tokens)
+                of_row = token_weights(mask.sum(-1).tolist(), episodes, updates, aggregation, tokens)
+                weight = place(of_row).unsqueeze(-1) * place(mask)
                 (gradient,) = torch.autograd.grad((each * weight).sum(), policy, retain_graph=True)
                 found |= {f"{kind}, {aggregation}, {estimator}": gradient, f"mask, {aggregation}": weight}
             found |= {f"{kind}, {estimator}": each, f"clipped, {kind}, {estimator}": outside.double()}

@@ -1,16 +1,19 @@
 """What the driver spends on a training step, by the number of its episodes; no model, no GPU.
 
 A GRPO step with everything but the model: the real TransferQueue, agent-loop processes that hand over episodes of 20
-turns of 150 tokens at once, the real replay buffer, advantages, rows, metrics, mixture, curriculum and files of a run
-(``simulated.py`` says what is real). Steps of each size run in a process of their own.
+turns of 150 tokens, the real replay buffer, advantages, rows, metrics, mixture, curriculum and files of a run
+(``simulated.py`` says what is real). The groups of a step end one after the other, 1,024 episodes within ``--over``
+seconds; those of a model end over minutes.
 
-    python benchmarks/scale.py [--episodes 256 1024 4096 8192] [--repeats 3]
+    python benchmarks/scale.py [--episodes 256 1024 4096 8192] [--repeats 3] [--over 7.5]
 
 work   seconds of CPU that driver and queue (controller, storage units) spend while the driver is in a part; on an idle
        machine about the time that the part takes, and not longer because other programs run
-verl   what verl's own trainer does in the same place; ours is everything else
-before between the last episode and the start of the update, when GPUs wait; after: behind the start of the update
-pause  between two looks at the queue while episodes run: an end is noticed up to so much later
+clock  seconds that the part takes on this machine
+verl   what verl's own trainer does in the same place; ours is everything else, looks at the queue among it
+before from the moment at which the last group is in the queue to the start of the update, when GPUs wait; a part in
+       which that moment falls has all its work there; after: behind the start of the update
+pause  between two looks at the queue; an end is noticed up to so much later. It delays the update, and is no work
 """
 
 from __future__ import annotations
@@ -21,11 +24,11 @@ import os
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import wraps
+from dataclasses import dataclass
+from functools import partial, wraps
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -40,34 +43,45 @@ Phases = dict[str, dict[str, tuple[float, float]]]
 """Of each phase of a step, by part: seconds of work and seconds on the clock."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """Time from one change of phase or part to the next."""
+
+    phase: str
+    part: str
+    work: float
+    begun: float
+    """On the clock of all processes, as the end is."""
+    ended: float
+
+
 class Clock:
     """Time by phase and part; that of a part is without the parts that it calls."""
 
     def __init__(self) -> None:
         self.queue: list[psutil.Process] = []
         self.phase = "before"
-        self.spent: dict[str, dict[str, list[float]]] = {}
-        self._inner: list[list[float]] = []
+        self.laps: list[Lap] = []
+        self._parts: list[str] = []
+        self._last = (0.0, 0.0)
 
-    def now(self) -> list[float]:
+    def _lap(self) -> None:
         queue = sum(sum(one.cpu_times()[:2]) for one in self.queue)
-        return [time.process_time() + queue, time.perf_counter()]
+        now = time.process_time() + queue, time.perf_counter()
+        if self._parts:
+            self.laps.append(Lap(self.phase, self._parts[-1], now[0] - self._last[0], self._last[1], now[1]))
+        self._last = now
 
     @contextmanager
     def part(self, name: str, phase: str | None = None) -> Iterator[None]:
+        self._lap()
         self.phase = phase or self.phase
-        own, begun = self.phase, self.now()
-        self._inner.append([0.0, 0.0])
+        self._parts.append(name)
         try:
             yield
         finally:
-            whole = [end - begin for end, begin in zip(self.now(), begun, strict=True)]
-            inner = self._inner.pop()
-            total = self.spent.setdefault(own, defaultdict(lambda: [0.0, 0.0]))[name]
-            for index, value in enumerate(whole):
-                total[index] += value - inner[index]
-                if self._inner:
-                    self._inner[-1][index] += value
+            self._lap()
+            self._parts.pop()
 
     def watch(self, owner: Any, method: str, name: str, phase: str | None = None) -> None:
         """Count what a function does as a part of this name; it may begin a phase."""
@@ -84,9 +98,16 @@ class Clock:
         """Stands where the driver has a thread for what need not wait."""
         return Beside(self)
 
-    def take(self) -> Phases:
-        spent, self.spent = self.spent, {}
-        return {phase: {name: (one[0], one[1]) for name, one in own.items()} for phase, own in spent.items()}
+    def take(self, arrived: float) -> Phases:
+        """What was spent since the last call; "generation" ends where the last group arrived."""
+        laps, self.laps, found = self.laps, [], Phases()
+        for lap in laps:
+            late = lap.phase == "generation" and lap.ended > arrived
+            own = found.setdefault("before" if late else lap.phase, {})
+            work, clock = own.get(lap.part, (0.0, 0.0))
+            begun = max(lap.begun, arrived) if late else lap.begun
+            own[lap.part] = work + lap.work, clock + lap.ended - begun
+        return found
 
 
 class Beside(ThreadPoolExecutor):
@@ -120,19 +141,19 @@ def watch(clock: Clock) -> None:
 
     vars(trainer)["ThreadPoolExecutor"] = clock.pool
     clock.watch(buffer.EpisodeBuffer, "_wait_for_next_poll", "pause", "generation")
-    clock.watch(ReplayBuffer, "_sync_metadata_from_transfer_queue", "verl: look at the queue")
+    clock.watch(ReplayBuffer, "_sync_metadata_from_transfer_queue", "look at the queue")
     clock.watch(trainer.AgentTrainer, "_submit", "verl: submit tasks", "generation")
     clock.watch(ReplayBuffer, "_materialize_batch", "verl: take the batch", "before")
     clock.watch(PPOTrainer, "_compute_old_log_prob", "verl: old log-probabilities")
-    clock.watch(PPOTrainer, "_compute_advantage", "verl: advantages, correction")
     clock.watch(trainer, "upsample_batch_to_divisible_size", "verl: padding")
     clock.watch(PPOTrainer, "_update_actor", "verl: start the update", "after")
     clock.watch(PPOTrainer, "_compute_metrics", "verl: metrics of the batch")
-    clock.watch(simulated.SimulatedGroup, "compute_log_prob", "training workers")
-    clock.watch(buffer, "take_episodes", "episodes from the queue")
+    clock.watch(simulated.SimulatedGroup, "compute_log_prob", WORKERS)
+    clock.watch(buffer, "read_episodes", "episodes from the queue")
     clock.watch(trainer.AgentTrainer, "_balance", "share out rows")
     clock.watch(queue, "get_seqlen_balanced_partitions", "verl: equal loads")
     clock.watch(queue, "drift_metrics", "drift metrics")
+    clock.watch(queue, "correct", "verl: correction")
     clock.watch(queue, "write", "write advantages and weights")
     clock.watch(queue, "advantage_metrics", "metrics of advantages")
     clock.watch(GRPO, "update", "advantages of groups")
@@ -143,7 +164,7 @@ def watch(clock: Clock) -> None:
     clock.watch(MetricsLog, "log", "metrics file")
 
 
-def measure(sizes: list[int], repeats: int, gpus: int, loops: int | None) -> dict[int, dict[str, Any]]:
+def measure(sizes: list[int], repeats: int, gpus: int, loops: int | None, over: float) -> dict[int, dict[str, Any]]:
     """Steps of each size, the smallest first; the first step of each warms up."""
     os.environ["TRANSFER_QUEUE_ENABLE"] = "1"
     import ray
@@ -163,10 +184,11 @@ def measure(sizes: list[int], repeats: int, gpus: int, loops: int | None) -> dic
                 overrides = [*settings(episodes, gpus), *own]
                 with tempfile.TemporaryDirectory(prefix="scale_") as name, stage(manager, Path(name), overrides) as run:
                     algorithm, run.run.writer = run._algorithm("grpo"), clock.pool()
+                    manager.spread(over * episodes / 1024)
                     for number in range(repeats + 1):
                         with clock.part("rest"):
                             run._unit("grpo", algorithm, number)
-                        spent = clock.take()
+                        spent = clock.take(manager.arrived())
                         one["steps"] += [spent] if number else []
                         print(f"{episodes} episodes, step {number} of {repeats}", file=sys.stderr, flush=True)
                     one["pause"] = run.run.trainer.replay_buffer.poll_interval
@@ -196,8 +218,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="steps of each size, after one that warms up")
     parser.add_argument("--gpus", type=int, default=8, help="of the run that is simulated, eight a node")
     parser.add_argument("--loops", type=int, help="agent-loop processes; as the run would have by itself")
-    arguments = parser.parse_args()
-    show(measure(arguments.episodes, arguments.repeats, arguments.gpus, arguments.loops))
+    parser.add_argument("--over", type=float, default=7.5, help="seconds within which 1,024 episodes end")
+    show(measure(**{"sizes" if name == "episodes" else name: one for name, one in vars(parser.parse_args()).items()}))
 
 
 def show(found: dict[int, dict[str, Any]]) -> None:
@@ -215,23 +237,18 @@ def show(found: dict[int, dict[str, Any]]) -> None:
             print(title)
         for name in sorted(cost, key=lambda name: -cost[name]):
             print(row(f"  {name}", [spread(part(found[size]["steps"], phase, name)) for size in sizes]))
-    ours = {size: [own(step, ("before", "after")) for step in found[size]["steps"]] for size in sizes}
-    before = {size: [own(step, ("before",)) for step in found[size]["steps"]] for size in sizes}
-    every = {size: [total(step) for step in found[size]["steps"]] for size in sizes}
-    verl = {size: [one - mine for one, mine in zip(every[size], ours[size], strict=True)] for size in sizes}
-    print("together, from the last episode on")
-    print(row("  verl's", [spread(verl[size]) for size in sizes]))
-    print(row("  ours", [spread(ours[size]) for size in sizes]))
-    print(row("  ours, before the update", [spread(before[size]) for size in sizes]))
-    print(row("  share that is verl's", [f"{median(verl[size]) / median(every[size]):.0%}" for size in sizes]))
+    print("together")
+    for title, of in SUMS.items():
+        print(row(f"  {title}", [spread([of(step) for step in found[size]["steps"]]) for size in sizes]))
     print(row("  pause", [f"{found[size]['pause']:.2f}" for size in sizes]))
     for process in ("driver", "queue"):
         print(row(f"  most memory, {process}, GiB", [f"{found[size]['memory'][process]:.1f}" for size in sizes]))
     largest = sizes[-1]
-    share, wait = median(ours[largest]) / STEP_S, median(before[largest]) + found[largest]["pause"]
-    at = f"{largest:,} episodes:"
-    print(f"{at} ours is {share:.1%} of a {STEP_S:g} s step (bar {SHARE:.0%}: {met(share < SHARE)})")
-    print(f"{at} ours and the pause delay the update by {wait:.2f} s (bar {BEFORE_S:g}: {met(wait < BEFORE_S)})")
+    most, wait, clock = (median(map(of, found[largest]["steps"])) for of in list(SUMS.values())[1:])
+    at, bar = f"{largest:,} episodes:", f"bar {BEFORE_S:g}"
+    print(f"{at} ours is {most / STEP_S:.1%} of a {STEP_S:g} s step (bar {SHARE:.0%}: {met(most < STEP_S * SHARE)})")
+    print(f"{at} ours and the pause delay the update by {wait:.2f} s ({bar}: {met(wait < BEFORE_S)})")
+    print(f"{at} on the clock by {clock:.2f} s ({bar}: {met(clock < BEFORE_S)})")
 
 
 PHASES = {
@@ -240,27 +257,32 @@ PHASES = {
     "beside": "beside update or next rollout, in a thread",
     "after": "after the update",
 }
-NOT_COUNTED = {"pause", "training workers"}
+WORKERS = "training workers"
+NOT_COUNTED = {"pause", WORKERS}
 
 
 def part(steps: list[Phases], phase: str, name: str) -> list[float]:
     return [step.get(phase, {}).get(name, (0.0, 0.0))[0] for step in steps]
 
 
-def own(step: Phases, phases: Sequence[str]) -> float:
-    """What is not verl's in these phases."""
-    return sum(
-        work
-        for phase in phases
-        for name, (work, _) in step.get(phase, {}).items()
-        if not name.startswith("verl") and name not in NOT_COUNTED
-    )
+def work(step: Phases, *, ours: bool) -> float:
+    """All work of a step: ours, or verl's."""
+    parts = chain.from_iterable(own.items() for own in step.values())
+    return sum(work for name, (work, _) in parts if name.startswith("verl") != ours and name not in NOT_COUNTED)
 
 
-def total(step: Phases) -> float:
-    """All that the driver waits for, from the last episode on."""
-    parts = chain.from_iterable(step.get(phase, {}).items() for phase in ("before", "after"))
-    return sum(work for name, (work, _) in parts if name not in NOT_COUNTED)
+def delay(step: Phases, *, clock: bool) -> float:
+    """What the update waits for that is ours: the pause, and work or time on the clock."""
+    parts = {name: times for name, times in step["before"].items() if not name.startswith("verl") and name != WORKERS}
+    return sum(times[clock or name == "pause"] for name, times in parts.items())
+
+
+SUMS = {
+    "verl's": partial(work, ours=False),
+    "ours": partial(work, ours=True),
+    "ours and pause before the update": partial(delay, clock=False),
+    "the same on the clock": partial(delay, clock=True),
+}
 
 
 def met(good: bool) -> str:
@@ -272,7 +294,7 @@ def spread(values: list[float]) -> str:
 
 
 def row(label: str, cells: Sequence[str]) -> str:
-    return f"{label:34s}" + "".join(f"{cell:>22s}" for cell in cells)
+    return f"{label:36s}" + "".join(f"{cell:>22s}" for cell in cells)
 
 
 if __name__ == "__main__":

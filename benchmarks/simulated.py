@@ -7,6 +7,7 @@ fixed number of tokens), and the training workers, which only write random log-p
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -79,7 +80,7 @@ def _text(rng: Random, words: int) -> str:
 
 
 class SimulatedLoop(AgentGymLoop):
-    """Hands over an episode as soon as it is asked for."""
+    """Hands over an episode at once."""
 
     def __init__(self, recorder: EpisodeRecorder, seed: int) -> None:
         self.recorder, self.rng = recorder, Random(seed)
@@ -104,6 +105,20 @@ class SimulatedWorker(EarlyWorker):
         tq.init()
         self.config, self.background_tasks, self._recorder = config, set(), EpisodeRecorder()
         self._episodes: Any = SimulatedLoop(self._recorder, seed=0)
+        self.over = self.ended = 0.0
+
+    def spread(self, over: float) -> None:
+        """From now on, groups end evenly over so many seconds."""
+        self.over = over
+
+    def arrived(self) -> float:
+        """When the last group was in the queue, by ``time.perf_counter``, which all processes of a machine share."""
+        return self.ended
+
+    async def _run_prompt(self, prompt: dict[str, Any], *arguments: Any, **named: Any) -> None:
+        await asyncio.sleep(Random(prompt["uid"]).random() * self.over)
+        await super()._run_prompt(prompt, *arguments, **named)
+        self.ended = time.perf_counter()
 
     def log_probs(self, batch: KVBatchMeta, part: int = 128) -> None:
         """As a training worker would: log-probabilities and entropies for the rows of a batch, in parts."""
@@ -121,6 +136,12 @@ class SimulatedManager(EarlyManager):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.agent_loop_workers_class = ray.remote(num_cpus=0)(SimulatedWorker)
+
+    def spread(self, over: float) -> None:
+        ray.get([worker.spread.remote(over) for worker in self.agent_loop_workers])
+
+    def arrived(self) -> float:
+        return max(ray.get([worker.arrived.remote() for worker in self.agent_loop_workers]))
 
 
 class SimulatedGroup:

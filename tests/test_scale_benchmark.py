@@ -27,24 +27,43 @@ def test_a_part_has_its_time_without_that_of_its_parts(clock):
     clock.watch(owner, "inner", "verl: inner", "after")
     with clock.part("rest", "before"):
         clock.spend(1.0)
-        owner.inner()
         clock.pool().submit(clock.spend, 4.0)
-    assert clock.take() == {
-        "before": {"rest": (1.0, 2.0)}, "after": {"verl: inner": (2.0, 4.0)}, "beside": {"rest": (4.0, 8.0)},
+        clock.spend(0.5)
+        owner.inner()
+        clock.spend(0.25)
+    assert clock.take(0.0) == {
+        "before": {"rest": (1.5, 3.0)}, "beside": {"rest": (4.0, 8.0)},
+        "after": {"verl: inner": (2.0, 4.0), "rest": (0.25, 0.5)},
     }  # fmt: skip
-    assert clock.take() == {}
+    assert clock.take(0.0) == {}
+
+
+def test_what_follows_the_last_arrival_delays_the_update(clock):
+    with clock.part("look", "generation"):
+        clock.spend(1.0)
+    with clock.part("pause"):
+        clock.spend(2.0)
+    with clock.part("look"):
+        clock.spend(3.0)
+    assert clock.take(arrived=5.0) == {
+        "generation": {"look": (1.0, 2.0)}, "before": {"pause": (2.0, 1.0), "look": (3.0, 6.0)},
+    }  # fmt: skip
 
 
 def test_what_is_ours_is_held_against_the_bars(capsys):
     step = {
-        "before": {"episodes from the queue": (1.5, 9.0), "verl: advantages, correction": (3.0, 9.0)},
-        "after": {"diagnostics": (14.0, 20.0), "training workers": (99.0, 99.0)},
+        "generation": {"look at the queue": (1.0, 1.0), "pause": (50.0, 50.0), "verl: submit tasks": (2.0, 2.0)},
+        "before": {
+            "episodes from the queue": (1.5, 9.0), "verl: advantages, correction": (3.0, 9.0), "pause": (7.0, 0.25),
+            "training workers": (99.0, 99.0),
+        },
         "beside": {"drift metrics": (5.0, 5.0)},
-    }
+        "after": {"diagnostics": (8.0, 20.0)},
+    }  # fmt: skip
     found = {"steps": [step], "pause": 0.4, "loops": 2, "units": 3, "memory": {"driver": 1.0, "queue": 2.0}}
     scale.show({8192: found})
     printed = capsys.readouterr().out
     assert "2 agent-loop processes, 3 storage units" in printed
     assert "ours is 5.2% of a 300 s step (bar 5%: missed)" in printed
-    assert "delay the update by 1.90 s (bar 2: met)" in printed
-    assert "training workers" not in printed and "share that is verl's" in printed and "16%" in printed
+    assert "delay the update by 1.75 s (bar 2: met)" in printed and "on the clock by 9.25 s (bar 2: missed)" in printed
+    assert "training workers" not in printed and "verl's" in printed and "5.00 [5.00, 5.00]" in printed

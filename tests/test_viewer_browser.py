@@ -135,10 +135,13 @@ def test_a_part_of_the_endings_filters_the_list_when_pressed(page):
 def test_orders(page):
     page.select_option("#f-env", "counter")
     page.select_option("#f-order", "failures")
-    assert rows(page)[:2] == ["counter_3", "counter_2"], "of the newest step, then of the one before"
+    names = page.locator(".row .name")
+    expect(names.nth(0)).to_have_text("counter_3")  # of the newest step, then of the one before
+    expect(names.nth(1)).to_have_text("counter_2")
     page.select_option("#f-order", "newest")
-    assert page.locator(".row .numbers").first.inner_text().startswith("step 20")
+    expect(page.locator(".row .numbers").first).to_have_text(re.compile("^step 20"))
     page.select_option("#f-order", "varied")
+    expect(names.nth(0)).to_have_text("counter_1")
     assert rows(page)[:3] == ["counter_1"] * 3
 
 
@@ -433,15 +436,19 @@ def test_a_screenshot(page, tmp_path):
 
 @served
 def test_a_narrow_window_shows_one_thing_at_a_time(page):
+    side, main = page.locator("#side"), page.locator("#main")
     page.set_viewport_size({"width": 420, "height": 800})
-    assert page.locator("#main").is_visible() and not page.locator("#side").is_visible()
+    expect(main).to_be_visible()
+    expect(side).to_be_hidden()
     page.click("#places >> text=Episodes")
-    assert page.locator("#side").is_visible() and not page.locator("#main").is_visible()
+    expect(side).to_be_visible()
+    expect(main).to_be_hidden()
     page.click(".row")
     page.locator(".turn").first.wait_for()
-    assert page.locator("#main").is_visible() and not page.locator("#side").is_visible()
+    expect(main).to_be_visible()
+    expect(side).to_be_hidden()
     page.keyboard.press("Escape")
-    expect(page.locator("#side")).to_be_visible()
+    expect(side).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator(".overview")).to_be_visible()
 

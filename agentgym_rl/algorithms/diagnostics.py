@@ -90,8 +90,9 @@ def _words(episode: Episode) -> Mapping[str, float]:
 
 def _entropy(labels: Sequence[str], words: Sequence[Mapping[str, float]]) -> float:
     """Joint entropy of the label of a random episode and a random word of it, in nats."""
-    joint: dict[tuple[str, str], float] = defaultdict(float)
+    joint: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for label, own in zip(labels, words, strict=True):
+        shares = joint[label]
         for word, share in own.items():
-            joint[label, word] += share / len(words)
-    return -sum(one * log(one) for one in joint.values())
+            shares[word] += share / len(words)
+    return -sum(one * log(one) for shares in joint.values() for one in shares.values())

@@ -122,24 +122,24 @@ LOSSES: dict[PolicyLoss, Callable[[Tokens, Clip], tuple[torch.Tensor, torch.Tens
 
 
 def token_weights(
-    mask: torch.Tensor,
+    own: Sequence[int],
     episodes: Sequence[str],
     updates: Sequence[int],
     aggregation: LossAggregation,
     longest: int,
 ) -> torch.Tensor:
-    """[rows, tokens]: the weight of each token in the loss of its update, 0 where ``mask`` is 0.
+    """[rows]: the weight of each of the model's own tokens of a row in the loss of its update.
 
     Tokens and episodes are counted in the update itself: rows without a token of the model's, such as padding, take no
     part, and an episode of several rows weighs as much as one of a single row.
 
     Args:
-        mask: [rows, tokens], 1 on the tokens that the model wrote.
+        own: number of the tokens of each row that the model wrote.
         episodes: the episode of each row.
         updates: the update of each row.
         longest: most tokens of a response, for ``seq-mean-token-sum-norm``.
     """
-    rows = list(zip(updates, episodes, mask.sum(-1).tolist(), strict=True))
+    rows = list(zip(updates, episodes, own, strict=True))
     tokens, length = Counter[int](), Counter[tuple[int, str]]()
     for update, episode, number in rows:
         tokens[update] += number
@@ -158,8 +158,7 @@ def token_weights(
             case LossAggregation.SEQ_MEAN_TOKEN_SUM_NORM:
                 return many[update] * longest
 
-    weights = [1.0 / count(update, episode) if number else 0.0 for update, episode, number in rows]
-    return torch.tensor(weights, device=mask.device).unsqueeze(-1) * mask
+    return torch.tensor([1.0 / count(update, episode) if number else 0.0 for update, episode, number in rows])
 
 
 def episode_log_probs(log_probs: torch.Tensor, loss_mask: torch.Tensor) -> torch.Tensor:

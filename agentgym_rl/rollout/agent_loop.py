@@ -110,7 +110,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
                 num_turns=len(episode.turns),
                 metrics=metrics,
                 extra_fields={
-                    "episode": carried.to_dict() if last else None,
+                    "episode": carried if last else None,
                     "min_global_steps": min(weights),
                     "max_global_steps": max(weights),
                     "reward_extra_info": {"acc": float(episode.success)},

@@ -47,7 +47,7 @@ def test_the_same_loss_and_gradient_as_verl(kind, aggregation):
     )  # fmt: skip
     (expected,) = torch.autograd.grad(theirs, given.log_prob)
     each, outside = policy_loss(kind, given, CLIP)
-    weights = token_weights(given.mask, list("abcd"), [0] * 4, aggregation, 9)
+    weights = token_weights(given.mask.sum(-1).tolist(), list("abcd"), [0] * 4, aggregation, 9)[:, None] * given.mask
     ours = (each * weights).sum()
     (found,) = torch.autograd.grad(ours, given.log_prob)
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
@@ -97,8 +97,6 @@ def test_clip_high_and_dual_clip():
 
 # weights
 
-MASK = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0]])
-
 
 @pytest.mark.parametrize(
     ("aggregation", "expected"),
@@ -111,13 +109,8 @@ MASK = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0]])
 )
 def test_weights_by_hand(aggregation, expected):
     """Two segments of three tokens in all, an episode of three tokens, and padding."""
-    found = token_weights(MASK, ["a", "a", "b", "pad"], [0] * 4, aggregation, 10)
-    assert found.tolist() == [
-        pytest.approx([expected[0], expected[0], 0]),
-        pytest.approx([expected[1], 0, 0]),
-        pytest.approx([expected[2]] * 3),
-        [0, 0, 0],
-    ]
+    found = token_weights([2, 1, 3, 0], ["a", "a", "b", "pad"], [0] * 4, aggregation, 10)
+    assert found.tolist() == pytest.approx([*expected, 0])
 
 
 episodes = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=6)
@@ -127,15 +120,16 @@ episodes = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_siz
 def test_every_update_and_every_episode_weighs_the_same(episodes, updates):
     """The mean of tokens is 1 for each update, and each episode has its part of it, whatever its segments."""
     rows = [(str(number), length) for number, own in enumerate(episodes) for length in own]
-    mask = torch.tensor([[1] * length + [0] * (5 - length) for _, length in rows])
+    own = torch.tensor([length for _, length in rows])
     names, of = [name for name, _ in rows], [int(name) % updates for name, _ in rows]
-    weights = token_weights(mask, names, of, LossAggregation.SEQ_MEAN_TOKEN_MEAN, 5).sum(-1)
-    flat = token_weights(mask, names, of, LossAggregation.TOKEN_MEAN, 5)
+    weights = own * token_weights(own.tolist(), names, of, LossAggregation.SEQ_MEAN_TOKEN_MEAN, 5)
+    each = token_weights(own.tolist(), names, of, LossAggregation.TOKEN_MEAN, 5)
+    flat = own * each
     for update in set(of):
         members = {name for name, one in zip(names, of, strict=True) if one == update}
         for member in members:
-            own = sum(float(weight) for weight, name in zip(weights, names, strict=True) if name == member)
-            assert own == pytest.approx(1 / len(members), rel=1e-5)
+            part = sum(float(weight) for weight, name in zip(weights, names, strict=True) if name == member)
+            assert part == pytest.approx(1 / len(members), rel=1e-5)
         kept = torch.tensor([one == update for one in of])
         assert float(flat[kept].sum()) == pytest.approx(1, rel=1e-5)
-        assert len(set(flat[kept][mask[kept] == 1].tolist())) == 1
+        assert len(set(each[kept].tolist())) == 1

@@ -26,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def solved(server: Server, timeout: float = 30) -> Episode:
     host = HostSettings(kind="remote", address=server.address, timeout=timeout, patience=timeout)
     env = RemoteEnv("maze", host, style="compact")
-    return asyncio.run(Oracle().run(env, Task("maze", 3), RolloutSettings(retries=0)))
+    return asyncio.run(Oracle().run(env, Task("maze", 16), RolloutSettings(retries=0)))
 
 
 @pytest.mark.parametrize(

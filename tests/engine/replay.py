@@ -8,7 +8,7 @@ workers for them. Everything after the episodes is the real engine. What is assu
 * ``trainer.begin(manager)`` replaces the manager of the agent loops, and the trainer only calls the manager's
   ``generate_sequences(batch)``, with verl's batch of prompts: ``uid``, ``item_id``, ``__rollout_n__`` and what else a
   row of a step holds.
-* :func:`extra_fields` names what an agent loop adds to the tokens of an episode.
+* Agent loops are run by ``EarlyWorker``; :func:`extra_fields` names what one adds to the tokens of an episode.
 * ``metrics.jsonl`` and verl's checkpoints lie in the run's folder.
 """
 
@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -28,12 +29,13 @@ import transfer_queue as tq
 from rich.console import Console
 from safetensors.torch import load_file
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
-from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.run.train import train
+from agentgym_rl.engine.verl.agent_loops import EarlyWorker
+from agentgym_rl.engine.verl.rows import prompt_of, read_episodes, session_of
 
 RENAMED: dict[str, str] = {}
 """Fields of episodes and turns that have another name now than in the recording: recorded name, present name."""
@@ -60,7 +62,7 @@ def extra_fields(episode: dict[str, Any], row: dict[str, Any], last: bool) -> di
         "model_step": step,
     }
     return {
-        "episode": Episode.from_dict(present).to_dict() if last else None,
+        "episode": Episode.from_dict(present) if last else None,
         "min_global_steps": weights,
         "max_global_steps": weights,
         "reward_extra_info": {"acc": float(episode["success"])},
@@ -97,11 +99,8 @@ class Recording:
         return {name: str(folder / f"{name}.json") for name in files}
 
 
-_Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
-
-
-class _Player(_Worker):  # type: ignore[misc, valid-type]
-    """verl's agent-loop worker, in this process, one episode after the other, with a recording for an agent loop."""
+class _Player(EarlyWorker):
+    """The agent-loop worker, in this process, one prompt after the other, with a recording for an agent loop."""
 
     def __init__(self, config: Any, episodes: dict[str, list[Any]], first: dict[str, int]) -> None:
         """
@@ -109,37 +108,21 @@ class _Player(_Worker):  # type: ignore[misc, valid-type]
             first: by the uid of a prompt, the number of the recorded episode that its first sample takes.
         """
         self.config, self.episodes, self.first = config, episodes, first
-        self.processor = self.reward_loop_worker_handles = None
-        self.distillation_enabled = False
+        self._episodes = SimpleNamespace(run=self._recorded)
         self.background_tasks: set[asyncio.Task[None]] = set()
-        self.errors: list[Exception] = []
-        self._prompts, self._samples = asyncio.Lock(), asyncio.Lock()
+        self._prompts = asyncio.Lock()
 
     async def play(self, batch: Any) -> None:
         """Put the rows of all episodes into the TransferQueue, in the order of the batch."""
         await self.generate_sequences(batch)
         await asyncio.gather(*self.background_tasks)
-        if self.errors:
-            raise self.errors[0]
 
     async def _run_prompt(self, prompt: dict[str, Any], *arguments: Any, **named: Any) -> None:
         async with self._prompts:
             await super()._run_prompt(prompt, *arguments, **named)
 
-    async def _run_agent_loop(
-        self, sampling_params: Any, trajectory: dict[str, Any], *, agent_name: str, trace: bool = True, **row: Any
-    ) -> None:
-        async with self._samples:
-            try:
-                outputs = self._outputs(row)
-                await self._agent_loop_postprocess(outputs, trajectory["validate"], **row)
-            except Exception as error:
-                self.errors.append(error)  # verl only logs it
-                raise
-
-    def _outputs(self, row: dict[str, Any]) -> list[AgentLoopOutput]:
-        found = self.episodes[row["item_id"]]
-        recorded = found[self.first[row["uid"]] + row["session_id"]]
+    async def _recorded(self, sampling_params: Any, *, sample: int, **row: Any) -> list[AgentLoopOutput]:
+        recorded = self.episodes[row["item_id"]][self.first[row["uid"]] + sample]
         return [
             AgentLoopOutput(
                 prompt_ids=tokens["prompt"],
@@ -235,12 +218,12 @@ class _Overheard:
                 break
             time.sleep(0.1)
         keys = sorted((key for key in tags if key not in items), key=lambda key: _numbers(key, list(items)))
-        names = ["prompts", "responses", "response_mask", "rollout_log_probs", "extra_fields"]
+        names = ["prompts", "responses", "response_mask", "rollout_log_probs"]
         data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=names)
-        rows: list[Any] = []
-        columns = [data[name].unbind() for name in names[:-1]]
-        for key, prompt, response, mask, log_probs, extra in zip(keys, *columns, data[names[-1]], strict=True):
-            rows.append(
+        rows: dict[str, list[Any]] = {}
+        columns = [data[name].unbind() for name in names]
+        for key, prompt, response, mask, log_probs in zip(keys, *columns, strict=True):
+            rows.setdefault(session_of(key), []).append(
                 {
                     "prompt": prompt.tolist(),
                     "response": response.tolist(),
@@ -248,10 +231,9 @@ class _Overheard:
                     "log_probs": [round(value, 6) for value in log_probs.tolist()],
                 }
             )
-            if (episode := getattr(extra, "data", extra)["episode"]) is not None:
-                item = items[key.split("_")[0]]
-                self.episodes.setdefault(item, []).append({"episode": _told(episode), "rows": rows})
-                rows = []
+        for session, episode in read_episodes(list(items), "train").items():
+            own = {"episode": _told(episode.to_dict()), "rows": rows[session]}
+            self.episodes.setdefault(items[prompt_of(session)], []).append(own)
 
 
 def _numbers(key: str, uids: Sequence[str]) -> tuple[int, ...]:

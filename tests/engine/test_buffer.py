@@ -14,6 +14,7 @@ from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.verl import buffer as buffers
 from agentgym_rl.engine.verl.agent_loops import EarlyManager
 from agentgym_rl.engine.verl.buffer import EpisodeBuffer
+from agentgym_rl.engine.verl.rows import pack
 
 
 class Queue:
@@ -46,20 +47,17 @@ class Queue:
             self.tags.pop(key, None)
 
     def kv_batch_get(self, keys, partition_id, select_fields):
-        assert select_fields == ["extra_fields"]
+        assert select_fields == ["episodes"]
         self.read.append((self.looks, list(keys)))
-        fields = [NonTensorData({"episode": self.episodes[key].to_dict()}) for key in keys]
-        return TensorDict({"extra_fields": NonTensorStack(*fields)}, batch_size=len(keys))
-
-    def kv_batch_put(self, keys, partition_id, fields):
-        assert all(getattr(one, "data", one)["episode"] is None for one in fields["extra_fields"])
+        packed = [pack([self.episodes[f"{uid}_{session}_0"] for session in range(2)])["episodes"] for uid in keys]
+        return TensorDict({"episodes": NonTensorStack(*packed)}, batch_size=len(keys))
 
 
 @pytest.fixture
 def queue(monkeypatch):
     one = Queue()
     one.clock = SimpleNamespace(now=0.0, pauses=[])
-    for name in ("kv_list", "kv_clear", "kv_batch_get", "kv_batch_put"):
+    for name in ("kv_list", "kv_clear", "kv_batch_get"):
         monkeypatch.setattr(tq, name, getattr(one, name))
     monkeypatch.setattr(buffers.time, "perf_counter", lambda: one.clock.now)
     monkeypatch.setattr(buffers.time, "sleep", one.clock.pauses.append)
@@ -75,7 +73,7 @@ def test_episodes_are_read_while_others_run_and_each_once(queue):
     queue.on_look = {1: ["b"], 3: ["a"], 4: ["c"]}
     one = buffer()
     batch, _ = one.sample(1, "train", 3)
-    assert queue.read == [(1, ["b_0_0", "b_1_0"]), (3, ["a_0_0", "a_1_0"]), (4, ["c_0_0", "c_1_0"])]
+    assert queue.read == [(1, ["b"]), (3, ["a"]), (4, ["c"])]
     found = one.take_episodes()
     assert {key: episode.item_id for key, episode in found.items()} == {
         f"{uid}_{session}": uid for uid in "abc" for session in (0, 1)

@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import logging
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -33,6 +34,7 @@ from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.verl import mapping as verl_config
 from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer, EpisodeBuffer
 from agentgym_rl.engine.verl.modes import TRAINERS, SeparateTrainer
+from agentgym_rl.engine.verl.rows import pack
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.engine.verl.worker import AgentWorker
 
@@ -60,6 +62,9 @@ verl.trainer.ppo.v1.trainer_base.get_trainer_cls name
 verl.trainer.ppo.v1.trainer_base.PPOTrainer.__init__ self config
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._balance_batch self batch metrics logging_prefix keep_minibatch
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._compute_advantage self batch metrics
+verl.trainer.ppo.rollout_corr_helper.compute_rollout_correction_and_add_to_batch batch rollout_corr_config
+verl.trainer.ppo.metric_utils.get_metric_data_with_optional_routed_experts keys partition_id fields \
+moe_lb_metrics_interval global_steps accumulator kv_batch_get
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._update_critic self batch metrics
 verl.workers.engine_workers.ActorRolloutRefWorker.compute_log_prob self data
 verl.utils.torch_functional.masked_whiten values mask shift_mean
@@ -374,7 +379,9 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
             prompt_ids=[1, 2], response_ids=list(range(length)), response_mask=[1] * length,
             response_logprobs=[-0.5] * length, reward_score=0.25, num_turns=3,
             metrics=AgentLoopMetrics(generate_sequences=0.0, tool_calls=0.0),
-            extra_fields={"episode": None, "min_global_steps": 4, "max_global_steps": 5, "reward_extra_info": {}},
+            extra_fields={
+                "episode": f"of {length}", "min_global_steps": 4, "max_global_steps": 5, "reward_extra_info": {},
+            },
         )  # fmt: skip
 
     episodes = [[output(3), output(2)], [output(4)]]
@@ -391,6 +398,7 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
     running, ours, finished = puts
     assert (running["tag"], finished["tag"]) == ({"status": "running"}, {"status": "finished"})
     assert ours["keys"] == ["7_0_0", "7_0_1", "7_1_0"] and ours["partition_id"] == "train"
+    assert finished["key"] == "7" and pickle.loads(finished["fields"]["episodes"]) == ["of 2", "of 4"]
 
     puts.clear()
     verls = object.__new__(theirs)
@@ -399,7 +407,8 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
     for session, outputs in enumerate(episodes):
         asyncio.run(verls._agent_loop_postprocess(outputs, False, **prompt, session_id=session))
     assert [key for one in puts for key in one["keys"]] == ours["keys"]
-    assert [tag for one in puts for tag in one["tags"]] == ours["tags"]
+    own = [tag.pop("own_tokens") for tag in ours["tags"]]
+    assert own == [3, 2, 4] and [tag for one in puts for tag in one["tags"]] == ours["tags"]
     rows = [row for one in puts for row in one["fields"]]
     for name in sorted(ours["fields"].keys()):
         for own, row in zip(ours["fields"], rows, strict=True):
@@ -499,7 +508,7 @@ def test_a_reward_lands_on_the_last_token():
 # the replay buffer
 
 
-def test_the_buffer_is_built_as_verl_builds_one():
+def test_the_buffer_is_built_as_verl_builds_one(monkeypatch):
     """``_build_replay_buffer`` on a trainer without anything else, with the settings of a recipe."""
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
@@ -510,6 +519,7 @@ def test_the_buffer_is_built_as_verl_builds_one():
     for name in ("pending_keys", "running_keys", "finished_keys", "failure_keys"):
         assert getattr(buffer, name)["train"] == set()
     seen = []
+    monkeypatch.setattr(tq, "kv_batch_get", lambda **_: {"episodes": [pack([])["episodes"]]})
     buffer.finished_keys["train"], buffer.running_keys["train"] = {"a"}, {"b", "c"}
     buffer.progress = lambda done, total: seen.append((done, total))
     assert isinstance(buffer._wait_for_next_poll("train", 0.0), float)
@@ -529,28 +539,25 @@ def test_failed_episodes_leave_the_batch_and_are_counted(monkeypatch):
     cleared = []
 
     def batch_of(self, partition_id, selected_prompt_uids, partition_snapshot):
-        return tq.KVBatchMeta(
-            partition_id=partition_id, keys=selected_prompt_uids, tags=[{"of": key} for key in selected_prompt_uids]
-        )
+        keys = [key for key in ("a_0_0", "b_0_0", "c_0_0", "c_0_1") if key[0] in selected_prompt_uids]
+        return tq.KVBatchMeta(partition_id=partition_id, keys=keys, tags=[{"of": key} for key in keys])
 
     def stored(keys, partition_id, select_fields):
-        names = {key: key.split("_")[0] for key in keys}
-        whole = {key: episode(endings[names[key]]).to_dict() for key in keys if not key.startswith("c_0_0")}
-        return {"extra_fields": [{"episode": whole.get(key)} for key in keys]}
+        return {"episodes": [pack([episode(endings[key])])["episodes"] for key in keys]}
 
     monkeypatch.setattr(ReplayBuffer, "_materialize_batch", batch_of)
     monkeypatch.setattr(tq, "kv_batch_get", stored)
-    monkeypatch.setattr(tq, "kv_batch_put", lambda keys, partition_id, fields: None)
     monkeypatch.setattr(tq, "kv_clear", lambda keys, partition_id: cleared.append((partition_id, keys)))
     buffer = EpisodeBuffer("sync", OmegaConf.create(), None, "drop", OmegaConf.create())
+    buffer.finished_keys |= {"train": set("abc"), "val": set("abc")}
     kept = ["a_0_0", "c_0_0", "c_0_1"]  # c was folded: two samples, one episode
-    batch = buffer._materialize_batch("train", ["a_0_0", "b_0_0", "c_0_0", "c_0_1"], {})
+    batch = buffer._materialize_batch("train", [*"abc"], {})
     assert (batch.keys, batch.tags, cleared) == (kept, [{"of": key} for key in kept], [("train", ["b_0_0"])])
     assert [one.ending for one in buffer.take_episodes().values()] == list(endings.values())
     assert buffer.take_episodes() == {}
     with pytest.raises(NothingToLearn, match="all 1 episodes"):
-        buffer._materialize_batch("train", ["b_0_0"], {})
-    assert buffer._materialize_batch("val", ["b_0_0"], {}).keys == []
+        buffer._materialize_batch("train", ["b"], {})
+    assert buffer._materialize_batch("val", ["b"], {}).keys == []
 
 
 # the configuration
@@ -568,6 +575,7 @@ ADDITIONS = {
     "actor_rollout_ref.model.override_config.attn_implementation": "an attribute of the Hugging Face configuration",
     "critic.model.override_config.attn_implementation": "an attribute of the Hugging Face configuration",
     "actor_rollout_ref.rollout.engine_kwargs.vllm.distributed_executor_backend": "an argument of vLLM's engine",
+    "actor_rollout_ref.rollout.engine_kwargs.vllm.kv_cache_memory_bytes": "an argument of vLLM's engine",
 }
 """Keys that verl's defaults do not have, and who reads them."""
 

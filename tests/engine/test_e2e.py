@@ -237,6 +237,21 @@ def test_adapters_reach_the_sampler_and_the_exported_model(tmp_path: Path) -> No
     subprocess.run([sys.executable, "-c", code, base, *map(str, (tmp_path / "merged", out))], check=True, timeout=200)
 
 
+def test_a_pretrained_model_learns(tmp_path: Path) -> None:
+    """SmolLM2 (downloads 93 MB), the half of its layers: cloning, and a round of AgentEvol."""
+    panels = ("textcraft.panels.unseen_goals", "textcraft.panels.validation",
+              "maze.panels.new_mazes", "maze.panels.validation")  # fmt: skip
+    folder = tmp_path / "run"
+    train(folder, "experiment=smollm2", "model.train_layers=15", "envs.textcraft.demonstrations=9",
+          "envs.maze.demonstrations=3", "cloning.epochs=2", "algorithm.steps=1", "algorithm.tasks_per_step=4",
+          "run.control=false", f"run.cache={tmp_path}/cloned", *(f"envs.{one}.n=2" for one in panels))  # fmt: skip
+    found = summary(folder)
+    assert [stage["name"] for stage in found["stages"]] == ["bc", "agentevol"]
+    first, second = (row for row in metrics(folder) if "stage/bc" in row and "supervised/loss" in row)
+    assert second["supervised/loss"] < first["supervised/loss"]
+    assert found["stages"][-1]["panels"]["unseen_goals"]["textcraft"]["sampled"]["n"] == 4
+
+
 NO_SYNC_AFTER_STEP_3 = """
 from agentgym_rl.cli import main
 from agentgym_rl.engine.verl.trainer import AgentTrainer

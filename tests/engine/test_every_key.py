@@ -266,7 +266,7 @@ KEYS: dict[str, Entry] = {
     "engine.micro_tokens": (5000, verl),
     "engine.max_sequences": (3, verl),
     "engine.memory_fraction": (0.3, verl, "engine=gpu"),
-    "engine.kv_cache_gib": (2, process),
+    "engine.kv_cache_gib": (0.5, verl),
     "engine.threads": (3, reads(session)),
     "engine.attention": ("flash_attention_2", verl, "engine=gpu"),
     "engine.env": ("{NCCL_DEBUG: INFO}", process),

@@ -141,6 +141,8 @@ def test_the_cause_of_a_workers_error():
     assert liveness.root(invalid) == "ValueError: Value error, not so"
     inside = ray.exceptions.RayTaskError("save", "Traceback\n  File x\nOSError: [Errno 28] full", OSError(28, "full"))
     assert liveness.root(inside) == "OSError: [Errno 28] full"
+    killed = ray.exceptions.OutOfMemoryError("Task was killed due to the node running low on memory.\nConsider this.")
+    assert liveness.root(killed) == "Ray ended it, because the machine ran low on memory"
 
 
 def test_shared_memory_that_a_killed_worker_left_is_removed_and_what_a_process_holds_stays():

@@ -82,7 +82,7 @@ class Nodes:
         head = ["--head", f"--port={PORT}", "--include-dashboard=false"]
         where = head if number == 1 else [f"--address={NET}.1:{PORT}"]
         command = [
-            BIN / "ray", "start", *where, f"--node-ip-address={NET}.{number}", "--num-cpus=16", "--num-gpus=1",
+            BIN / "ray", "start", *where, f"--node-ip-address={NET}.{number}", "--num-cpus=16", "--num-gpus=2",
             "--object-store-memory=500000000", "--disable-usage-stats", "--block",
         ]  # fmt: skip
         with (self.place / f"node{number}.log").open("ab") as log:
@@ -145,6 +145,24 @@ def test_every_algorithm_learns_over_two_nodes(nodes: Nodes) -> None:
         assert any(f"stage/{name}" in row for row in rows), name
         shards = {path.name for path in folder.glob("checkpoints/*/actor/model_world_size_2_rank_*.pt")}
         assert shards == {f"model_world_size_2_rank_{rank}.pt" for rank in (0, 1)}
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [("algorithm=ppo", "algorithm.critic_warmup=1"), ("algorithm=grpo", "engine.mode=colocate_async"),
+     ("algorithm=grpo", "engine.mode=separate_async")],
+    ids=["critic", "colocate_async", "separate_async"],
+)  # fmt: skip
+def test_other_groups_of_workers_reach_over_two_nodes(
+    nodes: Nodes, overrides: tuple[str, ...], request: pytest.FixtureRequest
+) -> None:
+    folder = nodes.place / request.node.callspec.id
+    run = nodes.train(folder, *overrides, f"run.cache={nodes.place}/cloned")
+    out, _ = run.communicate(timeout=900)
+    assert run.returncode == 0, out[-6000:]
+    assert sum("actor/pg_loss" in row for row in metrics(folder)) == (1 if "algorithm=ppo" in overrides else 2)
+    for group in ("actor", "critic") if "algorithm=ppo" in overrides else ("actor",):
+        assert len(list(folder.glob(f"checkpoints/*/{group}/model_world_size_2_rank_1.pt"))) >= 1, group
 
 
 def test_a_node_that_dies_ends_the_run_and_the_same_command_resumes(nodes: Nodes) -> None:

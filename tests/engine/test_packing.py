@@ -83,7 +83,7 @@ def policy_rows(prompts=(3, 1, 6), responses=(9, 4, 2), temperature=1.0):
             "loss_mask": mask,
             "old_log_probs": rows(responses, lambda length: -4 * uniform(length)),
             "advantages": rows(responses, lambda length: uniform(length) - 0.5),
-            LOSS_WEIGHT: rows(responses, uniform),
+            LOSS_WEIGHT: uniform(len(responses)),
             OBSERVATION_WEIGHT: jagged([0.1 * (row * (torch.arange(len(row)) > 2)) for row in off.unbind()]),
         },
         batch_size=len(prompts),

@@ -59,7 +59,6 @@ class Queue:
             "advantages": jagged([[0.0] * 4, [0.0] * 5, [0.0]]),
             "returns": jagged([[0.0] * 4, [0.0] * 5, [0.0]]),
             "values": jagged([[0.5, 9.0, 9.0, 0.25], [0.1, 9.0, 0.2, 9.0, 9.0], [7.0]]),
-            "extra_fields": [{"episode": one.to_dict()} for one in EPISODES] + [{"episode": None}],
         }
 
     def kv_batch_get(self, keys, partition_id, select_fields):
@@ -87,24 +86,28 @@ def queue(monkeypatch):
 @pytest.fixture
 def batch():
     return KVBatchMeta(
-        partition_id="train", keys=["u_0_0", "u_1_0", "pad_0_0"], tags=[{"update": 0}, {"update": 1}, {"update": 1}]
+        partition_id="train",
+        keys=["u_0_0", "u_1_0", "pad_0_0"],
+        tags=[tag(4, own_tokens=3), tag(5, own_tokens=4), tag(1, own_tokens=3, is_padding=True)],
     )
+
+
+def tag(tokens, **others):
+    return {"response_len": tokens, **others}
 
 
 def write(batch, update, aggregation=LossAggregation.TOKEN_MEAN, turns=False):
     update_of = {key: int(rows.session_of(key) != "u_0") for key in batch.keys}
-    return rows.write(batch, update, update_of, aggregation, 10, turns=turns)[1]
+    rows.write(batch, update, update_of, aggregation, 10, turns=turns)
 
 
 def test_keys():
     assert (rows.session_of("a_b_3_1"), rows.prompt_of("a_b_3"), rows.segment_of("a_b_3_1")) == ("a_b_3", "a_b", 1)
 
 
-def test_episodes_are_taken_out_of_their_rows(queue, batch):
-    queue.fields["extra_fields"][1]["min_global_steps"] = 7
-    assert rows.take_episodes(batch.keys, "train") == {"u_0": EPISODES[0], "u_1": EPISODES[1]}
-    left = [getattr(one, "data", one) for one in queue.fields["extra_fields"]]
-    assert left == [{"episode": None}, {"episode": None, "min_global_steps": 7}, {"episode": None}]
+def test_a_prompt_has_its_episodes(queue):
+    queue.fields["episodes"] = [rows.pack(own)["episodes"] for own in (EPISODES, EPISODES[1:])]
+    assert rows.read_episodes(["u", "v"], "train") == {"u_0": EPISODES[0], "u_1": EPISODES[1], "v_0": EPISODES[1]}
 
 
 def test_singletons_leave_and_are_cleared(queue):
@@ -120,10 +123,9 @@ def test_singletons_leave_and_are_cleared(queue):
     assert rows.without_singletons(segments).keys == ["b_0_0", "b_1_0"], "two segments are no group"
 
 
-def test_an_advantage_for_each_episode_or_turn_on_the_tokens_of_responses(queue, batch):
+def test_an_advantage_for_each_episode_or_turn_up_to_the_end_of_its_response(queue, batch):
     write(batch, Policy(rollouts=ROLLOUTS, advantages=[2.0, [4.0, 5.0]]))
-    expected = [[2, 2, 0, 2], [4, 0, 5, 5, 5], [0]]
-    assert rows_of(queue.fields["advantages"]) == expected == rows_of(queue.fields["returns"])
+    assert rows_of(queue.fields["advantages"]) == [[2, 2, 2, 2], [4, 5, 5, 5, 5], [0]]
 
 
 def test_verls_advantages_stay_where_an_update_has_none(queue, batch):
@@ -132,22 +134,13 @@ def test_verls_advantages_stay_where_an_update_has_none(queue, batch):
     assert rows_of(queue.fields["advantages"]) == before and "value_mask" not in queue.fields
 
 
-def test_a_turn_whose_span_has_tokens_the_model_did_not_write(queue):
-    batch = KVBatchMeta(partition_id="train", keys=["u_0_0"], tags=[{}])
-    found = rows.over_tokens(
-        batch, [Rollout(episode=episode([1.0], [(0, 3)]), key="u_0")], [[2.0]], torch.tensor([[1, 1, 0]])
-    )
-    assert found.tolist() == [[2, 2, 0]]
-
-
 def test_notes_in_a_segment_of_their_own_belong_to_the_turn_that_follows():
     """With ``rollout.thinking=strip`` the request for notes does not extend the turn before it."""
     one = episode([0.0, 1.0], [(1, 3), (0, 2)])
     one.turns[1].segment = 2
-    batch = KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_0_2"], tags=[{}] * 3)
-    mask = torch.tensor([[0, 1, 1], [0, 0, 1], [1, 1, 0]])
-    found = rows.over_tokens(batch, [Rollout(episode=one, key="u_0")], [[2.0, 3.0]], mask)
-    assert found.tolist() == [[0, 2, 2], [0, 0, 3], [3, 3, 0]]
+    batch = KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_0_2"], tags=[tag(3), tag(3), tag(2)])
+    found = rows.over_tokens(batch, [Rollout(episode=one, key="u_0")], [[2.0, 3.0]])
+    assert rows_of(found) == [[2, 2, 2], [3, 3, 3], [3, 3]]
 
 
 def test_shaped_rewards_are_on_the_last_token_of_their_rows(queue, batch):
@@ -181,14 +174,14 @@ def test_the_ratio_of_learning_to_sampling(queue, batch):
 
 
 def test_the_size_of_advantages_by_the_position_of_their_turn(queue, batch):
-    found = write(batch, Policy(rollouts=ROLLOUTS, advantages=[-2.0, [4.0, -5.0]]))
+    write(batch, Policy(rollouts=ROLLOUTS, advantages=[-2.0, [4.0, -5.0]]))
+    found = rows.advantage_metrics(batch, ROLLOUTS)
     first, last = (2 + 2 + 4) / 3, (2 + 5 + 5 + 5) / 4
     assert found == {
         "diagnostics/advantage_first": pytest.approx(first), "diagnostics/advantage_last": pytest.approx(last),
     }  # fmt: skip
     single = Rollout(episode=episode([0.0], [(0, 5)]), key="u_1")
-    advantages, mask = (queue.fields[name].to_padded_tensor(0) for name in ("advantages", "response_mask"))
-    assert rows.advantage_metrics(batch, [single], advantages, mask).keys() == {"diagnostics/advantage_middle"}
+    assert rows.advantage_metrics(batch, [single]).keys() == {"diagnostics/advantage_middle"}
 
 
 def turn_level(batch):
@@ -202,10 +195,10 @@ def turn_level(batch):
 def test_turns_have_one_value_and_one_advantage(queue, batch):
     rollouts = turn_level(batch)
     assert [one.values for one in rollouts] == [pytest.approx([0.5, 0.25]), pytest.approx([0.1, 0.2])]
-    assert rows_of(queue.fields["returns"]) == [[1, 1, 0, 1], pytest.approx([0, 0, 0, 0, 0], abs=1e-6), [0]]
+    assert rows_of(queue.fields["returns"]) == [[1, 1, 1, 1], pytest.approx([0, 0, 0, 0, 0], abs=1e-6), [0]]
     assert rows_of(queue.fields["values"]) == [
-        pytest.approx([0.5, 0.5, 0.0, 0.25]),
-        pytest.approx([0.1, 0.0, 0.2, 0.2, 0.2]),
+        pytest.approx([0.5, 0.5, 0.25, 0.25]),
+        pytest.approx([0.1, 0.2, 0.2, 0.2, 0.2]),
         [0.0],
     ]
     raw = [[0.5, 0.5, 0.75], [-0.1, -0.2, -0.2, -0.2]]
@@ -266,31 +259,38 @@ def test_observation_weights_are_on_what_the_model_did_not_write(queue, batch):
 
 def test_a_token_weighs_what_its_update_says(queue, batch):
     write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
-    third, fourth = pytest.approx(1 / 3), pytest.approx(1 / 4)
-    assert rows_of(queue.fields["loss_weight"]) == [[third, third, 0, third], [fourth, 0] + [fourth] * 3, [0]]
+    assert queue.fields["loss_weight"].tolist() == pytest.approx([1 / 3, 1 / 4, 0])
     write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]), LossAggregation.SEQ_MEAN_TOKEN_SUM_NORM)
-    tenth = pytest.approx(1 / 10)  # each update has one episode
-    assert rows_of(queue.fields["loss_weight"]) == [[tenth, tenth, 0, tenth], [tenth, 0] + [tenth] * 3, [0]]
+    assert queue.fields["loss_weight"].tolist() == pytest.approx([1 / 10, 1 / 10, 0]), "each update has one episode"
 
 
-def test_rejected_tokens_weigh_nothing_and_still_count(queue, batch):
-    """As verl leaves them: taken out of the mask of the response."""
-    update = Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0], observation_weights=[0.5, 0.5])
-    rows.write(batch, update, dict.fromkeys(batch.keys, 0), LossAggregation.TOKEN_MEAN, 10, turns=False)
-    before = {name: rows_of(queue.fields[name]) for name in ("loss_weight", "observation_weight", "advantages")}
-    queue.fields["response_mask"] = jagged([[0, 0, 0, 0], MASKS[1], [0]], torch.int64)
-    rows.write(batch, update, dict.fromkeys(batch.keys, 0), LossAggregation.TOKEN_MEAN, 10, turns=False)
-    assert rows_of(queue.fields["loss_weight"]) == [[0, 0, 0, 0], *before["loss_weight"][1:]]
-    assert rows_of(queue.fields["response_mask"]) == MASKS
-    for name in ("observation_weight", "advantages"):
-        assert rows_of(queue.fields[name]) == before[name], name
+@pytest.mark.parametrize(("chosen", "written"), [("tis", {"rollout_is_weights"}), ("geo_rs", {"kept"}),
+                                                 ("mis", {"kept", "rollout_is_weights"})])  # fmt: skip
+def test_a_correction_leaves_the_mask_of_the_response(queue, batch, chosen, written):
+    """The second episode was ten times as likely when it was sampled; without bounds that is a weight of 0.1."""
+    from tensordict import TensorDict
+
+    queue.fields["rollout_log_probs"] = jagged([[-1.0] * 4, [-1.0 + log(10)] * 5, [0.0]])
+    queue.fields["old_log_probs"] = jagged([[-1.0] * 4, [-1.0] * 5, [0.0]])
+    before, get = set(queue.fields), queue.kv_batch_get
+    settings = verl_config(recipes.load(["name=x", "algorithm=grpo", f"algorithm.correction={chosen}"]), "m", Path("x"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tq, "kv_batch_get", lambda *given, **named: TensorDict(get(*given, **named), batch_size=3))
+        _, metrics = rows.correct(batch, settings.algorithm.rollout_correction)
+    assert "rollout_corr/kl" in metrics and rows_of(queue.fields["response_mask"]) == MASKS
+    assert set(queue.fields) - before == written
+    if "kept" in written:
+        assert rows_of(queue.fields["kept"]) == [MASKS[0], [0] * 5, [0]]
+        assert queue.fields["kept"].dtype == torch.int64
+    if chosen == "tis":
+        assert queue.fields["rollout_is_weights"].unbind()[1].tolist() == pytest.approx([0.1, 0, 0.1, 0.1, 0.1])
 
 
 def test_the_turn_of_each_token(queue, batch):
     write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
     assert "turn" not in queue.fields
     write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]), turns=True)
-    assert rows_of(queue.fields["turn"]) == [[0, 0, 0, 1], [0, 0, 1, 1, 1], [0]]
+    assert rows_of(queue.fields["turn"]) == [[0, 0, 1, 1], [0, 1, 1, 1, 1], [0]]
 
 
 # which update takes which rows
@@ -352,20 +352,21 @@ def folded(queue):
         "returns": jagged([[0.0] * 4, [0.0] * 2, [0.0] * 5]),
         "values": jagged([[0.5, 9.0, 9.0, 9.0], [9.0, 0.25], [0.1, 9.0, 0.2, 9.0, 9.0]]),
     }
-    batch = KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_1_0"], tags=[{}, {}, {}])
+    tags = [tag(len(mask), own_tokens=sum(mask)) for mask in masks]
+    batch = KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_1_0"], tags=tags)
     return batch, [replace(ROLLOUTS[0], episode=replace(first, turns=turns)), ROLLOUTS[1]]
 
 
 def test_all_segments_have_the_advantage_of_their_episode(queue, folded):
     batch, rollouts = folded
     write(batch, Policy(rollouts=rollouts, advantages=[2.0, -2.0]))
-    assert rows_of(queue.fields["advantages"]) == [[2, 2, 0, 2], [0, 2], [-2, 0, -2, -2, -2]]
+    assert rows_of(queue.fields["advantages"]) == [[2] * 4, [2] * 2, [-2] * 5]
 
 
 def test_notes_belong_to_the_turn_that_follows(queue, folded):
     batch, rollouts = folded
     write(batch, Policy(rollouts=rollouts, advantages=[[2.0, 3.0], [4.0, 5.0]]))
-    assert rows_of(queue.fields["advantages"]) == [[2, 2, 0, 3], [0, 3], [4, 0, 5, 5, 5]]
+    assert rows_of(queue.fields["advantages"]) == [[2, 2, 3, 3], [3, 3], [4, 5, 5, 5, 5]]
 
 
 def test_the_values_of_turns_are_found_in_their_segments(queue, folded):
@@ -373,5 +374,5 @@ def test_the_values_of_turns_are_found_in_their_segments(queue, folded):
     rows.turn_values(batch, rollouts)
     assert rollouts[0].values == pytest.approx([0.5, 0.25])
     write(batch, PPO(PPOConfig(level=Level.TURN)).update(rollouts))
-    assert rows_of(queue.fields["returns"]) == [[1, 1, 0, 1], [0, 1], pytest.approx([0, 0, 0, 0, 0], abs=1e-6)]
+    assert rows_of(queue.fields["returns"]) == [[1] * 4, [1] * 2, pytest.approx([0] * 5, abs=1e-6)]
     assert rows_of(queue.fields["value_mask"]) == [[1, 0, 0, 0], [0, 1], [1, 0, 1, 0, 0]]

@@ -1,5 +1,6 @@
 """The losses of updates, pairs in micro-batches, and a preference step."""
 
+import inspect
 from functools import partial
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ pytest.importorskip("verl")
 import torch
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils import tensordict_utils as tu
 from verl.workers.config import ActorConfig
@@ -20,9 +22,9 @@ from verl.workers.engine.utils import prepare_micro_batches
 from agentgym_rl.algorithms.base import Preference, Supervised
 from agentgym_rl.algorithms.losses import episode_log_probs
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
-from agentgym_rl.engine.verl.mapping import ESTIMATOR, defaults
+from agentgym_rl.engine.verl.mapping import defaults
 from agentgym_rl.engine.verl.modes import ColocateTrainer, SeparateTrainer, SyncTrainer
-from agentgym_rl.engine.verl.trainer import without_old_log_probs
+from agentgym_rl.engine.verl.trainer import without_correction
 from agentgym_rl.engine.verl.updates import dpo_loss, order, pair_batch, policy_loss, to_batch
 from agentgym_rl.rollout.supervised import Example
 
@@ -270,7 +272,7 @@ ACTOR = {
 }
 
 
-def policy_data(**fields):
+def policy_data(loss_weight=None, **fields):
     """Two rows of one prompt token; the second token of each response is an observation."""
     masks = [[1, 0, 1], [1, 0]]
     rows = {name: [[value] * len(mask) for mask in masks] for name, value in {"advantages": 1.0}.items()}
@@ -278,13 +280,13 @@ def policy_data(**fields):
         "response_mask": [torch.tensor(mask) for mask in masks],
         "advantages": [torch.tensor(row) for row in rows["advantages"]],
         "old_log_probs": [torch.full((len(mask),), -1.0) for mask in masks],
-        "loss_weight": [torch.tensor(mask) / 3 for mask in masks],
         "prompts": [torch.tensor([5]), torch.tensor([5])],
         "responses": [torch.tensor([6, 7, 8]), torch.tensor([6, 7])],
         **{name: [torch.tensor(row) for row in value] for name, value in fields.items()},
     }
     nested_rows = {name: torch.nested.as_nested_tensor(value, layout=torch.jagged) for name, value in jagged.items()}
     data = tu.get_tensordict(nested_rows)
+    data["loss_weight"] = torch.tensor([1 / 3, 1 / 3] if loss_weight is None else loss_weight)
     tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=3, global_batch_size=2)
     return data
 
@@ -304,10 +306,11 @@ def test_observation_weights_add_a_supervised_loss_to_the_policy_loss():
 
 
 def test_the_policy_loss_by_hand():
-    """Weights of tokens, importance weights, entropy bonus and KL loss; equal on two workers."""
+    """Weights of tokens, rejection, importance weights, entropy bonus and KL loss; equal on two workers."""
     fields = {
-        "advantages": [[2.0, 0.0, -1.0], [1.0, 0.0]],
-        "loss_weight": [[0.5, 0.0, 0.25], [0.125, 0.0]],
+        "advantages": [[2.0, 9.0, -1.0], [1.0, 9.0]],
+        "kept": [[1, 0, 1], [0, 0]],
+        "loss_weight": [0.25, 0.125],
         "rollout_is_weights": [[1.0, 1.0, 2.0], [1.0, 1.0]],
         "ref_log_prob": [[-1.0, -1.0, -2.0], [-1.0, -1.0]],
     }
@@ -320,7 +323,7 @@ def test_the_policy_loss_by_hand():
     config = ActorConfig(**ACTOR, entropy_coeff=0.1, kl_loss_coef=0.5, kl_loss_type="low_var_kl")
     data = policy_data(**fields)
     loss, metrics = policy_loss(config, output, data)
-    policy, entropy = -(2.0 * 0.5 - 1.0 * 0.25 * 2.0 + 0.125), 0.4 * 0.875
+    policy, entropy = -(2.0 * 0.25 - 1.0 * 0.25 * 2.0), 0.4 * 0.5
     kl = 0.25 * (torch.tensor(-1.0).exp().item() + 1 - 1)
     assert loss.item() == pytest.approx(policy - 0.1 * entropy + 0.5 * kl)
     assert metrics["actor/pg_loss"].aggregate() == pytest.approx(policy)
@@ -372,13 +375,24 @@ def test_a_batch_is_on_policy(changed, on_policy):
         assert one._on_policy() is expected
 
 
+def test_verls_metrics_have_returns_where_only_advantages_are_written():
+    name = "get_metric_data_with_optional_routed_experts"
+    assert f"{name}(" in inspect.getsource(trainer_base.PPOTrainer._compute_metrics)
+    for written, returns in (({"advantages": 1.0}, 1.0), ({"advantages": 1.0, "returns": 2.0}, 2.0)):
+        data = getattr(trainer_base, name)(
+            keys=["a_0_0"], partition_id="train", fields=[], moe_lb_metrics_interval=0, global_steps=1,
+            accumulator=None, kv_batch_get=lambda written=written, **_: dict(written),
+        )  # fmt: skip
+        assert data["returns"] == returns
+
+
 def test_advantages_without_old_log_probabilities(monkeypatch):
     """verl's own method asks for none."""
     config = defaults()
-    OmegaConf.update(config, "algorithm.adv_estimator", ESTIMATOR)
+    OmegaConf.update(config, "algorithm.adv_estimator", "reinforce_plus_plus")
     rows = policy_data().select("response_mask")
     rows["rm_scores"] = rows["rollout_log_probs"] = torch.nested.as_nested_tensor(
-        [torch.tensor([0.0, 0.0, 2.0]), torch.tensor([0.0, 3.0])], layout=torch.jagged
+        [torch.tensor([0.0, 0.0, 2.0]), torch.tensor([3.0, 0.0])], layout=torch.jagged
     )
     written = []
     monkeypatch.setattr(
@@ -387,7 +401,7 @@ def test_advantages_without_old_log_probabilities(monkeypatch):
     )
     monkeypatch.setattr("transfer_queue.kv_batch_put", lambda keys, partition_id, fields: written.append(fields))
     batch = KVBatchMeta(partition_id="train", keys=["a_0_0", "b_0_0"], tags=[{}, {}])
-    with without_old_log_probs(config):
+    with without_correction(config):
         PPOTrainer._compute_advantage(SimpleNamespace(config=config), batch, {})
     assert not config.algorithm.rollout_correction.bypass_mode
-    assert [row.tolist() for row in written[0]["advantages"].unbind()] == [[2.0, 0.0, 2.0], [3.0, 0.0]]
+    assert [row.tolist() for row in written[0]["returns"].unbind()] == [[2.0, 0.0, 2.0], [3.0, 0.0]]

@@ -36,7 +36,7 @@ HERE = [name for name in available() if not issubclass(env_class(name), ServedEn
 SLOW = {"babyai": 6, "sciworld": 0}
 """Environments whose oracles take long or solve not every task: how many tasks of a split are solved here."""
 
-ACTIONS = {"sciworld": 300}
+ACTIONS = {"sciworld": 300, "sqlgym": 2_000}
 """Random actions of an environment whose steps take milliseconds; else :data:`MANY`."""
 MANY = 10_000
 LONGEST = 4_000

@@ -48,7 +48,7 @@ def run(tokenizer, server, rules=None, envs=None, recorder=None, **row):
 
 
 def episode_of(output):
-    return Episode.from_dict(json.loads(json.dumps(output.extra_fields["episode"])))
+    return Episode.from_dict(json.loads(json.dumps(output.extra_fields["episode"].to_dict())))
 
 
 def test_a_solved_episode(tokenizer):
@@ -92,7 +92,7 @@ def test_a_failed_episode_is_one_masked_token(tokenizer, monkeypatch):
 
     monkeypatch.setattr(toy.Counter, "step", dead)
     output = run(tokenizer, server_for(tokenizer, *SOLUTION), rules={"retries": 1}, global_steps=4)
-    assert output.extra_fields["episode"]["ending"] == "env_error"
+    assert output.extra_fields["episode"].ending == "env_error"
     assert (episode_of(output).attempts, episode_of(output).error) == (2, "EnvUnavailable: gone")
     assert (len(output.prompt_ids), len(output.response_ids)) == (1, 1)
     assert (output.response_mask, output.response_logprobs, output.reward_score) == ([0], [0.0], 0.0)

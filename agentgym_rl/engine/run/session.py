@@ -59,7 +59,7 @@ READ_EVERY_STEP = (
 
 def variables(engine: EngineConfig) -> dict[str, str]:
     """Environment variables of every process of a run."""
-    return environment(engine.device.value, engine.workers, engine.kv_cache_gib) | engine.env
+    return environment(engine.device.value, engine.workers) | engine.env
 
 
 class Session:

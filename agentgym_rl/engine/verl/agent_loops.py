@@ -19,12 +19,14 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.rollout.replica import get_rollout_replica_class
 
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.engine.verl.rows import pack
 from agentgym_rl.rollout.agent_loop import AgentGymLoop
 from agentgym_rl.rollout.recorder import EpisodeRecorder, shard
 
 logger = logging.getLogger(__name__)
 
-READ = {"prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores", "num_turns", "extra_fields"}
+READ = {"prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores", "num_turns"}
 """Fields of an output that trainer or workers read."""
 
 _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
@@ -60,7 +62,7 @@ class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
     async def _run_prompt(
         self, prompt: dict[str, Any], sampling_params: dict[str, Any], trajectory: dict[str, Any], trace: bool = False
     ) -> None:
-        """All episodes of a prompt, by one agent loop, and one write to the queue when the last has ended.
+        """All episodes of a prompt, by one agent loop, and one write of their rows when the last has ended.
 
         verl has Hydra make a loop an episode, and writes each on its own with all that the prompt says; both cost as
         much as a turn.
@@ -70,20 +72,20 @@ class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
         samples = range(prompt["__rollout_n__"])
         runs = (self._episodes.run(sampling_params, sample=sample, **prompt) for sample in samples)
         outcomes = await asyncio.gather(*runs, return_exceptions=True)
-        status = "finished"
         try:
-            keys, fields, tags = rows(uid, prompt["global_steps"], outcomes)
+            keys, fields, tags, episodes = rows(uid, prompt["global_steps"], outcomes)
             await tq.async_kv_batch_put(keys=keys, fields=fields, tags=tags, partition_id=partition)
+            end: dict[str, Any] = {"fields": pack(episodes), "tag": {"status": "finished"}}
         except Exception:
             logger.exception("no episode of %s is learned from", prompt["item_id"])
-            status = "failure"
-        await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
+            end = {"tag": {"status": "failure"}}
+        await tq.async_kv_put(key=uid, partition_id=partition, **end)
 
 
 def rows(
     uid: str, step: int, outcomes: Sequence[list[AgentLoopOutput] | BaseException]
-) -> tuple[list[str], TensorDict, list[dict[str, Any]]]:
-    """Keys, fields and tags of the episodes of a prompt in verl's queue; only what trainer or workers read.
+) -> tuple[list[str], TensorDict, list[dict[str, Any]], list[Episode]]:
+    """Keys, fields and tags of the rows of a prompt in verl's queue, only what trainer or workers read; its episodes.
 
     Args:
         outcomes: of each episode its segments.
@@ -91,10 +93,11 @@ def rows(
     Raises:
         BaseException: that of an episode that did not end.
     """
-    keys, fields, tags = [], [], []
+    keys, fields, tags, episodes = [], [], [], []
     for session, outputs in enumerate(outcomes):
         if isinstance(outputs, BaseException):
             raise outputs
+        episodes.append(outputs[-1].extra_fields["episode"])
         for segment, output in enumerate(outputs):
             row = {name: value for name, value in output.as_dict().items() if name in READ}
             row["input_ids"] = torch.cat([row["prompts"], row["responses"]])
@@ -108,12 +111,13 @@ def rows(
                     "prompt_len": len(row["prompts"]),
                     "response_len": len(row["responses"]),
                     "seq_len": len(row["input_ids"]),
+                    "own_tokens": int(row["response_mask"].sum()),
                     "global_steps": step,
                     "min_global_steps": output.extra_fields["min_global_steps"],
                     "max_global_steps": output.extra_fields["max_global_steps"],
                 }
             )
-    return keys, list_of_dict_to_tensordict(fields), tags
+    return keys, list_of_dict_to_tensordict(fields), tags, episodes
 
 
 class EarlyManager(AgentLoopManagerTQ):  # type: ignore[misc]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.verl.rows import NothingToLearn, prompt_of, session_of, take_episodes
+from agentgym_rl.engine.verl.rows import NothingToLearn, prompt_of, read_episodes, session_of
 
 
 class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
@@ -35,7 +35,7 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
         """Called with the number of finished prompts and of all prompts while a batch is awaited."""
         self._episodes: dict[str, Episode] = {}
         self._early: dict[str, Episode] = {}
-        """By session, of rows that are still in the queue."""
+        """By session, of prompts that are still in the queue."""
         self._exploring = self._may_be_empty = False
 
     @contextmanager
@@ -69,18 +69,17 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
         self.poll_interval = max(self.poll_s, min(self.longest_poll_s, pause))
 
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
-        done = self.finished_keys[partition_id]
-        self._read(partition_id, [key for key in self.partitions[partition_id] if prompt_of(session_of(key)) in done])
+        self._read(partition_id, self.finished_keys[partition_id])
         if self.progress is not None:
             finished = len(self.finished_keys[partition_id]) + len(self.failure_keys[partition_id])
             waiting = len(self.pending_keys[partition_id]) + len(self.running_keys[partition_id])
             self.progress(finished, finished + waiting)
         return float(super()._wait_for_next_poll(partition_id, last_debug_time))
 
-    def _read(self, partition_id: str, keys: list[str]) -> None:
-        """Take the episodes of these rows out of the queue, unless that was done before."""
-        if new := [key for key in keys if session_of(key) not in self._early]:
-            self._early |= take_episodes(new, partition_id)
+    def _read(self, partition_id: str, prompts: Iterable[str]) -> None:
+        """Read the episodes of these prompts, unless that was done before."""
+        if new := [prompt for prompt in prompts if f"{prompt}_0" not in self._early]:
+            self._early |= read_episodes(new, partition_id)
 
     def _clear_groups(self, partition_id: str, uids: set[str]) -> None:
         super()._clear_groups(partition_id, uids)
@@ -89,8 +88,8 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
     def _materialize_batch(
         self, partition_id: str, selected_prompt_uids: list[str], partition_snapshot: dict[str, dict[str, Any]]
     ) -> KVBatchMeta:
+        self._read(partition_id, self.finished_keys[partition_id].intersection(selected_prompt_uids))
         batch = super()._materialize_batch(partition_id, selected_prompt_uids, partition_snapshot)
-        self._read(partition_id, batch.keys)
         episodes = {session: self._early.pop(session) for session in dict.fromkeys(map(session_of, batch.keys))}
         self._episodes |= episodes
         failed = [key for key in batch.keys if not episodes[session_of(key)].ending.counts]

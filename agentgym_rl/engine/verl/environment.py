@@ -19,12 +19,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def environment(device: str, workers: int = 1, kv_cache_gib: float = 1.0) -> dict[str, str]:
+def environment(device: str, workers: int = 1) -> dict[str, str]:
     """Environment variables of driver and workers; values set by the user stay.
 
     Args:
         workers: training workers on this node.
-        kv_cache_gib: size of vLLM's KV cache on a CPU.
     """
     variables = {
         "RAY_DEDUP_LOGS": "1",
@@ -39,7 +38,6 @@ def environment(device: str, workers: int = 1, kv_cache_gib: float = 1.0) -> dic
         variables |= {
             "VERL_PLATFORM": "cpu",
             "VLLM_TARGET_DEVICE": "cpu",
-            "VLLM_CPU_KVCACHE_SPACE": f"{kv_cache_gib:g}",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             # lets vLLM's engine run the model in its own process; otherwise it spins on a core while another computes
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",

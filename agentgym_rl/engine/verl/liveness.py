@@ -177,10 +177,14 @@ def _peak(pid: int) -> int:
     return int(found[1]) << 10 if found else 0
 
 
+LOW = "running low on memory"
+"""What Ray says where it ended a process for its memory."""
+
+
 def _reason(error: RayError) -> str:
     """What Ray says of a death, without identifiers and common causes."""
     text = " ".join(str(error).split())
-    for pattern in (r"running low on memory", r"Worker exit detail: ([^.]*)", r"is dead because ([^.]*)"):
+    for pattern in (LOW, r"Worker exit detail: ([^.]*)", r"is dead because ([^.]*)"):
         if found := re.search(pattern, text):
             return found[1] if found.groups() else "Ray ended it, because the machine ran low on memory"
     return text[:200]
@@ -192,6 +196,8 @@ _LINK = "https://errors.pydantic.dev/"
 
 def root(error: BaseException) -> str:
     """Kind and last line of an error; that of a worker ends with the kind and text of its cause."""
+    if isinstance(error, RayError) and LOW in str(error):
+        return _reason(error)  # its last lines are advice
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and _LINK not in line]
     last = lines[-1] if lines else ""
     return last if isinstance(error, RayError) else f"{type(error).__name__}: {last}"

@@ -285,6 +285,7 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
         # after a part of a prompt vLLM sets back the request's generator, which a CPU's does not support
         f"{generation}.enable_chunked_prefill": not seeded(config),
         f"{generation}.checkpoint_engine.update_weights_bucket_megabytes": max(BUCKET, -(-largest_tensor >> 20)),
+        f"{generation}.engine_kwargs.vllm.kv_cache_memory_bytes": int(config.engine.kv_cache_gib * (1 << 30)),
         f"{generation}.engine_kwargs.vllm.distributed_executor_backend": "uni"
         if config.engine.tensor_parallel == 1
         else "mp",

@@ -1,10 +1,12 @@
 """Rows of verl's TransferQueue: which segment of which episode each holds, which update takes it, and what is written.
 
-The key of a row is ``<uid of the prompt>_<session>_<segment>``; a session is one episode.
+The key of a row is ``<uid of the prompt>_<session>_<segment>``; a session is one episode. The key of a prompt, its uid,
+has the episodes themselves, which the driver alone reads: workers fetch all that their rows have, in every pass.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,9 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 import transfer_queue as tq
-from tensordict import NonTensorData, NonTensorStack, TensorDict
+from omegaconf import DictConfig
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.rollout_corr_helper import compute_rollout_corr_metrics_from_logprobs
+from verl.protocol import DataProto
+from verl.trainer.ppo.rollout_corr_helper import (
+    compute_rollout_corr_metrics_from_logprobs,
+    compute_rollout_correction_and_add_to_batch,
+)
 from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
 from verl.utils.torch_functional import masked_whiten
 from verl.workers.utils.padding import response_from_nested, response_to_nested
@@ -27,12 +34,16 @@ from agentgym_rl.algorithms.losses import token_weights
 from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.data.episode import Episode, Turn
 
+EPISODES = "episodes"
+"""Field of a prompt: its episodes in the order of their sessions."""
 VALUE_MASK = "value_mask"
 """Field of the rows: 1 where the critic learns."""
 OBSERVATION_WEIGHT = "observation_weight"
 """Field of the rows: weight of the supervised loss, 0 on the tokens of responses."""
 LOSS_WEIGHT = "loss_weight"
-"""Field of the rows: weight of a token in the loss of its update."""
+"""Field of the rows, one number each: weight of each of the model's own tokens in the loss of its update."""
+KEPT = "kept"
+"""Field of the rows: 1 on the model's own tokens that the correction does not reject; only where one can reject."""
 TURN = "turn"
 """Field of the rows: number of the turn that a token belongs to; only for losses over turns."""
 
@@ -56,20 +67,19 @@ def segment_of(key: str) -> int:
     return int(key.rsplit("_", 1)[1])
 
 
-def take_episodes(keys: Sequence[str], partition_id: str) -> dict[str, Episode]:
-    """Episodes by session, of which the last segment of each has brought one. Their rows go on without them.
+def pack(episodes: Sequence[Episode]) -> dict[str, bytes]:
+    """The fields of a prompt; bytes, because the queue takes objects apart to their last number, in Python."""
+    return {EPISODES: pickle.dumps([*episodes])}
 
-    Workers fetch all that a row has, in every pass over a batch; episodes are most of it beside the tokens.
-    """
-    data = tq.kv_batch_get(keys=[*keys], partition_id=partition_id, select_fields=["extra_fields"])
-    fields = [getattr(value, "data", value) for value in data["extra_fields"]]
-    left = [NonTensorData({**one, "episode": None}) for one in fields]
-    rows = TensorDict({"extra_fields": NonTensorStack(*left)}, batch_size=len(left))
-    tq.kv_batch_put(keys=[*keys], partition_id=partition_id, fields=rows)
+
+def read_episodes(prompts: Sequence[str], partition_id: str) -> dict[str, Episode]:
+    """The episodes of finished prompts by session."""
+    data = tq.kv_batch_get(keys=[*prompts], partition_id=partition_id, select_fields=[EPISODES])
+    packed = [getattr(value, "data", value) for value in data[EPISODES]]
     return {
-        session_of(key): Episode.from_dict(one["episode"])
-        for key, one in zip(keys, fields, strict=True)
-        if one["episode"] is not None
+        f"{prompt}_{session}": episode
+        for prompt, own in zip(prompts, packed, strict=True)
+        for session, episode in enumerate(pickle.loads(own))
     }
 
 
@@ -201,20 +211,16 @@ def drift_metrics(batch: KVBatchMeta, *, of_verl: bool = False) -> Metrics:
     }
 
 
-def advantage_metrics(
-    batch: KVBatchMeta, rollouts: Sequence[Rollout], advantages: torch.Tensor, mask: torch.Tensor
-) -> Metrics:
+def advantage_metrics(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> Metrics:
     """Mean absolute advantage of the tokens in the first, middle and last third of the turns of their episodes.
 
     A turn belongs to the third that its middle is in, so that a single turn is in the middle.
-
-    Args:
-        advantages: [rows, tokens].
-        mask: [rows, tokens], 1 on the model's own tokens.
     """
     turns = [len(rollout.episode.turns) for rollout in rollouts]
     thirds = [[1 + 3 * (2 * turn + 1) // (2 * many) for turn in range(many)] for many in turns]
-    place, size = over_tokens(batch, rollouts, thirds, mask), advantages.abs()
+    data = _get(batch, "advantages", "loss_mask")
+    place = over_tokens(batch, rollouts, thirds).values() * data["loss_mask"].values()
+    size = data["advantages"].values().abs()
     names = ("diagnostics/advantage_first", "diagnostics/advantage_middle", "diagnostics/advantage_last")
     return {
         name: float(size[place == third].mean()) for third, name in enumerate(names, start=1) if (place == third).any()
@@ -230,6 +236,29 @@ def turn_values(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> None:
         rollout.values = [float(values[start]) for start in starts]
 
 
+def correct(batch: KVBatchMeta, settings: DictConfig) -> tuple[KVBatchMeta, Metrics]:
+    """Write verl's weights of tokens (:mod:`agentgym_rl.algorithms.correction`) and which tokens it does not reject.
+
+    ``response_mask``, out of which verl takes rejected tokens, stays as it is, so that normalisers, advantages, critic
+    and metrics see the whole response.
+
+    Args:
+        settings: verl's ``algorithm.rollout_correction``.
+
+    Returns:
+        The batch with ``rollout_is_weights`` and :data:`KEPT`, as far as the correction has them; verl's metrics.
+    """
+    data = _get(batch, "response_mask", "old_log_probs", "rollout_log_probs")
+    mask = data["response_mask"]
+    found, metrics = compute_rollout_correction_and_add_to_batch(DataProto(batch=data.to_padded_tensor()), settings)
+    fields = {}
+    if settings.rollout_is:
+        fields["rollout_is_weights"] = response_to_nested(found.batch["rollout_is_weights"], mask)
+    if settings.rollout_rs:
+        fields[KEPT] = response_to_nested(found.batch["response_mask"], mask)
+    return _put(batch, fields), metrics
+
+
 def write(
     batch: KVBatchMeta,
     update: Policy,
@@ -238,11 +267,11 @@ def write(
     longest: int,
     *,
     turns: bool,
-) -> tuple[KVBatchMeta, Metrics]:
+) -> KVBatchMeta:
     """Write what a policy update says into the rows: advantages, critic targets, weights of tokens.
 
-    Where verl rejected tokens (:mod:`agentgym_rl.algorithms.correction`), it took them out of ``response_mask``. They
-    are put back, with a weight of 0, so that normalisers, advantages, critic and metrics see the whole response.
+    Little is read, and weights are one number a row, because training waits meanwhile. So advantages, returns and
+    values are also on tokens that the model did not write, where a mask is 0 and nobody looks.
 
     Args:
         update_of: see :func:`arrange`.
@@ -251,36 +280,33 @@ def write(
         turns: write the turn of each token.
 
     Returns:
-        The batch with the new fields, which workers are given, and :func:`advantage_metrics`.
+        The batch with the new fields, which workers are given.
     """
-    computed = ["advantages", "returns"] if update.advantages is None or update.returns is not None else []
-    values = ["values"] if update.returns is not None else []
-    data = _get(batch, "response_mask", "loss_mask", *computed, *values)
-    kept, mask = _padded(data, "response_mask"), _padded(data, "loss_mask")
+    rollouts = update.rollouts
+    own = [0 if tag.get("is_padding", False) else tag["own_tokens"] for tag in batch.tags]
     sessions, updates = [session_of(key) for key in batch.keys], [update_of[key] for key in batch.keys]
-    weights = token_weights(mask, sessions, updates, aggregation, longest)
-    fields = {LOSS_WEIGHT: weights * kept}
-    if not torch.equal(kept, mask):
-        fields["response_mask"] = mask
+    fields = {LOSS_WEIGHT: token_weights(own, sessions, updates, aggregation, longest)}
     if turns:
-        numbers = [range(len(rollout.episode.turns)) for rollout in update.rollouts]
-        fields[TURN] = over_tokens(batch, update.rollouts, numbers, mask)
+        fields[TURN] = over_tokens(batch, rollouts, [range(len(rollout.episode.turns)) for rollout in rollouts])
     if update.advantages is not None:
-        advantages = over_tokens(batch, update.rollouts, update.advantages, mask)
-        fields["advantages"] = masked_whiten(advantages, mask) * mask if update.whiten else advantages
-        fields["returns"] = fields["advantages"]
+        fields["advantages"] = over_tokens(batch, rollouts, update.advantages)
+    if update.whiten:
+        mask = _get(batch, "loss_mask")["loss_mask"]
+        padded = mask.to_padded_tensor(0)
+        white = masked_whiten(fields["advantages"].to_padded_tensor(0), padded) * padded
+        fields["advantages"] = response_to_nested(white, mask)
     if update.returns is not None:
-        fields["returns"] = over_tokens(batch, update.rollouts, update.returns, mask)
-        fields["values"] = over_tokens(batch, update.rollouts, [one.values for one in update.rollouts], mask)
-        fields[VALUE_MASK] = _turn_starts(batch, update.rollouts, mask)
+        data = _get(batch, "values", "loss_mask")
+        fields["returns"] = over_tokens(batch, rollouts, update.returns)
+        # the queue drops a field of another dtype with no more than a line in its log
+        fields["values"] = over_tokens(batch, rollouts, [one.values for one in rollouts]).to(data["values"].dtype)
+        fields[VALUE_MASK] = jagged(_turn_starts(batch, rollouts) * data["loss_mask"].values(), batch)
     if update.observation_weights is not None:
-        every = over_tokens(batch, update.rollouts, update.observation_weights, torch.ones_like(mask))
-        fields[OBSERVATION_WEIGHT] = every * (1 - mask)
-    # the queue drops a field of another dtype with no more than a line in its log
-    typed = {name: value.to(data[name].dtype) if name in data else value for name, value in fields.items()}
-    nested = {name: response_to_nested(value, data["response_mask"]) for name, value in typed.items()}
-    advantages = typed["advantages"] if "advantages" in typed else _padded(data, "advantages")
-    return _put(batch, nested), advantage_metrics(batch, update.rollouts, advantages, mask)
+        others = 1 - _get(batch, "loss_mask")["loss_mask"].values()
+        fields[OBSERVATION_WEIGHT] = jagged(
+            over_tokens(batch, rollouts, update.observation_weights).values() * others, batch
+        )
+    return _put(batch, fields)
 
 
 @contextmanager
@@ -294,17 +320,17 @@ def critic_learns_at_turns(batch: KVBatchMeta) -> Iterator[None]:
 
 
 def over_tokens(
-    batch: KVBatchMeta, rollouts: Sequence[Rollout], numbers: Sequence[float | Sequence[float]], mask: torch.Tensor
+    batch: KVBatchMeta, rollouts: Sequence[Rollout], numbers: Sequence[float | Sequence[float]]
 ) -> torch.Tensor:
-    """[rows, tokens]: the number of each turn, or of its episode, on the tokens of its response; 0 where ``mask`` is 0.
+    """Jagged [rows, tokens]: the number of each turn, or of its episode, up to the last token of its response.
 
-    Notes that the model writes when its context is folded belong to the turn that follows.
+    What stands between two responses belongs to the turn that follows: observations, and notes that the model writes
+    when its context is folded. Rows without an episode, which are padding, have 0.
 
     Args:
         numbers: one an episode, or one a turn.
-        mask: [rows, tokens], 1 on the model's own tokens.
     """
-    row_of, width = _row_of(batch), mask.shape[1]
+    row_of = _row_of(batch)
     pieces: dict[int, list[tuple[float, int]]] = {}
     segments: dict[str, list[int]] = {}
     for session, segment in row_of:
@@ -313,11 +339,17 @@ def over_tokens(
         turns = rollout.episode.turns
         of_turns: Sequence[float] = [own] * len(turns) if isinstance(own, int | float) else own
         for segment in segments[rollout.key]:
-            pieces[row_of[rollout.key, segment]] = _of_segment(turns, of_turns, segment, width)
-    every = list(chain.from_iterable(pieces.get(row, [(0.0, width)]) for row in range(len(mask))))
-    values = torch.tensor([value for value, _ in every], dtype=torch.float32)
-    lengths = torch.tensor([length for _, length in every])
-    return torch.repeat_interleave(values, lengths).view(mask.shape) * mask
+            row = row_of[rollout.key, segment]
+            pieces[row] = _of_segment(turns, of_turns, segment, batch.tags[row]["response_len"])
+    every = chain.from_iterable(pieces.get(row, [(0.0, tag["response_len"])]) for row, tag in enumerate(batch.tags))
+    values, lengths = zip(*every, strict=True)
+    return jagged(torch.repeat_interleave(torch.tensor(values, dtype=torch.float32), torch.tensor(lengths)), batch)
+
+
+def jagged(values: torch.Tensor, batch: KVBatchMeta) -> torch.Tensor:
+    """Jagged [rows, tokens] of the values of all tokens of the responses, one row after the other."""
+    rows = torch.split(values, [tag["response_len"] for tag in batch.tags])
+    return torch.nested.as_nested_tensor([*rows], layout=torch.jagged)
 
 
 def _of_segment(turns: Sequence[Turn], numbers: Sequence[float], segment: int, width: int) -> list[tuple[float, int]]:
@@ -332,13 +364,13 @@ def _of_segment(turns: Sequence[Turn], numbers: Sequence[float], segment: int, w
     return [*pieces, (behind[0] if behind else 0.0, width - begin)]
 
 
-def _turn_starts(batch: KVBatchMeta, rollouts: Sequence[Rollout], mask: torch.Tensor) -> torch.Tensor:
-    """[rows, tokens]: 1 on the first token of each response."""
-    starts, row_of = torch.zeros_like(mask), _row_of(batch)
+def _turn_starts(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> torch.Tensor:
+    """[tokens of all rows]: 1 on the first token of each response."""
+    rows, row_of = [torch.zeros(tag["response_len"], dtype=torch.int64) for tag in batch.tags], _row_of(batch)
     for rollout in rollouts:
         for turn in rollout.episode.turns:
-            starts[row_of[rollout.key, turn.segment], turn.tokens[0]] = 1
-    return starts * mask
+            rows[row_of[rollout.key, turn.segment]][turn.tokens[0]] = 1
+    return torch.cat(rows)
 
 
 def _row_of(batch: KVBatchMeta) -> Mapping[tuple[str, int], int]:

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -19,9 +19,10 @@ import ray
 import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.single_controller.ray import RayWorkerGroup
-from verl.trainer.ppo.core_algos import register_adv_est
+from verl.trainer.ppo.metric_utils import get_metric_data_with_optional_routed_experts
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
@@ -40,7 +41,6 @@ from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.buffer import EpisodeBuffer
-from agentgym_rl.engine.verl.mapping import ESTIMATOR
 from agentgym_rl.engine.verl.schedule import Schedule
 from agentgym_rl.engine.verl.sync_probe import SyncProbe
 from agentgym_rl.engine.verl.updates import LOSSES, Pair, order, pair_batch, to_batch
@@ -57,13 +57,15 @@ Progress = Callable[[int, int], None]
 trainer_base.RayWorkerGroup = partial(RayWorkerGroup, master_port_range=[20_000 + os.getpid() % 10_000, 32_768])
 
 
-@register_adv_est(ESTIMATOR)  # type: ignore[untyped-decorator]
-def episode_reward(
-    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: Any
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """[rows, tokens] twice: the reward of the episode on each token, until the algorithm's own advantages are there."""
-    spread = token_level_rewards.sum(-1, keepdim=True) * response_mask
-    return spread, spread
+def metric_data(**arguments: Any) -> TensorDict:
+    """What verl's metrics read of the rows of a batch. Returns are not written where they are the advantages."""
+    data = get_metric_data_with_optional_routed_experts(**arguments)
+    if "returns" not in data:
+        data["returns"] = data["advantages"]
+    return data
+
+
+trainer_base.get_metric_data_with_optional_routed_experts = metric_data
 
 
 class AgentTrainer(PPOTrainer):  # type: ignore[misc]
@@ -349,6 +351,8 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self._set_optimizer(lr)
         learns = self.config.trainer.critic_warmup <= self.global_steps
         on_policy = learns and self._on_policy()
+        correction = self.config.algorithm.rollout_correction
+        corrects = bool(correction.rollout_is or correction.rollout_rs)
         if not on_policy:
             with marked_timer("old_log_prob", timing):
                 batch = self._compute_old_log_prob(batch, metrics)
@@ -358,24 +362,28 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         with marked_timer("adv", timing):
             if update.rewards is not None:
                 queue.write_rewards(batch, update.rollouts, update.rewards)
-            if not (on_policy and update.advantages is not None):  # else nothing of verl's would be kept
-                with without_old_log_probs(self.config) if on_policy else nullcontext():
+            if corrects:
+                batch, of_correction = queue.correct(batch, correction)
+                metrics |= of_correction
+            if update.advantages is None:
+                with without_correction(self.config):
                     batch = self._compute_advantage(batch, metrics)
             aggregation, turns = LossAggregation(actor.loss_agg_mode), actor.policy_loss.loss_mode == PolicyLoss.TURN
             longest = int(self.config.data.max_response_length)
-            batch, of_advantages = queue.write(batch, update, self._update_of, aggregation, longest, turns=turns)
-            metrics |= of_advantages
+            batch = queue.write(batch, update, self._update_of, aggregation, longest, turns=turns)
         if self.use_critic:
             with marked_timer("update_critic", timing):
                 batch = self._critic_step(batch, metrics, at_turns=update.returns is not None)
         batch.extra_info.update(return_model_output=on_policy, entropy_is_logged=on_policy)
-        drifts = not on_policy and not self.config.algorithm.rollout_correction.bypass_mode
-        with ThreadPoolExecutor(1, "drift") as pool:  # beside the update, for which the driver only waits
-            drift = pool.submit(queue.drift_metrics, batch) if drifts else None
+        with ThreadPoolExecutor(1, "metrics") as pool:  # beside the update, for which the driver only waits
+            beside = [pool.submit(queue.advantage_metrics, batch, update.rollouts)]
+            if not on_policy and not correction.bypass_mode:
+                beside.append(pool.submit(queue.drift_metrics, batch, of_verl=not corrects))
             if learns:
                 with marked_timer("update_actor", timing):
                     batch = self._update_actor(batch, metrics)
-        metrics |= {} if drift is None else drift.result()
+        for one in beside:
+            metrics |= one.result()
         if on_policy:
             with marked_timer("old_log_prob", timing):
                 batch.extra_info["of_update"] = True
@@ -595,13 +603,14 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
 
 
 @contextmanager
-def without_old_log_probs(config: DictConfig) -> Iterator[None]:
-    """Inside, verl's advantages are not preceded by a comparison of old log-probabilities with those of vLLM."""
-    config.algorithm.rollout_correction.bypass_mode = True
+def without_correction(config: DictConfig) -> Iterator[None]:
+    """Inside, verl's advantages are not preceded by its correction, for which :func:`.rows.correct` is there."""
+    correction = config.algorithm.rollout_correction
+    before, correction.bypass_mode = correction.bypass_mode, True
     try:
         yield
     finally:
-        config.algorithm.rollout_correction.bypass_mode = False
+        correction.bypass_mode = before
 
 
 PART_S = 10.0

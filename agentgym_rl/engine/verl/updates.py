@@ -19,10 +19,10 @@ from verl.workers.utils.padding import no_padding_2_padding
 from agentgym_rl.algorithms.losses import Clip, Tokens, episode_log_probs, preference_loss
 from agentgym_rl.algorithms.losses import policy_loss as token_loss
 from agentgym_rl.algorithms.policy_gradient import PolicyLoss
-from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, OBSERVATION_WEIGHT, TURN
+from agentgym_rl.engine.verl.rows import KEPT, LOSS_WEIGHT, OBSERVATION_WEIGHT, TURN
 from agentgym_rl.rollout.supervised import Example
 
-OPTIONAL = ("old_log_probs", TURN, OBSERVATION_WEIGHT, "rollout_is_weights", "ref_log_prob")
+OPTIONAL = ("old_log_probs", TURN, OBSERVATION_WEIGHT, "rollout_is_weights", KEPT, "ref_log_prob")
 """Fields of the rows of a policy update that some updates have."""
 
 Pair = tuple[Example, Example]
@@ -119,7 +119,7 @@ def policy_loss(
     optional = [name for name in OPTIONAL if name in data]
     rows = data.select("response_mask", "advantages", LOSS_WEIGHT, *optional).to_padded_tensor()
     mask = rows["response_mask"].bool()
-    weight = rows[LOSS_WEIGHT] * mask
+    weight = rows[LOSS_WEIGHT].unsqueeze(-1) * rows.get(KEPT, mask)
     tokens = Tokens(
         log_prob=log_prob,
         old_log_prob=rows.get("old_log_probs", log_prob.detach()),

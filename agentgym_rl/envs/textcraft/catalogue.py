@@ -112,7 +112,14 @@ def catalogue(recipes: str | Path | None) -> Catalogue:
         goals = tuple(book.goals())
         train, test = _split(len(goals))
     stride = 1000 * ceil(len(goals) / 1000)
-    return Catalogue(book, goals, {"train": train, "test": test, **variants(train, stride)}, stride)
+    splits = {"train": train, "test": test, **held_out(train), **variants(train, stride)}
+    return Catalogue(book, goals, splits, stride)
+
+
+def held_out(train: Sequence[int]) -> dict[str, Sequence[int]]:
+    """A fixed random sixth of the training goals, on which settings may be chosen, and the others to train on."""
+    chosen = set(Random("textcraft:held out").sample(train, len(train) // 6))
+    return {"train_goals": [goal for goal in train if goal not in chosen], "val_goals": sorted(chosen)}
 
 
 def variants(goals: Sequence[int], stride: int) -> dict[str, Sequence[int]]:

@@ -100,6 +100,7 @@ def _on_cpu(context: int) -> dict[str, Any]:
         "dtype": "float32",
         "enforce_eager": True,
         "distributed_executor_backend": "uni",
+        "kv_cache_memory_bytes": 1 << 30,
         "enable_chunked_prefill": False,
         "max_num_batched_tokens": max(context, 8192),
     }
