@@ -83,7 +83,8 @@ def test_scale_and_penalties():
     assert shaped(one, reward_scale=3.0, invalid_action_penalty=0.2) == (1.5 - 0.1, [-0.2, 1.5])
 
 
-REWARDS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 8).map(lambda eighths: eighths / 8)), min_size=1, max_size=20)
+EIGHTHS = st.integers(0, 8).map(lambda eighths: eighths / 8)
+REWARDS = st.lists(st.tuples(st.sampled_from("ab"), EIGHTHS), min_size=1, max_size=20)
 
 
 @given(REWARDS, st.integers(0, 20))

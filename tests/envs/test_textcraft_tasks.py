@@ -153,3 +153,12 @@ def test_splits_of_a_task() -> None:
         ["val_variants"],
         ["test_variants"],
     ]
+
+
+def test_goals_are_held_out_of_training() -> None:
+    held = TextCraft(held_out=60).spec.splits
+    assert len(held["val"]) == 60 and sorted([*held["train"], *held["val"]]) == list(SPLITS["train"])
+    assert held["test"] == SPLITS["test"]
+    for number in (0, 374):
+        with pytest.raises(ValueError, match=f"held_out={number} is not between 1 and 373"):
+            TextCraft(held_out=number)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
 from agentgym_rl.envs.picture import Picture, Transcript
-from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, variants
+from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, hold_out, variants
 from agentgym_rl.envs.textcraft.commands import Craft, Get, ShowInventory, Unreadable, Workshop, parse_command
 from agentgym_rl.envs.textcraft.drawing import draw
 from agentgym_rl.envs.textcraft.plan import make_plan
@@ -29,6 +29,7 @@ class TextCraft(TextEnv):
         recipes: a folder of Minecraft's own recipe files, in place of the recipes of this package.
         goals: let the variant splits have this many training goals only, a fixed choice.
         max_depth: let the variant splits have goals of at most this depth only.
+        held_out: take this many goals out of ``train``, a fixed choice, as the split ``val``.
         wording: ``agentgym-exact`` answers to the letter of AgentGym's server.
         tasks_of: a file of AgentTraj, whose ids have the goals and recipes of its conversations; with ``recipes``.
 
@@ -46,6 +47,7 @@ class TextCraft(TextEnv):
         recipes: str | Path | None = None,
         goals: int | None = None,
         max_depth: int | None = None,
+        held_out: int | None = None,
         wording: Literal["own", "agentgym-exact"] = "own",
         tasks_of: str | Path | None = None,
     ) -> None:
@@ -61,6 +63,8 @@ class TextCraft(TextEnv):
         splits = dict(self._tasks.splits)
         if goals is not None or max_depth is not None:
             splits |= variants(few(self._tasks, goals, max_depth), self._tasks.stride)
+        if held_out is not None:
+            splits |= hold_out(splits["train"], held_out)
         self._spec = EnvSpec(
             name=self.name,
             instructions=TEXTS.instructions,

@@ -112,14 +112,19 @@ def catalogue(recipes: str | Path | None) -> Catalogue:
         goals = tuple(book.goals())
         train, test = _split(len(goals))
     stride = 1000 * ceil(len(goals) / 1000)
-    splits = {"train": train, "test": test, **held_out(train), **variants(train, stride)}
-    return Catalogue(book, goals, splits, stride)
+    return Catalogue(book, goals, {"train": train, "test": test, **variants(train, stride)}, stride)
 
 
-def held_out(train: Sequence[int]) -> dict[str, Sequence[int]]:
-    """A fixed random sixth of the training goals, on which settings may be chosen, and the others to train on."""
-    chosen = set(Random("textcraft:held out").sample(train, len(train) // 6))
-    return {"train_goals": [goal for goal in train if goal not in chosen], "val_goals": sorted(chosen)}
+def hold_out(train: Sequence[int], number: int) -> dict[str, Sequence[int]]:
+    """The split ``val``, a fixed random choice of the training goals, and ``train`` without it.
+
+    Raises:
+        ValueError: there are not more than ``number`` training goals.
+    """
+    if not 1 <= number < len(train):
+        raise ValueError(f"held_out={number} is not between 1 and {len(train) - 1}, one less than the training goals")
+    chosen = set(Random("textcraft:held out").sample(train, number))
+    return {"train": tuple(goal for goal in train if goal not in chosen), "val": tuple(sorted(chosen))}
 
 
 def variants(goals: Sequence[int], stride: int) -> dict[str, Sequence[int]]:
