@@ -12,7 +12,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.verl.rows import NothingToLearn, prompt_of, read_episodes, session_of
+from agentgym_rl.engine.verl.rows import NothingToLearn, episodes_of_rows, prompt_of, read_episodes, session_of
 
 
 class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
@@ -112,3 +112,12 @@ class AsyncEpisodeBuffer(EpisodeBuffer, ReplayBufferAsync):  # type: ignore[misc
         if self._exploring:
             return len(sampleable_keys) >= batch_size
         return bool(super()._has_enough_samples(global_steps, partition_id, batch_size, sampleable_keys))
+
+
+class StockLoopBuffer(EpisodeBuffer):
+    """The buffer for verl's own entry point, whose agent loops know nothing of the key of a prompt."""
+
+    def _read(self, partition_id: str, prompts: Iterable[str]) -> None:
+        wanted = {prompt for prompt in prompts if f"{prompt}_0" not in self._early}
+        if keys := [key for key in self.partitions[partition_id] if prompt_of(session_of(key)) in wanted]:
+            self._early |= episodes_of_rows(keys, partition_id)

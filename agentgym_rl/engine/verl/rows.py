@@ -83,6 +83,17 @@ def read_episodes(prompts: Sequence[str], partition_id: str) -> dict[str, Episod
     }
 
 
+def episodes_of_rows(keys: Sequence[str], partition_id: str) -> dict[str, Episode]:
+    """Episodes by session, which verl's own agent loops leave in the rows: the last segment of each brings one."""
+    data = tq.kv_batch_get(keys=[*keys], partition_id=partition_id, select_fields=["extra_fields"])
+    fields = [getattr(value, "data", value) for value in data["extra_fields"]]
+    return {
+        session_of(key): Episode.from_dict(one["episode"])  # which the queue has taken apart
+        for key, one in zip(keys, fields, strict=True)
+        if one["episode"]
+    }
+
+
 def only(batch: KVBatchMeta, sessions: Collection[str]) -> KVBatchMeta:
     """The batch with the rows of these sessions; the others are cleared."""
     left_out = [key for key in batch.keys if session_of(key) not in sessions]
