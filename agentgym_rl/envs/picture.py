@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,12 @@ class Picture:
         """Plain JSON types."""
         shapes = [[name, dict(attributes)] for name, attributes in self.shapes]
         return {"label": self.label, "width": self.width, "height": self.height, "shapes": shapes}
+
+
+def complete(pictures: Iterable[Picture | None], transcript: Transcript) -> list[Picture | None]:
+    """One picture for the start and one for each turn of an episode; None for those that are missing at its end."""
+    places = len(transcript.turns) + 1
+    return [*pictures, *[None] * places][:places]
 
 
 def shape(name: str, **attributes: str | float) -> Shape:

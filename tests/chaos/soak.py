@@ -41,9 +41,8 @@ from agentgym_rl.rollout.settings import RolloutSettings
 
 WARM = 0.5
 """Share of the steps that the slope leaves out."""
-FLAT = 5.0
-"""Most KiB a step: 100,000 steps then take half of a GiB. Python's objects do not grow (tracemalloc finds none); what
-does is pages that allocators keep."""
+FLAT = 1.0
+"""KiB a step: 2,000 steps may add 2 MiB."""
 
 
 class ScriptedTrainer:

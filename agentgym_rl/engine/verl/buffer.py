@@ -115,7 +115,7 @@ class AsyncEpisodeBuffer(EpisodeBuffer, ReplayBufferAsync):  # type: ignore[misc
 
 
 class StockLoopBuffer(EpisodeBuffer):
-    """The buffer for verl's own entry point, whose agent loops know nothing of the key of a prompt."""
+    """The buffer for verl's own entry point, whose agent loops leave the episodes in the rows."""
 
     def _read(self, partition_id: str, prompts: Iterable[str]) -> None:
         wanted = {prompt for prompt in prompts if f"{prompt}_0" not in self._early}

@@ -10,6 +10,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import chain
 from random import Random
 from typing import Any
@@ -68,7 +69,7 @@ def segment_of(key: str) -> int:
 
 
 def pack(episodes: Sequence[Episode]) -> dict[str, bytes]:
-    """The fields of a prompt; bytes, because the queue takes objects apart to their last number, in Python."""
+    """The fields of a prompt: bytes, because the queue would copy objects attribute by attribute, in Python."""
     return {EPISODES: pickle.dumps([*episodes])}
 
 
@@ -88,7 +89,7 @@ def episodes_of_rows(keys: Sequence[str], partition_id: str) -> dict[str, Episod
     data = tq.kv_batch_get(keys=[*keys], partition_id=partition_id, select_fields=["extra_fields"])
     fields = [getattr(value, "data", value) for value in data["extra_fields"]]
     return {
-        session_of(key): Episode.from_dict(one["episode"])  # which the queue has taken apart
+        session_of(key): Episode.from_dict(one["episode"])  # the queue makes a dictionary of it
         for key, one in zip(keys, fields, strict=True)
         if one["episode"]
     }
@@ -294,6 +295,7 @@ def write(
         The batch with the new fields, which workers are given.
     """
     rollouts = update.rollouts
+    mask = cache(lambda: _get(batch, "loss_mask")["loss_mask"])
     own = [0 if tag.get("is_padding", False) else tag["own_tokens"] for tag in batch.tags]
     sessions, updates = [session_of(key) for key in batch.keys], [update_of[key] for key in batch.keys]
     fields = {LOSS_WEIGHT: token_weights(own, sessions, updates, aggregation, longest)}
@@ -302,18 +304,16 @@ def write(
     if update.advantages is not None:
         fields["advantages"] = over_tokens(batch, rollouts, update.advantages)
     if update.whiten:
-        mask = _get(batch, "loss_mask")["loss_mask"]
-        padded = mask.to_padded_tensor(0)
+        padded = mask().to_padded_tensor(0)
         white = masked_whiten(fields["advantages"].to_padded_tensor(0), padded) * padded
-        fields["advantages"] = response_to_nested(white, mask)
+        fields["advantages"] = response_to_nested(white, mask())
     if update.returns is not None:
-        data = _get(batch, "values", "loss_mask")
         fields["returns"] = over_tokens(batch, rollouts, update.returns)
-        # the queue drops a field of another dtype with no more than a line in its log
-        fields["values"] = over_tokens(batch, rollouts, [one.values for one in rollouts]).to(data["values"].dtype)
-        fields[VALUE_MASK] = jagged(_turn_starts(batch, rollouts) * data["loss_mask"].values(), batch)
+        dtype = _get(batch, "values")["values"].dtype  # the queue drops a field of another one, and only logs it
+        fields["values"] = over_tokens(batch, rollouts, [one.values for one in rollouts]).to(dtype)
+        fields[VALUE_MASK] = jagged(_turn_starts(batch, rollouts) * mask().values(), batch)
     if update.observation_weights is not None:
-        others = 1 - _get(batch, "loss_mask")["loss_mask"].values()
+        others = 1 - mask().values()
         fields[OBSERVATION_WEIGHT] = jagged(
             over_tokens(batch, rollouts, update.observation_weights).values() * others, batch
         )

@@ -15,7 +15,7 @@ from agentgym_rl.envs.babyai.levels import LEVELS, MAX_INDEX, SPLITS, level_and_
 from agentgym_rl.envs.babyai.oracle import solve
 from agentgym_rl.envs.babyai.wording import ending_note, observe, quoted_list, refusal_note
 from agentgym_rl.envs.core import BlockingEnv, EnvSpec, Observation, Step, Style, Task, TaskNotFound
-from agentgym_rl.envs.picture import Picture, Transcript
+from agentgym_rl.envs.picture import Picture, Transcript, complete
 from agentgym_rl.envs.splits import no_task
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 
@@ -116,15 +116,14 @@ class BabyAI(BlockingEnv):
     @classmethod
     def pictures(cls, transcript: Transcript) -> list[Picture | None]:
         """Replays the commands. There are no pictures where the replay differs from the episode, nor after that."""
-        nothing: list[Picture | None] = [None] * (len(transcript.turns) + 1)
         try:
             task = Task.parse(transcript.item_id)
             for env in (*map(cls, _TEXTS.instructions), cls(wording="agentgym-exact")):
                 if env._reset_blocking(task).text == transcript.first:
-                    return [*env._replay(transcript), *nothing][: len(nothing)]
+                    return complete(env._replay(transcript), transcript)
         except TaskNotFound:
             pass
-        return nothing
+        return complete((), transcript)
 
     def _replay(self, transcript: Transcript) -> Iterator[Picture]:
         yield draw(self.level)

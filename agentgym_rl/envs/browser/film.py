@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentgym_rl.envs.core import Task, TaskNotFound, TextEnv
 from agentgym_rl.envs.extras import needs
-from agentgym_rl.envs.picture import Picture, Transcript, shape
+from agentgym_rl.envs.picture import Picture, Transcript, complete, shape
 
 if TYPE_CHECKING:
     from agentgym_rl.envs.browser.session import Session
@@ -21,7 +21,7 @@ class Filmed(TextEnv):
     @property
     @abstractmethod
     def session(self) -> Session | None:
-        """That of the episode; None where there is none any more."""
+        """The browser session of the episode; None when it has ended."""
 
     @classmethod
     def pictures(cls, transcript: Transcript) -> list[Picture | None]:
@@ -37,16 +37,15 @@ class Filmed(TextEnv):
 
     @classmethod
     async def _film(cls, transcript: Transcript) -> list[Picture | None]:
-        nothing: list[Picture | None] = [None] * (len(transcript.turns) + 1)
         for env in (cls(), cls(style="compact")):
             try:
                 if (await env.reset(Task.parse(transcript.item_id))).text == transcript.first:
-                    return [*[picture async for picture in env._replay(transcript)], *nothing][: len(nothing)]
+                    return complete([picture async for picture in env._replay(transcript)], transcript)
             except TaskNotFound:
                 break
             finally:
                 await env.close()
-        return nothing
+        return complete((), transcript)
 
     async def _replay(self, transcript: Transcript) -> AsyncIterator[Picture | None]:
         picture = await self._shot()

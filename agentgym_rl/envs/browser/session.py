@@ -25,7 +25,7 @@ T = TypeVar("T")
 LONGEST_KEYS = 200
 """Characters of a text that is typed key by key; a longer one is inserted at once."""
 QUALITY = 50
-"""Of screenshots, of 100; text is sharp, and a page has some 20 kB."""
+"""Quality of screenshots, from 0 to 100: at this one text is sharp, and a page takes some 20 kB."""
 SAID = 200
 """Characters of a dialog's text that are shown."""
 
@@ -53,7 +53,7 @@ _WINDOWS = """(() => {
     const open = window.open
     window.open = (...given) => navigator.userActivation.isActive ? open.apply(window, given) : null
 })()"""
-"""A page opens windows only when it is acted upon; Chromium's shell does not see to it."""
+"""Lets a page open windows only while it is acted upon, as Chromium does, but not its shell."""
 _CHOOSE = """function(wanted) {
     const list = this instanceof HTMLOptionElement ? this.closest('select') : this
     if (!(list instanceof HTMLSelectElement)) return false
@@ -143,7 +143,7 @@ class Session:
         """Requests of whole documents that are not shown yet, and the frames that are to show them; None is a window
         that is only opening."""
         self._asked_for = 0
-        """Documents that were requested."""
+        """Number of documents that were requested."""
         self._options: frozenset[int] = frozenset()
         """Nodes of the last view that may be options of a list."""
         self._said: list[str] = []

@@ -113,7 +113,7 @@ class MiniWoB(Filmed):
 
     @property
     def session(self) -> Session | None:
-        """That of the episodes, which goes on after their end."""
+        """The browser session, which is kept when an episode ends."""
         return None if self._episode is None else self._episode.session
 
     def goal(self, task: Task) -> str:

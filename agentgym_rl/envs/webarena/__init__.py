@@ -190,7 +190,7 @@ class WebArena(Filmed):
 
     @property
     def session(self) -> Session | None:
-        """That of the episode."""
+        """The browser session of the episode; None when it has ended."""
         return None if self._episode is None else self._episode.session
 
     def goal(self, task: Task) -> str:

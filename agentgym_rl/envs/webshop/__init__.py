@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from agentgym_rl.envs.actions import Action, InvalidAction, parse_rest
 from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TaskNotFound, TextEnv, in_thread
 from agentgym_rl.envs.extras import needs
-from agentgym_rl.envs.picture import Picture, Transcript
+from agentgym_rl.envs.picture import Picture, Transcript, complete
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 from agentgym_rl.envs.webshop.catalogue import SPLITS
 
@@ -96,15 +96,14 @@ class WebShop(TextEnv):
     def pictures(cls, transcript: Transcript) -> list[Picture | None]:
         """Pages of the built-in shop, by taking the actions again. There are none from where they differ from the
         episode's."""
-        nothing: list[Picture | None] = [None] * (len(transcript.turns) + 1)
-        try:
-            shop = open_shop()
-            from agentgym_rl.envs.webshop.drawing import draw
+        shop = open_shop()
+        from agentgym_rl.envs.webshop.drawing import draw  # after the shop, which says what is not installed
 
+        try:
             visit = shop.visit(shop.goals(Task.parse(transcript.item_id).index))
         except TaskNotFound:
-            return nothing
-        return [*draw(visit, transcript), *nothing][: len(nothing)]
+            return complete((), transcript)
+        return complete(draw(visit, transcript), transcript)
 
     @property
     def shop(self) -> Shop:
