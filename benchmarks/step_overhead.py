@@ -117,6 +117,7 @@ def stock(model: Path, folder: Path, steps: int) -> tuple[float, list[float], li
         "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,
         "actor_rollout_ref.rollout.max_model_len": PROMPT + RESPONSE,
         "actor_rollout_ref.rollout.enforce_eager": True, "actor_rollout_ref.rollout.free_cache_engine": False,
+        "actor_rollout_ref.rollout.gpu_memory_utilization": 0.3,  # of a CPU's memory node, whose page cache is not free
         "+actor_rollout_ref.rollout.enable_sleep_mode": False, "actor_rollout_ref.rollout.calculate_log_probs": True,
         "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz": True, "actor_rollout_ref.rollout.agent.num_workers": 1,
         "actor_rollout_ref.rollout.agent.default_agent_loop": "agentgym", "reward.num_workers": 1,
