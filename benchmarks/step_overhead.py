@@ -44,9 +44,9 @@ def __getattr__(name: str) -> Any:
     """``StockBuffer``, for verl's workers only: importing it needs verl."""
     if name != "StockBuffer":
         raise AttributeError(name)
-    from agentgym_rl.engine.verl.buffer import EpisodeBuffer
+    from agentgym_rl.engine.verl.buffer import StockLoopBuffer
 
-    class StockBuffer(EpisodeBuffer):
+    class StockBuffer(StockLoopBuffer):
         """verl's own pause between polls; notes the longest episode of each batch."""
 
         poll_s = 2.0
