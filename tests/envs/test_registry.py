@@ -37,7 +37,7 @@ def test_tasks_belong_to_the_name_of_their_part():
     assert part.goal(task) == make("maze").goal(Task("maze", 30))
     with pytest.raises(TaskNotFound, match="maze_30 is not a task of maze-far"):
         part.goal(Task("maze", 30))
-    with pytest.raises(UnknownEnv, match="unknown environment 'labyrinth-far'; installed environments: .*maze"):
+    with pytest.raises(UnknownEnv, match=r"unknown environment 'labyrinth-far'; installed environments: .*maze"):
         make("labyrinth-far")
 
 
