@@ -2,6 +2,7 @@
 
 ``algorithms``   the orderings of the published tables: three environments, every algorithm plays 960 episodes
 ``curriculum``   few turns, many, or first few and then many, in an environment with long tasks
+``mixture``      equal shares, shares that follow what there is to learn, and shares of one who knows it beforehand
 
 Every arm of a study starts from the same cloned weights of its seed; panels are tasks that no choice of settings has
 seen. What the raw results hold with the same settings is not run again, and an interrupted run goes on: stop and repeat
@@ -11,8 +12,8 @@ it as you like.
     python benchmarks/evidence.py curriculum --seeds 0 --arms bc short
     python benchmarks/evidence.py algorithms --page             # only write the page from the raw results
 
-The raw results go to ``benchmarks/evidence.json`` and ``benchmarks/horizon.json``, the tables into the marked blocks of
-``docs/evidence.md`` and ``docs/curriculum.md``, with pictures in ``docs/images``.
+The raw results go to ``evidence.json``, ``horizon.json`` and ``mixture.json`` in ``benchmarks``, the tables into the
+marked blocks of ``docs/evidence.md``, ``docs/curriculum.md`` and ``docs/mixture.md``, with pictures in ``docs/images``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from evidence_page import page, pictures
@@ -77,6 +79,7 @@ def record(study: Study, arm: str, seed: int, digest: str, place: Path) -> None:
         "control": _success(study, stages["control"]) if "control" in stages else None,
         "episodes": final["episodes"],
         "minutes": round(final["wall_s"] / 60, 2),
+        "gradient_groups": gradient_groups(place),
         "settings": digest,
         "panels": summary["panels"],
         "versions": {key: summary["versions"][key] for key in ("agentgym-rl", "verl", "torch")},
@@ -86,6 +89,16 @@ def record(study: Study, arm: str, seed: int, digest: str, place: Path) -> None:
     rows = [row for row in results(study) if (row["arm"], row["seed"]) != (arm, seed)]
     rows = sorted([*rows, entry], key=lambda row: (row["seed"], list(study.arms).index(row["arm"])))
     write_text(study.raw, "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+
+
+def gradient_groups(place: Path) -> float | None:
+    """Part of the groups of a run whose rewards differ; None where no task has two episodes.
+
+    A step's groups are as many as those of any other.
+    """
+    key = "rollout/gradient_groups"
+    found = [row[key] for row in read_jsonl(place / "metrics.jsonl") if key in row]
+    return round(mean(found), 3) if found else None
 
 
 def learning(place: Path, label: str, env: str) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def verdict(differences: Sequence[float]) -> str:
 def arms_table(study: Study, rows: Rows) -> Iterator[str]:
     """Success of every arm, and what it took."""
     columns = list(study.columns)
-    spent = {"episodes": "{:.0f}", "tokens": "{:.0f}", "minutes": "{:.1f}"}
+    spent = {"episodes": "{:.0f}", "gradient_groups": "{:.2f}", "tokens": "{:.0f}", "minutes": "{:.1f}"}
     spent = {key: form for key, form in spent.items() if all(key in row for row in rows)}
     yield f"| arm | seeds | {' | '.join([*columns, 'average', *spent])} |"
     yield f"|---|---|{'---|' * (len(columns) + 1 + len(spent))}"
@@ -68,8 +68,13 @@ def arms_table(study: Study, rows: Rows) -> Iterator[str]:
         cells = [cell(list(values(rows, side, column).values())) for column in columns]
         arm, _, control = side.partition("/")
         own = [row for row in rows if row["arm"] == arm]
-        took = ["" if control else form.format(mean(row[key] for row in own)) for key, form in spent.items()]
+        took = ["" if control else _mean(form, [row[key] for row in own]) for key, form in spent.items()]
         yield f"| {side} | {len(found)} | {' | '.join([*cells, cell(list(found.values())), *took])} |"
+
+
+def _mean(form: str, values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return form.format(mean(known)) if known else ""
 
 
 def orderings_table(study: Study, rows: Rows, orderings: Sequence[Ordering]) -> Iterator[str]:

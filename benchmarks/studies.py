@@ -128,4 +128,47 @@ CURRICULUM = Study(
     curves={"horizon": list(HORIZONS)},
 )
 
-STUDIES = {"algorithms": ALGORITHMS, "curriculum": CURRICULUM}
+# which mixture
+
+PARTS = [
+    f"maze-{part}"
+    for part in ("near-corridor", "near-rooms", "middle-rooms", "middle-perfect", "far-rooms", "far-perfect")
+]
+"""The environments of the recipe."""
+MIXTURES = {
+    "uniform": ["mixture=uniform"],
+    "dynamic": ["mixture=dynamic"],
+    "oracle": ["mixture=fixed", *(f"envs.{part}.share={int('middle' in part)}" for part in PARTS)],
+}
+"""``oracle`` knows beforehand where the cloned policy solves some tasks and not others."""
+SHARED = {"grpo": "grpo", "evol": "agentevol"}
+
+MIXTURE = Study(
+    recipe="parts",
+    prefix="parts",
+    columns={part.removeprefix("maze-"): ("new_mazes", part) for part in PARTS},
+    arms={
+        "bc": ["algorithm=bc"],
+        **{
+            f"{arm}_{name}": [f"algorithm={algorithm}", *chosen]
+            for arm, algorithm in SHARED.items()
+            for name, chosen in MIXTURES.items()
+        },
+    },
+    orderings={
+        "mixture": [
+            ordering
+            for arm in SHARED
+            for ordering in (
+                Ordering(f"{arm}: uniform > BC", f"{arm}_uniform", "bc"),
+                Ordering(f"{arm}: dynamic > uniform", f"{arm}_dynamic", f"{arm}_uniform"),
+                Ordering(f"{arm}: oracle > uniform", f"{arm}_oracle", f"{arm}_uniform"),
+                Ordering(f"{arm}: oracle > dynamic", f"{arm}_oracle", f"{arm}_dynamic"),
+            )
+        ]
+    },
+    raw=HERE / "mixture.json",
+    page=DOCS / "mixture.md",
+)
+
+STUDIES = {"algorithms": ALGORITHMS, "curriculum": CURRICULUM, "mixture": MIXTURE}

@@ -99,6 +99,24 @@ def test_every_horizon_composes_with_the_same_number_of_episodes():
     assert {episodes_of("curriculum", name) for name in HORIZONS} == {1440}
 
 
+def test_every_mixture_composes_with_the_same_number_of_episodes():
+    assert {episodes_of("mixture", arm) for arm in STUDIES["mixture"].arms if arm != "bc"} == {960}
+
+
+def test_the_oracle_plays_what_can_be_learned():
+    shares = tasks.mixture(composed("mixture", "grpo_oracle")).shares
+    assert shares == {"maze-middle-rooms": 0.5, "maze-middle-perfect": 0.5}
+
+
+def test_a_run_tells_its_groups_with_a_gradient(tmp_path):
+    rows = [{"rollout/gradient_groups": 0.5}, {"run/episodes": 3}, {"rollout/gradient_groups": 0.25}]
+    place = tmp_path / "metrics.jsonl"
+    place.write_text("".join(f"{json.dumps(line)}\n" for line in rows))
+    assert evidence.gradient_groups(tmp_path) == 0.375
+    place.write_text(json.dumps(rows[1]))
+    assert evidence.gradient_groups(tmp_path) is None
+
+
 def test_growing_takes_a_round_for_each_of_its_limits():
     limit = tasks.curriculum(composed("curriculum", "growing"))
     assert [limit.max_turns("maze", step) for step in (1, 2, 3)] == [5, 10, 20]

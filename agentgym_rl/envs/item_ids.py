@@ -11,7 +11,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-ITEM_ID = re.compile(r"(?:(?:lmrlgym|tool)_)?([a-z][a-z0-9_]*)_(\d+)")
+ITEM_ID = re.compile(r"(?:(?:lmrlgym|tool)_)?([a-z][a-z0-9_-]*)_(\d+)")
 
 
 def read(item_id: str) -> tuple[str, int] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym_rl.envs.core import Task, TextEnv
+from agentgym_rl.envs.registry import base_name
 from agentgym_rl.envs.splits import fingerprint
 
 
@@ -24,10 +25,10 @@ def digests(env: TextEnv) -> dict[str, str]:
     Another version of an environment, or other options, give the splits that they change another digest. A server tells
     its own (``GET /numbering``).
     """
-    found = {}
+    found, base = {}, base_name(env.spec.name)
     for split, indices in env.spec.splits.items():
         lines = [str(len(indices))]
         for task in (Task(env.spec.name, indices[at]) for at in (0, -1)):
-            lines.append(f"{task}\t{env.goal(task)}\t{env.difficulty(task)}")
+            lines.append(f"{Task(base, task.index)}\t{env.goal(task)}\t{env.difficulty(task)}")
         found[split] = fingerprint("\n".join(lines), 12)
     return found

@@ -30,12 +30,17 @@ def available() -> list[str]:
 def env_class(name: str) -> type[TextEnv]:
     """The class of an environment.
 
+    ``<environment>-<part>``, such as ``maze-far``, is an environment under a name of its own, so that a run can have it
+    several times, with other tasks and another share each.
+
     Raises:
         UnknownEnv: no installed package brings an environment of that name.
         MissingExtra: a package that the environment needs is not installed.
         EnvError: the entry point cannot be loaded.
     """
     points = read_points()
+    if name not in points and base_name(name) in points:
+        return _named(base_name(name), name)
     if name not in points:
         raise UnknownEnv(f"unknown environment {name!r}; installed environments: {', '.join(sorted(points)) or 'none'}")
     point = points[name]
@@ -45,6 +50,17 @@ def env_class(name: str) -> type[TextEnv]:
     except (ImportError, AttributeError) as error:
         raise EnvError(f"environment {name!r}: its entry point {point.value} cannot be loaded: {error}") from error
     return found
+
+
+def base_name(name: str) -> str:
+    """``maze`` of ``maze-far``; other names as they are."""
+    return name if name in read_points() else name.partition("-")[0]
+
+
+@cache
+def _named(base: str, name: str) -> type[TextEnv]:
+    found = env_class(base)
+    return type(found.__name__, (found,), {"name": name, "__module__": found.__module__, "__doc__": found.__doc__})
 
 
 def check_options(env: str, keys: Iterable[str]) -> None:
@@ -72,6 +88,6 @@ def make(name: str, *, instruction_of: str | Path | None = None, **options: Any)
     if instruction_of is not None:
         if env.style != "agentgym":
             raise ValueError(f"instruction_of is for the style agentgym, not {env.style}")
-        _, instruction, opening = next(conversations(instruction_of, name))
+        _, instruction, opening = next(conversations(instruction_of, base_name(name)))
         env.quote(instruction, opening)
     return env

@@ -138,6 +138,22 @@ def test_our_server_has_our_tasks():
             host_at(f"{address}/maze").facts("wordle", {})
 
 
+def test_a_part_plays_on_a_server_of_its_environment():
+    with ours(maze={}) as address:
+        host, task = host_at(address), Task("maze-far", 30)
+        panel = select("maze-far", "test", host=host)
+        assert panel.item_ids == tuple(id.replace("maze", "maze-far") for id in select("maze", "test").item_ids)
+        assert host.facts("maze-far", {}).goal(task) == make("maze").goal(Task("maze", 30))
+
+        async def first(env):
+            try:
+                return (await env.reset(task)).text
+            finally:
+                await env.close()
+
+        assert asyncio.run(first(host.open("maze-far", {}))) == asyncio.run(first(make("maze-far")))
+
+
 def test_our_server_with_other_options():
     """A split that options change is refused, the others are as here."""
     with ours(textcraft={"goals": 12}) as address:

@@ -1,6 +1,7 @@
 """Environments are found by entry point, and what is missing is said."""
 
 import asyncio
+import dataclasses
 import json
 
 import pytest
@@ -8,7 +9,7 @@ import toy
 
 from agentgym_rl.cli.common import env_options
 from agentgym_rl.envs import Task, available, env_class, make
-from agentgym_rl.envs.core import EnvError, MissingExtra, UnknownEnv
+from agentgym_rl.envs.core import EnvError, MissingExtra, TaskNotFound, UnknownEnv
 
 
 def test_a_world_of_another_package_is_found(toys):
@@ -20,6 +21,24 @@ def test_a_world_of_another_package_is_found(toys):
 
 def test_own_worlds_are_listed():
     assert {"textcraft", "babyai", "maze"} <= set(available())
+
+
+@pytest.mark.parametrize("name", available())
+def test_an_environment_takes_part_under_several_names(name):
+    plain, part = make(name), make(f"{name}-part")
+    assert part.spec == dataclasses.replace(plain.spec, name=f"{name}-part")
+    assert type(part) is not type(plain) and env_class(f"{name}-part") is type(part)
+
+
+def test_tasks_belong_to_the_name_of_their_part():
+    part = make("maze-far")
+    task = Task.parse("maze-far_30")
+    assert (task.env, task.index) == ("maze-far", 30)
+    assert part.goal(task) == make("maze").goal(Task("maze", 30))
+    with pytest.raises(TaskNotFound, match="maze_30 is not a task of maze-far"):
+        part.goal(Task("maze", 30))
+    with pytest.raises(UnknownEnv, match=r"unknown environment 'labyrinth-far'; installed environments: .*maze"):
+        make("labyrinth-far")
 
 
 def test_unknown_world_lists_the_installed_ones(toys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from agentgym_rl.envs.babyai.commands import CHECK, OWN, normalize, options
@@ -49,17 +49,6 @@ class BabyAI(BlockingEnv):
     """
 
     name = "babyai"
-    _spec = EnvSpec(
-        name=name,
-        instructions=_TEXTS.instructions,
-        splits=SPLITS,
-        max_turns=20,
-        success_above=0.0,
-        tools=_TEXTS.tools,
-        extra="babyai",
-        licence=_TEXTS.licence,
-    )
-
     level: Level
     """The level of the last reset."""
     _options: dict[str, Plan]
@@ -72,8 +61,17 @@ class BabyAI(BlockingEnv):
         if wording == EXACT and style != "agentgym":
             raise ValueError(f"wording {EXACT} is a wording of the style agentgym, not of {style}")
         self.wording, self._rules = wording, RULES if wording == EXACT else OWN
-        if wording == EXACT:
-            self._spec = replace(self._spec, instructions={**_TEXTS.instructions, "agentgym": _TEXTS.exact})
+        instructions = _TEXTS.instructions
+        self._spec = EnvSpec(
+            name=self.name,
+            instructions={**instructions, "agentgym": _TEXTS.exact} if wording == EXACT else instructions,
+            splits=SPLITS,
+            max_turns=20,
+            success_above=0.0,
+            tools=_TEXTS.tools,
+            extra="babyai",
+            licence=_TEXTS.licence,
+        )
 
     def _reset_blocking(self, task: Task) -> Observation:
         if self.wording == EXACT:

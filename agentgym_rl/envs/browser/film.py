@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agentgym_rl.envs.core import Task, TaskNotFound, TextEnv
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.picture import Picture, Transcript, complete, shape
+from agentgym_rl.envs.registry import base_name
 
 if TYPE_CHECKING:
     from agentgym_rl.envs.browser.session import Session
@@ -31,7 +32,7 @@ class Filmed(TextEnv):
         Raises:
             EnvError: there is no browser, or it fails.
         """
-        with needs(f"a picture of {cls.name}", cls.name):
+        with needs(f"a picture of {cls.name}", base_name(cls.name)):
             from agentgym_rl.envs.browser.chromium import CHROMIUM
         return CHROMIUM.call_blocking(cls._film(transcript))
 

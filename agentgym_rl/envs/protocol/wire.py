@@ -21,6 +21,7 @@ from typing import Any, Literal
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction
 from agentgym_rl.envs.core import EnvSpec, EnvTimeout, Observation, ProtocolError, Step
 from agentgym_rl.envs.formats import reader
+from agentgym_rl.envs.registry import base_name
 from agentgym_rl.envs.tables import load
 
 MAX_SESSION = 2**53
@@ -333,5 +334,5 @@ DIALECTS: Mapping[str, Dialect] = _read_dialects()
 
 
 def dialect(env: str) -> Dialect:
-    """The dialect of an environment; the defaults for one that AgentGym does not have."""
-    return DIALECTS.get(env) or Dialect(env=env)
+    """The dialect of an environment, whatever its part; the defaults for one that AgentGym does not have."""
+    return DIALECTS.get(base_name(env)) or Dialect(env=base_name(env))

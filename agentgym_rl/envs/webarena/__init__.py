@@ -122,7 +122,7 @@ class WebArena(Filmed):
             write=_write,
             deterministic=self._files is None,
             replayable=self._files is None,
-            extra=self.name,
+            extra="webarena",
             licence=TEXTS.licence if self._files is None else "WebArena's tasks (Apache-2.0) on sites of the user",
             unavailable={"judged": f"here: {NO_JUDGE}"} if self._files is None and self._judge is None else {},
         )
@@ -136,7 +136,7 @@ class WebArena(Filmed):
         config = self._config(task)
         if config.judged and self._judge is None:
             raise TaskNotFound(f"{task} cannot be scored: {NO_JUDGE}")
-        with needs("WebArena in this process", self.name):
+        with needs("WebArena in this process", "webarena"):
             from agentgym_rl.envs.browser.chromium import CHROMIUM
         self._intent = config.intent
         self._words = tuple(dict.fromkeys(re.findall(r'"([^"]+)"', config.intent)))[:3] or ("1",)
@@ -211,7 +211,7 @@ class WebArena(Filmed):
         self._config(task)
         if self._files is not None:
             raise OracleUnavailable("for WebArena's own tasks no solution is known")
-        with needs("WebArena in this process", self.name):
+        with needs("WebArena in this process", "webarena"):
             from agentgym_rl.envs.webarena.episode import solve
         return list(solve(task.index))
 
