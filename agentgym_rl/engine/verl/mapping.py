@@ -19,7 +19,7 @@ from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Attention, Config
 from agentgym_rl.engine.recipe.schema import nearest
 from agentgym_rl.engine.recipe.tasks import needs, rules, seeded
-from agentgym_rl.engine.recipe.unused import check_sampling, check_verl_keys, is_open
+from agentgym_rl.engine.recipe.verl_keys import check_sampling, check_verl_keys, is_open
 from agentgym_rl.envs.extras import missing
 from agentgym_rl.eval.evaluation.rules import flat
 
