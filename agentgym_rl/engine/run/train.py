@@ -177,7 +177,7 @@ def _run(
             )
             with watched(trainer) as watch:
                 Stages(run, cache).complete()
-        summary = _summary(config, folder, state, panels) | {"memory_gib": watch.peaks}
+        summary = _summary(config, state, panels) | {"memory_gib": watch.peaks}
         folder.write_summary(summary)
         if state.errors:
             kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(state.errors.items()))
@@ -208,7 +208,7 @@ def _plan(config: Config, needs: Needs, base: bool) -> memory.Plan | None:
     )
 
 
-def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, dict[str, Panel]]) -> dict[str, Any]:
+def _summary(config: Config, state: State, panels: dict[str, dict[str, Panel]]) -> dict[str, Any]:
     rollout = config.rollout
     rules = {key: getattr(rollout, key) for key in ("style", "action_format", "invalid_limit")}
     settings = RolloutSettings.from_mapping(rules)
