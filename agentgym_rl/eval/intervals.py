@@ -67,10 +67,13 @@ def bootstrap(values: Sequence[float], seed: str, draws: int = DRAWS) -> Interva
         raise ValueError("a bootstrap needs at least one value")
     if len(set(values)) == 1:
         return values[0], values[0]
-    from numpy import mean
-
     found = _stats().bootstrap(
-        (values,), mean, n_resamples=draws, confidence_level=0.95, method="percentile", rng=_number(seed)
+        (values,),
+        lambda drawn, axis: drawn.mean(axis=axis),
+        n_resamples=draws,
+        confidence_level=0.95,
+        method="percentile",
+        rng=_number(seed),
     )
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
