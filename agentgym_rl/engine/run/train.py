@@ -49,10 +49,7 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
         LaunchFailed: the engine did not start.
         Interrupted: stopped by a signal or ``run.max_hours`` with everything saved.
     """
-    preflight.check_config(config)
-    preflight.check_devices(config.engine)
-    preflight.check_model(config)
-    preflight.check_micro_batch(config)
+    preflight.check(config)
     check_verl(config)
     preflight.check_hosts(config)
     os.environ.update(variables(config.engine))
