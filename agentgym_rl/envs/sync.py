@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from agentgym_rl.envs import registry
@@ -100,9 +99,7 @@ class SyncEnv:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _seen(self, observation: Observation) -> str:

@@ -66,11 +66,7 @@ def log(episodes: Sequence[Episode], facts: Mapping[str, Any], task: str) -> dic
     by_task: dict[str, list[Episode]] = {}
     for one in episodes:
         by_task.setdefault(one.item_id, []).append(one)
-    began = [one.began for one in episodes if one.began]
-    created, ended = (
-        _time(min(began, default=0.0)),
-        _time(max((one.began + one.seconds for one in episodes), default=0)),
-    )
+    created, ended = _time(_began(episodes)), _time(max(one.began + one.seconds for one in episodes))
     tokens = [sum(one.prompt_tokens for one in episodes), sum(one.response_tokens for one in episodes)]
     usage = {"input_tokens": tokens[0], "output_tokens": tokens[1], "total_tokens": sum(tokens)}
     digest = fingerprint(json.dumps([task, facts, [*by_task]], default=str), 22)

@@ -68,7 +68,12 @@ def bootstrap(values: Sequence[float], seed: str, draws: int = DRAWS) -> Interva
     if len(set(values)) == 1:
         return values[0], values[0]
     found = _stats().bootstrap(
-        (values,), _mean, n_resamples=draws, confidence_level=0.95, method="percentile", rng=_number(seed)
+        (values,),
+        lambda drawn, axis: drawn.mean(axis=axis),
+        n_resamples=draws,
+        confidence_level=0.95,
+        method="percentile",
+        rng=_number(seed),
     )
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
@@ -111,10 +116,6 @@ def sign_flip_p(differences: Sequence[float], seed: str = "") -> float:
         (moved,), _rounded_sum, permutation_type="samples", n_resamples=resamples, batch=1000, rng=_number(seed)
     )
     return float(found.pvalue)
-
-
-def _mean(values: Any, axis: int) -> Any:
-    return values.mean(axis=axis)
 
 
 def _rounded_sum(values: Any, axis: int) -> Any:

@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 import torch
 
+from agentgym_rl.data import episode_store
 from agentgym_rl.data.files import write_text
-from agentgym_rl.engine.run.folder import RunFolder
 
 HERE = Path(__file__).parent
 CLONED = 10
@@ -186,7 +186,7 @@ def state(folder: Path) -> dict[str, Any]:
 
 def played(folder: Path, step: int) -> list[Any]:
     """The training episodes of a step: what was drawn, under which limits, and what the model wrote."""
-    found = RunFolder(folder, (folder / "identity.yaml").read_text(), True).read_episodes(f"step{step:06d}")
+    found = episode_store.read(folder / "episodes" / f"step{step:06d}.parquet")
     return sorted((one.tags["index"], one.item_id, one.max_turns, [turn.response for turn in one.turns], one.reward)
                   for one in found)  # fmt: skip
 

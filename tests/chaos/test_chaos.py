@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 from harness import CLONED, HERE, Run, in_group, metrics, same_training, servers, state
 
+from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending
-from agentgym_rl.engine.run.folder import RunFolder
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
 in_ci = pytest.mark.e2e
@@ -202,10 +202,9 @@ def test_servers_that_fail_in_every_way(place: Path, cache: str) -> None:
 
 def check_faulty_episodes(folder: Path) -> None:
     """Episodes hit by a fault are counted by kind and are in no other number."""
-    found = RunFolder(folder, (folder / "identity.yaml").read_text(), True)
     total: Counter[str] = Counter()
     for row in (row for row in metrics(folder) if "actor/pg_loss" in row):
-        episodes = found.read_episodes(f"step{row['step']:06d}")
+        episodes = episode_store.read(folder / "episodes" / f"step{row['step']:06d}.parquet")
         counted = [one for one in episodes if one.ending.counts]
         learned = len(counted) - row["rollout/singleton_episodes"]
         padding = row["batch/rows_per_update"] * row["batch/updates"] - learned

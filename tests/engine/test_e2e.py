@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from agentgym_rl.data import episode_store
-from agentgym_rl.engine.run.folder import RunFolder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -112,7 +111,7 @@ def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path, exampl
             trained = check_policy_steps(rows)
             assert all(row["env/maze/share"] == 1 for row in trained)
             assert sum(row["actor/grad_norm"] for row in trained) > 0
-            episodes = RunFolder(folder, (folder / "identity.yaml").read_text(), True).read_episodes("step000011")
+            episodes = episode_store.read(folder / "episodes" / "step000011.parquet")
             assert len(episodes) == 32
             assert all(episode.ending.counts and episode.response_tokens > 0 for episode in episodes)
         if word == "gigpo":
@@ -183,9 +182,8 @@ def test_episodes_of_more_tokens_than_the_context(tmp_path: Path) -> None:
     for word in words:
         folder = tmp_path / "runs" / f"smoke-{word}-seed0"
         rows = check_run(folder, ["bc", word])
-        found = RunFolder(folder, (folder / "identity.yaml").read_text(), True)
         names = sorted({file.name.partition(".")[0] for file in (folder / "episodes").iterdir()})
-        played = [one for name in names for one in found.read_episodes(name)]
+        played = [one for name in names for one in episode_store.read(folder / "episodes" / f"{name}.parquet")]
         longest = max(played, key=lambda one: one.response_tokens)
         assert longest.segments > 1 and longest.response_tokens > 160
         assert any(turn.notes for one in played for turn in one.turns)
@@ -295,7 +293,7 @@ def test_a_killed_exploration_goes_on(tmp_path: Path) -> None:
     searched = row["search/branches"]
     assert row["search/tasks"] > 0 and searched > 0 and row["search/dropped"] == 0
     assert row["agentevol/maze/explored"] == 800 + searched
-    episodes = RunFolder(folder, (folder / "identity.yaml").read_text(), True).read_episodes("step000011")
+    episodes = episode_store.read(folder / "episodes" / "step000011.parquet")
     assert len({episode.tags["index"] for episode in episodes}) == len(episodes) == 800 + searched
     assert list((folder / "exploring").iterdir()) == []
 

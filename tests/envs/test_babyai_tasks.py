@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 
@@ -11,9 +12,15 @@ import pytest
 from agentgym_rl.envs.babyai import BabyAI
 from agentgym_rl.envs.babyai.bot import solve_with_bot
 from agentgym_rl.envs.babyai.level import Level
-from agentgym_rl.envs.babyai.levels import EASY_LEVELS, LEVEL_IDS, LEVELS, level_and_seed
+from agentgym_rl.envs.babyai.levels import LEVEL_IDS, LEVELS, level_and_seed
 from agentgym_rl.envs.babyai.oracle import solve_level
 from agentgym_rl.envs.core import OracleUnavailable, Task
+
+ONE_ROOM = (
+    *("GoToRedBallGrey", "GoToRedBall", "GoToRedBallNoDists", "GoToObjS6", "GoToLocalS8N7", "GoToRedBlueBall"),
+    *("OpenRedDoor", "PickupLoc", "PickupDistDebug"),
+)
+"""Levels in one room that take few commands."""
 
 TRANSCRIPTS = """
 import hashlib
@@ -86,10 +93,22 @@ def test_minigrids_bot_is_the_last_resort():
     assert reward_of(BabyAI(), task, solve_with_bot(task.index)) > 0
 
 
-def test_easy_levels_need_few_commands():
-    assert set(EASY_LEVELS) <= set(LEVELS)
+def test_compact_observation_is_regular_and_in_one_room_short():
+    env = BabyAI("compact")
+    lengths = []
+    for index in env.spec.splits["test"]:
+        task = Task("babyai", index)
+        text = env._reset_blocking(task).text
+        assert re.fullmatch(r"Goal: [a-z ,]+\. See: [a-z0-9 ;]+\. Carry: [a-z ]+\.", text)
+        if env.difficulty(task) in ONE_ROOM:
+            lengths.append(len(text.split()))
+    assert sorted(lengths)[len(lengths) // 2] <= 40
+    assert max(lengths) <= 75
+
+
+def test_levels_in_one_room_need_few_commands():
     env = BabyAI()
-    for name in EASY_LEVELS:
+    for name in ONE_ROOM:
         lengths = sorted(len(env.oracle(Task("babyai", LEVELS.index(name) + 40 * seed))) for seed in range(5))
         assert lengths[2] <= 4, name
 

@@ -16,7 +16,6 @@ from agentgym_rl.envs import Task, TextEnv, available, env_class, make
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import ProtocolError, TaskNotFound
 from agentgym_rl.envs.probe import GARBAGE, follow, solution, walk, wander
-from agentgym_rl.envs.served import ServedEnv
 
 FROZEN = json.loads((Path(__file__).parent / "frozen.json").read_text())
 """By environment: size and digest of each split, and a digest of the texts in each wording. After a change, old and new
@@ -26,11 +25,11 @@ OVERLAPPING = {"sciworld": {"agentgym"}}
 """Splits that repeat the tasks of others."""
 
 STYLES = ("agentgym", "compact")
-ELSEWHERE = ("mcp", "miniwob", "webarena")
-"""``test_mcp.py``, ``test_miniwob.py`` and ``test_webarena.py`` stand for these, whose episodes need a server or a
-browser."""
+ELSEWHERE = ("mcp", "miniwob", "openenv", "webarena")
+"""``test_mcp.py``, ``test_miniwob.py``, ``test_openenv.py`` and ``test_webarena.py`` stand for these, whose
+episodes need a server or a browser."""
 
-HERE = [name for name in available() if not issubclass(env_class(name), ServedEnv) and name not in ELSEWHERE]
+HERE = [name for name in available() if name not in ELSEWHERE]
 """The environments that run in this process. The others need a server."""
 
 SLOW = {"babyai": 6, "sciworld": 0}

@@ -13,14 +13,13 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import fuzz
 
-from agentgym_rl.envs import available, env_class
+from agentgym_rl.envs import available
 from agentgym_rl.envs.formats import LONGEST
-from agentgym_rl.envs.served import ServedEnv
 from agentgym_rl.envs.tools import LONGEST_CODE
 
 PARSERS = fuzz.parsers()
-ELSEWHERE = ("sciworld", "mcp", "miniwob", "webarena")
-HERE = [name for name in available() if not issubclass(env_class(name), ServedEnv) and name not in ELSEWHERE]
+ELSEWHERE = ("sciworld", "mcp", "miniwob", "openenv", "webarena")
+HERE = [name for name in available() if name not in ELSEWHERE]
 SEEDS = st.integers(0, 2**32)
 
 

@@ -64,8 +64,8 @@ def recipes_dir() -> Path:
 
 def package_recipes() -> list[Path]:
     """The ``recipes`` folders of installed packages that bring an algorithm, curriculum, mixture or environment."""
-    groups = ("algorithms", "curricula", "mixtures", "envs")
-    points = [point for group in groups for point in entry_points(group=f"agentgym_rl.{group}")]
+    every, groups = entry_points(), ("algorithms", "curricula", "mixtures", "envs")  # one look at the disk
+    points = [point for group in groups for point in every.select(group=f"agentgym_rl.{group}")]
     packages = sorted({point.module.partition(".")[0] for point in points} - {"agentgym_rl"})
     specs = [spec for package in packages if (spec := find_spec(package)) is not None]
     folders = [Path(folder) / "recipes" for spec in specs for folder in spec.submodule_search_locations or ()]

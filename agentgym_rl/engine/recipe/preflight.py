@@ -37,6 +37,18 @@ SAMPLE = 32
 """Tasks of each environment whose first observation is measured against the context."""
 
 
+def check(config: Config) -> None:
+    """Everything that needs neither environments, nor servers, nor verl.
+
+    Raises:
+        RecipeError, FileNotFoundError, MissingExtra, ValueError: see the four checks.
+    """
+    check_config(config)
+    check_devices(config.engine)
+    check_model(config)
+    check_micro_batch(config)
+
+
 def check_config(config: Config) -> None:
     """What no type can rule out: keys that do not fit each other.
 

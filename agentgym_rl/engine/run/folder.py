@@ -13,9 +13,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.data.files import shards, write_text
+from agentgym_rl.data.files import write_text
 from agentgym_rl.engine.run import checkpoint
 from agentgym_rl.envs.tables import json_object, read_utf8
 from agentgym_rl.eval.score import errors
@@ -321,11 +320,6 @@ class RunFolder:
     def write_episodes(self, name: str, episodes: Sequence[Episode], write_shards: WriteShards | None) -> None:
         """Store the episodes of a step or an evaluation, ``episodes/<name>*.parquet``; see :func:`recorder.store`."""
         recorder.store(self.path / "episodes", name, episodes, write_shards)
-
-    def read_episodes(self, name: str) -> list[Episode]:
-        """The episodes of a step or an evaluation, which an earlier version wrote as ``<name>.jsonl.zst``."""
-        file = self.path / "episodes" / f"{name}.parquet"
-        return episode_store.read(file if shards(file) else file.with_suffix(".jsonl.zst"))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         write_text(self.path / "summary.json", json.dumps(summary, indent=1) + "\n")

@@ -12,49 +12,12 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from agentgym_rl.engine.recipe.config import EngineConfig
+from agentgym_rl.engine.recipe.verl_keys import KEYS
 from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.verl.environment import cores, environment
 
 if TYPE_CHECKING:
     from agentgym_rl.engine.verl.trainer import AgentTrainer
-
-ACTOR = "actor_rollout_ref.actor"
-READ_EVERY_STEP = (
-    "algorithm",
-    "data.seed",
-    "data.train_batch_size",
-    "data.train_files",
-    "data.val_files",
-    "actor_rollout_ref.ref.rollout_n",
-    "actor_rollout_ref.rollout.n",
-    "actor_rollout_ref.rollout.trace.experiment_name",
-    f"{ACTOR}.clip_ratio",
-    f"{ACTOR}.clip_ratio_c",
-    f"{ACTOR}.clip_ratio_high",
-    f"{ACTOR}.clip_ratio_low",
-    f"{ACTOR}.data_loader_seed",
-    f"{ACTOR}.entropy_coeff",
-    f"{ACTOR}.loss_agg_mode",
-    f"{ACTOR}.kl_loss_coef",
-    f"{ACTOR}.optim.betas",
-    f"{ACTOR}.optim.clip_grad",
-    f"{ACTOR}.optim.lr",
-    f"{ACTOR}.optim.weight_decay",
-    f"{ACTOR}.policy_loss.loss_mode",
-    f"{ACTOR}.ppo_epochs",
-    f"{ACTOR}.ppo_mini_batch_size",
-    f"{ACTOR}.rollout_n",
-    "critic.ppo_epochs",
-    "critic.ppo_mini_batch_size",
-    "critic.rollout_n",
-    "trainer.critic_warmup",
-    "trainer.default_local_dir",
-    "trainer.experiment_name",
-    "trainer.project_name",
-    "trainer.total_training_steps",
-    "trainer.v1.agentgym",
-)
-"""Keys of verl's configuration that the driver reads in every step, or sends to the workers with an update."""
 
 
 def variables(engine: EngineConfig) -> dict[str, str]:
@@ -124,7 +87,7 @@ class Session:
 def _built_from(settings: DictConfig) -> dict[str, Any]:
     """What workers and servers are built from: every key that is not read in each step."""
     built: dict[str, Any] = OmegaConf.to_container(settings, resolve=True)  # type: ignore[assignment]
-    for key in READ_EVERY_STEP:
+    for key in KEYS.read_every_step:
         *path, leaf = key.split(".")
         node = built
         for part in path:

@@ -88,10 +88,7 @@ def jobs(overrides: Sequence[str]) -> list[Job]:
     for number, (own, all_of) in enumerate(expanded, start=1):
         try:
             config = load(all_of)
-            preflight.check_config(config)
-            preflight.check_devices(config.engine)
-            preflight.check_model(config)
-            preflight.check_micro_batch(config)
+            preflight.check(config)
             check_verl(config)
             tasks.panels(config)
             tasks.mixture(config)

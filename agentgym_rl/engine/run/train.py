@@ -49,10 +49,7 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
         LaunchFailed: the engine did not start.
         Interrupted: stopped by a signal or ``run.max_hours`` with everything saved.
     """
-    preflight.check_config(config)
-    preflight.check_devices(config.engine)
-    preflight.check_model(config)
-    preflight.check_micro_batch(config)
+    preflight.check(config)
     check_verl(config)
     preflight.check_hosts(config)
     os.environ.update(variables(config.engine))
@@ -177,7 +174,7 @@ def _run(
             )
             with watched(trainer) as watch:
                 Stages(run, cache).complete()
-        summary = _summary(config, folder, state, panels) | {"memory_gib": watch.peaks}
+        summary = _summary(config, state, panels) | {"memory_gib": watch.peaks}
         folder.write_summary(summary)
         if state.errors:
             kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(state.errors.items()))
@@ -208,7 +205,7 @@ def _plan(config: Config, needs: Needs, base: bool) -> memory.Plan | None:
     )
 
 
-def _summary(config: Config, folder: RunFolder, state: State, panels: dict[str, dict[str, Panel]]) -> dict[str, Any]:
+def _summary(config: Config, state: State, panels: dict[str, dict[str, Panel]]) -> dict[str, Any]:
     rollout = config.rollout
     rules = {key: getattr(rollout, key) for key in ("style", "action_format", "invalid_limit")}
     settings = RolloutSettings.from_mapping(rules)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import asdict
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Attention, Config
 from agentgym_rl.engine.recipe.schema import nearest
 from agentgym_rl.engine.recipe.tasks import needs, rules, seeded
-from agentgym_rl.engine.recipe.unused import check_sampling, check_verl_keys, is_open
+from agentgym_rl.engine.recipe.verl_keys import check_sampling, check_verl_keys, is_open
 from agentgym_rl.envs.extras import missing
 from agentgym_rl.eval.evaluation.rules import flat
 
@@ -39,8 +41,14 @@ def defaults() -> DictConfig:
     found = find_spec("verl")
     if found is None or found.origin is None:
         raise missing("a key of verl", "verl", "cpu")
+    return deepcopy(_composed(str(Path(found.origin).parent / "trainer" / "config")))
+
+
+@cache
+def _composed(folder: str) -> DictConfig:
+    """Composed once a process, though every job of a sweep asks for it."""
     GlobalHydra.instance().clear()
-    with initialize_config_dir(str(Path(found.origin).parent / "trainer" / "config"), version_base=None):
+    with initialize_config_dir(folder, version_base=None):
         return compose("ppo_trainer")
 
 

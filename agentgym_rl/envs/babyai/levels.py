@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentgym_rl.envs.tables import load
 
-
-@dataclass(frozen=True)
-class Levels:
-    """The file."""
-
-    ids: tuple[str, ...]
-    easy: tuple[str, ...]
-
-
-_FILE = load(Path(__file__).with_name("levels.toml"), Levels)
-
-LEVEL_IDS = _FILE.ids
+LEVEL_IDS = load(Path(__file__).with_name("levels.toml"), dict[str, tuple[str, ...]])["ids"]
 """Gymnasium ids of the levels."""
 
 LEVELS = tuple(level_id.removeprefix("BabyAI-").rsplit("-v", 1)[0] for level_id in LEVEL_IDS)
 """Names of the levels in the same order, as :meth:`BabyAI.difficulty` gives them."""
-
-EASY_LEVELS = _FILE.easy
-"""Levels in one room that take few commands."""
 
 MAX_INDEX = 10**9
 """The last task. Seeds have no bound, but a larger number is surely a mistake."""

@@ -7,8 +7,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from agentgym_rl.envs.actions import parse_rest
-from agentgym_rl.envs.core import EnvSpec, EnvUnavailable, Observation, ProtocolError, Style, Task
-from agentgym_rl.envs.served import ServedEnv
+from agentgym_rl.envs.core import EnvSpec, EnvUnavailable, Observation, ProtocolError, Step, Style, Task, TextEnv
 from agentgym_rl.envs.splits import no_task
 from agentgym_rl.envs.tools import Tool, tool_of
 from agentgym_rl.envs.tooluse import wording
@@ -26,7 +25,7 @@ ACT = "act"
 """The tool that stands for the actions of a server that has no tools and takes more than a text."""
 
 
-class OpenEnv(ServedEnv):
+class OpenEnv(TextEnv):
     """Any environment on an OpenEnv server; :mod:`agentgym_rl.envs.hosts.openenv` runs its episodes.
 
     Its facts are what the server says: the description is the instruction, the schema of its actions decides how the
@@ -153,3 +152,15 @@ class OpenEnv(ServedEnv):
 
     async def _reset(self, task: Task) -> Observation:
         raise EnvUnavailable("openenv runs on an OpenEnv server; give its address, such as ws://127.0.0.1:8000")
+
+    async def _step(self, action: str) -> Step:
+        raise AssertionError("reset always raises")
+
+    def goal(self, task: Task) -> str:
+        """The item id: only the server knows more."""
+        self._index(task)
+        return str(task)
+
+    def difficulty(self, task: Task) -> str:
+        self._index(task)
+        return self.name

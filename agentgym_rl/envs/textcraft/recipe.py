@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-MAX_AMOUNT = 999_999
-"""The largest amount a command may name."""
-
 _AMOUNT_OF = re.compile(r"([0-9]{1,6}) (.+)")
 
 
@@ -32,7 +29,7 @@ class Recipe(NamedTuple):
 
 
 def parse_stack(text: str) -> Stack | None:
-    """Read ``2 oak log``; None when the amount is missing, zero or beyond :data:`MAX_AMOUNT`."""
+    """Read ``2 oak log``; None when the amount is missing, zero or of more than six digits."""
     match = _AMOUNT_OF.fullmatch(text.strip())
     if match is None or int(match[1]) < 1:
         return None

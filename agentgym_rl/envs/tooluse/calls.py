@@ -9,11 +9,7 @@ from typing import Any
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tools import Tool
 from agentgym_rl.envs.tooluse.tool import Refused, read_command
-
-HOW = (
-    "Answer in exactly this format, with the arguments as one JSON object and at most three sentences of thought:\n"
-    "Thought: your reasoning\n\nAction: <name> with Action Input: <arguments>"
-)
+from agentgym_rl.envs.tooluse.wording import HOW, brief
 
 
 def instructions(about: str, tools: Sequence[Tool]) -> dict[Style, str]:
@@ -23,10 +19,9 @@ def instructions(about: str, tools: Sequence[Tool]) -> dict[Style, str]:
         f"Arguments: {json.dumps(tool.schema['function']['parameters'], ensure_ascii=False)}"
         for tool in tools
     )
-    brief = ", ".join(f"{tool.name}({', '.join(tool.parameters)})" for tool in tools)
     return {
         "agentgym": f"{about}\n\nYou act by calling these tools, one in each reply:\n\n{listed}\n\n{HOW}",
-        "compact": f"{about} Actions: {brief}. Reply `Action: <action> with Action Input: <JSON>`.",
+        "compact": brief(about, tools),
     }
 
 

@@ -11,14 +11,17 @@ from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, ToolEnvTexts
 
 LIMIT = 3_000
 """Characters of a result that are printed."""
+HOW = (
+    "Answer in exactly this format, with the arguments as one JSON object and at most three sentences of thought:\n"
+    "Thought: your reasoning\n\nAction: <name> with Action Input: <arguments>"
+)
 
 
 def instruction(style: Style, texts: ToolEnvTexts, functions: Sequence[Function]) -> str:
     """The text before the first observation."""
     tools = [*(function.tool for function in functions), CHECK, FINISH]
     if style == "compact":
-        listed = ", ".join(_signature(tool) for tool in tools if tool is not CHECK)
-        return f"{texts.about} Actions: {listed}. Reply `Action: <action> with Action Input: <JSON>`."
+        return brief(texts.about, [tool for tool in tools if tool is not CHECK])
     returns = {function.tool.name: function.returns for function in functions}
     returns |= {CHECK.name: "the names", FINISH.name: "the answer"}
     described = "\n\n".join(_describe(tool, returns[tool.name]) for tool in tools)
@@ -26,10 +29,15 @@ def instruction(style: Style, texts: ToolEnvTexts, functions: Sequence[Function]
         f"{texts.about} You work by calling actions, one in each reply, until you call finish. These actions exist:\n\n"
         f"{described}\n\n"
         f"{texts.hint}\n\n"
-        "Answer in exactly this format, with the arguments as one JSON object and at most three sentences of thought:\n"
-        "Thought: your reasoning\n\nAction: <name> with Action Input: <arguments>\n\n"
+        f"{HOW}\n\n"
         f"For example:\n\n{texts.example}"
     )
+
+
+def brief(about: str, tools: Sequence[Tool]) -> str:
+    """The instruction of the ``compact`` style."""
+    listed = ", ".join(map(_signature, tools))
+    return f"{about} Actions: {listed}. Reply `Action: <action> with Action Input: <JSON>`."
 
 
 def _signature(tool: Tool) -> str:

@@ -13,7 +13,7 @@ from agentgym_rl.data.files import write_text
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.rules import renamed
-from agentgym_rl.eval.evaluation.scores import Outcome, Score, macro, passes, score
+from agentgym_rl.eval.evaluation.scores import Measure, Outcome, Score, macro, passes, score
 from agentgym_rl.eval.score import check_counted
 
 NAME = "result.json"
@@ -88,6 +88,10 @@ class Result:
                 found.setdefault(env, {})[level] = self.score([one for one in own if one.difficulty == level])
         return found
 
+    def passes(self) -> dict[str, dict[str, dict[int, Measure]]]:
+        """See :func:`.scores.passes`, by environment."""
+        return {env: passes(own, self.samples, self._seed) for env, own in self.by_env.items()}
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: plan, every figure, the outcome of each task."""
         envs = self.envs()
@@ -97,7 +101,7 @@ class Result:
             "macro": macro(list(envs.values())),
             "envs": envs,
             "difficulties": self.difficulties(),
-            "passes": {env: passes(own, self.samples, self._seed) for env, own in self.by_env.items()},
+            "passes": self.passes(),
             "failures": self.failures,
             "parser_faults": self.parser_faults,
             "cost": self.cost,

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from agentgym_rl.eval.evaluation.comparison import Comparison, Difference
 from agentgym_rl.eval.evaluation.result import Result
-from agentgym_rl.eval.evaluation.scores import Measure, Score, macro, passes
+from agentgym_rl.eval.evaluation.scores import Measure, Score, macro
 
 
 def tables(result: Result) -> list[Table]:
@@ -70,9 +70,7 @@ def _passes(result: Result) -> Table:
         title="pass@k: at least one of k episodes succeeds; pass^k: all of them do (in %)", title_justify="left"
     )
     table.add_column("environment")
-    found = {
-        env: passes(own, result.samples, f"{result.plan['seed']} {result.digest}") for env, own in result.by_env.items()
-    }
+    found = result.passes()
     columns = list(dict.fromkeys((name, k) for own in found.values() for name, by_k in own.items() for k in by_k))
     for name, k in columns:
         table.add_column(name.replace("k", str(k)), justify="right", overflow="fold")

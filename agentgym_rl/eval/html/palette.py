@@ -10,15 +10,10 @@ COLOURS: dict[str, tuple[str, str]] = {
     "pink": ("#cc79a7", "#e6a0c6"), "gold": ("#b8860b", "#e0b040"), "sky": ("#56b4e9", "#8fd0f5"),
     "env0": ("#4b3f72", "#a99be0"), "env1": ("#2a8083", "#6cc4c6"), "env2": ("#8f7a3e", "#cdb36a"),
     "env3": ("#5a7fa8", "#94b8e0"), "env4": ("#8a4f80", "#d79ccb"), "env5": ("#6f6a5e", "#b5b0a2"),
-    "lost": ("#8c2d04", "#c4501a"), "limit": ("#f0a35e", "#ffc08a"), "cut": ("#f7d3ae", "#ffe6d2"),
     "generate": ("#8fb4d9", "#5f8fbf"), "step": ("#b39b3d", "#b5a04a"), "reset": ("#d9cc94", "#857a45"),
     "parse": ("#7a68a6", "#9a8bcb"), "unlikely": ("#cc79a7", "#8f4d74"),
 }  # fmt: skip
 
-ENDINGS = {
-    "terminated": "lost", "invalid_limit": "vermilion", "turn_limit": "limit", "context_limit": "cut",
-}  # fmt: skip
-"""Of episodes that failed, by ending: red and orange stand for failure only, green for success."""
 TIMES = {"generate": "generate", "parse": "parse", "step": "step", "wait": "pale", "reset": "reset"}
 """Of what an episode's time is spent on."""
 ARMS = ("blue", "vermilion", "green", "pink", "gold", "sky")

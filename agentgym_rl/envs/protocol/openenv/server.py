@@ -52,23 +52,15 @@ def create_openenv_app(
             app.include_router(_task_routes([served]), prefix=prefix)
     if len(every) > 1:
         app.include_router(_task_routes(every))
-    app.exception_handler(Fault)(_fault)
-    app.exception_handler(EnvError)(_env_error)
-    app.exception_handler(Full)(_full)
+    for kind in (Fault, Full, EnvError):
+        app.exception_handler(kind)(_refuse)
     return app
 
 
-async def _fault(_: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": str(error)}, 422)
-
-
-async def _full(_: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": str(error)}, 503)
-
-
-async def _env_error(_: Request, error: Exception) -> JSONResponse:
-    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
-    return JSONResponse({"detail": str(error), "type": type(error).__name__}, status)
+async def _refuse(_: Request, error: Exception) -> JSONResponse:
+    status = next((code for kind, code in {Fault: 422, Full: 503, **STATUS}.items() if isinstance(error, kind)), 500)
+    named = {"type": type(error).__name__} if isinstance(error, EnvError) else {}
+    return JSONResponse({"detail": str(error), **named}, status)
 
 
 def _session_routes(served: Served) -> APIRouter:

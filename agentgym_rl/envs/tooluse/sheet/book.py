@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from agentgym_rl.envs.texts import read_texts
 from agentgym_rl.envs.tooluse import Refused, ToolEnvTexts
@@ -77,16 +78,8 @@ class Book:
         self.grid.write([(_place(position), value_of(value))])
         return self.get_all_values()
 
-    def update_cell_by_formula(
-        self,
-        operator: str,
-        result_position: str,
-        start_position: str | None = None,
-        end_position: str | None = None,
-        position_list: Sequence[str] | None = None,
-    ) -> Table:
-        formula = _formula(operator, start_position, end_position, position_list)
-        self.grid.write([(_place(result_position), formula)])
+    def update_cell_by_formula(self, operator: str, result_position: str, **cells: Any) -> Table:
+        self.grid.write([(_place(result_position), _formula(operator, **cells))])
         return self.get_all_values()
 
     def update_range(self, start_position: str, end_position: str, values_list: Sequence[Sequence[Entered]]) -> Table:
@@ -130,15 +123,9 @@ class Book:
     def get_cell_value(self, position: str) -> str:
         return shown(self.grid.value(*_place(position)))
 
-    def get_value_by_formula(
-        self,
-        operator: str,
-        start_position: str | None = None,
-        end_position: str | None = None,
-        position_list: Sequence[str] | None = None,
-    ) -> str:
+    def get_value_by_formula(self, operator: str, **cells: Any) -> str:
         try:
-            return shown(evaluate(_formula(operator, start_position, end_position, position_list), self.grid.value))
+            return shown(evaluate(_formula(operator, **cells), self.grid.value))
         except FormulaError as error:
             raise Refused(str(error)) from error
 
@@ -198,14 +185,19 @@ def _area(start: str, end: str) -> Area:
     return top, left, bottom, right
 
 
-def _formula(operator: str, start: str | None, end: str | None, positions: Sequence[str] | None) -> str:
-    if positions is not None:
-        cells = [name(*_place(cell)) for cell in positions]
+def _formula(
+    operator: str,
+    start_position: str | None = None,
+    end_position: str | None = None,
+    position_list: Sequence[str] | None = None,
+) -> str:
+    if position_list is not None:
+        cells = [name(*_place(cell)) for cell in position_list]
         return f"={operator}({','.join(cells)})"
-    if start is None or end is None:
+    if start_position is None or end_position is None:
         raise Refused("give either position_list, or start_position and end_position")
-    _area(start, end)
-    return f"={operator}({start}:{end})"
+    _area(start_position, end_position)
+    return f"={operator}({start_position}:{end_position})"
 
 
 def _values(values_list: Sequence[Sequence[Entered]]) -> list[list[Value]]:

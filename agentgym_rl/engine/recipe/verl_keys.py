@@ -1,0 +1,77 @@
+"""Keys of verl under ``verl``: which of them may be given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym_rl.algorithms.base import AlgorithmConfig
+from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
+from agentgym_rl.engine.recipe.schema import RecipeError
+from agentgym_rl.envs.tables import load
+
+
+@dataclass(frozen=True)
+class VerlKeys:
+    """The file ``verl_keys.toml``."""
+
+    defaults: tuple[str, ...]
+    open: tuple[str, ...]
+    read_every_step: tuple[str, ...]
+    whole: dict[str, int]
+    ignored: dict[str, str]
+    own: dict[str, str]
+
+
+KEYS = load(Path(__file__).with_name("verl_keys.toml"), VerlKeys)
+
+
+def is_open(key: str) -> bool:
+    """Whether a dotted key lies in one of verl's mappings that take any key."""
+    return any(_in(key, one) for one in KEYS.open)
+
+
+def check_verl_keys(given: Mapping[str, Any], ours: Collection[str]) -> None:
+    """No key of verl is given that this package sets, but for defaults, or that has no effect here.
+
+    Args:
+        given: dotted keys under ``verl`` with their values.
+        ours: dotted keys that ``verl_config`` sets.
+
+    Raises:
+        RecipeError: names the key and says why, or which key of ours to set.
+    """
+    for key in given:
+        for known, why in KEYS.ignored.items():
+            if _overlap(key, known):
+                raise RecipeError(f"verl.{key} has no effect: {why}")
+        for known, own in KEYS.own.items():
+            if _overlap(key, known):
+                raise RecipeError(f"verl.{key} is set by {own}; set that")
+        if any(_overlap(key, one) for one in ours) and not any(_in(key, one) for one in KEYS.defaults):
+            raise RecipeError(f"verl.{key} is set by this package and cannot be changed")
+
+
+def check_sampling(given: Mapping[str, Any], algorithm: AlgorithmConfig) -> None:
+    """A policy gradient's probability ratios are those of the whole distribution.
+
+    Raises:
+        RecipeError: a policy gradient would sample from a part of it; names the key.
+    """
+    for key, whole in KEYS.whole.items():
+        if isinstance(algorithm, PolicyGradientConfig) and given.get(key, whole) != whole:
+            raise RecipeError(
+                f"verl.{key}={given[key]} is refused: the ratios of algorithm={algorithm.name} would be biased; leave "
+                f"it at {whole}, or set rollout.temperature"
+            )
+
+
+def _in(key: str, other: str) -> bool:
+    """Whether a dotted key is another, or below it."""
+    return f"{key}.".startswith(f"{other}.")
+
+
+def _overlap(key: str, other: str) -> bool:
+    return _in(key, other) or _in(other, key)
