@@ -5,8 +5,8 @@ READY := .venv/.setup
 GPU_TESTS := tests/engine/test_contracts.py tests/engine/test_recipes.py tests/engine/test_gpu.py tests/rollout/test_templates.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs e2e lint format clean setup-gpu gpu-check doors openenv-check mcp-check webarena-check chaos \
-	soak e2e-nodes
+.PHONY: help setup demo test docs e2e lint format clean setup-gpu gpu-check doors openenv-check mcp-check webarena-check sky-check \
+	chaos soak e2e-nodes
 
 help:  ## print this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,6 +44,11 @@ mcp-check: setup  ## play with MCP servers of others, in an environment of their
 webarena-check: setup  ## score with the real webarena-verified, in an environment of its own
 	$(BIN)/python -m venv .venv/webarena && .venv/webarena/bin/pip install -q -e '.[verified]' hypothesis pytest pytest-timeout
 	.venv/webarena/bin/python -m pytest -p no:cacheprovider tests/envs/test_webarena_verified.py
+
+sky-check: setup  ## let SkyPilot read examples/clusters/skypilot.yaml, in an environment of its own
+	$(BIN)/python -m venv .venv/sky && .venv/sky/bin/pip install -q uv
+	.venv/sky/bin/uv pip install -q --compile-bytecode -p .venv/sky/bin/python skypilot==0.14.1
+	SKY_BIN=.venv/sky/bin $(BIN)/python -m pytest -n 0 tests/test_clusters.py -k skypilot
 
 chaos: setup  ## let faults happen to the real engine, one after the other (half an hour)
 	$(BIN)/python -m pytest -m chaos -s

@@ -33,6 +33,12 @@ def test_an_unknown_key_of_verl_is_refused_with_those_there_are(key, says):
     assert result.exit_code == 2 and f"verl.{key} is unknown" in result.stderr and says in result.stderr
 
 
+def test_show_refuses_what_a_run_would_be_refused_for():
+    asked = ["experiment=textcraft_grpo_3b", "engine.nodes=3", "engine.ray_address=auto"]
+    result = run("train", *asked, "--show")
+    assert result.exit_code == 2 and "= 64 cannot be shared equally by 24 workers" in result.stderr
+
+
 def test_cfg_job_is_show():
     shown = run("train", "experiment=smoke", "--show").stdout
     assert "algorithm:" in shown and run("train", "experiment=smoke", "--cfg", "job").stdout == shown

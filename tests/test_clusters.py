@@ -13,6 +13,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 SBATCH = ROOT / "examples" / "clusters" / "slurm.sbatch"
+SKYPILOT = ROOT / "examples" / "clusters" / "skypilot.yaml"
 
 FAKES = {
     # runs its command here, as a step on the nodes that it is given
@@ -59,7 +60,7 @@ def slurm(tmp_path):
         variables = {
             "LOG": str(log), "OUTCOME": str(outcome), "AGENTGYM_RL_VENV": str(programs.parent), "SLURM_JOB_ID": "77",
             "SLURM_JOB_NUM_NODES": str(nodes), "SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_JOB_NODELIST": "node[1-3]",
-            "SLURM_GPUS_ON_NODE": "4",
+            "SLURM_GPUS_ON_NODE": "4", "SLURM_CPUS_PER_TASK": "32",
         }  # fmt: skip
         return subprocess.Popen(["bash", str(SBATCH), "experiment=x"], env=os.environ | variables), log
 
@@ -77,12 +78,13 @@ def test_several_nodes_join_a_head_that_answers_and_share_a_token(slurm, tmp_pat
     assert process.wait(60) == 0
     said = log.read_text().splitlines()
     assert said[0] == "scontrol show hostnames node[1-3]"
-    head = "--overlap --nodes=1 --ntasks=1 --nodelist=node1 ray start --head --port=20077 --block"
-    workers = "--overlap --nodes=2 --ntasks=2 --exclude=node1 ray start --address=node1:20077 --block"
-    assert f"srun {head}" in said and f"srun {workers}" in said
+    step = "srun --overlap --cpus-per-task=32 --gpus-per-node=4"
+    head = f"{step} --nodes=1 --ntasks=1 --nodelist=node1 ray start --head --port=20077 --block"
+    workers = f"{step} --nodes=2 --ntasks=2 --exclude=node1 ray start --address=node1:20077 --block"
+    assert head in said and workers in said
     looks = [at for at, line in enumerate(said) if line.startswith("status")]
     assert [said[at] for at in looks] == ["status node1:20077 token 600"] * 3
-    assert looks[-1] < said.index(f"srun {workers}"), "workers join when the head answers"
+    assert looks[-1] < said.index(workers), "workers join when the head answers"
     run = "run train experiment=x engine.nodes=3 engine.workers=4 engine.ray_address=node1:20077"
     assert run in said and not any("requeue" in line for line in said)
     assert not list(tmp_path.glob(".ray-token*")), "the token does not outlive the job"
@@ -115,12 +117,42 @@ def test_what_is_submitted_are_the_commands_of_this_package():
     assert f"engine.nodes={worker['replicas']}" in entry
     (container,) = worker["template"]["spec"]["containers"]
     assert f"engine.workers={container['resources']['limits']['nvidia.com/gpu']}" in entry
-    task = yaml.safe_load((ROOT / "examples" / "clusters" / "skypilot.yaml").read_text())
-    assert (
-        "scripts/setup_gpu.sh" in task["setup"]
-        and "run.dir=/shared/" in task["run"]
-        and "/shared" in task["file_mounts"]
-    )
+
+
+def test_skypilot_installs_and_runs_on_a_machine_with_its_uv(tmp_path):
+    for name in (".local/bin/uv", "scripts/setup_gpu.sh", "venv/bin/agentgym-rl"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text('#!/bin/sh\necho "$0" "$@" "${VENV-}" "${PYTHON-}" >>"$HOME/log"\n')
+        (tmp_path / name).chmod(0o755)
+    task = yaml.safe_load(SKYPILOT.read_text())
+    variables = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "SKYPILOT_NUM_GPUS_PER_NODE": "8"}
+    for script in (task["setup"], task["run"]):
+        subprocess.run(["bash", "-c", script], env=variables, cwd=tmp_path, check=True)
+    venv, (shared,) = f"{tmp_path}/venv", task["file_mounts"]
+    assert [line.split() for line in (tmp_path / "log").read_text().splitlines()] == [
+        [f"{tmp_path}/.local/bin/uv", "venv", "--seed", "--allow-existing", "--python", "3.12", venv],
+        ["scripts/setup_gpu.sh", venv, f"{venv}/bin/python"],
+        [f"{venv}/bin/agentgym-rl", "train", "experiment=textcraft_grpo_3b", f"run.dir={shared}/runs/textcraft",
+         "engine.workers=8"],
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif("SKY_BIN" not in os.environ, reason="needs SkyPilot in an environment: make sky-check")
+def test_skypilot_reads_its_file_and_would_refuse_a_wrong_key(tmp_path):
+    script = """
+import sys, sky
+from sky.skylet.constants import SKYPILOT_NUM_GPUS_PER_NODE
+for path in sys.argv[1:]:
+    task = sky.Task.from_yaml(path)
+    (resources,), (bucket,) = task.resources, task.storage_mounts.values()
+    print(resources.accelerators, resources.use_spot, bucket.mode.value, SKYPILOT_NUM_GPUS_PER_NODE in task.run)
+"""
+    mistaken = tmp_path / "mistaken.yaml"
+    mistaken.write_text(SKYPILOT.read_text().replace("use_spot:", "use_spots:"))
+    command = [Path(os.environ["SKY_BIN"], "python").absolute(), "-c", script, SKYPILOT, mistaken]
+    variables = os.environ | {"HOME": str(tmp_path), "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
+    done = subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "{'H100': 8} True MOUNT_CACHED True\n" and "use_spots" in done.stderr
 
 
 def test_scripts_can_be_executed():

@@ -60,6 +60,7 @@ def command(
 
     with needs("recipes", "train"):
         from agentgym_rl.engine.recipe.compose import FOLDERS, load, options, to_yaml
+        from agentgym_rl.engine.recipe.preflight import check_config
         from agentgym_rl.engine.verl.mapping import check_verl
 
     if cfg is not None:
@@ -74,6 +75,7 @@ def command(
     screen = console(130)  # bound to the terminal, whatever standard output is redirected to later
     if not multirun:
         config = load(overrides)
+        check_config(config)
         check_verl(config)
         if show:
             typer.echo(to_yaml(config))

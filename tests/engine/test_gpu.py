@@ -25,6 +25,7 @@ from agentgym_rl.engine.verl import cluster, environment, mapping
 GPU = ["experiment=smoke", "engine=gpu", "cloning.mini_batch_trajectories=8", "algorithm.tasks_per_step=8",
        "algorithm.mini_batch_tasks=8"]  # fmt: skip
 OWN = ["name=mine", "env=textcraft", "algorithm=grpo", "engine=gpu"]
+YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 4096}
 
 
 def settings(*overrides):
@@ -60,8 +61,8 @@ def test_a_run_is_no_longer_than_its_model(tmp_path):
         RecipeError, match=r"= 4097, but the model's context is 4096 tokens; lower model\.response_tokens"
     ):
         check(load([*OWN, f"model={tmp_path}", "model.response_tokens=3073"]))
-    yarn = "verl.actor_rollout_ref.model.override_config.rope_scaling={rope_type: yarn, factor: 4.0}"
-    check(load([*OWN, f"model={tmp_path}", yarn]))
+    Qwen2Config(max_position_embeddings=8192, rope_scaling=YARN).save_pretrained(tmp_path)
+    check(load([*OWN, f"model={tmp_path}", "model.response_tokens=3073"]))
 
 
 # GPUs
@@ -113,6 +114,10 @@ def test_a_machine_without_a_gpu_is_told_what_to_install(monkeypatch):
             ["engine.attention=sdpa", "verl.actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size=2"],
             "sequence parallelism over 2 GPUs is written for flash attention",
         ),
+        (
+            ["verl.actor_rollout_ref.model.override_config.rope_scaling={rope_type: yarn, factor: 2.0}"],
+            r"override_config\.rope_scaling\.rope_type does not reach vLLM.*write rope_scaling into",
+        ),
         (["engine.attention=flash"], r"engine\.attention='flash' is unknown; choose auto, sdpa"),
         (["engine=cpu", "engine.attention=sdpa"], r"engine\.attention has no effect"),
         (["run.keep_checkpoints=0"], r"keep_checkpoints must be at least 1"),
@@ -151,10 +156,9 @@ def test_attention_is_what_is_installed(installed, name, monkeypatch):
     "key",
     [
         "actor_rollout_ref.model.override_config.attn_implementation",
-        "actor_rollout_ref.model.override_config.rope_scaling.factor",
+        "actor_rollout_ref.model.override_config.sliding_window",
         "critic.model.override_config.attn_implementation",
         "actor_rollout_ref.rollout.engine_kwargs.vllm.max_cudagraph_capture_size",
-        "actor_rollout_ref.rollout.engine_kwargs.vllm.hf_overrides.rope_scaling.factor",
         "actor_rollout_ref.rollout.engine_kwargs.sglang.attention_backend",
         "actor_rollout_ref.actor.optim.override_optimizer_config.fused",
         "ray_kwargs.ray_init.runtime_env.env_vars.NCCL_DEBUG",

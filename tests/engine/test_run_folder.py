@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 
 import pytest
+import ray
 from omegaconf import OmegaConf
 from rich.console import Console
 from typer.testing import CliRunner
@@ -26,7 +27,7 @@ from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
 from agentgym_rl.engine.run.stop import Stop, on_signals
 from agentgym_rl.engine.run.train import train
-from agentgym_rl.engine.verl import launch
+from agentgym_rl.engine.verl import cluster, launch
 from agentgym_rl.engine.verl.cluster import RayNotStarted, _start
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.supervised import Example
@@ -526,13 +527,22 @@ def test_ray_that_does_not_start_is_told_in_one_line(monkeypatch):
 
     monkeypatch.setattr("ray.init", init)
     with pytest.raises(RayNotStarted, match=r"Ray did not start \(\d+ s\): The current node timed.*start_seconds=0"):
-        _start(0.0)
+        _start(0.0, cluster.LOCAL)
     assert len(tries) == 1
     clock = iter([0.0, 31.0, 62.0, 93.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     with pytest.raises(RayNotStarted, match=r"\(93 s\)"):
-        _start(90.0)
+        _start(90.0, cluster.LOCAL)
     assert len(tries) == 1 + 3, "Ray's own limit is 30 s; it is started again while there is time"
+
+
+def test_a_run_starts_a_ray_of_its_own_where_another_one_is_named(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    _start(60.0, cluster.LOCAL, num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        assert ray.cluster_resources()["CPU"] == 1
+    finally:
+        ray.shutdown()
 
 
 def test_a_cluster_that_cannot_be_reached_is_not_tried_again(monkeypatch):

@@ -98,6 +98,11 @@ def _check_engine(config: Config) -> None:
             f"sequence parallelism over {parallel} GPUs is written for flash attention; install flash-attn and set "
             "engine.attention=flash_attention_2"
         )
+    if rope := [key for key in verl if key.startswith(ROPE)]:
+        raise RecipeError(
+            f"verl.{rope[0]} does not reach vLLM, which would generate with other positions; write rope_scaling into "
+            "config.json of the model's folder, which both read (docs/clusters.md)"
+        )
     for key, works in BACKENDS.items():
         if (backend := verl.get(key)) is not None and backend not in works[engine.device]:
             raise RecipeError(
@@ -111,6 +116,10 @@ SEQUENCE_PARALLEL = (
     "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size",
 )
 """verl's keys of how many GPUs share a sequence."""
+
+
+ROPE = ("actor_rollout_ref.model.override_config.rope_", "critic.model.override_config.rope_")
+"""verl's keys of position embeddings in training workers alone."""
 
 
 def _sequence_parallel(config: Config) -> int:
@@ -325,7 +334,7 @@ def check_adapters(config: Config, network: Any) -> None:
 
 
 def check_length(config: Config, model: str) -> None:
-    """The context of the run must not exceed that of the model, unless ``verl`` changes the model's.
+    """The context of the run must not exceed that of the model.
 
     Args:
         model: folder or id.
@@ -335,15 +344,12 @@ def check_length(config: Config, model: str) -> None:
     """
     from transformers import AutoConfig  # takes a second
 
-    given = dict(flat(config.verl))
-    if any(one in key for key in given for one in ("rope", "max_position_embeddings", "hf_overrides")):
-        return
     longest = getattr(AutoConfig.from_pretrained(model).get_text_config(), "max_position_embeddings", None)
     context = config.model.prompt_tokens + config.model.response_tokens
     if longest is not None and context > longest:
         raise RecipeError(
             f"model.prompt_tokens + model.response_tokens = {context}, but the model's context is {longest} tokens; "
-            "lower model.response_tokens"
+            "lower model.response_tokens, or extend the model's (YaRN: docs/clusters.md)"
         )
 
 

@@ -26,6 +26,9 @@ TOKEN = (
 )
 """What to do where Ray's token authentication refuses."""
 
+LOCAL = "local"
+"""Ray's address of a new cluster on this machine. Without one it joins a cluster that runs there."""
+
 
 class WrongPlatform(RuntimeError):
     """verl does not run on the device the recipe asks for."""
@@ -81,7 +84,7 @@ def cluster(
         # the processes of a local cluster inherit the environment and need not wait for a runtime environment
         os.environ.update(runtime["env_vars"])
         own = {"runtime_env": given} if given else {}
-        _start(seconds, include_dashboard=False, **started, **own, **quiet)
+        _start(seconds, address=LOCAL, include_dashboard=False, **started, **own, **quiet)
     before = segments()
     try:
         with nullcontext() if ray_address is not None else _ended_with_this_process():
@@ -132,21 +135,20 @@ def _ended_with_this_process() -> Iterator[None]:
         shell.communicate()
 
 
-def _start(seconds: float, **options: Any) -> None:
+def _start(seconds: float, address: str, **options: Any) -> None:
     """``ray.init``, again while there is time: on a busy machine Ray gives its own processes no more than 30 s."""
     begun = time.monotonic()
     while True:
         try:
-            ray.init(**options)
+            ray.init(address=address, **options)
             return
         except Exception as error:  # Ray raises it bare
             ray.shutdown()
-            address = options.get("address")
-            late = time.monotonic() - begun
-            if address is None and "timed out" in str(error) and late < seconds:
+            late, own = time.monotonic() - begun, address == LOCAL
+            if own and "timed out" in str(error) and late < seconds:
                 continue
-            what = f"Ray at engine.ray_address={address} cannot be reached" if address else "Ray did not start"
-            hint = f"; {TOKEN}" if address else ""  # a wrong token is in Ray's own log only
+            what = "Ray did not start" if own else f"Ray at engine.ray_address={address} cannot be reached"
+            hint = "" if own else f"; {TOKEN}"  # a wrong token is in Ray's own log only
             raise RayNotStarted(
                 f"{what} ({late:.0f} s): {str(error).strip().splitlines()[0]}; engine.start_seconds={seconds:g} is how "
                 f"long it may take{hint}"
