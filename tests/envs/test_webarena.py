@@ -106,6 +106,8 @@ def test_without_a_browser_there_are_tasks_and_servers() -> None:
         ({"judge_url": "http://127.0.0.1:1"}, "judge_url and judge_model go together"),
         ({"judge_url": "ftp://x", "judge_model": "m"}, "judge_url 'ftp://x' is not an address"),
         ({"sites": "reddit=http://127.0.0.1:1"}, "sites and logins are for WebArena's own tasks"),
+        ({"shop_admin": "root"}, "shop_admin and shop_password_env are for WebArena's own tasks"),
+        ({"tasks": "x", "shop_password_env": "NO_SUCH_VARIABLE"}, "shop_password_env=NO_SUCH_VARIABLE: set that"),
         ({"judge_token_env": "NO_SUCH_VARIABLE"}, "judge_token_env=NO_SUCH_VARIABLE: set that variable"),
         ({"tasks": "/nowhere.json"}, "tasks=/nowhere.json does not exist"),
     ],
@@ -138,14 +140,15 @@ def test_official_tasks_by_path(tmp_path: Path) -> None:
     assert env.spec.splits == {"test": (3,), "train": (3, 500), "rest": (500,)}
     assert not env.spec.deterministic and env.goal(Task("webarena", 3)) == "How many?"
     assert env.difficulty(Task("webarena", 3)) == "reddit"
-    for index, why in ((60, "give judge_url"), (61, "give sites=map=http"), (62, "shopping_get_latest_order_url")):
+    for index, why in ((60, "give judge_url"), (61, "give sites=map=http"), (62, "its site shopping has no address")):
         with pytest.raises(TaskNotFound, match=why):
             env.goal(Task("webarena", index))
     judged = WebArena(tasks=path, sites=URLS, judge_url="http://127.0.0.1:1", judge_model="m")
-    assert judged.spec.splits["train"] == (60,)
+    assert judged.spec.splits["train"] == (60, 62)
     for number, one in enumerate(entries):
         (tmp_path / f"{number}.json").write_text(json.dumps(one))
-    assert WebArena(tasks=str(tmp_path), sites=URLS).spec.splits == env.spec.splits
+    folder = WebArena(tasks=str(tmp_path), sites={"reddit": URLS["reddit"]})
+    assert folder.spec.splits == env.spec.splits
 
 
 def test_logins_come_from_a_folder(tmp_path: Path) -> None:
@@ -184,8 +187,8 @@ def test_wrong_addresses_are_named(sites: str, tmp_path: Path) -> None:
 
 
 def test_unknown_helpers_are_not_scored() -> None:
-    target = {"url": "last", "locator": "func:shopping_get_sku_latest_review_author('B0')", "required_contents": {}}
-    with pytest.raises(NotScored, match="shopping_get_sku_latest_review_author"):
+    target = {"url": "last", "locator": "func:map_get_route()", "required_contents": {}}
+    with pytest.raises(NotScored, match="its score needs map_get_route, which is none of reddit_get_post_url"):
         read(entry(("program_html",), program_html=[target]), URLS, "here")
 
 
@@ -248,7 +251,7 @@ def test_contents_by_hand() -> None:
 
     def score(*targets: dict[str, Any], types: tuple[str, ...] = ("program_html",), answer: str = "") -> bool:
         given = entry(types, {"exact_match": "yes"}, program_html=list(targets), reference_url="__REDDIT__/f/books")
-        return asyncio.run(solved(read(given, URLS, "here"), answer, Left(f"{post}#comment", values), None))
+        return asyncio.run(solved(read(given, URLS, "here"), answer, Left(f"{post}#comment", values), None, None))
 
     assert score(*html)
     assert not score(*html, html[0]), "the page has been left since"

@@ -51,6 +51,7 @@ class Files:
 
     def __init__(self, path: str, urls: Mapping[str, str], logins: str | None, judged: bool, form: str = "") -> None:
         self._logins = None if logins is None else Path(logins).expanduser()
+        self.urls = urls
         self.hosts: tuple[str, ...] = tuple(urlsplit(url).netloc.lower() for url in urls.values())
         self._configs: dict[int, Config] = {}
         self.left_out: dict[int, str] = {}
