@@ -171,6 +171,7 @@ def test_logins_come_from_a_folder(tmp_path: Path) -> None:
         (entry(types=("taste",)), "'taste' is none of"),
         (entry(answers={"exact_match": ["a"]}), r"reference_answers > exact_match: \['a'\]"),
         (entry(("program_html",), program_html=[{"url": "last", "locator": "x()", "required_contents": 1}]), "loc"),
+        (entry(("program_html",), program_html=[{"url": "cart", "locator": "", "required_contents": {}}]), "url .cart"),
         ({"task_id": "x"}, "task_id 'x' is no number of its own"),
         (entry(answers={"exact_match": "a"}) | {"start_url": "__MAP__"}, "no task can be played; task 7: its site map"),
     ],
@@ -258,6 +259,7 @@ def test_contents_by_hand() -> None:
     assert not score({**html[0], "required_contents": {"exact_match": "a"}})
     assert not score({**html[1], "required_contents": {"must_include": ["one", "four"]}})
     assert not score({**html[0], "locator": "document.querySelector('h2').outerText"})
+    assert not score({**html[1], "url": "func:reddit_get_post_url('chrome-error://chromewebdata/')"}), "left the forum"
     every = ("string_match", "url_match", "program_html")
     assert score(*html, types=every, answer="Yes") and not score(*html, types=every, answer="No")
     assert post_url("http://a.test/f/b/3/title") == "http://a.test/f/b/3/"

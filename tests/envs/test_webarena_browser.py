@@ -246,6 +246,23 @@ def test_a_site_that_is_down_is_no_score(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
+def test_a_site_that_goes_down_is_no_score(tmp_path: Path) -> None:
+    path, (number,) = tmp_path / "test.json", [task("price").index]
+    path.write_text(json.dumps([tasks.entry(number)]))
+
+    async def play() -> None:
+        with served({"shopping": "mia"}) as sites:
+            env = WebArena(tasks=str(path), sites={"shopping": sites["shopping"]})
+            await env.reset(Task("webarena", number))
+        with pytest.raises(EnvUnavailable, match="cannot be reached"):
+            await env.step("click [4]")
+        with pytest.raises(ProtocolError):
+            await env.step("stop [1]")
+        await env.close()
+
+    asyncio.run(play())
+
+
 def test_served_to_agentgyms_client(env: WebArena) -> None:
     pytest.importorskip("uvicorn")
     pytest.importorskip("aiohttp")

@@ -155,6 +155,8 @@ def _target(entry: Mapping[str, Any]) -> Target:
     locator, wanted = entry["locator"].strip(), entry["required_contents"]
     if locator and not locator.startswith(("document.", "[...document.", "func:")):
         raise ValueError(f"locator {locator!r} is none that WebArena knows")
+    if entry["url"] != "last" and not entry["url"].startswith(("func:", "http://", "https://")):
+        raise ValueError(f"program_html > url {entry['url']!r}")
     if not wanted.keys() & {"exact_match", "must_include"}:
         raise ValueError(f"required_contents {wanted!r}")
     return Target(

@@ -129,9 +129,9 @@ async def _contents_match(targets: Sequence[Target], page: Page, shop: Shop | No
     for target in targets:
         call = _CALL.fullmatch(target.url)
         url = await _called(call, page, shop) if call else target.url
-        if not url:
-            return False  # the shop has no order
         if url != "last":
+            if not url.startswith(("http://", "https://")):
+                return False  # the shop has no order, or the agent has left the sites
             await page.goto(url)
         text = unescape(await _content(target, page, shop))
         if target.exact is not None:
