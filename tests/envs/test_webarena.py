@@ -105,7 +105,8 @@ def test_without_a_browser_there_are_tasks_and_servers() -> None:
     [
         ({"judge_url": "http://127.0.0.1:1"}, "judge_url and judge_model go together"),
         ({"judge_url": "ftp://x", "judge_model": "m"}, "judge_url 'ftp://x' is not an address"),
-        ({"sites": "reddit=http://127.0.0.1:1"}, "sites and logins are for WebArena's own tasks"),
+        ({"sites": "reddit=http://127.0.0.1:1"}, "sites, hosts and logins are for WebArena's own"),
+        ({"hosts": "127.0.0.1:5000"}, "sites, hosts and logins are for WebArena's own"),
         ({"shop_admin": "root"}, "shop_admin and shop_password_env are for WebArena's own tasks"),
         ({"tasks": "x", "shop_password_env": "NO_SUCH_VARIABLE"}, "shop_password_env=NO_SUCH_VARIABLE: set that"),
         ({"judge_token_env": "NO_SUCH_VARIABLE"}, "judge_token_env=NO_SUCH_VARIABLE: set that variable"),
@@ -185,6 +186,12 @@ def test_faults_of_files_are_named(wrong: dict[str, Any], said: str, tmp_path: P
 def test_wrong_addresses_are_named(sites: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="sites: "):
         WebArena(tasks=write(tmp_path / "a.json", entry(answers={"exact_match": "3"})), sites=sites)
+
+
+@pytest.mark.parametrize("hosts", ["http://a", "*", "a/b", "a b", "a:x"])
+def test_wrong_hosts_are_named(hosts: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="hosts: "):
+        WebArena(tasks=write(tmp_path / "a.json", entry(answers={"exact_match": "3"})), sites=URLS, hosts=f"b, {hosts}")
 
 
 def test_unknown_helpers_are_not_scored() -> None:

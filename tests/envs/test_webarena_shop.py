@@ -164,7 +164,8 @@ def test_the_administrators_name_and_password_are_sent() -> None:
 def test_a_shop_that_fails_gives_no_score(
     path: str, answer: Any, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentgym_rl.envs.webarena.shop.SECONDS", 0.5)
+    if answer is HANG:
+        monkeypatch.setattr("agentgym_rl.envs.webarena.shop.SECONDS", 0.5)
     function = LATEST if path == ORDERS else RATING
     with magento(instead={path: answer}, reviews=[review("Mia", 20)], orders=[("2023", "1")]) as shop:
         with pytest.raises(error, match=re.escape(shop.url)):
@@ -255,5 +256,5 @@ def test_a_task_in_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert asyncio.run(end(**right)) == 0, "the latest order is another one"
         shop.instead[ORDERS] = HANG
         monkeypatch.setattr("agentgym_rl.envs.webarena.shop.SECONDS", 0.5)
-        with pytest.raises(EnvTimeout, match=r"orders.* did not answer within 0.5 s"):
+        with pytest.raises(EnvTimeout, match="did not answer within"):
             asyncio.run(end(**right))

@@ -76,6 +76,8 @@ class WebArena(Filmed):
             ``verified``, those of the package ``webarena-verified``, which scores them.
         sites: with ``tasks``, the addresses of the sites, such as ``shopping=http://127.0.0.1:7770,reddit=http://...``,
             or a mapping. Tasks on other sites are left out.
+        hosts: with ``tasks``, further hosts that pages may reach, such as those of the map's tiles and routes:
+            ``host`` or ``host:port``, separated by commas.
         logins: with ``tasks``, the folder of their ``storage_state`` files; without it nobody is logged in.
         judge_url: an OpenAI-compatible model that compares answers in words (``fuzzy_match``). Without it such tasks
             are left out.
@@ -95,6 +97,7 @@ class WebArena(Filmed):
         style: Style = "agentgym",
         tasks: str | None = None,
         sites: str | Mapping[str, str] = "",
+        hosts: str = "",
         logins: str | None = None,
         judge_url: str | None = None,
         judge_model: str | None = None,
@@ -105,8 +108,8 @@ class WebArena(Filmed):
         super().__init__(style)
         if (judge_url is None) != (judge_model is None):
             raise ValueError("judge_url and judge_model go together: give both or neither")
-        if tasks is None and (sites or logins):
-            raise ValueError("sites and logins are for WebArena's own tasks: give tasks, too, or leave them out")
+        if tasks is None and (sites or hosts or logins):
+            raise ValueError("sites, hosts and logins are for WebArena's own tasks: give tasks, too, or leave them out")
         if judge_token_env is not None and (judge_url is None or judge_token_env not in os.environ):
             raise ValueError(
                 f"judge_token_env={judge_token_env}: set that variable, and give judge_url and judge_model"
@@ -118,7 +121,7 @@ class WebArena(Filmed):
         token = None if judge_token_env is None else os.environ[judge_token_env]
         self._judge = None if judge_url is None else OpenAIJudge(judge_url, judge_model or "", token)
         self._files = (
-            None if tasks is None else open_files(tasks, sites, logins, self._judge is not None, TEXTS.verified)
+            None if tasks is None else open_files(tasks, sites, logins, self._judge is not None, TEXTS.verified, hosts)
         )
         self._shop = None
         if self._files is not None and "shopping" in self._files.urls:
