@@ -70,19 +70,14 @@ def synthetic(count: int) -> Iterator[dict[str, object]]:
 
 
 def write(folder: Path, count: int) -> Path:
-    """The files of so many products, all with attributes; the first thousand have goals."""
+    """The files of so many products, of which the first thousand have goals."""
     path = folder / "items_shuffle.json"
     with path.open("w") as file:
         for number, product in enumerate(synthetic(count)):
             file.write(("[" if number == 0 else ",\n") + json.dumps(product))
         file.write("]")
-    with path.with_name("items_ins_v2.json").open("w") as file:
-        for number in range(count):
-            mark: dict[str, object] = {"attributes": ["light weight", "easy to clean", f"w{number % 200_000}"]}
-            if number < 1000:
-                mark |= {"instruction": "Find me one", "instruction_attributes": ["easy to clean"]}
-            file.write(("{" if number == 0 else ",\n") + f'"{number:010}": {json.dumps(mark)}')
-        file.write("}")
+    mark = {"attributes": ["x"], "instruction": "Find me one", "instruction_attributes": ["x"]}
+    path.with_name("items_ins_v2.json").write_text(json.dumps({f"{number:010}": mark for number in range(1000)}))
     return path
 
 
