@@ -176,6 +176,7 @@ async def episode(connection: Connection, target: Target, number: int, load: Loa
     total = 0.0
     for number in range(STEPS):
         action = ACTIONS[words.env][number % len(ACTIONS[words.env])]
+        action = f"```{action}```" if words.whole_response else action
         started = time.perf_counter()
         reply = await connection.post("/step", words.step_body(session, action))
         load.latencies.append(time.perf_counter() - started)
