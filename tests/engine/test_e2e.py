@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +16,6 @@ import pytest
 
 from agentgym_rl.data import episode_store
 from agentgym_rl.engine.run.folder import RunFolder
-from agentgym_rl.envs.browser.chromium import PROGRAMS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -162,32 +160,6 @@ def check_export(run: Path, out: Path) -> None:
     assert len({reply for one in after.values() for reply in one}) > 2
     same = sum(before[item] == after[item] for item in after)
     assert len(after) == 8 and same >= 7, "one of them may meet two tokens that are equally likely"
-
-
-@pytest.mark.skipif(not any(map(shutil.which, PROGRAMS)), reason="needs Chromium")
-def test_the_web_is_learned_from(tmp_path: Path) -> None:
-    """A shop as text, and pages and sites in a browser: cloning from the oracles, a step of GRPO, evaluations."""
-    names = ("webshop", "miniwob", "webarena")
-    (tmp_path / "recipes" / "env").mkdir(parents=True)
-    (tmp_path / "recipes" / "env" / "web.yaml").write_text(f"# @package envs\ndefaults: [{', '.join(names)}]\n")
-    few = [f"envs.{name}.{key}" for name in names for key in ("demonstrations=4", "panels.test.n=2")]
-    folder = tmp_path / "run"
-    train(folder, "--recipes", str(tmp_path / "recipes"), "env=web", *few, "envs.textcraft.share=0",
-          "envs.textcraft.demonstrations=0", "envs.textcraft.panels.new_variants.n=1",
-          "algorithm=grpo", "algorithm.steps=1", "algorithm.tasks_per_step=6",
-          "algorithm.samples_per_task=2", "algorithm.mini_batch_tasks=6",
-          "envs.miniwob.options.pages=click-*", "envs.webarena.difficulty=['shopping: price']", "rollout.max_turns=3",
-          "model.prompt_tokens=1024", "model.response_tokens=3000", "run.evaluate_untrained=false")  # fmt: skip
-    (row,) = (row for row in metrics(folder) if "actor/pg_loss" in row)
-    assert row["training/rollout_probs_diff_max"] < 5e-3 and row["actor/grad_norm"] >= 0
-    found = RunFolder(folder, (folder / "identity.yaml").read_text(), True)
-    files = sorted({file.name.partition(".")[0] for file in (folder / "episodes").iterdir()})
-    played = [one for name in files for one in found.read_episodes(name)]
-    assert {one.item_id.partition("_")[0] for one in played} >= set(names)
-    for stage in summary(folder)["stages"]:
-        for name in names:
-            result = stage["panels"]["test"][name]["greedy"]
-            assert (result["n"], result["error_rate"]) == (2, 0)
 
 
 def test_ppo_with_a_critic_over_tokens_and_over_turns(tmp_path: Path) -> None:
