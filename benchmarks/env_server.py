@@ -176,6 +176,7 @@ async def episode(connection: Connection, target: Target, number: int, load: Loa
     total = 0.0
     for number in range(STEPS):
         action = ACTIONS[words.env][number % len(ACTIONS[words.env])]
+        action = f"```{action}```" if words.whole_response else action
         started = time.perf_counter()
         reply = await connection.post("/step", words.step_body(session, action))
         load.latencies.append(time.perf_counter() - started)
@@ -295,11 +296,15 @@ def compare_load(console: Console, targets: list[Target], clients: Sequence[int]
 
 
 def compare_memory(console: Console, targets: list[Target], sessions: int) -> None:
-    """Print what open sessions weigh, and what is left when they have expired."""
+    """Print what open sessions weigh, and what is left when they have expired.
+
+    An episode goes before, so that what sessions share (a shop, the browser) is none of their weight.
+    """
     table = Table(title=f"memory, {sessions} abandoned sessions, time to live {TTL} s here")
     for column in ("server", "before MiB", "after MiB", "KiB/session", "after the time to live", "and as many again"):
         table.add_column(column, justify="left" if column == "server" else "right")
     for target in targets:
+        asyncio.run(play(target, clients=1, episodes=1))
         before = target.memory()
         asyncio.run(abandon(target, sessions))
         after = target.memory()

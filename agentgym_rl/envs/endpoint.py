@@ -9,7 +9,7 @@ from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, ProtocolError
 
@@ -17,8 +17,15 @@ THREADS = 64
 """Number of requests to one service at the same time."""
 
 
+class _Unredirected(HTTPRedirectHandler):
+    """Takes a redirect for a refusal, so that the token stays with the host it is for."""
+
+    def redirect_request(self, *given: Any) -> None:
+        return None
+
+
 class Endpoint:
-    """The service at an address. Ignores the proxies of the process environment.
+    """The service at an address. Ignores the proxies of the process environment; refuses redirects.
 
     Args:
         key: name of the option that gives the address; for the messages.
@@ -39,7 +46,7 @@ class Endpoint:
         self.url = url if parts.path.strip("/") else f"{parts.scheme}://{parts.netloc}{path}"
         self._timeout = timeout
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._opener = build_opener(ProxyHandler({}))
+        self._opener = build_opener(ProxyHandler({}), _Unredirected())
         self._threads = ThreadPoolExecutor(THREADS, "endpoint")
 
     async def post(self, body: Any) -> bytes:
@@ -50,10 +57,17 @@ class Endpoint:
             EnvTimeout: it did not answer in time.
             ProtocolError: it refuses the request.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._post, body)
+        return await self._answer(json.dumps(body).encode())
 
-    def _post(self, body: Any) -> bytes:
-        request = Request(self.url, json.dumps(body).encode(), self._headers)
+    async def get(self) -> bytes:
+        """The answer to a request without a body; raises as :meth:`post`."""
+        return await self._answer(None)
+
+    async def _answer(self, body: bytes | None) -> bytes:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, body)
+
+    def _ask(self, body: bytes | None) -> bytes:
+        request = Request(self.url, body, self._headers)
         try:
             with self._opener.open(request, timeout=self._timeout) as response:
                 answer: bytes = response.read()

@@ -56,8 +56,7 @@ async def run_episode(
                 episode = await run_attempt(env, task, conversation, settings, max_turns, parse, watch)
         except (EnvError, TimeoutError) as error:
             what = str(error) or f"episode took longer than {settings.episode_seconds:g} s"
-            episode = unsolved(task, turn_limit(env, settings, max_turns), _ending_of(error))
-            episode.error = encodable(f"{type(error).__name__}: {what}")
+            episode = failed(task, turn_limit(env, settings, max_turns), error, what)
         finally:
             await _close(env, settings.step_seconds)
         episode.attempts = number
@@ -169,6 +168,11 @@ def unsolved(task: Task, limit: int, ending: Ending = Ending.TURN_LIMIT, error: 
     return Episode(
         env=task.env, item_id=str(task), ending=ending, reward=0.0, success=False, max_turns=limit, error=error
     )
+
+
+def failed(task: Task, limit: int, error: EnvError | TimeoutError, what: str) -> Episode:
+    """An episode without turns that the infrastructure ended, and what it said."""
+    return unsolved(task, limit, _ending_of(error), encodable(f"{type(error).__name__}: {what}"))
 
 
 async def _act(

@@ -263,6 +263,19 @@ def test_a_crashed_page_is_unavailable(site: Site, form: Play) -> None:
     assert "hello old" in form.click("Greet")
 
 
+def test_a_site_that_goes_down_is_unavailable() -> None:
+    site = Site()
+    with Play(Settings(hosts=(site.host,)), f"{site.url}/second") as play:
+        site.shutdown()
+        site.server_close()
+        with pytest.raises(EnvUnavailable, match=f"{site.url}/ cannot be reached: net::ERR_CONNECTION_REFUSED"):
+            play.click("back")
+        assert play.session.dead
+    with Play(Settings(hosts=("127.0.0.1",))) as play:
+        play.do(f"goto {site.url}/")
+        assert play.view.url.startswith("chrome-error:") and not play.session.dead, "any port of a host is no site"
+
+
 def test_assets_stand_for_the_network() -> None:
     def serve(asked: Asked) -> Asset | None:
         page = Asset(b"<title>Made up</title><img src=/none>", "text/html")

@@ -105,7 +105,10 @@ def test_without_a_browser_there_are_tasks_and_servers() -> None:
     [
         ({"judge_url": "http://127.0.0.1:1"}, "judge_url and judge_model go together"),
         ({"judge_url": "ftp://x", "judge_model": "m"}, "judge_url 'ftp://x' is not an address"),
-        ({"sites": "reddit=http://127.0.0.1:1"}, "sites and logins are for WebArena's own tasks"),
+        ({"sites": "reddit=http://127.0.0.1:1"}, "sites, hosts and logins are for WebArena's own"),
+        ({"hosts": "127.0.0.1:5000"}, "sites, hosts and logins are for WebArena's own"),
+        ({"shop_admin": "root"}, "shop_admin and shop_password_env are for WebArena's own tasks"),
+        ({"tasks": "x", "shop_password_env": "NO_SUCH_VARIABLE"}, "shop_password_env=NO_SUCH_VARIABLE: set that"),
         ({"judge_token_env": "NO_SUCH_VARIABLE"}, "judge_token_env=NO_SUCH_VARIABLE: set that variable"),
         ({"tasks": "/nowhere.json"}, "tasks=/nowhere.json does not exist"),
     ],
@@ -138,14 +141,15 @@ def test_official_tasks_by_path(tmp_path: Path) -> None:
     assert env.spec.splits == {"test": (3,), "train": (3, 500), "rest": (500,)}
     assert not env.spec.deterministic and env.goal(Task("webarena", 3)) == "How many?"
     assert env.difficulty(Task("webarena", 3)) == "reddit"
-    for index, why in ((60, "give judge_url"), (61, "give sites=map=http"), (62, "shopping_get_latest_order_url")):
+    for index, why in ((60, "give judge_url"), (61, "give sites=map=http"), (62, "its site shopping has no address")):
         with pytest.raises(TaskNotFound, match=why):
             env.goal(Task("webarena", index))
     judged = WebArena(tasks=path, sites=URLS, judge_url="http://127.0.0.1:1", judge_model="m")
-    assert judged.spec.splits["train"] == (60,)
+    assert judged.spec.splits["train"] == (60, 62)
     for number, one in enumerate(entries):
         (tmp_path / f"{number}.json").write_text(json.dumps(one))
-    assert WebArena(tasks=str(tmp_path), sites=URLS).spec.splits == env.spec.splits
+    folder = WebArena(tasks=str(tmp_path), sites={"reddit": URLS["reddit"]})
+    assert folder.spec.splits == env.spec.splits
 
 
 def test_logins_come_from_a_folder(tmp_path: Path) -> None:
@@ -168,6 +172,7 @@ def test_logins_come_from_a_folder(tmp_path: Path) -> None:
         (entry(types=("taste",)), "'taste' is none of"),
         (entry(answers={"exact_match": ["a"]}), r"reference_answers > exact_match: \['a'\]"),
         (entry(("program_html",), program_html=[{"url": "last", "locator": "x()", "required_contents": 1}]), "loc"),
+        (entry(("program_html",), program_html=[{"url": "cart", "locator": "", "required_contents": {}}]), "url .cart"),
         ({"task_id": "x"}, "task_id 'x' is no number of its own"),
         (entry(answers={"exact_match": "a"}) | {"start_url": "__MAP__"}, "no task can be played; task 7: its site map"),
     ],
@@ -183,9 +188,15 @@ def test_wrong_addresses_are_named(sites: str, tmp_path: Path) -> None:
         WebArena(tasks=write(tmp_path / "a.json", entry(answers={"exact_match": "3"})), sites=sites)
 
 
+@pytest.mark.parametrize("hosts", ["http://a", "*", "a/b", "a b", "a:x"])
+def test_wrong_hosts_are_named(hosts: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="hosts: "):
+        WebArena(tasks=write(tmp_path / "a.json", entry(answers={"exact_match": "3"})), sites=URLS, hosts=f"b, {hosts}")
+
+
 def test_unknown_helpers_are_not_scored() -> None:
-    target = {"url": "last", "locator": "func:shopping_get_sku_latest_review_author('B0')", "required_contents": {}}
-    with pytest.raises(NotScored, match="shopping_get_sku_latest_review_author"):
+    target = {"url": "last", "locator": "func:map_get_route()", "required_contents": {}}
+    with pytest.raises(NotScored, match="its score needs map_get_route, which is none of reddit_get_post_url"):
         read(entry(("program_html",), program_html=[target]), URLS, "here")
 
 
@@ -248,13 +259,14 @@ def test_contents_by_hand() -> None:
 
     def score(*targets: dict[str, Any], types: tuple[str, ...] = ("program_html",), answer: str = "") -> bool:
         given = entry(types, {"exact_match": "yes"}, program_html=list(targets), reference_url="__REDDIT__/f/books")
-        return asyncio.run(solved(read(given, URLS, "here"), answer, Left(f"{post}#comment", values), None))
+        return asyncio.run(solved(read(given, URLS, "here"), answer, Left(f"{post}#comment", values), None, None))
 
     assert score(*html)
     assert not score(*html, html[0]), "the page has been left since"
     assert not score({**html[0], "required_contents": {"exact_match": "a"}})
     assert not score({**html[1], "required_contents": {"must_include": ["one", "four"]}})
     assert not score({**html[0], "locator": "document.querySelector('h2').outerText"})
+    assert not score({**html[1], "url": "func:reddit_get_post_url('chrome-error://chromewebdata/')"}), "left the forum"
     every = ("string_match", "url_match", "program_html")
     assert score(*html, types=every, answer="Yes") and not score(*html, types=every, answer="No")
     assert post_url("http://a.test/f/b/3/title") == "http://a.test/f/b/3/"

@@ -233,6 +233,26 @@ def test_official_tasks_on_official_sites(tmp_path: Path) -> None:
         assert asyncio.run(play(sites)) == [1.0] * len(chosen)
 
 
+def test_pages_reach_further_hosts_where_they_are_given(tmp_path: Path) -> None:
+    path, asked = tmp_path / "test.json", task("price")
+    path.write_text(json.dumps([tasks.entry(asked.index)]))
+    script = "url => fetch(url, {mode: 'no-cors'}).then(() => 'here', () => 'refused')"
+
+    async def reach(**options: str) -> tuple[str, bool]:
+        env = WebArena(tasks=str(path), sites={"shopping": sites["shopping"]}, **options)
+        try:
+            await env.reset(asked)
+            assert env.session is not None
+            found = str(await CHROMIUM.call(env.session.evaluate(script, sites["reddit"])))
+            return found, bool((await env.step(f"goto {sites['reddit']}")).info["invalid"])
+        finally:
+            await env.close()
+
+    with served({"shopping": "mia", "reddit": "mia"}) as sites:
+        assert asyncio.run(reach()) == ("refused", True)
+        assert asyncio.run(reach(hosts=sites["reddit"].removeprefix("http://"))) == ("here", False)
+
+
 def test_a_site_that_is_down_is_no_score(tmp_path: Path) -> None:
     path = tmp_path / "test.json"
     path.write_text(json.dumps([tasks.entry(0)]))
@@ -241,6 +261,23 @@ def test_a_site_that_is_down_is_no_score(tmp_path: Path) -> None:
         env = WebArena(tasks=str(path), sites="shopping=http://127.0.0.1:9")
         with pytest.raises(EnvUnavailable):
             await env.reset(Task("webarena", 0))
+        await env.close()
+
+    asyncio.run(play())
+
+
+def test_a_site_that_goes_down_is_no_score(tmp_path: Path) -> None:
+    path, (number,) = tmp_path / "test.json", [task("price").index]
+    path.write_text(json.dumps([tasks.entry(number)]))
+
+    async def play() -> None:
+        with served({"shopping": "mia"}) as sites:
+            env = WebArena(tasks=str(path), sites={"shopping": sites["shopping"]})
+            await env.reset(Task("webarena", number))
+        with pytest.raises(EnvUnavailable, match="cannot be reached"):
+            await env.step("click [4]")
+        with pytest.raises(ProtocolError):
+            await env.step("stop [1]")
         await env.close()
 
     asyncio.run(play())

@@ -120,3 +120,23 @@ def test_the_oracle_begins_again_where_the_environment_failed():
     settings = RolloutSettings(retries=1)
     episode = asyncio.run(Oracle().run(LosesItsThirdStep(), Task("counter", 2), settings))
     assert episode.success and episode.attempts == 2
+
+
+class PlaysToFindItsWay(toy.Counter):
+    """An oracle in a browser that is gone for a moment."""
+
+    tries = 0
+
+    def oracle(self, task):
+        self.tries += 1
+        if self.tries < 3:
+            raise EnvUnavailable("the browser is gone")
+        return super().oracle(task)
+
+
+def test_an_oracle_whose_infrastructure_fails_is_no_unsolved_task():
+    env = PlaysToFindItsWay()
+    episode = asyncio.run(Oracle().run(env, Task("counter", 2), RolloutSettings(retries=1)))
+    assert not episode.ending.counts and (episode.attempts, episode.turns) == (2, [])
+    assert episode.error == "EnvUnavailable: the browser is gone"
+    assert asyncio.run(Oracle().run(env, Task("counter", 2), SETTINGS)).success

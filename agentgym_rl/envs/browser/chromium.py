@@ -43,8 +43,9 @@ NOWHERE = "http://127.0.0.1:9"
 """The proxy of all hosts that are not allowed. Nothing listens there; unlike a filter of requests, it also stops
 redirects and web sockets."""
 
-CLOSE_S = 10.0
-"""Most seconds until a context, or the browser, has closed."""
+CLOSE_S = 30.0
+"""Most seconds until a context, or the browser, has closed; a page may take as long for an answer. A browser that does
+not close a context is given up with all others."""
 
 
 class BrowserMissing(MissingExtra):

@@ -38,6 +38,8 @@ _KEYS = {
 }
 """Names of keys that agents write, and the browser's."""
 
+_DOWN = tuple(f"net::ERR_{fault}" for fault in ("CONNECTION_", "EMPTY_RESPONSE", "TIMED_OUT", "NAME_", "ADDRESS_"))
+"""How the browser begins to say that a host cannot be reached."""
 _OPTIONS = {"option", "MenuListOption"}
 _QUIET = """quiet => new Promise(done => {
     let timer
@@ -76,7 +78,7 @@ class Settings:
 
     hosts: tuple[str, ...] = ()
     """``host`` or ``host:port`` that may be opened; pages reach them unless there is ``serve``. All others are
-    refused."""
+    refused. A session is over when one of them cannot be reached."""
     serve: Callable[[Asked], Asset | None] | None = None
     """Answers every request, without any network; None refuses it. Chromium asks nobody after a redirect by status: to
     redirect, send the header ``Refresh``."""
@@ -320,10 +322,16 @@ class Session:
 
     def _answered(self, request: Request) -> None:
         if self._loading.get(request) is None:
-            self._failed(request)
+            self._loading.pop(request, None)
 
     def _failed(self, request: Request) -> None:
         self._loading.pop(request, None)
+        if request.is_navigation_request() and (request.failure or "").startswith(_DOWN):
+            parts = urlsplit(request.url)
+            names = {parts.netloc, f"{parts.netloc}:{443 if parts.scheme == 'https' else 80}"}
+            if names & set(self._settings.hosts):  # not any port of a host: the agent may try them
+                fault = f"{cut(request.url, SAID)} cannot be reached: {request.failure}"
+                self._fault = self._fault or EnvUnavailable(fault)
 
     def _arrived(self, frame: Frame) -> None:
         self._loading = {request: other for request, other in self._loading.items() if other is not frame}

@@ -27,6 +27,7 @@ from agentgym_rl.envs.texts import EnvTexts, read_texts
 from agentgym_rl.envs.webarena.config import COMMANDS, NO_JUDGE
 from agentgym_rl.envs.webarena.files import open_files
 from agentgym_rl.envs.webarena.judge import OpenAIJudge
+from agentgym_rl.envs.webarena.shop import ADMIN, PASSWORD, Shop
 from agentgym_rl.envs.webarena.tasks import SPLITS, problem
 
 if TYPE_CHECKING:
@@ -75,11 +76,15 @@ class WebArena(Filmed):
             ``verified``, those of the package ``webarena-verified``, which scores them.
         sites: with ``tasks``, the addresses of the sites, such as ``shopping=http://127.0.0.1:7770,reddit=http://...``,
             or a mapping. Tasks on other sites are left out.
+        hosts: with ``tasks``, further hosts that pages may reach, such as those of the map's tiles and routes:
+            ``host`` or ``host:port``, separated by commas.
         logins: with ``tasks``, the folder of their ``storage_state`` files; without it nobody is logged in.
         judge_url: an OpenAI-compatible model that compares answers in words (``fuzzy_match``). Without it such tasks
             are left out.
         judge_model: name of that model.
         judge_token_env: environment variable with the token for it.
+        shop_admin: with ``tasks``, the administrator as whom scores ask the shop for its latest order or review.
+        shop_password_env: environment variable with the administrator's password; without it WebArena's is sent.
 
     Raises:
         ValueError: an option is wrong, or comes without the one it needs.
@@ -92,25 +97,36 @@ class WebArena(Filmed):
         style: Style = "agentgym",
         tasks: str | None = None,
         sites: str | Mapping[str, str] = "",
+        hosts: str = "",
         logins: str | None = None,
         judge_url: str | None = None,
         judge_model: str | None = None,
         judge_token_env: str | None = None,
+        shop_admin: str = ADMIN,
+        shop_password_env: str | None = None,
     ) -> None:
         super().__init__(style)
         if (judge_url is None) != (judge_model is None):
             raise ValueError("judge_url and judge_model go together: give both or neither")
-        if tasks is None and (sites or logins):
-            raise ValueError("sites and logins are for WebArena's own tasks: give tasks, too, or leave them out")
+        if tasks is None and (sites or hosts or logins):
+            raise ValueError("sites, hosts and logins are for WebArena's own tasks: give tasks, too, or leave them out")
         if judge_token_env is not None and (judge_url is None or judge_token_env not in os.environ):
             raise ValueError(
                 f"judge_token_env={judge_token_env}: set that variable, and give judge_url and judge_model"
             )
+        if tasks is None and (shop_admin != ADMIN or shop_password_env):
+            raise ValueError("shop_admin and shop_password_env are for WebArena's own tasks: give tasks, too")
+        if shop_password_env is not None and shop_password_env not in os.environ:
+            raise ValueError(f"shop_password_env={shop_password_env}: set that variable")
         token = None if judge_token_env is None else os.environ[judge_token_env]
         self._judge = None if judge_url is None else OpenAIJudge(judge_url, judge_model or "", token)
         self._files = (
-            None if tasks is None else open_files(tasks, sites, logins, self._judge is not None, TEXTS.verified)
+            None if tasks is None else open_files(tasks, sites, logins, self._judge is not None, TEXTS.verified, hosts)
         )
+        self._shop = None
+        if self._files is not None and "shopping" in self._files.urls:
+            password = PASSWORD if shop_password_env is None else os.environ[shop_password_env]
+            self._shop = Shop(self._files.urls["shopping"], shop_admin, password)
         self._spec = EnvSpec(
             name=self.name,
             instructions=TEXTS.instructions,
@@ -173,7 +189,7 @@ class WebArena(Filmed):
 
     async def _finish(self, answer: str) -> bool:
         assert self._episode is not None
-        solved = await self._episode.solved(answer, self._judge)
+        solved = await self._episode.solved(answer, self._judge, self._shop)
         await self._end()
         return solved
 

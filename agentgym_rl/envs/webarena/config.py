@@ -15,8 +15,13 @@ COMMANDS = (
 """WebArena's actions."""
 TYPES = ("string_match", "url_match", "program_html")
 ANSWERS = ("exact_match", "must_include", "fuzzy_match")
-FUNCTIONS = ("reddit_get_post_url", "gitlab_get_project_memeber_role")
-"""WebArena's helpers that a file may call here. Its others ask the shop's REST interface."""
+ASK_SHOP = (
+    *("shopping_get_latest_order_url", "shopping_get_sku_latest_review_author"),
+    "shopping_get_sku_latest_review_rating",
+)
+"""WebArena's helpers that ask the REST interface of the shop."""
+FUNCTIONS = ("reddit_get_post_url", "gitlab_get_project_memeber_role", *ASK_SHOP)
+"""WebArena's helpers."""
 
 NO_JUDGE = "its answer has to be compared by a language model: give judge_url and judge_model"
 NOT_DOABLE = "N/A"
@@ -77,12 +82,14 @@ def read(entry: Any, urls: Mapping[str, str], where: str) -> Config:
 
     Raises:
         ValueError: the entry is malformed; the message begins with ``where``.
-        NotScored: it calls a helper that is not known here, or is on a site without an address.
+        NotScored: it calls a helper that is not known here, or needs a site without an address.
     """
     text = _placed(json.dumps(entry), urls)
     for name in re.findall(r'"func:\s*(\w+)', text):
         if name not in FUNCTIONS:
-            raise NotScored(f"its score needs {name}, which asks the site's REST interface")
+            raise NotScored(f"its score needs {name}, which is none of {', '.join(FUNCTIONS)}")
+        if name in ASK_SHOP:
+            _placed("__SHOPPING__", urls)
     try:
         return _read(json.loads(text))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -148,6 +155,8 @@ def _target(entry: Mapping[str, Any]) -> Target:
     locator, wanted = entry["locator"].strip(), entry["required_contents"]
     if locator and not locator.startswith(("document.", "[...document.", "func:")):
         raise ValueError(f"locator {locator!r} is none that WebArena knows")
+    if entry["url"] != "last" and not entry["url"].startswith(("func:", "http://", "https://")):
+        raise ValueError(f"program_html > url {entry['url']!r}")
     if not wanted.keys() & {"exact_match", "must_include"}:
         raise ValueError(f"required_contents {wanted!r}")
     return Target(

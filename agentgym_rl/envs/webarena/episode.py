@@ -14,6 +14,7 @@ from agentgym_rl.envs.core import OracleUnavailable, in_thread
 from agentgym_rl.envs.webarena.config import COMMANDS, Config
 from agentgym_rl.envs.webarena.evaluate import Judge, solved
 from agentgym_rl.envs.webarena.files import Files
+from agentgym_rl.envs.webarena.shop import Shop
 from agentgym_rl.envs.webarena.sites.visit import HOSTS, Visit
 from agentgym_rl.envs.webarena.tasks import Problem, problem
 from agentgym_rl.envs.webarena.verified import Verified
@@ -97,11 +98,11 @@ class Episode:
             await self.session.perform(Command("wait", ()))
         return await self.session.view()
 
-    async def solved(self, answer: str, judge: Judge | None) -> bool:
+    async def solved(self, answer: str, judge: Judge | None, shop: Shop | None) -> bool:
         """Whether the task is solved; see :func:`.evaluate.solved` and :meth:`.Verified.solved`. Only :meth:`close` may
         follow."""
         if self._verified is None:
-            return await solved(self._config, answer, self.session, judge)
+            return await solved(self._config, answer, self.session, judge, shop)
         await self.session.close()  # writes the trace
         return await in_thread(self._verified.evaluators.solved, self._config.number, answer, self._verified.trace)
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from agentgym_rl.envs.webarena.config import NOT_DOABLE, Config, Target
+from agentgym_rl.envs.webarena.shop import Shop
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|\w+|[^\w\s]")
 _CALL = re.compile(r"func:\s*(\w+)\((?:__page__, *)?(?:'([^']*)')?\)")
@@ -40,15 +41,16 @@ class Judge(Protocol):
     async def same_reason(self, task: str, reason: str, reported: str) -> bool: ...
 
 
-async def solved(config: Config, answer: str, page: Page, judge: Judge | None) -> bool:
+async def solved(config: Config, answer: str, page: Page, judge: Judge | None, shop: Shop | None) -> bool:
     """Whether an episode has solved its task.
 
     Args:
         answer: the argument of ``stop``.
         judge: needed where the config is ``judged``.
+        shop: needed where the config calls one of :data:`.config.ASK_SHOP`.
 
     Raises:
-        EnvUnavailable, EnvTimeout: the page, a site or the judge has failed.
+        EnvUnavailable, EnvTimeout, ProtocolError: the page, a site or the judge has failed or refuses a request.
     """
     for kind in config.types:
         if kind == "string_match":
@@ -56,7 +58,7 @@ async def solved(config: Config, answer: str, page: Page, judge: Judge | None) -
         elif kind == "url_match":
             right = url_matches(config.url, page.url)
         else:
-            right = await _contents_match(config.targets, page)
+            right = await _contents_match(config.targets, page, shop)
         if not right:
             return False
     return True
@@ -123,12 +125,15 @@ def _parts(url: str) -> tuple[str, dict[str, list[str]]]:
     return parts.netloc + parts.path, parse_qs(parts.query)
 
 
-async def _contents_match(targets: Sequence[Target], page: Page) -> bool:
+async def _contents_match(targets: Sequence[Target], page: Page, shop: Shop | None) -> bool:
     for target in targets:
-        url = _address(target.url, page.url)
+        call = _CALL.fullmatch(target.url)
+        url = await _called(call, page, shop) if call else target.url
         if url != "last":
+            if not url.startswith(("http://", "https://")):
+                return False  # the shop has no order, or the agent has left the sites
             await page.goto(url)
-        text = unescape(await _content(target, page))
+        text = unescape(await _content(target, page, shop))
         if target.exact is not None:
             right = clean(text) == clean(target.exact)
         else:
@@ -138,9 +143,15 @@ async def _contents_match(targets: Sequence[Target], page: Page) -> bool:
     return True
 
 
-def _address(url: str, last: str) -> str:
-    call = _CALL.fullmatch(url)
-    return post_url((call[2] or "").replace("__last_url__", last)) if call else url
+async def _called(call: re.Match[str], page: Page, shop: Shop | None) -> str:
+    """What one of WebArena's helpers gives."""
+    name, argument = call[1], (call[2] or "").replace("__last_url__", page.url)
+    if name == "reddit_get_post_url":
+        return post_url(argument)
+    if name == "gitlab_get_project_memeber_role":
+        return str(await page.evaluate(_ROLE, argument))
+    assert shop is not None, "tasks that ask the shop are left out without its address"
+    return await shop.value(name, argument)
 
 
 def post_url(url: str) -> str:
@@ -152,11 +163,11 @@ def post_url(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}/f/{names[2]}/{names[3]}/"
 
 
-async def _content(target: Target, page: Page) -> str:
+async def _content(target: Target, page: Page, shop: Shop | None) -> str:
     if not target.locator:
         return str(await page.evaluate("document.documentElement.outerHTML"))
     if call := _CALL.fullmatch(target.locator):
-        return str(await page.evaluate(_ROLE, call[2]))
+        return await _called(call, page, shop)
     for script in target.prepare:
         await page.evaluate(_harmless(script))
     return str(await page.evaluate(_harmless(target.locator)))

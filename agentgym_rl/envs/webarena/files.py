@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,18 +20,23 @@ RANGES = {"test": range(50), "train": range(50, 422), "rest": range(422, 10**9)}
 SITES = ("shopping", "shopping_admin", "reddit", "gitlab", "map", "wikipedia", "homepage")
 
 
-def open_files(path: str, sites: str | Mapping[str, str], logins: str | None, judged: bool, form: str) -> Files:
+def open_files(
+    path: str, sites: str | Mapping[str, str], logins: str | None, judged: bool, form: str, hosts: str = ""
+) -> Files:
     """The tasks that the sessions of a process with these options share; see :class:`Files`.
 
     Args:
         sites: see :class:`.WebArena`.
+        hosts: see :class:`.WebArena`.
     """
-    return _open(path, tuple(sorted(_addresses(sites).items())), logins, judged, form)
+    return _open(path, tuple(sorted(_addresses(sites).items())), logins, judged, form, _hosts(hosts))
 
 
 @lru_cache(maxsize=8)
-def _open(path: str, urls: tuple[tuple[str, str], ...], logins: str | None, judged: bool, form: str) -> Files:
-    return Files(path, dict(urls), logins, judged, form)
+def _open(
+    path: str, urls: tuple[tuple[str, str], ...], logins: str | None, judged: bool, form: str, hosts: tuple[str, ...]
+) -> Files:
+    return Files(path, dict(urls), logins, judged, form, hosts)
 
 
 class Files:
@@ -43,15 +49,25 @@ class Files:
         logins: folder of ``storage_state`` files.
         judged: whether tasks that need a judge can be scored.
         form: what the tasks of ``verified`` say of the form of the answer.
+        hosts: that pages may reach beside those of the sites.
 
     Raises:
         ValueError: a file or an address is wrong, a login is missing, or no task can be played.
         MissingExtra: ``verified`` without its package.
     """
 
-    def __init__(self, path: str, urls: Mapping[str, str], logins: str | None, judged: bool, form: str = "") -> None:
+    def __init__(
+        self,
+        path: str,
+        urls: Mapping[str, str],
+        logins: str | None,
+        judged: bool,
+        form: str = "",
+        hosts: tuple[str, ...] = (),
+    ) -> None:
         self._logins = None if logins is None else Path(logins).expanduser()
-        self.hosts: tuple[str, ...] = tuple(urlsplit(url).netloc.lower() for url in urls.values())
+        self.urls = urls
+        self.hosts = (*(urlsplit(url).netloc.lower() for url in urls.values()), *hosts)
         self._configs: dict[int, Config] = {}
         self.left_out: dict[int, str] = {}
         """Why a task cannot be played, by its id."""
@@ -112,6 +128,14 @@ def _addresses(sites: str | Mapping[str, str]) -> dict[str, str]:
             raise ValueError(f"sites: {name!r} is none of {', '.join(SITES)}")
         if parts.scheme not in ("http", "https") or not parts.netloc or json.dumps(url) != f'"{url}"':
             raise ValueError(f"sites: {name}={url!r} is no address; give one such as http://127.0.0.1:7770")
+    return found
+
+
+def _hosts(given: str) -> tuple[str, ...]:
+    found = tuple(one.strip().lower() for one in given.split(",") if one.strip())
+    for one in found:
+        if not re.fullmatch(r"[\w.-]+(:\d+)?", one):
+            raise ValueError(f"hosts: {one!r} is no host; give some such as 10.0.0.2:5000,tiles.example")
     return found
 
 

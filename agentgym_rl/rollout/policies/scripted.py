@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.actions import ActionFormat
-from agentgym_rl.envs.core import Message, OracleUnavailable, Step, Task, TextEnv
+from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable, Message, OracleUnavailable, Step, Task, TextEnv
 from agentgym_rl.envs.formats import Parse, write
 from agentgym_rl.rollout.conversation import PolicyStopped, Respond, Scripted
-from agentgym_rl.rollout.loop import Watch, run_attempt, run_episode, turn_limit, unsolved
+from agentgym_rl.rollout.loop import Watch, failed, run_attempt, run_episode, turn_limit, unsolved
 from agentgym_rl.rollout.policies.base import Policy
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -20,7 +20,8 @@ SIMPLE_COMMANDS = ("look", "inventory", "go forward", "turn left", "turn right",
 
 class Oracle(Policy):
     """Follows the environment's own solution. A task without one gives an unsolved episode without messages,
-    whose ``error`` says why."""
+    whose ``error`` says why. An oracle that plays to find its way may meet a failure of the infrastructure, which is no
+    unsolved task; it tries again."""
 
     name = "oracle"
 
@@ -28,12 +29,19 @@ class Oracle(Policy):
         self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
     ) -> Episode:
         limit = turn_limit(env, settings)
-        try:
-            commands, fault = env.oracle(task), None
-        except OracleUnavailable as error:
-            commands, fault = [], str(error)
+        for number in range(1, settings.retries + 2):
+            try:
+                commands = env.oracle(task)
+                break
+            except OracleUnavailable as error:
+                return unsolved(task, limit, error=str(error))
+            except (EnvUnavailable, EnvTimeout, EnvFault) as error:
+                episode = failed(task, limit, error, str(error))
+                episode.attempts = number
+        else:
+            return episode
         if not commands:
-            return unsolved(task, limit, error=fault)
+            return unsolved(task, limit)
 
         def converse() -> Scripted:  # an episode that is run again begins with the first command
             return Scripted(OracleScript(commands, env, settings.action_format))
