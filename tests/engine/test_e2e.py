@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from agentgym_rl.data import episode_store
+from agentgym_rl.envs.browser.chromium import PROGRAMS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -248,6 +250,30 @@ def test_a_pretrained_model_learns(tmp_path: Path) -> None:
     first, second = (row for row in metrics(folder) if "stage/bc" in row and "supervised/loss" in row)
     assert second["supervised/loss"] < first["supervised/loss"]
     assert found["stages"][-1]["panels"]["unseen_goals"]["textcraft"]["sampled"]["n"] == 4
+
+
+@pytest.mark.skipif(not any(map(shutil.which, PROGRAMS)), reason="needs Chromium")
+def test_the_web_is_learned_from(tmp_path: Path) -> None:
+    """A shop as text, and pages and sites in a browser: cloning of oracle trajectories, a step of GRPO, evaluations."""
+    names = ("webshop", "miniwob", "webarena")
+    recipes = tmp_path / "recipes" / "env"
+    recipes.mkdir(parents=True)
+    (recipes / "web.yaml").write_text(f"# @package envs\ndefaults: [{', '.join(names)}]\n")
+    few = [f"envs.{name}.{key}" for name in names for key in ("demonstrations=4", "panels.test.n=2", "max_turns=10")]
+    folder = tmp_path / "run"
+    train(folder, "--recipes", str(recipes.parent), "env=web", *few, "envs.textcraft.share=0",
+          "envs.textcraft.demonstrations=0", "envs.textcraft.panels.new_variants.n=1", "algorithm=grpo",
+          "algorithm.steps=1", "algorithm.tasks_per_step=6", "algorithm.samples_per_task=2",
+          "algorithm.mini_batch_tasks=6", "envs.miniwob.options.pages=click-test",
+          "envs.webarena.difficulty=['shopping: price']", "model.prompt_tokens=1024", "model.response_tokens=4000",
+          "run.evaluate_untrained=false")  # fmt: skip
+    (row,) = (row for row in metrics(folder) if "actor/pg_loss" in row)
+    assert row["training/rollout_probs_diff_max"] < 5e-3
+    assert {name: row[f"env/{name}/share"] for name in names} == dict.fromkeys(names, pytest.approx(1 / 3))
+    for stage in summary(folder)["stages"]:
+        for name in names:
+            result = stage["panels"]["test"][name]["greedy"]
+            assert (result["n"], result["error_rate"]) == (2, 0)
 
 
 NO_SYNC_AFTER_STEP_3 = """
