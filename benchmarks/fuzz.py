@@ -27,8 +27,8 @@ from agentgym_rl.envs import Task, TextEnv, available, env_class, make
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction
 from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.envs.formats import ECHO, Parse, reader, write
+from agentgym_rl.envs.openenv import OpenEnv
 from agentgym_rl.envs.probe import GARBAGE
-from agentgym_rl.envs.served import ServedEnv
 from agentgym_rl.envs.tools import Tool
 
 PIECES = (
@@ -286,7 +286,7 @@ def main() -> None:
     ]
     for name in available():
         count = min(given.actions, IN_A_BROWSER.get(name, given.actions))
-        if wanted(name) and not issubclass(env_class(name), ServedEnv) and (name != "sciworld" or shutil.which("java")):
+        if wanted(name) and not issubclass(env_class(name), OpenEnv) and (name != "sciworld" or shutil.which("java")):
             targets.append(lambda name=name, count=count: fuzz_env(name, count, given.seconds, given.seed))
     for target in targets:
         report = asyncio.run(target())
