@@ -266,7 +266,7 @@ def test_the_web_is_learned_from(tmp_path: Path) -> None:
           "algorithm.steps=1", "algorithm.tasks_per_step=6", "algorithm.samples_per_task=2",
           "algorithm.mini_batch_tasks=6", "envs.miniwob.options.pages=click-test",
           "envs.webarena.difficulty=['shopping: price']", "model.prompt_tokens=1024", "model.response_tokens=4000",
-          "run.evaluate_untrained=false")  # fmt: skip
+          "engine.micro_tokens=5120", "run.evaluate_untrained=false")  # fmt: skip
     (row,) = (row for row in metrics(folder) if "actor/pg_loss" in row)
     assert row["training/rollout_probs_diff_max"] < 5e-3
     assert {name: row[f"env/{name}/share"] for name in names} == dict.fromkeys(names, pytest.approx(1 / 3))
