@@ -3,6 +3,7 @@
 ``algorithms``   the orderings of the published tables: three environments, every algorithm plays 960 episodes
 ``curriculum``   few turns, many, or first few and then many, in an environment with long tasks
 ``mixture``      equal shares, shares that follow what there is to learn, and shares of one who knows it beforehand
+``pretrained``   SmolLM2-135M on goals that no training task shares: cloning, AgentEvol with its control, and GRPO
 
 Every arm of a study starts from the same cloned weights of its seed; panels are tasks that no choice of settings has
 seen. What the raw results hold with the same settings is not run again, and an interrupted run goes on: stop and repeat
@@ -12,8 +13,9 @@ it as you like.
     python benchmarks/evidence.py curriculum --seeds 0 --arms bc short
     python benchmarks/evidence.py algorithms --page             # only write the page from the raw results
 
-The raw results go to ``evidence.json``, ``horizon.json`` and ``mixture.json`` in ``benchmarks``, the tables into the
-marked blocks of ``docs/evidence.md``, ``docs/curriculum.md`` and ``docs/mixture.md``, with pictures in ``docs/images``.
+The raw results go to ``evidence.json``, ``horizon.json``, ``mixture.json`` and ``pretrained.json`` in ``benchmarks``, the
+tables into the marked blocks of ``docs/evidence.md``, ``docs/curriculum.md``, ``docs/mixture.md`` and
+``docs/pretrained.md``, with pictures in ``docs/images``.
 """
 
 from __future__ import annotations

@@ -171,4 +171,25 @@ MIXTURE = Study(
     page=DOCS / "mixture.md",
 )
 
-STUDIES = {"algorithms": ALGORITHMS, "curriculum": CURRICULUM, "mixture": MIXTURE}
+# a pretrained model
+
+PRETRAINED = Study(
+    recipe="smollm2",
+    prefix="smollm2",
+    columns={"unseen_goals": ("unseen_goals", "textcraft"), "new_mazes": ("new_mazes", "maze")},
+    arms={"bc": ["algorithm=bc"], "agentevol": ["algorithm=agentevol"], "grpo": ["algorithm=grpo"]},
+    orderings={
+        "pretrained": [
+            Ordering("AgentEvol > BC", "agentevol", "bc"),
+            Ordering("AgentEvol > its control", "agentevol", "agentevol/control"),
+            Ordering("GRPO > BC", "grpo", "bc"),
+            Ordering("AgentEvol > GRPO", "agentevol", "grpo"),
+        ]
+    },
+    raw=HERE / "pretrained.json",
+    page=DOCS / "pretrained.md",
+    watched=("validation", "textcraft"),
+    curves={"pretrained": ["agentevol", "grpo"]},
+)
+
+STUDIES = {"algorithms": ALGORITHMS, "curriculum": CURRICULUM, "mixture": MIXTURE, "pretrained": PRETRAINED}

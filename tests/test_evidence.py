@@ -103,6 +103,10 @@ def test_every_mixture_composes_with_the_same_number_of_episodes():
     assert {episodes_of("mixture", arm) for arm in STUDIES["mixture"].arms if arm != "bc"} == {960}
 
 
+def test_every_algorithm_of_the_pretrained_model_plays_as_many_episodes():
+    assert {episodes_of("pretrained", arm) for arm in ("agentevol", "grpo")} == {240}
+
+
 def test_the_oracle_plays_what_can_be_learned():
     shares = tasks.mixture(composed("mixture", "grpo_oracle")).shares
     assert shares == {"maze-middle-rooms": 0.5, "maze-middle-perfect": 0.5}
