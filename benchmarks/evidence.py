@@ -13,8 +13,8 @@ it as you like.
     python benchmarks/evidence.py curriculum --seeds 0 --arms bc short
     python benchmarks/evidence.py algorithms --page             # only write the page from the raw results
 
-The raw results go to ``evidence.json``, ``horizon.json``, ``mixture.json`` and ``pretrained.json`` in ``benchmarks``, the
-tables into the marked blocks of ``docs/evidence.md``, ``docs/curriculum.md``, ``docs/mixture.md`` and
+The raw results go to ``evidence.json``, ``horizon.json``, ``mixture.json`` and ``pretrained.json`` in ``benchmarks``,
+the tables into the marked blocks of ``docs/evidence.md``, ``docs/curriculum.md``, ``docs/mixture.md`` and
 ``docs/pretrained.md``, with pictures in ``docs/images``.
 """
 
