@@ -371,7 +371,7 @@ def processes_of(session: int) -> list[int]:
     return found
 
 
-def test_interrupted_and_broken_runs_resume(tmp_path: Path) -> None:
+def test_interrupted_and_killed_runs_resume(tmp_path: Path) -> None:
     folder = tmp_path / "resumed"
     overrides = ("algorithm=grpo", "algorithm.steps=10", "run.save_every=1", "run.evaluate_untrained=false")
 
@@ -399,8 +399,16 @@ def test_interrupted_and_broken_runs_resume(tmp_path: Path) -> None:
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 1, out
     assert "vLLM server 0 died: its engine's process is gone" in out and "the same command resumes" in out
+    interrupted_at = json.loads((folder / "state.json").read_text())["global_step"]
     time.sleep(3)
     assert processes_of(process.pid) == []
+
+    # a kill: what was after the last checkpoint is done again
+    process = started(folder, *overrides)
+    wait_for_step(folder, interrupted_at + 2, process)
+    for pid in processes_of(process.pid):
+        os.kill(pid, signal.SIGKILL)
+    process.communicate(timeout=60)
 
     train(folder, *overrides)
     steps = [row["step"] for row in metrics(folder) if "actor/pg_loss" in row]
