@@ -73,13 +73,12 @@ time.sleep(60)
 """
 
 
-def test_ctrl_c_is_passed_on_and_waited_for(capsys):
-    def press():
-        while "ready" not in capsys.readouterr().out:
-            pass
-        os.kill(os.getpid(), signal.SIGINT)
+def test_ctrl_c_is_passed_on_and_waited_for(monkeypatch):
+    def press(line, **_):
+        if line == "ready\n":
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 
-    threading.Thread(target=press).start()
+    monkeypatch.setattr(training, "print", press, raising=False)
     assert training._command([sys.executable, "-c", WAITS], False) == (130, ["ready", "saved"])
 
 
