@@ -128,6 +128,17 @@ def test_an_advantage_for_each_episode_or_turn_up_to_the_end_of_its_response(que
     assert rows_of(queue.fields["advantages"]) == [[2, 2, 2, 2], [4, 5, 5, 5, 5], [0]]
 
 
+def test_advantages_of_whole_episodes_are_one_number_a_row(queue, batch):
+    write(batch, Policy(rollouts=ROLLOUTS[::-1], advantages=[-1.0, 2.0]))
+    assert queue.fields["advantages"].tolist() == [2, -1, 0]
+    every = rows.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
+    assert rows_of(every) == [[2] * 4, [-1] * 5, [0]]
+    assert rows.each_token(every, queue.fields["loss_mask"]) is every
+    found = rows.advantage_metrics(batch, ROLLOUTS)
+    queue.fields["advantages"] = every
+    assert rows.advantage_metrics(batch, ROLLOUTS) == found != {}
+
+
 def test_verls_advantages_stay_where_an_update_has_none(queue, batch):
     before = rows_of(queue.fields["advantages"])
     write(batch, Policy(rollouts=ROLLOUTS))
@@ -360,7 +371,7 @@ def folded(queue):
 def test_all_segments_have_the_advantage_of_their_episode(queue, folded):
     batch, rollouts = folded
     write(batch, Policy(rollouts=rollouts, advantages=[2.0, -2.0]))
-    assert rows_of(queue.fields["advantages"]) == [[2] * 4, [2] * 2, [-2] * 5]
+    assert queue.fields["advantages"].tolist() == [2, 2, -2]
 
 
 def test_notes_belong_to_the_turn_that_follows(queue, folded):

@@ -16,12 +16,13 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils import tensordict_utils as tu
-from verl.workers.config import ActorConfig
+from verl.workers.config import ActorConfig, PolicyLossConfig
 from verl.workers.engine.utils import prepare_micro_batches
 
 from agentgym_rl.algorithms.base import Preference, Supervised
 from agentgym_rl.algorithms.losses import episode_log_probs
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
+from agentgym_rl.algorithms.policy_gradient import PolicyLoss
 from agentgym_rl.engine.verl.mapping import defaults
 from agentgym_rl.engine.verl.modes import ColocateTrainer, SeparateTrainer, SyncTrainer
 from agentgym_rl.engine.verl.trainer import without_correction
@@ -347,6 +348,18 @@ def test_without_old_log_probabilities_they_are_the_present_ones():
     assert updated(given.exclude("old_log_probs")) == updated(given)
 
 
+@pytest.mark.parametrize("kind", sorted({*PolicyLoss} - {PolicyLoss.TURN}))
+def test_one_advantage_a_row_is_that_of_each_of_its_tokens(kind):
+    config = ActorConfig(**ACTOR, policy_loss=PolicyLossConfig(loss_mode=kind))
+    flat = torch.tensor([-1.0, -0.5, -1.5, 0.0, -1.3, -4.0, 0.0])
+    output = {"log_probs": torch.nested.nested_tensor_from_jagged(flat, torch.tensor([0, 4, 7]))}
+    each = policy_data(advantages=[[2.0] * 3, [-1.0] * 2])
+    once = policy_data()
+    once["advantages"] = torch.tensor([2.0, -1.0])
+    losses = [policy_loss(config, output, data)[0].item() for data in (each, once, policy_data())]
+    assert losses[0] == losses[1] != losses[2]
+
+
 @pytest.mark.parametrize(
     ("changed", "on_policy"),
     [
@@ -375,15 +388,22 @@ def test_a_batch_is_on_policy(changed, on_policy):
         assert one._on_policy() is expected
 
 
-def test_verls_metrics_have_returns_where_only_advantages_are_written():
+def test_verls_metrics_have_advantages_and_returns_of_each_token():
     name = "get_metric_data_with_optional_routed_experts"
     assert f"{name}(" in inspect.getsource(trainer_base.PPOTrainer._compute_metrics)
-    for written, returns in (({"advantages": 1.0}, 1.0), ({"advantages": 1.0, "returns": 2.0}, 2.0)):
+    rows = policy_data().select("response_mask", "advantages")
+    once, twice = torch.tensor([1.0, 2.0]), rows["advantages"] * 2
+    for written, advantages, returns in (
+        ({"advantages": once}, [[1, 1, 1], [2, 2]], [[1, 1, 1], [2, 2]]),
+        ({"returns": twice}, [[1, 1, 1], [1, 1]], [[2, 2, 2], [2, 2]]),
+    ):
         data = getattr(trainer_base, name)(
-            keys=["a_0_0"], partition_id="train", fields=[], moe_lb_metrics_interval=0, global_steps=1,
-            accumulator=None, kv_batch_get=lambda written=written, **_: dict(written),
+            keys=["a_0_0", "b_0_0"], partition_id="train", fields=[], moe_lb_metrics_interval=0, global_steps=1,
+            accumulator=None, kv_batch_get=lambda written=written, **_: {**dict(rows.items()), **written},
         )  # fmt: skip
-        assert data["returns"] == returns
+        assert [[row.tolist() for row in data[key].unbind()] for key in ("advantages", "returns")] == [
+            advantages, returns,
+        ]  # fmt: skip
 
 
 def test_advantages_without_old_log_probabilities(monkeypatch):

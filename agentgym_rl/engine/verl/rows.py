@@ -232,7 +232,7 @@ def advantage_metrics(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> Metric
     thirds = [[1 + 3 * (2 * turn + 1) // (2 * many) for turn in range(many)] for many in turns]
     data = _get(batch, "advantages", "loss_mask")
     place = over_tokens(batch, rollouts, thirds).values() * data["loss_mask"].values()
-    size = data["advantages"].values().abs()
+    size = each_token(data["advantages"], data["loss_mask"]).values().abs()
     names = ("diagnostics/advantage_first", "diagnostics/advantage_middle", "diagnostics/advantage_last")
     return {
         name: float(size[place == third].mean()) for third, name in enumerate(names, start=1) if (place == third).any()
@@ -282,8 +282,9 @@ def write(
 ) -> KVBatchMeta:
     """Write what a policy update says into the rows: advantages, critic targets, weights of tokens.
 
-    Little is read, and weights are one number a row, because training waits meanwhile. So advantages, returns and
-    values are also on tokens that the model did not write, where a mask is 0 and nobody looks.
+    Little is read and written, because training waits meanwhile: weights, and advantages of whole episodes, are one
+    number a row. Advantages, returns and values of turns are also on tokens that the model did not write, where a mask
+    is 0 and nobody looks.
 
     Args:
         update_of: see :func:`arrange`.
@@ -302,7 +303,11 @@ def write(
     if turns:
         fields[TURN] = over_tokens(batch, rollouts, [range(len(rollout.episode.turns)) for rollout in rollouts])
     if update.advantages is not None:
-        fields["advantages"] = over_tokens(batch, rollouts, update.advantages)
+        whole = [one for one in update.advantages if isinstance(one, int | float)]
+        if len(whole) == len(rollouts) and not update.whiten:
+            fields["advantages"] = over_rows(batch, rollouts, whole)
+        else:
+            fields["advantages"] = over_tokens(batch, rollouts, update.advantages)
     if update.whiten:
         padded = mask().to_padded_tensor(0)
         white = masked_whiten(fields["advantages"].to_padded_tensor(0), padded) * padded
@@ -328,6 +333,17 @@ def critic_learns_at_turns(batch: KVBatchMeta) -> Iterator[None]:
     _put(batch, {name: data[VALUE_MASK].to(data[name].dtype) for name in names})
     yield
     _put(batch, {name: data[name] for name in names})
+
+
+def over_rows(batch: KVBatchMeta, rollouts: Sequence[Rollout], numbers: Sequence[float]) -> torch.Tensor:
+    """[rows]: the number of each episode. Rows without an episode, which are padding, have 0."""
+    number_of = dict(zip((rollout.key for rollout in rollouts), numbers, strict=True))
+    return torch.tensor([number_of.get(session_of(key), 0.0) for key in batch.keys], dtype=torch.float32)
+
+
+def each_token(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Jagged [rows, tokens] as ``like``: values that are already, or one number a row for each of its tokens."""
+    return values if values.is_nested else torch.ones_like(like, dtype=values.dtype) * values.unsqueeze(-1)
 
 
 def over_tokens(

@@ -58,8 +58,12 @@ trainer_base.RayWorkerGroup = partial(RayWorkerGroup, master_port_range=[20_000 
 
 
 def metric_data(**arguments: Any) -> TensorDict:
-    """What verl's metrics read of the rows of a batch. Returns are not written where they are the advantages."""
+    """What verl's metrics read of the rows of a batch.
+
+    Advantages are written once a row where they are alike, and returns not at all where they are the advantages.
+    """
     data = get_metric_data_with_optional_routed_experts(**arguments)
+    data["advantages"] = queue.each_token(data["advantages"], data["response_mask"])
     if "returns" not in data:
         data["returns"] = data["advantages"]
     return data
