@@ -246,8 +246,8 @@ def show(found: dict[int, dict[str, Any]]) -> None:
     largest = sizes[-1]
     most, wait, clock, added = (median(map(of, found[largest]["steps"])) for of in list(SUMS.values())[1:])
     at, bar = f"{largest:,} episodes:", f"bar {BEFORE_S:g}"
-    print(f"{at} ours is {added / STEP_S:.1%} of a {STEP_S:g} s step (bar {SHARE:.0%}: {met(added < STEP_S * SHARE)})")
-    print(f"{at} all its work, also beside episodes and update, is {most / STEP_S:.1%} of a core")
+    print(f"{at} ours is {most / STEP_S:.1%} of a {STEP_S:g} s step (bar {SHARE:.0%}: {met(most < STEP_S * SHARE)})")
+    print(f"{at} the step is {added / STEP_S:.1%} longer by it; the rest is beside episodes and update")
     print(f"{at} ours and the pause delay the update by {wait:.2f} s ({bar}: {met(wait < BEFORE_S)})")
     print(f"{at} on the clock by {clock:.2f} s ({bar}: {met(clock < BEFORE_S)})")
 
@@ -272,16 +272,19 @@ def work(step: Phases, *, ours: bool) -> float:
     return sum(work for name, (work, _) in parts if name.startswith("verl") != ours and name not in NOT_COUNTED)
 
 
+def own_parts(step: Phases, phase: str) -> dict[str, tuple[float, float]]:
+    """What the driver does in a phase that is ours, the pause among it."""
+    return {name: times for name, times in step[phase].items() if not name.startswith("verl") and name != WORKERS}
+
+
 def delay(step: Phases, *, clock: bool) -> float:
     """What the update waits for that is ours: the pause, and work or time on the clock."""
-    parts = {name: times for name, times in step["before"].items() if not name.startswith("verl") and name != WORKERS}
-    return sum(times[clock or name == "pause"] for name, times in parts.items())
+    return sum(times[clock or name == "pause"] for name, times in own_parts(step, "before").items())
 
 
 def longer(step: Phases) -> float:
     """What is ours of the time in which neither episodes run nor the update: that before it, and that after it."""
-    after = (clock for name, (_, clock) in step["after"].items() if not name.startswith("verl"))
-    return delay(step, clock=True) + sum(after)
+    return delay(step, clock=True) + sum(clock for _, clock in own_parts(step, "after").values())
 
 
 SUMS = {

@@ -64,6 +64,6 @@ def test_what_is_ours_is_held_against_the_bars(capsys):
     scale.show({8192: found})
     printed = capsys.readouterr().out
     assert "2 agent-loop processes, 3 storage units" in printed
-    assert "ours is 9.8% of a 300 s step (bar 5%: missed)" in printed and "is 5.2% of a core" in printed
+    assert "ours is 5.2% of a 300 s step (bar 5%: missed)" in printed and "is 9.8% longer by it" in printed
     assert "delay the update by 1.75 s (bar 2: met)" in printed and "on the clock by 9.25 s (bar 2: missed)" in printed
     assert "training workers" not in printed and "verl's" in printed and "5.00 [5.00, 5.00]" in printed

@@ -53,6 +53,7 @@ class Tokens:
     """Of the policy that learns, with gradient."""
     old_log_prob: torch.Tensor
     advantages: torch.Tensor
+    """Also [rows, 1], where all tokens of a row have the same."""
     mask: torch.Tensor
     """1 on the tokens that the model wrote."""
     turns: torch.Tensor | None = None

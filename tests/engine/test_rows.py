@@ -371,7 +371,8 @@ def folded(queue):
 def test_all_segments_have_the_advantage_of_their_episode(queue, folded):
     batch, rollouts = folded
     write(batch, Policy(rollouts=rollouts, advantages=[2.0, -2.0]))
-    assert queue.fields["advantages"].tolist() == [2, 2, -2]
+    found = rows.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
+    assert rows_of(found) == [[2] * 4, [2] * 2, [-2] * 5]
 
 
 def test_notes_belong_to_the_turn_that_follows(queue, folded):

@@ -348,15 +348,15 @@ def test_without_old_log_probabilities_they_are_the_present_ones():
     assert updated(given.exclude("old_log_probs")) == updated(given)
 
 
-@pytest.mark.parametrize("kind", sorted({*PolicyLoss} - {PolicyLoss.TURN}))
+@pytest.mark.parametrize("kind", PolicyLoss)
 def test_one_advantage_a_row_is_that_of_each_of_its_tokens(kind):
     config = ActorConfig(**ACTOR, policy_loss=PolicyLossConfig(loss_mode=kind))
     flat = torch.tensor([-1.0, -0.5, -1.5, 0.0, -1.3, -4.0, 0.0])
     output = {"log_probs": torch.nested.nested_tensor_from_jagged(flat, torch.tensor([0, 4, 7]))}
-    each = policy_data(advantages=[[2.0] * 3, [-1.0] * 2])
-    once = policy_data()
+    turns = {"turn": [[0, 1, 1], [0, 1]]}
+    each, once = policy_data(advantages=[[2.0] * 3, [-1.0] * 2], **turns), policy_data(**turns)
     once["advantages"] = torch.tensor([2.0, -1.0])
-    losses = [policy_loss(config, output, data)[0].item() for data in (each, once, policy_data())]
+    losses = [policy_loss(config, output, data)[0].item() for data in (each, once, policy_data(**turns))]
     assert losses[0] == losses[1] != losses[2]
 
 

@@ -120,11 +120,10 @@ def policy_loss(
     rows = data.select("response_mask", "advantages", LOSS_WEIGHT, *optional).to_padded_tensor()
     mask = rows["response_mask"].bool()
     weight = rows[LOSS_WEIGHT].unsqueeze(-1) * rows.get(KEPT, mask)
-    advantages = rows["advantages"]
     tokens = Tokens(
         log_prob=log_prob,
         old_log_prob=rows.get("old_log_probs", log_prob.detach()),
-        advantages=advantages if advantages.dim() == 2 else advantages.unsqueeze(-1),
+        advantages=rows["advantages"].reshape(len(mask), -1),
         mask=mask,
         turns=rows.get(TURN),
     )
