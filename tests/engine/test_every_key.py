@@ -269,6 +269,7 @@ KEYS: dict[str, Entry] = {
     "engine.kv_cache_gib": (0.5, verl),
     "engine.threads": (3, reads(session)),
     "engine.attention": ("flash_attention_2", verl, "engine=gpu"),
+    "engine.dtype": ("bfloat16", verl),
     "engine.env": ("{NCCL_DEBUG: INFO}", process),
     "engine.ray_address": ("ray://x", reads(session)),
     "engine.start_seconds": (3, reads(session)),

@@ -120,6 +120,7 @@ def test_a_machine_without_a_gpu_is_told_what_to_install(monkeypatch):
         ),
         (["engine.attention=flash"], r"engine\.attention='flash' is unknown; choose auto, sdpa"),
         (["engine=cpu", "engine.attention=sdpa"], r"engine\.attention has no effect"),
+        (["engine.dtype=auto"], r"engine\.dtype has no effect"),
         (["run.keep_checkpoints=0"], r"keep_checkpoints must be at least 1"),
         (["run.max_hours=0"], r"run\.max_hours must be greater than 0"),
     ],

@@ -56,6 +56,7 @@ def test_what_a_model_needs() -> None:
     assert found.batch["training worker"] == pytest.approx(4096 * 4 * 3000 / 2**30)
     assert more(copies=1) == pytest.approx(4)
     assert more(critic=True) == pytest.approx(16)
+    assert more(bfloat16=True) == pytest.approx(2 - 2 - 1), "a copy in the worker; half as much in vLLM"
     assert more(kv_cache_gib=3.0) == pytest.approx(2)
     assert more(loops=3) == pytest.approx(2 * memory.EMPTY["agent-loop worker"])
     assert more(workers=2) == pytest.approx(memory.EMPTY["training worker"]), "they share the weights"
@@ -85,9 +86,9 @@ def test_the_plan_of_a_configuration() -> None:
         return train._plan(recipes.load([*TINY, *overrides]), Needs(reference="start"), base=True)
 
     changed = ("engine.workers=4", "engine.tensor_parallel=2", "rollout.workers=3", "engine.micro_tokens=2048",
-               "engine.kv_cache_gib=2", "model.lora_rank=8")  # fmt: skip
+               "engine.kv_cache_gib=2", "model.lora_rank=8", "engine.dtype=bfloat16")  # fmt: skip
     assert plan(*changed) == memory.Plan(
-        workers=4, servers=2, loops=3, micro_tokens=2048, kv_cache_gib=2.0, lora_rank=8, copies=3
+        workers=4, servers=2, loops=3, micro_tokens=2048, kv_cache_gib=2.0, lora_rank=8, copies=3, bfloat16=True
     )
     assert plan("engine=gpu") is None and plan("engine.ray_address=auto") is None
 

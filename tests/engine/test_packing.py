@@ -211,3 +211,14 @@ def test_log_probs_and_entropies(tokens, scale):
     (gradient,) = torch.autograd.grad((found * weights).sum(), logits)
     assert torch.allclose(gradient, torch.autograd.grad((expected * weights).sum(), logits)[0])
     assert torch.allclose(entropy_of(logits), torch.distributions.Categorical(logits=logits).entropy())
+
+
+def test_log_probs_of_rounded_logits_are_not_rounded_again():
+    logits = (5 * torch.randn(300, 4096, generator=torch.Generator().manual_seed(0))).bfloat16().requires_grad_()
+    labels = torch.arange(300)
+    exact = logits.detach().float().requires_grad_()
+    found, expected = TokenLogProbs.apply(logits, labels), TokenLogProbs.apply(exact, labels)
+    assert found.dtype == torch.float32 and torch.equal(found, expected)
+    (gradient,) = torch.autograd.grad(found.sum(), logits)
+    assert torch.equal(gradient, torch.autograd.grad(expected.sum(), exact)[0].bfloat16())
+    assert torch.equal(entropy_of(logits), entropy_of(exact))

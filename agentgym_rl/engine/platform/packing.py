@@ -82,17 +82,23 @@ def predicting(data: TensorDict | Mapping[str, torch.Tensor]) -> torch.Tensor:
     return places if len(places) else places.new_zeros(1)
 
 
+def _wide(values: torch.Tensor) -> torch.Tensor:
+    """In float32 at least."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
 class TokenLogProbs(torch.autograd.Function):
     """[tokens]: log-probabilities of ``labels`` under ``logits`` [tokens, vocabulary].
 
-    Keeps the logits and, for the gradient, makes one copy; torch's own functions make three.
+    Keeps the logits and, for the gradient, makes one copy; torch's own functions make three. Logits in bfloat16
+    are computed with in float32.
     """
 
     @staticmethod
     def forward(ctx: FunctionCtx, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        total = torch.cat([part.logsumexp(-1) for part in torch.split(logits, CHUNK)])
+        total = torch.cat([_wide(part).logsumexp(-1) for part in torch.split(logits, CHUNK)])
         ctx.save_for_backward(logits, labels, total)
-        return logits.gather(1, labels.unsqueeze(1)).squeeze(1) - total
+        return _wide(logits.gather(1, labels.unsqueeze(1)).squeeze(1)) - total
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
@@ -103,7 +109,8 @@ class TokenLogProbs(torch.autograd.Function):
 
 def entropy_of(logits: torch.Tensor) -> torch.Tensor:
     """[tokens]: of the distributions with ``logits`` [tokens, vocabulary], in nats."""
-    return torch.cat([-(part.softmax(-1) * part.log_softmax(-1)).sum(-1) for part in torch.split(logits, CHUNK)])
+    parts = (_wide(part) for part in torch.split(logits, CHUNK))
+    return torch.cat([-(part.softmax(-1) * part.log_softmax(-1)).sum(-1) for part in parts])
 
 
 ALL_ATTENTION_FUNCTIONS.register("packed", attend)  # so do the settings of a CPU call it

@@ -17,6 +17,7 @@ from agentgym_rl.algorithms.base import AlgorithmConfig, operational
 from agentgym_rl.algorithms.bc import CloningConfig
 from agentgym_rl.algorithms.mixture import MixtureConfig
 from agentgym_rl.algorithms.scaling_inter import CurriculumConfig
+from agentgym_rl.engine.recipe.processor import has_bfloat16
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -214,6 +215,18 @@ class Attention(StrEnum):
     FLASH_ATTENTION_2 = "flash_attention_2"
 
 
+class Dtype(StrEnum):
+    """What training workers and vLLM compute in on a CPU.
+
+    auto: bfloat16 where the processor of this machine has arithmetic for it, else float32. Weights that learn, their
+    gradients and the optimizer's moments are float32 in any case.
+    """
+
+    AUTO = "auto"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+
 class VerifySync(StrEnum):
     """Which syncs of weights are followed by a look at the log-probabilities of a fixed text on both sides.
 
@@ -256,6 +269,8 @@ class EngineConfig:
     """CPU: size of vLLM's KV cache."""
     threads: int | None = operational(None)
     """CPU: threads of a training worker; null shares the cores among the workers of a node."""
+    dtype: Dtype = Dtype.FLOAT32
+    """CPU: float32, bfloat16, or auto: bfloat16 where the processor has arithmetic for it."""
     attention: Attention = operational(Attention.AUTO)  # noqa: RUF009
     """GPU: auto, sdpa or flash_attention_2, in training workers."""
     ray_address: str | None = operational(None)
@@ -291,8 +306,15 @@ class EngineConfig:
 
     @property
     def off_policy(self) -> bool:
-        """Whether other probabilities sample than learn: those of earlier weights, or vLLM's in bfloat16 on a GPU."""
-        return self.mode is not Mode.SYNC or self.device is Device.CUDA
+        """Whether other probabilities sample than learn: those of earlier weights, or vLLM's in bfloat16."""
+        return self.mode is not Mode.SYNC or self.bfloat16
+
+    @property
+    def bfloat16(self) -> bool:
+        """Whether training workers and vLLM compute in bfloat16, as they always do on GPUs."""
+        if self.device is Device.CUDA or self.dtype is Dtype.BFLOAT16:
+            return True
+        return self.dtype is Dtype.AUTO and has_bfloat16()
 
 
 class WandB(StrEnum):

@@ -54,6 +54,7 @@ def digest(config: Config, *, cloned: bool) -> str:
                 file: None if on_hub(file) else hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files
             },
             "workers": [config.engine.device, config.engine.workers * config.engine.nodes],
+            "bfloat16": config.engine.bfloat16,
             "verl": config.verl,
             "versions": {key: value for key, value in versions().items() if key != "git"},
         }

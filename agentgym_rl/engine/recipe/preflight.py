@@ -15,6 +15,7 @@ from agentgym_rl.engine.recipe.config import (
     Attention,
     Config,
     Device,
+    Dtype,
     EngineConfig,
     Mode,
     ModelConfig,
@@ -22,6 +23,7 @@ from agentgym_rl.engine.recipe.config import (
     TinyModelConfig,
     VerifySync,
 )
+from agentgym_rl.engine.recipe.processor import has_bfloat16
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, hosted_env, needs, rules, training_pool
 from agentgym_rl.envs import Task, hosts
@@ -82,6 +84,11 @@ def _check_lora(engine: EngineConfig) -> None:
 def _check_engine(config: Config) -> None:
     """What verl would find out in a worker."""
     engine, verl = config.engine, dict(flat(config.verl))
+    if engine.device is Device.CPU and engine.dtype is Dtype.BFLOAT16 and not has_bfloat16():
+        raise RecipeError(
+            "engine.dtype=bfloat16 would be far slower than float32: this processor has no arithmetic for it; set "
+            "engine.dtype=float32, or auto"
+        )
     own = engine.mode is Mode.SEPARATE_ASYNC
     spanned = engine.own_rollout_workers or engine.workers
     if spanned % engine.tensor_parallel:

@@ -96,6 +96,7 @@ def _of_engine(config: Config) -> Iterator[Unused]:
     else:
         yield Unused("engine.kv_cache_gib", f"engine.device={engine.device} has engine.memory_fraction")
         yield Unused("engine.threads", f"engine.device={engine.device} does not compute with threads")
+        yield Unused("engine.dtype", f"engine.device={engine.device} computes in bfloat16, or in verl's own settings")
 
 
 def _of_run(config: Config) -> Iterator[Unused]:

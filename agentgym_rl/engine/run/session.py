@@ -58,6 +58,8 @@ class Session:
         Raises:
             LaunchFailed: a new engine did not come up.
         """
+        import setuptools  # noqa: F401  # before threads import it at once: while it replaces distutils, a second import fails
+
         from agentgym_rl.engine.verl.cluster import cluster
 
         built = _built_from(settings)

