@@ -8,9 +8,10 @@ generation  the same prompts, and as many tokens of each response, in generated 
   ours        ``run_episode`` on the training's vLLM server; environments answer at once
   offline     ``vllm.LLM.generate``, a call for each round of turns
 
-The sides take turns; prefix caches start empty. The model is a folder; its tokenizer needs a chat template.
+The sides take turns; prefix caches start empty. The model is a folder; its tokenizer needs a chat template. In bfloat16
+the PyTorch loops run under autocast, with float32 weights as the worker's.
 
-    python benchmarks/cpu_model.py MODEL_FOLDER [--repeats 3] [--episodes 24]
+    python benchmarks/cpu_model.py MODEL_FOLDER [--repeats 3] [--episodes 24] [--dtype bfloat16]
 """
 
 from __future__ import annotations
@@ -48,17 +49,20 @@ PROMPT, RESPONSE = 1024, 3072
 """Most tokens of the prompts and responses."""
 BUCKET_MB = 512
 """Has room for the largest tensor of the model."""
+APART = {"float32": 1e-3, "bfloat16": 2e-2}
+"""How far the losses of two sides may lie apart."""
 
 Rounds = list[list[tuple[list[int], int]]]
 """Of each round of turns the prompts, and how many tokens to generate for each."""
 
 
-def recipe(model: str) -> Config:
+def recipe(model: str, dtype: str) -> Config:
     """The engine of a run with this model."""
     config = recipes.load(
         [
             "experiment=smoke", "algorithm=grpo", f"model={model}", f"model.prompt_tokens={PROMPT}",
             f"model.response_tokens={RESPONSE}", f"engine.micro_tokens={MICRO_TOKENS}", "engine.start_seconds=900",
+            f"engine.dtype={dtype}",
             f"verl.actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes={BUCKET_MB}",
         ]
     )  # fmt: skip
@@ -101,10 +105,10 @@ class Worker:
 class Plain:
     """What a short PyTorch program would do."""
 
-    def __init__(self, path: str, *, tight: bool) -> None:
+    def __init__(self, path: str, dtype: str, *, tight: bool) -> None:
         from transformers import AutoModelForCausalLM
 
-        self.tight = tight
+        self.tight, self.rounded = tight, dtype == "bfloat16"
         self.model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="sdpa").train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=LR, weight_decay=0.0)
 
@@ -115,7 +119,8 @@ class Plain:
         count = sum(weight > 0 for example in batch for weight in example.loss_weight)
         total = 0.0
         for rows in [[row] for row in batch] if self.tight else micro_batches(batch):
-            loss = self.loss(rows) / count
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.rounded):
+                loss = self.loss(rows) / count
             loss.backward()
             total += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -148,11 +153,11 @@ def micro_batches(batch: Sequence[Example]) -> Iterator[list[Example]]:
 
 
 @contextmanager
-def offline(path: str) -> Iterator[Callable[[Rounds], float]]:
+def offline(path: str, dtype: str) -> Iterator[Callable[[Rounds], float]]:
     """vLLM alone in a process of its own, as ``vllm.LLM`` starts it; gives the seconds of rounds of prompts."""
     process = subprocess.Popen(
-        [sys.executable, __file__, path, "--serve-rounds"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env=os.environ | {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"},
+        [sys.executable, __file__, path, "--dtype", dtype, "--serve-rounds"], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, text=True, env=os.environ | {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"},
     )  # fmt: skip
     assert process.stdin is not None and process.stdout is not None
     into, out = process.stdin, process.stdout
@@ -176,11 +181,11 @@ def offline(path: str) -> Iterator[Callable[[Rounds], float]]:
         process.wait()
 
 
-def serve_rounds(path: str) -> None:
+def serve_rounds(path: str, dtype: str) -> None:
     """The process of :func:`offline`."""
     from vllm import LLM, SamplingParams
 
-    llm = LLM(path, dtype="float32", enforce_eager=True, max_model_len=PROMPT + RESPONSE, max_num_seqs=256)
+    llm = LLM(path, dtype=dtype, enforce_eager=True, max_model_len=PROMPT + RESPONSE, max_num_seqs=256)
     print("seconds 0", flush=True)
     for line in sys.stdin:
         llm.reset_prefix_cache()
@@ -200,12 +205,12 @@ def timed(work: Callable[[], Any]) -> float:
     return time.perf_counter() - begun
 
 
-def training(model: Model, path: str, batch: Sequence[Example], repeats: int) -> dict[str, list[float]]:
+def training(model: Model, path: str, dtype: str, batch: Sequence[Example], repeats: int) -> dict[str, list[float]]:
     """Seconds of an update by side; the first one of each warms it up and shows that all compute the same loss."""
-    sides: dict[str, Any] = {"ours": Worker(model.trainer), "plain": Plain(path, tight=False)}
-    sides["tight"] = Plain(path, tight=True)
+    sides: dict[str, Any] = {"ours": Worker(model.trainer), "plain": Plain(path, dtype, tight=False)}
+    sides["tight"] = Plain(path, dtype, tight=True)
     losses = {side: one.update(batch) for side, one in sides.items()}
-    if max(losses.values()) - min(losses.values()) > 1e-3:
+    if max(losses.values()) - min(losses.values()) > APART[dtype]:
         raise RuntimeError(f"the sides compute different losses: {losses}")
     found: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(repeats):
@@ -215,7 +220,7 @@ def training(model: Model, path: str, batch: Sequence[Example], repeats: int) ->
 
 
 def generation(
-    model: Model, path: str, scripts: Sequence[Script], count: int, repeats: int
+    model: Model, path: str, dtype: str, scripts: Sequence[Script], count: int, repeats: int
 ) -> tuple[int, dict[str, list[float]]]:
     """Tokens to generate, and seconds by side."""
     batch = episodes(scripts, count, "0", 0.0, "0")
@@ -225,7 +230,7 @@ def generation(
         for turn in range(max(map(len, asked)))
     ]
     found: dict[str, list[float]] = {"ours": [], "offline": []}
-    with offline(path) as alone:
+    with offline(path, dtype) as alone:
         alone(rounds[:1])
         for _ in range(repeats):
             model.forget()
@@ -251,12 +256,13 @@ def main() -> None:
     parser.add_argument("model", help="folder of a Hugging Face model")
     parser.add_argument("--repeats", type=int, default=3, help="of each side")
     parser.add_argument("--episodes", type=int, default=24, help="at once; a quarter of them make the update")
+    parser.add_argument("--dtype", choices=list(APART), default="float32", help="of the arithmetic, on all sides")
     parser.add_argument("--serve-rounds", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve_rounds:
-        serve_rounds(given.model)
+        serve_rounds(given.model, given.dtype)
         return
-    config = recipe(given.model)
+    config = recipe(given.model, given.dtype)
     wanted = variables(config.engine)
     if not wanted.items() <= os.environ.items():  # PyTorch reads those of its threads when it is imported
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | wanted)
@@ -264,13 +270,13 @@ def main() -> None:
         scripts = asyncio.run(record(given.episodes, lambda text: len(model.tokenizer.encode(text))))
         batch = examples(scripts, model.tokenizer, max(2, given.episodes // 4))
         progress.say(f"training on {len(batch)} examples")
-        learnt = training(model, given.model, batch, given.repeats)
+        learnt = training(model, given.model, given.dtype, batch, given.repeats)
         progress.say(f"generating for {given.episodes} episodes")
-        tokens, generated = generation(model, given.model, scripts, given.episodes, given.repeats)
+        tokens, generated = generation(model, given.model, given.dtype, scripts, given.episodes, given.repeats)
     size = sum(len(example.input_ids) for example in batch)
     read = sum(weight > 0 for example in batch for weight in example.loss_weight)
     print(
-        f"\n{cores()} cores, {given.model.rstrip('/').rsplit('/', 1)[-1]}, float32, {given.repeats} repeats, "
+        f"\n{cores()} cores, {given.model.rstrip('/').rsplit('/', 1)[-1]}, {given.dtype}, {given.repeats} repeats, "
         f"load {os.getloadavg()[1]:.1f}; median [min, max]"
     )
     print(f"an update: {len(batch)} examples, {size} tokens, {read} with loss; micro-batches of {MICRO_TOKENS} tokens")

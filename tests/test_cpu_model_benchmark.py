@@ -40,10 +40,10 @@ def test_micro_batches_hold_every_row_and_no_more_than_their_tokens():
 
 
 def test_the_plain_loops_learn_the_same(folder):
-    plain, tight = (cpu_model.Plain(folder, tight=tight) for tight in (False, True))
+    plain, tight = (cpu_model.Plain(folder, "float32", tight=tight) for tight in (False, True))
     for _ in range(2):
         assert plain.update(ROWS) == pytest.approx(tight.update(ROWS), rel=1e-5)
-    assert plain.update(ROWS) != pytest.approx(cpu_model.Plain(folder, tight=False).update(ROWS), rel=1e-7)
+    assert plain.update(ROWS) != pytest.approx(cpu_model.Plain(folder, "float32", tight=False).update(ROWS), rel=1e-7)
 
 
 def test_rates_and_ratios(capsys):

@@ -122,6 +122,9 @@ class PolicyGradientConfig(ShapingConfig):
 class GroupConfig(PolicyGradientConfig):
     """Keys of every algorithm that compares the episodes of a task."""
 
+    negative_weight: float = 1.0
+    """Factor of negative advantages. Below 1, a policy that is seldom right is not driven from one wrong action to the
+    next; 0 learns from the better episodes alone, as RAFT++ (arXiv 2504.11343) does without a baseline."""
     filter_groups: bool = False
     """Leave out tasks whose episodes all have the same reward, and roll out others in their place (dynamic sampling,
     DAPO, arXiv 2503.14476, section 3.2)."""
@@ -133,7 +136,7 @@ class GroupConfig(PolicyGradientConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 0, "min_reward_std", *(["refills"] if self.refills is not None else []))
+        at_least(self, 0, "negative_weight", "min_reward_std", *(["refills"] if self.refills is not None else []))
 
     def unused(self, *, off_policy: bool) -> Mapping[str, str]:
         found = dict(super().unused(off_policy=off_policy))
@@ -214,9 +217,10 @@ class PolicyGradient(Algorithm[P]):
         return Policy(rollouts=rollouts, advantages=self.advantages(rollouts))
 
     def advantages(self, rollouts: Sequence[Rollout]) -> list[float | Sequence[float]]:
-        """:meth:`credit` of each group, in the order of the rollouts."""
+        """:meth:`credit` of each group with its negative numbers weighed, in the order of the rollouts."""
+        weight = self.config.negative_weight if isinstance(self.config, GroupConfig) else 1.0
         found = {
-            id(rollout): advantage
+            id(rollout): weighed(advantage, weight)
             for group in groups(rollouts)
             for rollout, advantage in zip(group, self.credit([one.episode for one in group]), strict=True)
         }
@@ -239,6 +243,13 @@ class PolicyGradient(Algorithm[P]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.shaping.load_state_dict(state)
+
+
+def weighed(advantage: float | Sequence[float], weight: float) -> float | list[float]:
+    """An episode's advantage, or those of its turns, with the negative ones multiplied by ``weight``."""
+    if isinstance(advantage, Sequence):
+        return [min(0.0, one) * weight + max(0.0, one) for one in advantage]
+    return min(0.0, advantage) * weight + max(0.0, advantage)
 
 
 def groups(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:
