@@ -674,8 +674,26 @@ def test_a_failure_while_receiving_is_raised_after_the_sender_was_answered(recei
     assert (calls, receiver.buffer[0].item(), receiver.cleaned) == ([0.0], 2.0, 1)
 
 
-def test_weights_travel_over_shared_memory(tmp_path):
+def test_two_runs_on_a_machine_send_weights_along_different_paths(monkeypatch):
+    """Ray's job id, of which verl makes the path, is 01000000 in every new cluster."""
+    module = SimpleNamespace(**{
+        name: type(name, (), {"__init__": lambda self, zmq_handle, bucket_size_mb=512: vars(self).update(locals())})
+        for name in ("BucketedWeightSender", "BucketedWeightReceiver")
+    })  # fmt: skip
+    corrections.weight_sockets(module)
+    found = {}
+    for run in ("one", "other"):
+        monkeypatch.setenv(corrections.RUN, run)
+        sender = module.BucketedWeightSender(zmq_handle="ipc:///tmp/weights.sock", bucket_size_mb=64)
+        receiver = module.BucketedWeightReceiver("ipc:///tmp/weights.sock")
+        assert sender.zmq_handle == receiver.zmq_handle and sender.bucket_size_mb == 64
+        found[run] = sender.zmq_handle
+    assert found["one"] != found["other"] and all(path.startswith("ipc:///tmp/weights.sock") for path in found.values())
+
+
+def test_weights_travel_over_shared_memory(tmp_path, monkeypatch):
     """verl's own sender and receiver, between two threads, with the receiver as it is corrected here."""
+    monkeypatch.setenv(corrections.RUN, "mine")
     import asyncio
     from threading import Thread
 

@@ -1,4 +1,4 @@
-"""What verl's modules assume of an accelerator, or of flash attention, corrected when each is imported.
+"""What verl's modules assume of an accelerator, of flash attention or of other runs, corrected when each is imported.
 
 Every correction names the assumption. ``tests/engine/test_contracts.py`` pins the symbols and signatures relied on, so
 that an upgrade of verl fails there and not in a worker.
@@ -6,12 +6,16 @@ that an upgrade of verl fails there and not in a worker.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from types import ModuleType
 from typing import Any
 
 import wrapt
+
+RUN = "AGENTGYM_RL_RUN"
+"""Environment variable of all processes of a running engine: what tells it from others on the machine."""
 
 
 def process_group(module: ModuleType) -> None:
@@ -78,20 +82,35 @@ def weight_receiver(module: ModuleType) -> None:
     module.BucketedWeightReceiver.receive_weights = receive_weights
 
 
-CORRECTIONS: dict[str, Callable[[ModuleType], None]] = {
+def weight_sockets(module: ModuleType) -> None:
+    """A worker and its vLLM server meet at a path that is made of Ray's job id, the same in every new cluster.
+
+    Two runs on a machine would take each other's weights, or wait for each other for ever.
+    """
+    for kind in (module.BucketedWeightSender, module.BucketedWeightReceiver):
+        kind.__init__ = _with_own_path(kind.__init__)
+
+
+def _with_own_path(begin: Callable[..., None]) -> Callable[..., None]:
+    @wraps(begin)
+    def __init__(self: Any, zmq_handle: str, *given: Any, **named: Any) -> None:
+        begin(self, f"{zmq_handle}-{os.environ.get(RUN, '')}", *given, **named)
+
+    return __init__
+
+
+TRANSFER = "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer"
+
+ON_CPU: dict[str, Callable[[ModuleType], None]] = {
     "verl.utils.distributed": process_group,
     "verl.workers.engine.fsdp.transformer_impl": fsdp_engines,
-    "verl.utils.model": value_head,
-    "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer": weight_receiver,
+    TRANSFER: weight_receiver,
 }
-
-
-EVERYWHERE = ("verl.utils.model",)
-"""Modules that assume flash attention, which a GPU may lack, too."""
+EVERYWHERE: dict[str, Callable[[ModuleType], None]] = {"verl.utils.model": value_head, TRANSFER: weight_sockets}
 
 
 def install(*, on_cpu: bool) -> None:
-    """Correct each module when it is imported; on GPUs only those of :data:`EVERYWHERE`."""
-    for name, correction in CORRECTIONS.items():
-        if on_cpu or name in EVERYWHERE:
+    """Correct each module when it is imported: on GPUs, too, by those of :data:`EVERYWHERE`."""
+    for corrections in (ON_CPU, EVERYWHERE) if on_cpu else (EVERYWHERE,):
+        for name, correction in corrections.items():
             wrapt.register_post_import_hook(correction, name)

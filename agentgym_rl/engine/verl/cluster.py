@@ -17,6 +17,7 @@ import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as NodeAffinity
 
+from agentgym_rl.engine.platform.corrections import RUN
 from agentgym_rl.engine.verl.environment import passed_on
 
 TOKEN = (
@@ -63,6 +64,7 @@ def cluster(
         NotShared: a node does not see the folder.
         WrongPlatform: verl chose another device than the configuration.
     """
+    variables = {**variables, RUN: uuid4().hex[:8]}
     os.environ.update(variables)
     from verl.plugin.platform import get_platform
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
