@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig, relative
+from agentgym_rl.algorithms.policy_gradient import weighed
 
 VALUES = st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=12)
 
@@ -34,6 +35,22 @@ def test_each_group_on_its_own_and_in_the_order_of_the_rollouts():
     found = GRPO(GRPOConfig(normalise_by_std=False)).advantages(rollouts)
     third = 1 / 3
     assert found == pytest.approx([2 * third, 0.0, -third, 0.0, -third])
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.2, 1.0, 2.0])
+def test_negative_advantages_are_weighed(weight):
+    rollouts = [Rollout(episode=episode, group="a") for episode in rewarded(1.0, 0.0, 0.0)]
+    found = GRPO(GRPOConfig(normalise_by_std=False, negative_weight=weight)).advantages(rollouts)
+    assert found == pytest.approx([2 / 3, -weight / 3, -weight / 3])
+
+
+def test_negative_advantages_of_turns_are_weighed():
+    assert weighed([0.5, -0.5, 0.0], 0.2) == pytest.approx([0.5, -0.1, 0.0])
+
+
+def test_a_negative_weight_below_0_is_refused():
+    with pytest.raises(ValueError, match=r"algorithm\.negative_weight must be at least 0, got -1"):
+        GRPOConfig(negative_weight=-1.0)
 
 
 def test_agrees_with_verls_estimator():

@@ -346,6 +346,7 @@ POLICY: dict[str, Entry] = {
 }
 GROUPS: dict[str, Entry] = {
     **POLICY,
+    "negative_weight": (0.5, learning),
     "filter_groups": (True, verl),
     "refills": (3, verl, "algorithm.filter_groups=true"),
     "min_reward_std": (0.1, verl, "algorithm.filter_groups=true"),
