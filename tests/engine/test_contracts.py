@@ -31,6 +31,7 @@ from verl.trainer.ppo.v1 import trainer_base
 from agentgym_rl.engine.platform import corrections, vllm_cpu
 from agentgym_rl.engine.platform.gloo_weights import GlooWeights
 from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.verl import cluster
 from agentgym_rl.engine.verl import mapping as verl_config
 from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer, EpisodeBuffer
 from agentgym_rl.engine.verl.modes import TRAINERS, SeparateTrainer
@@ -676,6 +677,7 @@ def test_a_failure_while_receiving_is_raised_after_the_sender_was_answered(recei
 
 def test_two_runs_on_a_machine_send_weights_along_different_paths(monkeypatch):
     """Ray's job id, of which verl makes the path, is 01000000 in every new cluster."""
+    assert cluster.RUN == corrections.RUN
     module = SimpleNamespace(**{
         name: type(name, (), {"__init__": lambda self, zmq_handle, bucket_size_mb=512: vars(self).update(locals())})
         for name in ("BucketedWeightSender", "BucketedWeightReceiver")

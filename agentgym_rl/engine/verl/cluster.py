@@ -17,7 +17,6 @@ import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as NodeAffinity
 
-from agentgym_rl.engine.platform.corrections import RUN
 from agentgym_rl.engine.verl.environment import passed_on
 
 TOKEN = (
@@ -26,6 +25,10 @@ TOKEN = (
     "`ray start` and before this command (docs/clusters.md)"
 )
 """What to do where Ray's token authentication refuses."""
+
+RUN = "AGENTGYM_RL_RUN"
+"""Environment variable of all processes of a running engine: what tells it from others on the machine. verl's modules as
+:mod:`agentgym_rl.engine.platform.corrections` corrects them read it."""
 
 LOCAL = "local"
 """Ray's address of a new cluster on this machine. Without one it joins a cluster that runs there."""
