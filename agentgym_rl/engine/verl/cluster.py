@@ -27,8 +27,8 @@ TOKEN = (
 """What to do where Ray's token authentication refuses."""
 
 RUN = "AGENTGYM_RL_RUN"
-"""Environment variable of all processes of a running engine: what tells it from others on the machine. verl's modules as
-:mod:`agentgym_rl.engine.platform.corrections` corrects them read it."""
+"""Environment variable of all processes of a running engine: what tells it from others on the machine.
+:mod:`agentgym_rl.engine.platform.corrections` reads it."""
 
 LOCAL = "local"
 """Ray's address of a new cluster on this machine. Without one it joins a cluster that runs there."""
