@@ -248,8 +248,8 @@ class PolicyGradient(Algorithm[P]):
 def weighed(advantage: float | Sequence[float], weight: float) -> float | list[float]:
     """An episode's advantage, or those of its turns, with the negative ones multiplied by ``weight``."""
     if isinstance(advantage, Sequence):
-        return [min(0.0, one) * weight + max(0.0, one) for one in advantage]
-    return min(0.0, advantage) * weight + max(0.0, advantage)
+        return [weight * one if one < 0 else one for one in advantage]
+    return weight * advantage if advantage < 0 else advantage
 
 
 def groups(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:

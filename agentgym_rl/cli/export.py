@@ -26,7 +26,7 @@ def command(
     ],
     step: Annotated[int | None, typer.Option(help="Export the checkpoint of this global step.")] = None,
     dtype: Annotated[
-        str, typer.Option(help="float32, bfloat16, or auto: as the run's vLLM servers had the weights.")
+        str, typer.Option(help="float32, bfloat16, or auto: float32 for a run on a CPU, else bfloat16.")
     ] = "auto",
     adapter: Annotated[
         bool, typer.Option("--adapter", help="Of a run with LoRA: write the adapters alone, in PEFT's format.")

@@ -693,9 +693,8 @@ def test_two_runs_on_a_machine_send_weights_along_different_paths(monkeypatch):
     assert found["one"] != found["other"] and all(path.startswith("ipc:///tmp/weights.sock") for path in found.values())
 
 
-def test_weights_travel_over_shared_memory(tmp_path, monkeypatch):
+def test_weights_travel_over_shared_memory(tmp_path):
     """verl's own sender and receiver, between two threads, with the receiver as it is corrected here."""
-    monkeypatch.setenv(corrections.RUN, "mine")
     import asyncio
     from threading import Thread
 

@@ -58,8 +58,6 @@ class Session:
         Raises:
             LaunchFailed: a new engine did not come up.
         """
-        import setuptools  # noqa: F401  # before threads import it at once: while it replaces distutils, a second import fails
-
         from agentgym_rl.engine.verl.cluster import cluster
 
         built = _built_from(settings)
@@ -72,6 +70,8 @@ class Session:
             self.close()
         run = Path(settings.trainer.default_local_dir).parent
         arguments = (settings, variables(engine), engine.ray_address, engine.start_seconds, run)
+        import setuptools  # noqa: F401  # here, for while it replaces distutils, a second thread that imports it fails
+
         with ThreadPoolExecutor(1, "import") as pool:  # verl's trainer takes seconds to import, Ray to start
             launch = pool.submit(import_module, "agentgym_rl.engine.verl.launch")
             self._running.enter_context(cluster(*arguments))
