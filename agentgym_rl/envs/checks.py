@@ -145,6 +145,8 @@ async def oracle_solves(subject: Subject) -> AsyncIterator[str]:
         if actions is None:
             continue
         lengths.append(len(actions))
+        if (thoughts := len(subject.env.thoughts(task))) not in (0, len(actions)):
+            yield f"{task}: {thoughts} thoughts for the oracle's {len(actions)} actions; give one for each, or none"
         for fault in format_faults(subject.spec, actions):
             yield f"{task}: {fault}"
         trail = await walk(subject.env, task, follow(actions))

@@ -309,6 +309,13 @@ class TextEnv(ABC):
         """
         raise OracleUnavailable(f"{self.spec.name} has no oracle")
 
+    def thoughts(self, task: Task) -> list[str]:
+        """A thought for each action of :meth:`oracle`, which demonstrations have before it; "" is none.
+
+        An empty list, the default, leaves them to the policy ``oracle``.
+        """
+        return []
+
     @classmethod
     def pictures(cls, transcript: Transcript) -> Sequence[Picture | None]:
         """Pictures of an episode for the viewer: one before the first turn and one after each turn.

@@ -159,6 +159,36 @@ def test_goals_are_held_out_of_training() -> None:
     held = TextCraft(held_out=60).spec.splits
     assert len(held["val"]) == 60 and sorted([*held["train"], *held["val"]]) == list(SPLITS["train"])
     assert held["test"] == SPLITS["test"]
+    for name in ("train_variants", "val_variants", "test_variants"):
+        assert {index % 1000 for index in held[name]} == set(held["train"])
     for number in (0, 374):
         with pytest.raises(ValueError, match=f"held_out={number} is not between 1 and 373"):
             TextCraft(held_out=number)
+
+
+def items(text: str) -> set[str]:
+    """The items of ``3 oak planks, 1 stick``."""
+    return {stack.partition(" ")[2] for stack in text.split(", ")}
+
+
+def test_a_thought_explains_every_item_of_the_plan() -> None:
+    env, book = TextCraft("compact", thoughts=True), catalogue(None).book
+    for index in [*range(474), *sampled_variants(500)]:
+        task = Task("textcraft", index)
+        commands = env.oracle(task)
+        first, *others = env.thoughts(task)
+        assert others == [""] * (len(commands) - 1)
+        needs, _, plan = first.partition("\nPlan: ")
+        assert plan.split("; ") == commands
+        known = dict(need.split(": ") for need in needs.split("; "))
+        assert next(iter(known)) == commands[-1].split(" using ")[0].split(" ", 2)[2]
+        assert {item for item, source in known.items() if source == "get"} == {
+            command.split(" ", 2)[2] for command in commands if command.startswith("get ")
+        }
+        for item, source in known.items():
+            if item in book.tags:
+                assert source in book.tags[item] and source in known
+            elif source != "get":
+                assert items(source) <= known.keys()
+                assert any(", ".join(map(str, recipe.inputs)) == source for recipe in book.recipes[item])
+    assert TextCraft("compact").thoughts(Task("textcraft", 0)) == []

@@ -7,8 +7,10 @@ import pytest
 import toy
 
 from agentgym_rl.data import agenttraj
-from agentgym_rl.envs.actions import Action, parse_react
+from agentgym_rl.envs import Task, make
+from agentgym_rl.envs.actions import Action, ActionFormat, parse_react
 from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.envs.formats import reader
 from agentgym_rl.rollout.collect import NothingKept, collect
 from agentgym_rl.rollout.policies import Random
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -42,6 +44,20 @@ def test_oracle_trajectories_in_compact_style(tmp_path):
     entry = json.loads((tmp_path / "a.json").read_text())[0]
     assert entry["conversations"][0] == {"from": "system", "loss": None, "value": "say N"}
     assert entry["conversations"][2] == {"from": "gpt", "loss": True, "value": "Action: say 1"}
+
+
+@pytest.mark.parametrize("action_format", list(ActionFormat))
+def test_thoughts_of_the_environment_stand_before_the_oracles_actions(tmp_path, action_format):
+    rules = RolloutSettings(style="compact", action_format=action_format)
+    env = make("textcraft", style="compact", thoughts=True)
+    options = {"thoughts": True}
+    asyncio.run(collect("textcraft", "train", tmp_path / "a.json", settings=rules, n=5, options=options))
+    for trajectory in agenttraj.read(tmp_path / "a.json"):
+        task = Task.parse(trajectory.item_id)
+        assert trajectory.messages[0]["content"].startswith(env.spec.instructions["compact"])
+        parse = reader(env.spec, action_format)
+        said = [parse(message["content"]) for message in trajectory.messages if message["role"] == "assistant"]
+        assert said == [Action(*both) for both in zip(env.oracle(task), env.thoughts(task), strict=True)]
 
 
 def test_only_successes_are_kept_by_default(tmp_path):

@@ -54,8 +54,8 @@ async def corpus(config: Config, bar: Callable[[str, int, int], None] = lambda *
             texts.append((await env.reset(task)).text)
             if number % (FIRST_OBSERVATIONS // CONVERSATIONS) == 0:
                 with suppress(OracleUnavailable):
-                    commands = env.oracle(task)
-                    oracle = Scripted(OracleScript(commands, env, settings.action_format))
+                    commands, thoughts = env.oracle(task), env.thoughts(task)
+                    oracle = Scripted(OracleScript(commands, env, settings.action_format, thoughts))
                     max_turns = min(len(commands), env.spec.max_turns)
                     episode = await run_attempt(env, task, oracle, settings, max_turns)
                     texts += [message["content"] for message in episode.messages]

@@ -74,6 +74,9 @@ class EnvProxy(TextEnv):
     def oracle(self, task: Task) -> list[str]:
         return self.facts.oracle(task)
 
+    def thoughts(self, task: Task) -> list[str]:
+        return self.facts.thoughts(task)
+
 
 class PerLoop(Generic[T]):
     """One object for each event loop that asks for it; those of closed loops are dropped."""

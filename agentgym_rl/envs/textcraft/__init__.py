@@ -11,13 +11,14 @@ from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, hold_out, variants
 from agentgym_rl.envs.textcraft.commands import Craft, Get, ShowInventory, Unreadable, Workshop, parse_command
 from agentgym_rl.envs.textcraft.drawing import draw
-from agentgym_rl.envs.textcraft.plan import make_plan
+from agentgym_rl.envs.textcraft.plan import Plan, make_plan
 from agentgym_rl.envs.textcraft.published import Published, published
 from agentgym_rl.envs.textcraft.puzzle import find_goal, make_puzzle
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 
 TEXTS = read_texts(__file__, EnvTexts)
 EXACT = "agentgym-exact"
+PLANNING = "Your first reply has a thought: what each item is made of, and the commands as a plan."
 _LONGEST_ECHO = 200
 
 
@@ -29,7 +30,8 @@ class TextCraft(TextEnv):
         recipes: a folder of Minecraft's own recipe files, in place of the recipes of this package.
         goals: let the variant splits have this many training goals only, a fixed choice.
         max_depth: let the variant splits have goals of at most this depth only.
-        held_out: take this many goals out of ``train``, a fixed choice, as the split ``val``.
+        held_out: take this many goals out of ``train`` and the variant splits, a fixed choice, as the split ``val``.
+        thoughts: give the oracle's first action its plan as a thought, and ask for a plan in the style ``compact``.
         wording: ``agentgym-exact`` answers to the letter of AgentGym's server.
         tasks_of: a file of AgentTraj, whose ids have the goals and recipes of its conversations; with ``recipes``.
 
@@ -48,6 +50,7 @@ class TextCraft(TextEnv):
         goals: int | None = None,
         max_depth: int | None = None,
         held_out: int | None = None,
+        thoughts: bool = False,
         wording: Literal["own", "agentgym-exact"] = "own",
         tasks_of: str | Path | None = None,
     ) -> None:
@@ -59,15 +62,19 @@ class TextCraft(TextEnv):
         if tasks_of is not None and recipes is None:
             raise ValueError("tasks_of needs recipes=FOLDER: AgentGym's agentenv_textcraft/recipes")
         self._exact = wording == EXACT
+        self._thoughts = thoughts
         self._tasks = catalogue(recipes) if recipes is None or tasks_of is None else published(recipes, tasks_of)
         splits = dict(self._tasks.splits)
-        if goals is not None or max_depth is not None:
-            splits |= variants(few(self._tasks, goals, max_depth), self._tasks.stride)
         if held_out is not None:
             splits |= hold_out(splits["train"], held_out)
+        if any(option is not None for option in (goals, max_depth, held_out)):
+            splits |= variants(few(self._tasks, splits["train"], goals, max_depth), self._tasks.stride)
+        instructions = dict(TEXTS.instructions)
+        if thoughts:
+            instructions["compact"] += f" {PLANNING}"
         self._spec = EnvSpec(
             name=self.name,
-            instructions=TEXTS.instructions,
+            instructions=instructions,
             splits=splits,
             max_turns=MAX_TURNS,
             success_above=0.99,
@@ -100,8 +107,18 @@ class TextCraft(TextEnv):
         return f"depth {self._tasks.book.depth(self._tasks.locate(self._index(task))[0])}"
 
     def oracle(self, task: Task) -> list[str]:
+        return list(self._plan(task).commands)
+
+    def thoughts(self, task: Task) -> list[str]:
+        """With the option ``thoughts`` the plan, before the first action."""
+        if not self._thoughts:
+            return []
+        plan = self._plan(task)
+        return [plan.thought, *[""] * (len(plan.commands) - 1)]
+
+    def _plan(self, task: Task) -> Plan:
         goal, rng = find_goal(self._tasks, self._index(task))
-        return list(make_plan(self._tasks.book, goal.item, goal.amount or 1, rng).commands)
+        return make_plan(self._tasks.book, goal.item, goal.amount or 1, rng)
 
     @classmethod
     def pictures(cls, transcript: Transcript) -> list[Picture]:

@@ -133,15 +133,15 @@ def variants(goals: Sequence[int], stride: int) -> dict[str, Sequence[int]]:
     return {f"{name}_variants": VariantIndices(goals, numbers, stride) for name, numbers in versions.items()}
 
 
-def few(tasks: Catalogue, goals: int | None, max_depth: int | None) -> tuple[int, ...]:
-    """A fixed random choice of training goals, for models that can only learn a few.
+def few(tasks: Catalogue, train: Sequence[int], goals: int | None, max_depth: int | None) -> tuple[int, ...]:
+    """A fixed random choice of the training goals ``train``, for models that can only learn a few.
 
     Raises:
         ValueError: there are fewer than ``goals`` training goals of at most ``max_depth``.
     """
     shallow = [
         index
-        for index in tasks.splits["train"]
+        for index in train
         if max_depth is None or tasks.book.depth(tasks.goals[index]) <= max_depth
     ]
     if goals is not None and not 1 <= goals <= len(shallow):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from random import Random
@@ -21,6 +21,26 @@ class Plan:
     recipes: tuple[Recipe, ...]
     """The recipes it needs, ingredients before what is made of them."""
     commands: tuple[str, ...]
+    members: Mapping[str, str]
+    """By tag, the member that fills it."""
+
+    @property
+    def thought(self) -> str:
+        """What each item is made of, from the goal down, and the commands that follow from it."""
+        made = {recipe.output.name: recipe.inputs for recipe in self.recipes}
+        known: dict[str, str] = {}
+
+        def explain(name: str) -> None:
+            if name in known:
+                return
+            inputs = made.get(name, ())
+            known[name] = self.members.get(name) or ", ".join(map(str, inputs)) or "get"
+            for below in [self.members[name]] if name in self.members else [stack.name for stack in inputs]:
+                explain(below)
+
+        explain(self.recipes[-1].output.name)
+        needed = "; ".join(f"{name}: {source}" for name, source in known.items())
+        return f"{needed}\nPlan: {'; '.join(self.commands)}"
 
 
 def make_plan(book: RecipeBook, goal: str, amount: int, rng: Random) -> Plan:
@@ -70,7 +90,7 @@ def _with_amounts(goal: str, amount: int, order: list[str], chosen: dict[str, Re
         crafting += [str(Recipe(recipe.output, inputs))] * batches
     fetching = [f"get {wanted[name]} {name}" for name in order if name not in chosen]
     recipes = tuple(chosen[name] for name in order if name in chosen)
-    return Plan(recipes, (*fetching, *reversed(crafting)))
+    return Plan(recipes, (*fetching, *reversed(crafting)), members)
 
 
 def _post_order(name: str, chosen: dict[str, Recipe], members: dict[str, str], order: list[str]) -> None:

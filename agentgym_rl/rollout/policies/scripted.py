@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.actions import ActionFormat
@@ -31,7 +32,7 @@ class Oracle(Policy):
         limit = turn_limit(env, settings)
         for number in range(1, settings.retries + 2):
             try:
-                commands = env.oracle(task)
+                commands, thoughts = env.oracle(task), env.thoughts(task)
                 break
             except OracleUnavailable as error:
                 return unsolved(task, limit, error=str(error))
@@ -44,7 +45,7 @@ class Oracle(Policy):
             return unsolved(task, limit)
 
         def converse() -> Scripted:  # an episode that is run again begins with the first command
-            return Scripted(OracleScript(commands, env, settings.action_format))
+            return Scripted(OracleScript(commands, env, settings.action_format, thoughts))
 
         episode, _ = await run_episode(lambda: env, task, converse, settings, min(limit, len(commands)), watch=watch)
         return episode
@@ -118,20 +119,30 @@ class Function(Policy):
 class OracleScript:
     """Gives the commands one after the other, then stops.
 
-    In the ``agentgym`` style each response has a thought, as trajectories of that style do; the thought claims nothing
-    beyond the command itself.
+    In the ``agentgym`` style each response has a thought, as trajectories of that style do; where the environment has
+    none for its command, one that claims nothing beyond the command itself.
+
+    Args:
+        thoughts: of the environment, one for each command; "", and all that are missing, are none.
     """
 
-    def __init__(self, commands: Sequence[str], env: TextEnv, action_format: ActionFormat = ActionFormat.react) -> None:
-        self._commands = iter(commands)
+    def __init__(
+        self,
+        commands: Sequence[str],
+        env: TextEnv,
+        action_format: ActionFormat = ActionFormat.react,
+        thoughts: Sequence[str] = (),
+    ) -> None:
+        self._said = zip_longest(commands, thoughts, fillvalue="")
         self._env = env
         self._format = action_format
 
     def __call__(self, messages: list[Message]) -> str:
-        command = next(self._commands, None)
-        if command is None:
+        said = next(self._said, None)
+        if said is None:
             raise PolicyStopped
-        return to_response(command, self._env, self._format)
+        command, thought = said
+        return to_response(command, self._env, self._format, thought)
 
 
 class RandomScript:
@@ -150,7 +161,10 @@ class RandomScript:
         self._possible = step.observation.actions or SIMPLE_COMMANDS
 
 
-def to_response(command: str, env: TextEnv, action_format: ActionFormat = ActionFormat.react) -> str:
+def to_response(
+    command: str, env: TextEnv, action_format: ActionFormat = ActionFormat.react, thought: str = ""
+) -> str:
     """A command as a response in the environment's style."""
-    thought = f"My next action is: {command}." if env.style == "agentgym" else ""
+    if not thought and env.style == "agentgym":
+        thought = f"My next action is: {command}."
     return write(env.spec, action_format, command, thought)
