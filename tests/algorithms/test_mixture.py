@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.mixture import By, Draw, DynamicConfig, Mixture, MixtureConfig, Pools, mixtures
+from agentgym_rl.algorithms.mixture import (
+    By,
+    Draw,
+    DynamicConfig,
+    Mixture,
+    MixtureConfig,
+    Pools,
+    SequentialConfig,
+    mixtures,
+)
 from agentgym_rl.algorithms.mixture.dynamic import Value
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.envs import Task
@@ -31,6 +40,7 @@ SETTINGS = st.one_of(
         smoothing=st.floats(0, 0.99),
         **OF_TASKS,
     ),
+    st.builds(SequentialConfig, type=st.just("sequential"), steps=st.integers(1, 3), **OF_TASKS),
 )
 
 
@@ -128,6 +138,26 @@ def test_shares_by_type():
         assert metrics["env/babyai/share"] == pytest.approx(share)
         assert metrics["env/textcraft/share"] == pytest.approx(1 - share)
         assert "env/counter/share" not in metrics
+
+
+def test_one_environment_after_the_other():
+    def turns(**keys) -> list[str]:
+        own = mixture({"babyai": 1.0, "counter": 0.0, "textcraft": 3.0}, type="sequential", **keys)
+        found = []
+        for step in range(5):
+            draws = own.draw(step, 4, 2)
+            found.append("".join({draw.task.env[0] for draw in draws}))
+            own.observe(outcomes(draws, Random(step)))
+        return found
+
+    assert turns() == ["b", "t", "t", "t", "t"]
+    assert turns(steps=2) == ["b", "b", "t", "t", "t"]
+    assert turns(steps=2, order=["textcraft", "babyai"]) == ["t", "t", "b", "b", "b"]
+    for order in (["babyai"], ["babyai", "babyai", "textcraft"], ["babyai", "textcraft", "counter"]):
+        with pytest.raises(ValueError, match=r"mixture\.order=.* must name each environment .* once: babyai, textcraft"):
+            turns(order=order)
+    with pytest.raises(ValueError, match=r"mixture\.steps=0 must be at least 1"):
+        turns(steps=0)
 
 
 def test_steps_and_seeds_draw_differently():
@@ -244,5 +274,7 @@ def test_a_foreign_state_is_refused(state, message):
 def test_a_mixture_that_does_not_learn_refuses_what_was_learnt():
     with pytest.raises(ValueError, match="these shares do not learn"):
         mixture().load_state_dict({"shares": ENVS, "tasks": {}})
+    with pytest.raises(ValueError, match="the number of steps observed, got None"):
+        mixture(type="sequential").load_state_dict({"shares": ENVS, "tasks": {}})
     with pytest.raises(ValueError, match=r"mixture\.tasks=off keeps none"):
         mixture(type="dynamic").load_state_dict({"shares": ENVS, "tasks": TASKS})

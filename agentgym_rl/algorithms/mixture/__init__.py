@@ -19,6 +19,7 @@ from agentgym_rl.algorithms.mixture.mixture import (
     mixtures,
     normalised,
 )
+from agentgym_rl.algorithms.mixture.sequential import Sequential, SequentialConfig
 from agentgym_rl.algorithms.mixture.tasks import By, MixtureConfig
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "MixtureConfig",
     "Pools",
     "Proportional",
+    "Sequential",
+    "SequentialConfig",
     "Uniform",
     "mixtures",
     "normalised",

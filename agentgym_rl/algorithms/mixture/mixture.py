@@ -83,7 +83,7 @@ class Mixture(ABC, Generic[C]):
     @property
     @abstractmethod
     def shares(self) -> Mapping[str, float]:
-        """Each environment's share of the next step; positive, with sum 1."""
+        """Each environment's share of the next step; not negative, with sum 1."""
 
     def draw(self, step: int, tasks: int, samples: int) -> list[Draw]:
         """Exactly ``tasks`` tasks and ``tasks * samples`` episodes; the same whenever asked until it observes episodes.
