@@ -103,7 +103,7 @@ def page(study: Study, text: str, rows: Rows) -> str:
     Raises:
         ValueError: it has no place for one of them.
     """
-    tables = {"arms": arms_table(study, rows)}
+    tables = {study.table: arms_table(study, rows)}
     tables |= {name: orderings_table(study, rows, found) for name, found in study.orderings.items()}
     for name, lines in tables.items():
         block = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -41,6 +41,8 @@ class Study:
     """Label and environment of the panel whose success during training is kept."""
     curves: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Pictures of it: a name in docs/images, and arms."""
+    table: str = "arms"
+    """The page's table of success and cost of every arm."""
 
 
 # which algorithm
@@ -192,4 +194,72 @@ PRETRAINED = Study(
     curves={"pretrained": ["agentevol", "grpo"]},
 )
 
-STUDIES = {"algorithms": ALGORITHMS, "curriculum": CURRICULUM, "mixture": MIXTURE, "pretrained": PRETRAINED}
+# a pretrained model, which horizon
+
+PRETRAINED_HORIZONS = {
+    "short": ["curriculum=fixed", "curriculum.rounds=[6]"],
+    "long": ["curriculum=fixed", "curriculum.rounds=[20]"],
+    "growing": ["curriculum.rounds=[6,12,20]"],
+}
+
+PRETRAINED_CURRICULUM = Study(
+    recipe="smollm2-horizon",
+    prefix="smollm2-horizon",
+    columns=CURRICULUM.columns,
+    arms={
+        "bc": ["algorithm=bc"],
+        **{name: ["algorithm=agentevol", *chosen] for name, chosen in PRETRAINED_HORIZONS.items()},
+    },
+    orderings={"pretrained_horizon": CURRICULUM.orderings["horizon"]},
+    raw=HERE / "pretrained_horizon.json",
+    page=DOCS / "pretrained.md",
+    watched=("validation", "maze"),
+    curves={"pretrained_horizon": list(PRETRAINED_HORIZONS)},
+    table="horizon_arms",
+)
+
+# what training in one environment does for the others
+
+HALVES = ["maze-near", "maze-far", "babyai-goto", "babyai-pickup"]
+"""The environments of the recipe, easy ones of a pair first."""
+
+
+def one_after_the_other(order: Sequence[str]) -> list[str]:
+    """A quarter of the recipe's 20 steps for each environment."""
+    return ["mixture=sequential", "mixture.steps=5", f"mixture.order=[{','.join(order)}]"]
+
+
+ALONE = {half: f"on_{half}" for half in HALVES}
+
+TRANSFER = Study(
+    recipe="transfer",
+    prefix="transfer",
+    columns={half: ("new", half) for half in HALVES},
+    arms={
+        "bc": ["algorithm=bc"],
+        **{arm: [f"envs.{other}.share=0" for other in HALVES if other != half] for half, arm in ALONE.items()},
+        "together": [],
+        "easy_first": one_after_the_other(HALVES),
+        "hard_first": one_after_the_other(HALVES[::-1]),
+    },
+    orderings={
+        "transfer": [Ordering(f"{arm} > BC", arm, "bc") for arm in [*ALONE.values(), "together"]],
+        "sequence": [
+            Ordering("all together > each alone", "together", ALONE),
+            Ordering("all together > one after the other, easy first", "together", "easy_first"),
+            Ordering("all together > one after the other, hard first", "together", "hard_first"),
+            Ordering("easy first > hard first", "easy_first", "hard_first"),
+        ],
+    },
+    raw=HERE / "transfer.json",
+    page=DOCS / "transfer.md",
+)
+
+STUDIES = {
+    "algorithms": ALGORITHMS,
+    "curriculum": CURRICULUM,
+    "mixture": MIXTURE,
+    "pretrained": PRETRAINED,
+    "pretrained_curriculum": PRETRAINED_CURRICULUM,
+    "transfer": TRANSFER,
+}

@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import evidence  # noqa: E402
 import evidence_page as pages  # noqa: E402
-from studies import ALGORITHMS, DOCS, HORIZONS, SINGLE, STUDIES  # noqa: E402
+from studies import ALGORITHMS, ALONE, DOCS, HORIZONS, SINGLE, STUDIES  # noqa: E402
 
 from agentgym_rl.engine.recipe import tasks  # noqa: E402
 
@@ -105,6 +105,19 @@ def test_every_mixture_composes_with_the_same_number_of_episodes():
 
 def test_every_algorithm_of_the_pretrained_model_plays_as_many_episodes():
     assert {episodes_of("pretrained", arm) for arm in ("agentevol", "grpo")} == {240}
+
+
+def test_every_horizon_of_the_pretrained_model_plays_as_many_episodes():
+    assert {episodes_of("pretrained_curriculum", name) for name in HORIZONS} == {360}
+    limit = tasks.curriculum(composed("pretrained_curriculum", "growing"))
+    assert [limit.max_turns("maze", step) for step in (1, 2, 3)] == [6, 12, 20]
+
+
+def test_every_arm_of_the_transfer_plays_as_many_episodes():
+    arms = [arm for arm in STUDIES["transfer"].arms if arm != "bc"]
+    assert {episodes_of("transfer", arm) for arm in arms} == {960}
+    for half, arm in ALONE.items():
+        assert tasks.mixture(composed("transfer", arm)).shares == {half: 1.0}
 
 
 def test_the_oracle_plays_what_can_be_learned():
