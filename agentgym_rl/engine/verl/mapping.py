@@ -28,8 +28,6 @@ from agentgym_rl.eval.evaluation.rules import flat
 PACKAGE = "agentgym_rl.engine"
 ESTIMATOR = "agentgym_rl"
 """Name of the estimator for algorithms that compute their own advantages."""
-FUSED = {"fused": True}
-"""AdamW's update of a weight in one pass; torch's default on a CPU makes about ten, each over all memory."""
 BUCKET = 64
 """MiB of shared memory in which weights travel to vLLM on a CPU; the largest tensor must fit."""
 
@@ -286,14 +284,12 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
         f"{actor}.fsdp_config.model_dtype": "float32",
         f"{actor}.fsdp_config.mixed_precision": precision,
         f"{actor}.fsdp_config.reshard_after_forward": workers > 1,  # alone, a worker has nothing to gather again
-        f"{actor}.optim.override_optimizer_config": FUSED,
         "critic.model.use_remove_padding": True,
         "critic.model.override_config.attn_implementation": "packed",
         "critic.model.enable_gradient_checkpointing": False,
         "critic.fsdp.model_dtype": "float32",
         "critic.fsdp.mixed_precision": precision,
         "critic.fsdp.reshard_after_forward": workers > 1,
-        "critic.optim.override_optimizer_config": FUSED,
         f"{generation}.dtype": computed,
         f"{generation}.enforce_eager": True,
         f"{generation}.free_cache_engine": False,
@@ -301,8 +297,6 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
         # after a part of a prompt vLLM sets back the request's generator, which a CPU's does not support
         f"{generation}.enable_chunked_prefill": not seeded(config),
         f"{generation}.checkpoint_engine.update_weights_bucket_megabytes": max(BUCKET, -(-largest_tensor >> 20)),
-        # of vLLM's 128 tokens a block, the prefix cache would compute up to 127 tokens of each turn again
-        f"{generation}.engine_kwargs.vllm.block_size": 32,
         f"{generation}.engine_kwargs.vllm.kv_cache_memory_bytes": int(config.engine.kv_cache_gib * (1 << 30)),
         f"{generation}.engine_kwargs.vllm.distributed_executor_backend": "uni"
         if config.engine.tensor_parallel == 1

@@ -139,11 +139,7 @@ def few(tasks: Catalogue, train: Sequence[int], goals: int | None, max_depth: in
     Raises:
         ValueError: there are fewer than ``goals`` training goals of at most ``max_depth``.
     """
-    shallow = [
-        index
-        for index in train
-        if max_depth is None or tasks.book.depth(tasks.goals[index]) <= max_depth
-    ]
+    shallow = [index for index in train if max_depth is None or tasks.book.depth(tasks.goals[index]) <= max_depth]
     if goals is not None and not 1 <= goals <= len(shallow):
         raise ValueError(f"goals={goals} is not between 1 and {len(shallow)}, the training goals of that depth")
     order = Random("textcraft:few").sample(shallow, len(shallow))

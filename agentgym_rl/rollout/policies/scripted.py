@@ -161,9 +161,7 @@ class RandomScript:
         self._possible = step.observation.actions or SIMPLE_COMMANDS
 
 
-def to_response(
-    command: str, env: TextEnv, action_format: ActionFormat = ActionFormat.react, thought: str = ""
-) -> str:
+def to_response(command: str, env: TextEnv, action_format: ActionFormat = ActionFormat.react, thought: str = "") -> str:
     """A command as a response in the environment's style."""
     if not thought and env.style == "agentgym":
         thought = f"My next action is: {command}."
