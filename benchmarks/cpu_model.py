@@ -45,6 +45,8 @@ from agentgym_rl.engine.verl.environment import cores
 from agentgym_rl.rollout.supervised import Example
 
 MICRO_TOKENS, LR, GOAL = 1024, 1e-5, 0.9
+KV_CACHE_GIB = 1
+"""Of both vLLMs: by itself vLLM takes most of the machine's memory, which the training's engine has a part of."""
 PROMPT, RESPONSE = 1024, 3072
 """Most tokens of the prompts and responses."""
 BUCKET_MB = 512
@@ -62,7 +64,7 @@ def recipe(model: str, dtype: str) -> Config:
         [
             "experiment=smoke", "algorithm=grpo", f"model={model}", f"model.prompt_tokens={PROMPT}",
             f"model.response_tokens={RESPONSE}", f"engine.micro_tokens={MICRO_TOKENS}", "engine.start_seconds=900",
-            f"engine.dtype={dtype}",
+            f"engine.dtype={dtype}", f"engine.kv_cache_gib={KV_CACHE_GIB}",
             f"verl.actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes={BUCKET_MB}",
         ]
     )  # fmt: skip
@@ -185,7 +187,10 @@ def serve_rounds(path: str, dtype: str) -> None:
     """The process of :func:`offline`."""
     from vllm import LLM, SamplingParams
 
-    llm = LLM(path, dtype=dtype, enforce_eager=True, max_model_len=PROMPT + RESPONSE, max_num_seqs=256)
+    llm = LLM(
+        path, dtype=dtype, enforce_eager=True, max_model_len=PROMPT + RESPONSE, max_num_seqs=256,
+        kv_cache_memory_bytes=KV_CACHE_GIB << 30,
+    )  # fmt: skip
     print("seconds 0", flush=True)
     for line in sys.stdin:
         llm.reset_prefix_cache()

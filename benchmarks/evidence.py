@@ -3,7 +3,9 @@
 ``algorithms``   the orderings of the published tables: three environments, every algorithm plays 960 episodes
 ``curriculum``   few turns, many, or first few and then many, in an environment with long tasks
 ``mixture``      equal shares, shares that follow what there is to learn, and shares of one who knows it beforehand
+``transfer``     trained in one environment, tested in four; all together, or one after the other
 ``pretrained``   SmolLM2-135M on goals that no training task shares: cloning, AgentEvol with its control, and GRPO
+``pretrained_curriculum``   as ``curriculum``, with SmolLM2-135M
 
 Every arm of a study starts from the same cloned weights of its seed; panels are tasks that no choice of settings has
 seen. What the raw results hold with the same settings is not run again, and an interrupted run goes on: stop and repeat
@@ -13,9 +15,8 @@ it as you like.
     python benchmarks/evidence.py curriculum --seeds 0 --arms bc short
     python benchmarks/evidence.py algorithms --page             # only write the page from the raw results
 
-The raw results go to ``evidence.json``, ``horizon.json``, ``mixture.json`` and ``pretrained.json`` in ``benchmarks``,
-the tables into the marked blocks of ``docs/evidence.md``, ``docs/curriculum.md``, ``docs/mixture.md`` and
-``docs/pretrained.md``, with pictures in ``docs/images``.
+Raw results and pages are those that ``benchmarks/studies.py`` names: JSON in ``benchmarks``, tables in the marked blocks
+of pages in ``docs``, with pictures in ``docs/images``; claims that do not hold are listed in ``docs/not-shown.md``, too.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from evidence_page import page, pictures
+from evidence_page import doubts_table, page, pictures, with_table
 from rich.console import Console
 from settings_digest import digest as settings
-from studies import STUDIES, Study
+from studies import DOUBTS, STUDIES, Study
 
 from agentgym_rl.data.files import read_jsonl, write_text
 from agentgym_rl.engine.recipe.compose import load
@@ -146,6 +147,8 @@ def main() -> None:
     rows = results(study)
     write_text(study.page, page(study, study.page.read_text(), rows))
     pictures(study, rows)
+    doubts = doubts_table(STUDIES, {name: results(one) for name, one in STUDIES.items()})
+    write_text(DOUBTS, with_table(DOUBTS.read_text(), "doubts", "\n".join(doubts), DOUBTS))
     console.print(f"raw results: {study.raw}\npage: {study.page}", highlight=False, soft_wrap=True)
 
 

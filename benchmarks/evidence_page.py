@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -83,18 +84,36 @@ def orderings_table(study: Study, rows: Rows, orderings: Sequence[Ordering]) -> 
     yield f"| claim | {' | '.join(columns)} | average | seeds in favour | p | verdict |"
     yield f"|---|{'---|' * len(columns)}---|---|---|---|"
     for one in orderings:
-        found = paired(averages(rows, one.better, columns), averages(rows, one.worse, columns))
+        found = differences(study, rows, one)
         if not found:
             continue
         cells = [
             cell(paired(values(rows, one.better, column), values(rows, one.worse, column)), signed=True)
             for column in columns
         ]
-        wins = f"{sum(value > 0 for value in found)} of {len(found)}"
-        yield (
-            f"| {one.claim} | {' | '.join(cells)} | {cell(found, signed=True)} | {wins} | "
-            f"{sign_flip_p(found):.3f} | {verdict(found)} |"
-        )
+        p = f"{sign_flip_p(found):.3f}"
+        yield f"| {one.claim} | {' | '.join([*cells, *averaged(found), p, verdict(found)])} |"
+
+
+def differences(study: Study, rows: Rows, one: Ordering) -> list[float]:
+    """Between the averages of the two sides, seed by seed."""
+    return paired(*(averages(rows, side, list(study.columns)) for side in (one.better, one.worse)))
+
+
+def averaged(found: Sequence[float]) -> tuple[str, str]:
+    """Paired differences as two cells: their mean, and how many are in favour."""
+    return cell(found, signed=True), f"{sum(value > 0 for value in found)} of {len(found)}"
+
+
+def doubts_table(studies: Mapping[str, Study], rows: Mapping[str, Rows]) -> Iterator[str]:
+    """The claims of all studies that do not hold."""
+    yield "| study | claim | average | seeds in favour | verdict |"
+    yield "|---|---|---|---|---|"
+    for name, study in studies.items():
+        for one in (one for table in study.orderings.values() for one in table):
+            found = differences(study, rows[name], one)
+            if found and verdict(found) != "holds":
+                yield f"| [{name}]({study.page.name}) | {one.claim} | {' | '.join(averaged(found))} | {verdict(found)} |"
 
 
 def page(study: Study, text: str, rows: Rows) -> str:
@@ -106,12 +125,20 @@ def page(study: Study, text: str, rows: Rows) -> str:
     tables = {study.table: arms_table(study, rows)}
     tables |= {name: orderings_table(study, rows, found) for name, found in study.orderings.items()}
     for name, lines in tables.items():
-        block = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not block.search(text):
-            raise ValueError(f"{study.page} has no block '<!-- table {name} -->'")
-        shown = "\n".join(lines) if rows else "No results yet."
-        text = block.sub(lambda found, shown=shown: f"{found[1]}{shown}\n{found[2]}", text)  # type: ignore[misc]
+        text = with_table(text, name, "\n".join(lines) if rows else "No results yet.", study.page)
     return text
+
+
+def with_table(text: str, name: str, table: str, where: Path) -> str:
+    """A page's text with a table in its block.
+
+    Raises:
+        ValueError: it has no such block.
+    """
+    block = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if not block.search(text):
+        raise ValueError(f"{where} has no block '<!-- table {name} -->'")
+    return block.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
 
 
 def pictures(study: Study, rows: Rows) -> None:

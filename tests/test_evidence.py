@@ -75,6 +75,17 @@ def test_the_page_keeps_what_stands_around_its_tables():
         pages.page(ALGORITHMS, "nothing here", ROWS)
 
 
+def test_claims_that_do_not_hold_are_listed():
+    # evolution against its control: +10, 0, -26.7; sd 18.95, half width 4.303 * 18.95 / sqrt(3) = 47.1
+    third = [row("bc", 2, 0.1, 0.5, 0.8), row("evol", 2, 0.4, 0.6, 0.9, control=0.9)]
+    listed = list(pages.doubts_table({"algorithms": ALGORITHMS}, {"algorithms": [*ROWS, *third]}))[2:]
+    assert [line.split(" | ")[1:] for line in listed] == [
+        ["AgentEvol > its control", "-5.6 [-52.6, +41.5]", "1 of 3", "not shown |"],
+        ["all environments together > each alone", "-10.0", "0 of 1", "too few seeds |"],
+    ]
+    assert all(line.startswith("| [algorithms](evidence.md) | ") for line in listed)
+
+
 @cache
 def composed(name, arm):
     return evidence.composed(STUDIES[name], arm, 0, Path("a"))
@@ -104,7 +115,7 @@ def test_every_mixture_composes_with_the_same_number_of_episodes():
 
 
 def test_every_algorithm_of_the_pretrained_model_plays_as_many_episodes():
-    assert {episodes_of("pretrained", arm) for arm in ("agentevol", "grpo")} == {240}
+    assert {episodes_of("pretrained", arm) for arm in ("agentevol", "grpo")} == {1120}
 
 
 def test_every_horizon_of_the_pretrained_model_plays_as_many_episodes():
