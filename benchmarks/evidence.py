@@ -15,8 +15,8 @@ it as you like.
     python benchmarks/evidence.py curriculum --seeds 0 --arms bc short
     python benchmarks/evidence.py algorithms --page             # only write the page from the raw results
 
-Raw results and pages are those that ``benchmarks/studies.py`` names: JSON in ``benchmarks``, tables in the marked blocks
-of pages in ``docs``, with pictures in ``docs/images``; claims that do not hold are listed in ``docs/not-shown.md``, too.
+Raw results and pages are those that ``benchmarks/studies.py`` names: JSON in ``benchmarks``, tables in marked blocks of
+pages in ``docs``, with pictures in ``docs/images``. Claims that do not hold are listed in ``docs/not-shown.md``, too.
 """
 
 from __future__ import annotations

@@ -113,7 +113,8 @@ def doubts_table(studies: Mapping[str, Study], rows: Mapping[str, Rows]) -> Iter
         for one in (one for table in study.orderings.values() for one in table):
             found = differences(study, rows[name], one)
             if found and verdict(found) != "holds":
-                yield f"| [{name}]({study.page.name}) | {one.claim} | {' | '.join(averaged(found))} | {verdict(found)} |"
+                cells = [f"[{name}]({study.page.name})", one.claim, *averaged(found), verdict(found)]
+                yield f"| {' | '.join(cells)} |"
 
 
 def page(study: Study, text: str, rows: Rows) -> str:
