@@ -222,7 +222,7 @@ PRETRAINED_CURRICULUM = Study(
 
 # what training in one environment does for the others
 
-HALVES = ["maze-near", "maze-far", "babyai-goto", "babyai-pickup"]
+HALVES = ["maze-near", "maze-far", "textcraft-shallow", "textcraft-deep"]
 """The environments of the recipe, easy ones of a pair first."""
 
 
