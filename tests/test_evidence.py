@@ -115,7 +115,7 @@ def test_every_mixture_composes_with_the_same_number_of_episodes():
 
 
 def test_every_algorithm_of_the_pretrained_model_plays_as_many_episodes():
-    assert {episodes_of("pretrained", arm) for arm in ("agentevol", "grpo")} == {1120}
+    assert {episodes_of("pretrained", arm) for arm in ("agentevol", "grpo")} == {560}
 
 
 def test_every_horizon_of_the_pretrained_model_plays_as_many_episodes():
