@@ -46,7 +46,7 @@ from agentgym_rl.rollout.supervised import Example
 
 MICRO_TOKENS, LR, GOAL = 1024, 1e-5, 0.9
 KV_CACHE_GIB = 1
-"""Of both vLLMs: by itself vLLM takes most of the machine's memory, which the training's engine has a part of."""
+"""Of the engine's vLLM and of vLLM alone, which by default takes most of the machine's memory."""
 PROMPT, RESPONSE = 1024, 3072
 """Most tokens of the prompts and responses."""
 BUCKET_MB = 512

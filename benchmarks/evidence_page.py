@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -110,7 +111,7 @@ def doubts_table(studies: Mapping[str, Study], rows: Mapping[str, Rows]) -> Iter
     yield "| study | claim | average | seeds in favour | verdict |"
     yield "|---|---|---|---|---|"
     for name, study in studies.items():
-        for one in (one for table in study.orderings.values() for one in table):
+        for one in chain.from_iterable(study.orderings.values()):
             found = differences(study, rows[name], one)
             if found and verdict(found) != "holds":
                 cells = [f"[{name}]({study.page.name})", one.claim, *averaged(found), verdict(found)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
@@ -55,10 +56,14 @@ EXPLORED = 480
 """Tasks a round of AgentEvol in the recipe."""
 
 
+def only(env: str, envs: Iterable[str]) -> list[str]:
+    """All training episodes for one of the environments."""
+    return [f"envs.{other}.share=0" for other in envs if other != env]
+
+
 def alone(env: str) -> list[str]:
     """As many rounds and episodes of a single environment as the joint run gives it."""
-    idle = [f"envs.{other}.share=0" for other in DEMONSTRATIONS if other != env]
-    return [*idle, f"algorithm.tasks_per_step={EXPLORED // len(DEMONSTRATIONS)}"]
+    return [*only(env, DEMONSTRATIONS), f"algorithm.tasks_per_step={EXPLORED // len(DEMONSTRATIONS)}"]
 
 
 SINGLE = {env: f"evol_{env}" for env in DEMONSTRATIONS}
@@ -113,24 +118,35 @@ HORIZONS = {
     "growing": ["curriculum=growing"],
 }
 
-CURRICULUM = Study(
-    recipe="horizon",
-    prefix="horizon",
-    columns={label: (label, "maze") for label in ("near", "middle", "far")},
-    arms={"bc": ["algorithm=bc"], **{name: ["algorithm=agentevol", *chosen] for name, chosen in HORIZONS.items()}},
-    orderings={
-        "horizon": [
-            *(Ordering(f"{name} > BC", name, "bc") for name in HORIZONS),
-            Ordering("long > short", "long", "short"),
-            Ordering("growing > short", "growing", "short"),
-            Ordering("growing > long", "growing", "long"),
-        ]
-    },
-    raw=HERE / "horizon.json",
-    page=DOCS / "curriculum.md",
-    watched=("validation", "maze"),
-    curves={"horizon": list(HORIZONS)},
-)
+
+def of_horizons(horizons: Mapping[str, Sequence[str]], name: str, recipe: str, **place: Any) -> Study:
+    """AgentEvol with each of three horizons, ``short``, ``long`` and ``growing``, on mazes near and far.
+
+    Args:
+        name: of the page's table of claims, of the picture of learning curves, and of the raw results.
+        place: further fields of the study.
+    """
+    return Study(
+        recipe=recipe,
+        prefix=recipe,
+        columns={label: (label, "maze") for label in ("near", "middle", "far")},
+        arms={"bc": ["algorithm=bc"], **{arm: ["algorithm=agentevol", *chosen] for arm, chosen in horizons.items()}},
+        orderings={
+            name: [
+                *(Ordering(f"{arm} > BC", arm, "bc") for arm in horizons),
+                Ordering("long > short", "long", "short"),
+                Ordering("growing > short", "growing", "short"),
+                Ordering("growing > long", "growing", "long"),
+            ]
+        },
+        raw=HERE / f"{name}.json",
+        watched=("validation", "maze"),
+        curves={name: list(horizons)},
+        **place,
+    )
+
+
+CURRICULUM = of_horizons(HORIZONS, "horizon", "horizon", page=DOCS / "curriculum.md")
 
 # which mixture
 
@@ -204,26 +220,14 @@ PRETRAINED_HORIZONS = {
     "growing": ["curriculum.rounds=[6,12,20]"],
 }
 
-PRETRAINED_CURRICULUM = Study(
-    recipe="smollm2-horizon",
-    prefix="smollm2-horizon",
-    columns=CURRICULUM.columns,
-    arms={
-        "bc": ["algorithm=bc"],
-        **{name: ["algorithm=agentevol", *chosen] for name, chosen in PRETRAINED_HORIZONS.items()},
-    },
-    orderings={"pretrained_horizon": CURRICULUM.orderings["horizon"]},
-    raw=HERE / "pretrained_horizon.json",
-    page=DOCS / "pretrained.md",
-    watched=("validation", "maze"),
-    curves={"pretrained_horizon": list(PRETRAINED_HORIZONS)},
-    table="horizon_arms",
+PRETRAINED_CURRICULUM = of_horizons(
+    PRETRAINED_HORIZONS, "pretrained_horizon", "smollm2-horizon", page=DOCS / "pretrained.md", table="horizon_arms"
 )
 
 # what training in one environment does for the others
 
-HALVES = ["maze-near", "maze-far", "textcraft-shallow", "textcraft-deep"]
-"""The environments of the recipe, easy ones of a pair first."""
+NEIGHBOURS = ["maze-near", "maze-far", "textcraft-shallow", "textcraft-deep"]
+"""The environments of the recipe, two by two of a kind, the easier one first."""
 
 
 def one_after_the_other(order: Sequence[str]) -> list[str]:
@@ -231,18 +235,18 @@ def one_after_the_other(order: Sequence[str]) -> list[str]:
     return ["mixture=sequential", "mixture.steps=5", f"mixture.order=[{','.join(order)}]"]
 
 
-ALONE = {half: f"on_{half}" for half in HALVES}
+ALONE = {env: f"on_{env}" for env in NEIGHBOURS}
 
 TRANSFER = Study(
     recipe="transfer",
     prefix="transfer",
-    columns={half: ("new", half) for half in HALVES},
+    columns={env: ("new", env) for env in NEIGHBOURS},
     arms={
         "bc": ["algorithm=bc"],
-        **{arm: [f"envs.{other}.share=0" for other in HALVES if other != half] for half, arm in ALONE.items()},
+        **{arm: only(env, NEIGHBOURS) for env, arm in ALONE.items()},
         "together": [],
-        "easy_first": one_after_the_other(HALVES),
-        "hard_first": one_after_the_other(HALVES[::-1]),
+        "easy_first": one_after_the_other(NEIGHBOURS),
+        "hard_first": one_after_the_other(NEIGHBOURS[::-1]),
     },
     orderings={
         "transfer": [Ordering(f"{arm} > BC", arm, "bc") for arm in [*ALONE.values(), "together"]],

@@ -127,8 +127,8 @@ def test_every_horizon_of_the_pretrained_model_plays_as_many_episodes():
 def test_every_arm_of_the_transfer_plays_as_many_episodes():
     arms = [arm for arm in STUDIES["transfer"].arms if arm != "bc"]
     assert {episodes_of("transfer", arm) for arm in arms} == {960}
-    for half, arm in ALONE.items():
-        assert tasks.mixture(composed("transfer", arm)).shares == {half: 1.0}
+    for env, arm in ALONE.items():
+        assert tasks.mixture(composed("transfer", arm)).shares == {env: 1.0}
 
 
 def test_the_oracle_plays_what_can_be_learned():
