@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -123,3 +126,24 @@ def test_rollouts_and_updates_have_all_cores_in_turn(monkeypatch):
     monkeypatch.delenv("OMP_WAIT_POLICY")
     assert processes.environment("cpu")["OMP_WAIT_POLICY"] == "PASSIVE"
     assert "OMP_NUM_THREADS" not in processes.environment("cuda")
+
+
+def test_processes_of_a_cpu_run_take_their_memory_from_jemalloc(monkeypatch):
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    maps = "print(open('/proc/self/maps').read())"
+    ran = subprocess.run(
+        [sys.executable, "-c", maps], env=os.environ | processes.environment("cpu"), capture_output=True, text=True
+    )
+    assert "/ray/core/libjemalloc.so" in ran.stdout and ran.stderr == ""
+    assert "LD_PRELOAD" not in processes.environment("cuda")
+    monkeypatch.setenv("LD_PRELOAD", "/mine.so")
+    assert processes.environment("cpu")["LD_PRELOAD"] == "/mine.so"
+
+
+@pytest.mark.parametrize(("folder", "library"), [("ray", "other.so"), ("a space", "libjemalloc.so")])
+def test_without_a_jemalloc_that_can_be_loaded_the_c_library_keeps_memory(monkeypatch, tmp_path, folder, library):
+    core = tmp_path / folder / "core"
+    core.mkdir(parents=True)
+    (core / library).touch()
+    monkeypatch.setattr(processes, "find_spec", lambda _: SimpleNamespace(origin=str(core.parent / "__init__.py")))
+    assert processes.allocator().keys() == {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"}

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from importlib.util import find_spec
+from pathlib import Path
 
 PASSED_ON = re.compile(r"(NCCL|GLOO|HF|VLLM|TORCH|AGENTGYM_RL)_\w+|(https?|no|all)_proxy", re.IGNORECASE)
 """Variables of the driver that the processes of a cluster get, too: networks, models and proxies."""
+GLIBC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(8 << 30)}
+"""The C library keeps what was freed for the next tensor."""
 
 
 def passed_on() -> dict[str, str]:
@@ -17,6 +21,19 @@ def passed_on() -> dict[str, str]:
 def cores() -> int:
     """Cores that this process may use (``taskset``)."""
     return len(os.sched_getaffinity(0))
+
+
+def allocator() -> dict[str, str]:
+    """Variables under which memory is kept for the next tensor; page faults are what a large tensor costs otherwise.
+
+    jemalloc, which Ray brings, finds room for a tensor in what others of any size left. The C library's areas only
+    grow; it serves where Ray has no jemalloc, or has it at a path that the loader would split.
+    """
+    ray = find_spec("ray")
+    library = Path(ray.origin if ray and ray.origin else "").parent / "core" / "libjemalloc.so"
+    if library.is_file() and not re.search(r"[\s:]", str(library)):
+        return {"LD_PRELOAD": str(library), "MALLOC_CONF": "oversize_threshold:0,dirty_decay_ms:-1"}
+    return GLIBC
 
 
 def environment(device: str, workers: int = 1) -> dict[str, str]:
@@ -42,9 +59,6 @@ def environment(device: str, workers: int = 1) -> dict[str, str]:
             # lets vLLM's engine run the model in its own process; otherwise it spins on a core while another computes
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "RAY_worker_niceness": "0",
-            # keep memory between updates: otherwise every large tensor costs page faults
-            "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-            "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
             "OMP_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
             # threads that wait for each other give their core away; one that spins holds up the thread it waits for
@@ -53,4 +67,5 @@ def environment(device: str, workers: int = 1) -> dict[str, str]:
             # vLLM would compile its sampler during the first turn, which takes seconds and a C++ compiler
             "TORCHDYNAMO_DISABLE": "1",
         }
+        variables |= allocator()
     return {key: os.environ.get(key, value) for key, value in variables.items()}

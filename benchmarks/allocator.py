@@ -1,0 +1,122 @@
+"""Where the memory of a run on a CPU comes from: one training worker with each allocator, in one run.
+
+jemalloc   comes with Ray; what the processes of a run get
+glibc      the C library's, told to keep what was freed: what they get where Ray has no jemalloc
+tcmalloc   where the system has it (Debian's libtcmalloc-minimal4)
+
+A side launches the engine and makes supervised updates of four rows, every row of another length; all sides the same
+ones. Memory is the worker's own share (PSS). The model is a folder of a Hugging Face model.
+
+    python benchmarks/allocator.py MODEL_FOLDER [--updates 40] [--repeats 2] [--dtype bfloat16]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from ctypes.util import find_library
+from functools import partial
+from itertools import islice
+from random import Random
+from statistics import median
+
+import psutil
+from cpu_model import APART, MICRO_TOKENS, Worker, recipe, timed
+from rich.console import Console
+from rollout import engine
+
+from agentgym_rl.engine.run.progress import Progress
+from agentgym_rl.engine.verl.environment import GLIBC, allocator, cores
+from agentgym_rl.rollout.supervised import Example
+
+ROWS, SHORTEST = 4, 128
+
+
+def sides() -> dict[str, dict[str, str]]:
+    """Environment variables by allocator, of those that are here."""
+    if (ours := allocator()) == GLIBC:
+        raise SystemExit("there is no jemalloc beside Ray to compare with")
+    found = {"jemalloc": ours, "glibc": GLIBC | {"LD_PRELOAD": ""}}
+    if library := find_library("tcmalloc_minimal"):
+        found["tcmalloc"] = {"LD_PRELOAD": library}
+    return found
+
+
+def batches(vocabulary: int) -> Iterator[list[Example]]:
+    """Random tokens without end; the second half of a row carries the loss."""
+    rng = Random(0)
+    while True:
+        sizes = [rng.randint(SHORTEST, MICRO_TOKENS) for _ in range(ROWS)]
+        yield [
+            Example([rng.randrange(vocabulary) for _ in range(size)], [float(2 * at >= size) for at in range(size)])
+            for size in sizes
+        ]
+
+
+def resident() -> float:
+    """GiB of the training worker."""
+    (worker,) = [one for one in psutil.Process().children(recursive=True) if "WorkerDict" in one.name()]
+    return float(worker.memory_full_info().pss) / (1 << 30)
+
+
+def measure(model: str, dtype: str, updates: int) -> dict[str, list[float]]:
+    """Tokens a second of every update and GiB after it; the first two, which warm up, are left out."""
+    found: dict[str, list[float]] = {"rates": [], "gib": []}
+    with Progress(Console(stderr=True)) as progress, engine(recipe(model, dtype), progress.say) as running:
+        worker = Worker(running.trainer)
+        for batch in islice(batches(len(running.tokenizer)), updates + 2):
+            seconds = timed(partial(worker.update, batch))
+            found["rates"].append(sum(len(row.input_ids) for row in batch) / seconds)
+            found["gib"].append(resident())
+    return {key: values[2:] for key, values in found.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="folder of a Hugging Face model")
+    parser.add_argument("--updates", type=int, default=40, help="of a launch")
+    parser.add_argument("--repeats", type=int, default=2, help="launches of each side")
+    parser.add_argument("--dtype", choices=list(APART), default="float32", help="of the arithmetic")
+    parser.add_argument("--side", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.side:
+        print(json.dumps(measure(given.model, given.dtype, given.updates)))
+        return
+    compared = sides()
+    found: dict[str, list[dict[str, list[float]]]] = {side: [] for side in compared}
+    for _ in range(given.repeats):
+        for side, variables in compared.items():
+            print(f"{side}: launching", file=sys.stderr)
+            ran = subprocess.run(
+                [sys.executable, *sys.argv, "--side"], env=os.environ | variables, stdout=subprocess.PIPE, check=True
+            )
+            found[side].append(json.loads(ran.stdout.splitlines()[-1]))
+    print(
+        f"{cores()} cores, {given.model.rstrip('/').rsplit('/', 1)[-1]}, {given.dtype}, {given.updates} updates, "
+        f"{given.repeats} launches of each side, load {os.getloadavg()[1]:.1f}; median [min, max]"
+    )
+    show(found)
+
+
+def show(found: dict[str, list[dict[str, list[float]]]]) -> None:
+    """Rates and memory of every side, and what jemalloc makes of it."""
+    rates = {side: [rate for one in own for rate in one["rates"]] for side, own in found.items()}
+    most = {side: [max(one["gib"]) for one in own] for side, own in found.items()}
+    for side in found:
+        own, gib = rates[side], most[side]
+        print(
+            f"{side:9s} {median(own):6.1f} [{min(own):.1f}, {max(own):.1f}] tokens/s, "
+            f"worker at most {median(gib):.2f} [{min(gib):.2f}, {max(gib):.2f}] GiB"
+        )
+    for side in list(found)[1:]:
+        speed = median(one / other for one, other in zip(rates["jemalloc"], rates[side], strict=True))
+        memory = median(most["jemalloc"]) / median(most[side])
+        print(f"jemalloc/{side}: {speed:.2f} of the tokens/s, update by update, {memory:.2f} of the memory")
+
+
+if __name__ == "__main__":
+    main()

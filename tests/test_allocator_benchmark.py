@@ -1,0 +1,44 @@
+"""benchmarks/allocator.py without an engine: its sides, its batches and what it prints."""
+
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("verl")
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import allocator
+
+
+def test_sides_differ_in_the_library_that_is_loaded_first(monkeypatch):
+    monkeypatch.setattr(allocator, "find_library", lambda name: "libtcmalloc_minimal.so.4")
+    loaded = {side: variables["LD_PRELOAD"] for side, variables in allocator.sides().items()}
+    assert loaded.pop("jemalloc").endswith("libjemalloc.so")
+    assert loaded == {"glibc": "", "tcmalloc": "libtcmalloc_minimal.so.4"}
+    monkeypatch.setattr(allocator, "allocator", lambda: allocator.GLIBC)
+    with pytest.raises(SystemExit, match="no jemalloc"):
+        allocator.sides()
+
+
+def test_every_side_gets_the_same_rows_of_many_lengths():
+    first, again = (list(islice(allocator.batches(50), 10)) for _ in range(2))
+    assert first == again
+    sizes = [len(row.input_ids) for batch in first for row in batch]
+    assert len(set(sizes)) > 20 and max(sizes) <= allocator.MICRO_TOKENS
+    assert all(0.4 < sum(row.loss_weight) / len(row.loss_weight) <= 0.5 for batch in first for row in batch)
+
+
+def test_rates_memory_and_ratios(capsys):
+    allocator.show(
+        {
+            "jemalloc": [{"rates": [200.0, 100.0], "gib": [2.0, 3.0]}, {"rates": [150.0, 150.0], "gib": [2.0, 2.0]}],
+            "glibc": [{"rates": [100.0, 50.0], "gib": [4.0, 5.0]}, {"rates": [100.0, 100.0], "gib": [5.0, 4.0]}],
+        }
+    )
+    out = capsys.readouterr().out
+    assert "jemalloc   150.0 [100.0, 200.0] tokens/s, worker at most 2.50 [2.00, 3.00] GiB" in out
+    assert "jemalloc/glibc: 1.75 of the tokens/s, update by update, 0.50 of the memory" in out
