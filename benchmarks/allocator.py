@@ -1,8 +1,7 @@
 """Where the memory of a run on a CPU comes from: one training worker with each allocator, in one run.
 
-jemalloc   comes with Ray; what the processes of a run get
-glibc      the C library's, told to keep what was freed: what they get where Ray has no jemalloc
-tcmalloc   where the system has it (Debian's libtcmalloc-minimal4)
+tcmalloc   what the processes of a run get where the system has it (Debian's libtcmalloc-minimal4)
+glibc      the C library's, told to keep what was freed: what they get elsewhere
 
 A side launches the engine and makes supervised updates of four rows, every row of another length; all sides the same
 ones. Memory is the worker's own share (PSS). The model is a folder of a Hugging Face model.
@@ -18,7 +17,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from ctypes.util import find_library
 from functools import partial
 from itertools import islice
 from random import Random
@@ -37,13 +35,10 @@ ROWS, SHORTEST = 4, 128
 
 
 def sides() -> dict[str, dict[str, str]]:
-    """Environment variables by allocator, of those that are here."""
+    """Environment variables by allocator."""
     if (ours := allocator()) == GLIBC:
-        raise SystemExit("there is no jemalloc beside Ray to compare with")
-    found = {"jemalloc": ours, "glibc": GLIBC | {"LD_PRELOAD": ""}}
-    if library := find_library("tcmalloc_minimal"):
-        found["tcmalloc"] = {"LD_PRELOAD": library}
-    return found
+        raise SystemExit("there is no tcmalloc here; install Debian's libtcmalloc-minimal4")
+    return {"tcmalloc": ours, "glibc": GLIBC | {"LD_PRELOAD": ""}}
 
 
 def batches(vocabulary: int) -> Iterator[list[Example]]:
@@ -103,7 +98,7 @@ def main() -> None:
 
 
 def show(found: dict[str, list[dict[str, list[float]]]]) -> None:
-    """Rates and memory of every side, and what jemalloc makes of it."""
+    """Rates and memory of every side, and what tcmalloc makes of it."""
     rates = {side: [rate for one in own for rate in one["rates"]] for side, own in found.items()}
     most = {side: [max(one["gib"]) for one in own] for side, own in found.items()}
     for side in found:
@@ -112,10 +107,9 @@ def show(found: dict[str, list[dict[str, list[float]]]]) -> None:
             f"{side:9s} {median(own):6.1f} [{min(own):.1f}, {max(own):.1f}] tokens/s, "
             f"worker at most {median(gib):.2f} [{min(gib):.2f}, {max(gib):.2f}] GiB"
         )
-    for side in list(found)[1:]:
-        speed = median(one / other for one, other in zip(rates["jemalloc"], rates[side], strict=True))
-        memory = median(most["jemalloc"]) / median(most[side])
-        print(f"jemalloc/{side}: {speed:.2f} of the tokens/s, update by update, {memory:.2f} of the memory")
+    speed = median(one / other for one, other in zip(rates["tcmalloc"], rates["glibc"], strict=True))
+    memory = median(most["tcmalloc"]) / median(most["glibc"])
+    print(f"tcmalloc/glibc: {speed:.2f} of the tokens/s, update by update, {memory:.2f} of the memory")
 
 
 if __name__ == "__main__":

@@ -13,14 +13,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import allocator
 
+from agentgym_rl.engine.verl import environment
+
 
 def test_sides_differ_in_the_library_that_is_loaded_first(monkeypatch):
-    monkeypatch.setattr(allocator, "find_library", lambda name: "libtcmalloc_minimal.so.4")
+    monkeypatch.setattr(environment, "find_library", lambda name: "libtcmalloc_minimal.so.4")
     loaded = {side: variables["LD_PRELOAD"] for side, variables in allocator.sides().items()}
-    assert loaded.pop("jemalloc").endswith("libjemalloc.so")
-    assert loaded == {"glibc": "", "tcmalloc": "libtcmalloc_minimal.so.4"}
-    monkeypatch.setattr(allocator, "allocator", lambda: allocator.GLIBC)
-    with pytest.raises(SystemExit, match="no jemalloc"):
+    assert loaded == {"tcmalloc": "libtcmalloc_minimal.so.4", "glibc": ""}
+    monkeypatch.setattr(environment, "find_library", lambda name: None)
+    with pytest.raises(SystemExit, match="install Debian's libtcmalloc-minimal4"):
         allocator.sides()
 
 
@@ -35,10 +36,10 @@ def test_every_side_gets_the_same_rows_of_many_lengths():
 def test_rates_memory_and_ratios(capsys):
     allocator.show(
         {
-            "jemalloc": [{"rates": [200.0, 100.0], "gib": [2.0, 3.0]}, {"rates": [150.0, 150.0], "gib": [2.0, 2.0]}],
+            "tcmalloc": [{"rates": [200.0, 100.0], "gib": [2.0, 3.0]}, {"rates": [150.0, 150.0], "gib": [2.0, 2.0]}],
             "glibc": [{"rates": [100.0, 50.0], "gib": [4.0, 5.0]}, {"rates": [100.0, 100.0], "gib": [5.0, 4.0]}],
         }
     )
     out = capsys.readouterr().out
-    assert "jemalloc   150.0 [100.0, 200.0] tokens/s, worker at most 2.50 [2.00, 3.00] GiB" in out
-    assert "jemalloc/glibc: 1.75 of the tokens/s, update by update, 0.50 of the memory" in out
+    assert "tcmalloc   150.0 [100.0, 200.0] tokens/s, worker at most 2.50 [2.00, 3.00] GiB" in out
+    assert "tcmalloc/glibc: 1.75 of the tokens/s, update by update, 0.50 of the memory" in out

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from ctypes.util import find_library
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -128,22 +129,24 @@ def test_rollouts_and_updates_have_all_cores_in_turn(monkeypatch):
     assert "OMP_NUM_THREADS" not in processes.environment("cuda")
 
 
-def test_processes_of_a_cpu_run_take_their_memory_from_jemalloc(monkeypatch):
+def test_processes_of_a_cpu_run_take_their_memory_from_tcmalloc_where_it_is(monkeypatch):
     monkeypatch.delenv("LD_PRELOAD", raising=False)
-    maps = "print(open('/proc/self/maps').read())"
-    ran = subprocess.run(
-        [sys.executable, "-c", maps], env=os.environ | processes.environment("cpu"), capture_output=True, text=True
-    )
-    assert "/ray/core/libjemalloc.so" in ran.stdout and ran.stderr == ""
+    monkeypatch.setattr(processes, "find_library", {"tcmalloc_minimal": "libtcmalloc_minimal.so.4"}.get)
+    assert processes.environment("cpu")["LD_PRELOAD"] == "libtcmalloc_minimal.so.4"
     assert "LD_PRELOAD" not in processes.environment("cuda")
     monkeypatch.setenv("LD_PRELOAD", "/mine.so")
     assert processes.environment("cpu")["LD_PRELOAD"] == "/mine.so"
+    monkeypatch.delenv("LD_PRELOAD")
+    monkeypatch.setattr(processes, "find_library", lambda _: None)
+    assert processes.GLIBC.items() <= processes.environment("cpu").items()
+    assert "LD_PRELOAD" not in processes.environment("cpu")
 
 
-@pytest.mark.parametrize(("folder", "library"), [("ray", "other.so"), ("a space", "libjemalloc.so")])
-def test_without_a_jemalloc_that_can_be_loaded_the_c_library_keeps_memory(monkeypatch, tmp_path, folder, library):
-    core = tmp_path / folder / "core"
-    core.mkdir(parents=True)
-    (core / library).touch()
-    monkeypatch.setattr(processes, "find_spec", lambda _: SimpleNamespace(origin=str(core.parent / "__init__.py")))
-    assert processes.allocator().keys() == {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"}
+@pytest.mark.skipif(find_library("tcmalloc_minimal") is None, reason="needs tcmalloc (libtcmalloc-minimal4)")
+def test_tcmalloc_is_loaded(monkeypatch):
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", "print(open('/proc/self/maps').read())"],
+        env=os.environ | processes.environment("cpu"), capture_output=True, text=True,
+    )  # fmt: skip
+    assert "libtcmalloc_minimal" in ran.stdout and ran.stderr == ""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from importlib.util import find_spec
-from pathlib import Path
+from ctypes.util import find_library
 
 PASSED_ON = re.compile(r"(NCCL|GLOO|HF|VLLM|TORCH|AGENTGYM_RL)_\w+|(https?|no|all)_proxy", re.IGNORECASE)
 """Variables of the driver that the processes of a cluster get, too: networks, models and proxies."""
@@ -26,14 +25,10 @@ def cores() -> int:
 def allocator() -> dict[str, str]:
     """Variables under which memory is kept for the next tensor; page faults are what a large tensor costs otherwise.
 
-    jemalloc, which Ray brings, finds room for a tensor in what others of any size left. The C library's areas only
-    grow; it serves where Ray has no jemalloc, or has it at a path that the loader would split.
+    tcmalloc, where the system has it, finds room in what tensors of other sizes left; the C library's heap only grows.
     """
-    ray = find_spec("ray")
-    library = Path(ray.origin if ray and ray.origin else "").parent / "core" / "libjemalloc.so"
-    if library.is_file() and not re.search(r"[\s:]", str(library)):
-        return {"LD_PRELOAD": str(library), "MALLOC_CONF": "oversize_threshold:0,dirty_decay_ms:-1"}
-    return GLIBC
+    library = find_library("tcmalloc_minimal")
+    return {"LD_PRELOAD": library, "TCMALLOC_RELEASE_RATE": "0"} if library else GLIBC
 
 
 def environment(device: str, workers: int = 1) -> dict[str, str]:
