@@ -17,28 +17,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from ctypes.util import find_library
 from functools import partial
 from itertools import islice
 from random import Random
 from statistics import median
 
 import psutil
-from cpu_model import APART, MICRO_TOKENS, Worker, recipe, timed
+from cpu_model import APART, MICRO_TOKENS, Worker, recipe, setting, timed
 from rich.console import Console
 from rollout import engine
 
 from agentgym_rl.engine.run.progress import Progress
-from agentgym_rl.engine.verl.environment import GLIBC, allocator, cores
 from agentgym_rl.rollout.supervised import Example
 
 ROWS, SHORTEST = 4, 128
-
-
-def sides() -> dict[str, dict[str, str]]:
-    """Environment variables by allocator."""
-    if (ours := allocator()) == GLIBC:
-        raise SystemExit("there is no tcmalloc here; install Debian's libtcmalloc-minimal4")
-    return {"tcmalloc": ours, "glibc": GLIBC | {"LD_PRELOAD": ""}}
+SIDES: dict[str, dict[str, str]] = {"tcmalloc": {}, "glibc": {"LD_PRELOAD": ""}}
+"""Environment variables of a side, where they are not those of a run."""
 
 
 def batches(vocabulary: int) -> Iterator[list[Example]]:
@@ -63,7 +58,8 @@ def measure(model: str, dtype: str, updates: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"rates": [], "gib": []}
     with Progress(Console(stderr=True)) as progress, engine(recipe(model, dtype), progress.say) as running:
         worker = Worker(running.trainer)
-        for batch in islice(batches(len(running.tokenizer)), updates + 2):
+        for number, batch in enumerate(islice(batches(len(running.tokenizer)), updates + 2)):
+            progress.bar("updates", number, updates + 2)
             seconds = timed(partial(worker.update, batch))
             found["rates"].append(sum(len(row.input_ids) for row in batch) / seconds)
             found["gib"].append(resident())
@@ -81,19 +77,18 @@ def main() -> None:
     if given.side:
         print(json.dumps(measure(given.model, given.dtype, given.updates)))
         return
-    compared = sides()
-    found: dict[str, list[dict[str, list[float]]]] = {side: [] for side in compared}
+    if find_library("tcmalloc_minimal") is None:
+        raise SystemExit("there is no tcmalloc here; install Debian's libtcmalloc-minimal4")
+    found: dict[str, list[dict[str, list[float]]]] = {side: [] for side in SIDES}
     for _ in range(given.repeats):
-        for side, variables in compared.items():
+        for side, variables in SIDES.items():
             print(f"{side}: launching", file=sys.stderr)
             ran = subprocess.run(
                 [sys.executable, *sys.argv, "--side"], env=os.environ | variables, stdout=subprocess.PIPE, check=True
             )
             found[side].append(json.loads(ran.stdout.splitlines()[-1]))
-    print(
-        f"{cores()} cores, {given.model.rstrip('/').rsplit('/', 1)[-1]}, {given.dtype}, {given.updates} updates, "
-        f"{given.repeats} launches of each side, load {os.getloadavg()[1]:.1f}; median [min, max]"
-    )
+    counts = f"{given.updates} updates, {given.repeats} launches of each side"
+    print(setting(given.model, given.dtype, counts))
     show(found)
 
 

@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
@@ -256,6 +257,11 @@ def show(what: str, tokens: int, seconds: dict[str, list[float]]) -> None:
             print(f"{what:11s} ours/{side} {ratio:.2f} (goal >= {GOAL:g}: {verdict})")
 
 
+def setting(model: str, dtype: str, counts: str) -> str:
+    """What a measurement was made with."""
+    return f"{cores()} cores, {Path(model).name}, {dtype}, {counts}, load {os.getloadavg()[1]:.1f}; median [min, max]"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="folder of a Hugging Face model")
@@ -280,10 +286,7 @@ def main() -> None:
         tokens, generated = generation(model, given.model, given.dtype, scripts, given.episodes, given.repeats)
     size = sum(len(example.input_ids) for example in batch)
     read = sum(weight > 0 for example in batch for weight in example.loss_weight)
-    print(
-        f"\n{cores()} cores, {given.model.rstrip('/').rsplit('/', 1)[-1]}, {given.dtype}, {given.repeats} repeats, "
-        f"load {os.getloadavg()[1]:.1f}; median [min, max]"
-    )
+    print(f"\n{setting(given.model, given.dtype, f'{given.repeats} repeats')}")
     print(f"an update: {len(batch)} examples, {size} tokens, {read} with loss; micro-batches of {MICRO_TOKENS} tokens")
     print(f"generation: {given.episodes} episodes, {tokens} tokens")
     show("training", size, learnt)

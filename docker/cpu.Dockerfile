@@ -4,7 +4,7 @@ FROM python:3.11.13-slim-bookworm AS base
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends git libgomp1 libnuma1 \
+    && apt-get install -y --no-install-recommends git libgomp1 libnuma1 libtcmalloc-minimal4 \
     && rm -rf /var/lib/apt/lists/*
 
 FROM base AS build

@@ -16,13 +16,23 @@ import allocator
 from agentgym_rl.engine.verl import environment
 
 
+def test_without_tcmalloc_there_is_nothing_to_compare(monkeypatch):
+    monkeypatch.setattr(allocator, "find_library", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["allocator.py", "model"])
+    with pytest.raises(SystemExit, match="install Debian's libtcmalloc-minimal4"):
+        allocator.main()
+
+
 def test_sides_differ_in_the_library_that_is_loaded_first(monkeypatch):
     monkeypatch.setattr(environment, "find_library", lambda name: "libtcmalloc_minimal.so.4")
-    loaded = {side: variables["LD_PRELOAD"] for side, variables in allocator.sides().items()}
+    loaded = {}
+    for side, variables in allocator.SIDES.items():
+        with monkeypatch.context() as patch:
+            patch.delenv("LD_PRELOAD", raising=False)
+            for key, value in variables.items():
+                patch.setenv(key, value)
+            loaded[side] = environment.environment("cpu")["LD_PRELOAD"]
     assert loaded == {"tcmalloc": "libtcmalloc_minimal.so.4", "glibc": ""}
-    monkeypatch.setattr(environment, "find_library", lambda name: None)
-    with pytest.raises(SystemExit, match="install Debian's libtcmalloc-minimal4"):
-        allocator.sides()
 
 
 def test_every_side_gets_the_same_rows_of_many_lengths():

@@ -284,6 +284,16 @@ def test_verl_accepts_every_algorithm(algorithm, engine, model):
     assert settings.trainer.device == {"cpu": "cpu", "gpu": "cuda"}[engine]
 
 
+def test_sizes_of_a_pretrained_model_on_a_cpu_reach_verl(model):
+    cpu, own = (validated(load(["experiment=smoke", f"engine={name}"]), model) for name in ("cpu", "cpu_pretrained"))
+    assert own.trainer.device == cpu.trainer.device == "cpu"
+    before, after = cpu.actor_rollout_ref, own.actor_rollout_ref
+    assert after.actor.ppo_max_token_len_per_gpu < before.actor.ppo_max_token_len_per_gpu
+    assert after.actor.optim.override_optimizer_config.fused and not before.actor.optim.override_optimizer_config
+    assert after.rollout.engine_kwargs.vllm.block_size == 32
+    assert after.rollout.max_num_seqs < before.rollout.max_num_seqs
+
+
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [

@@ -8,8 +8,6 @@ from ctypes.util import find_library
 
 PASSED_ON = re.compile(r"(NCCL|GLOO|HF|VLLM|TORCH|AGENTGYM_RL)_\w+|(https?|no|all)_proxy", re.IGNORECASE)
 """Variables of the driver that the processes of a cluster get, too: networks, models and proxies."""
-GLIBC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(8 << 30)}
-"""The C library keeps what was freed for the next tensor."""
 
 
 def passed_on() -> dict[str, str]:
@@ -20,15 +18,6 @@ def passed_on() -> dict[str, str]:
 def cores() -> int:
     """Cores that this process may use (``taskset``)."""
     return len(os.sched_getaffinity(0))
-
-
-def allocator() -> dict[str, str]:
-    """Variables under which memory is kept for the next tensor; page faults are what a large tensor costs otherwise.
-
-    tcmalloc, where the system has it, finds room in what tensors of other sizes left; the C library's heap only grows.
-    """
-    library = find_library("tcmalloc_minimal")
-    return {"LD_PRELOAD": library, "TCMALLOC_RELEASE_RATE": "0"} if library else GLIBC
 
 
 def environment(device: str, workers: int = 1) -> dict[str, str]:
@@ -54,6 +43,9 @@ def environment(device: str, workers: int = 1) -> dict[str, str]:
             # lets vLLM's engine run the model in its own process; otherwise it spins on a core while another computes
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "RAY_worker_niceness": "0",
+            # keep memory between updates: otherwise every large tensor costs page faults
+            "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+            "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
             "OMP_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
             # threads that wait for each other give their core away; one that spins holds up the thread it waits for
@@ -62,5 +54,6 @@ def environment(device: str, workers: int = 1) -> dict[str, str]:
             # vLLM would compile its sampler during the first turn, which takes seconds and a C++ compiler
             "TORCHDYNAMO_DISABLE": "1",
         }
-        variables |= allocator()
+        if library := find_library("tcmalloc_minimal"):  # finds room in what tensors of other sizes left
+            variables |= {"LD_PRELOAD": library, "TCMALLOC_RELEASE_RATE": "0"}
     return {key: os.environ.get(key, value) for key, value in variables.items()}
