@@ -57,7 +57,16 @@ def test_a_busy_process_is_no_dead_one(actors):
         assert ray.get(actors["busy one"].work.remote(1.5)) == "done"
         time.sleep(1)
     assert all(0.01 < watch.peaks[name] < 1 for name in actors)
+    assert set(watch.peaks) == set(actors)
     assert signal.getsignal(signal.SIGUSR2) == before
+
+
+def test_the_memory_of_all_processes_at_once(actors):
+    with liveness.watched(None, alone=True) as watch:
+        time.sleep(2)
+    own = psutil.Process().memory_full_info()
+    at_once = watch.peaks["all at once"]
+    assert own.pss / liveness.GIB < at_once < own.rss / liveness.GIB + sum(watch.peaks[name] for name in actors) + 1
 
 
 @pytest.mark.parametrize("wait", [lambda actor: ray.get(actor.work.remote(60)), lambda actor: time.sleep(60)])

@@ -172,7 +172,7 @@ def _run(
             cache = (
                 None if config.run.cache is None else ClonedCache(Path(config.run.cache), digest(config, cloned=True))
             )
-            with watched(trainer) as watch:
+            with watched(trainer, alone=plan is not None) as watch:
                 Stages(run, cache).complete()
         summary = _summary(config, state, panels) | {"memory_gib": watch.peaks}
         folder.write_summary(summary)

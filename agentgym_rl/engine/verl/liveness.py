@@ -13,7 +13,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:  # actors import this module, too
 
 EVERY_S, ANSWER_S = 2.0, 5.0
 """Pause between two looks at all processes; how long a look at the end of a run may take."""
+SUM_EVERY = 5
+"""Looks from one sum of their memory to the next, because the kernel walks all their pages for it."""
 GIB = 1 << 30
 
 
@@ -34,8 +37,11 @@ class EngineDied(RuntimeError):
 
 
 @contextmanager
-def watched(trainer: AgentTrainer) -> Iterator[Watch]:
+def watched(trainer: AgentTrainer, alone: bool = False) -> Iterator[Watch]:
     """Inside, the death of a process of the engine raises in the main thread.
+
+    Args:
+        alone: all processes of the run are this one's children, and their memory is that of this machine.
 
     Yields:
         The watch, which has seen how much memory each process takes.
@@ -44,7 +50,7 @@ def watched(trainer: AgentTrainer) -> Iterator[Watch]:
         EngineDied: which process, why, and the memory it was last seen with. It takes the place of whatever the death
             made fail.
     """
-    watch = Watch(processes(trainer))
+    watch = Watch(processes(trainer), alone)
     previous = signal.signal(signal.SIGUSR2, watch.interrupt)
     watch.start()
     try:
@@ -83,8 +89,9 @@ def _state(actor: Any) -> tuple[str, int, bool]:
 class Watch:
     """Asks all actors again and again for a sign of life; a busy one may take its time, a dead one answers at once."""
 
-    def __init__(self, actors: Mapping[str, Any]) -> None:
+    def __init__(self, actors: Mapping[str, Any], alone: bool = False) -> None:
         self.actors = actors
+        self.alone = alone
         self.cause: str | None = None
         self._asked: dict[Any, str] = {}
         self._pids: dict[str, int] = {}
@@ -92,7 +99,7 @@ class Watch:
         self._memory: dict[str, int] = {}
         """Bytes that an actor and its children were last seen with."""
         self.peaks: dict[str, float] = {}
-        """GiB that they had at most, each process by itself."""
+        """GiB that they had at most, each process by itself; with ``alone`` also those of all processes at once."""
         self._ended = threading.Event()
         self._looking = threading.Lock()
         self._thread = threading.Thread(target=self._watch, name="liveness", daemon=True)
@@ -124,10 +131,14 @@ class Watch:
         return self.cause
 
     def _watch(self) -> None:
-        while not self._ended.wait(EVERY_S):
+        for look in count():
+            if self._ended.wait(EVERY_S):
+                return
             with self._looking:
                 if self.cause is None:
                     self._look(0.0)
+                if self.alone and look % SUM_EVERY == 0:
+                    self._highest("all at once", _together())
             if self.cause is not None:
                 if not self._ended.is_set():
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR2)
@@ -152,7 +163,10 @@ class Watch:
         for name, pid in self._pids.items():
             now, most = _bytes(pid)
             self._memory[name] = now or self._memory.get(name, 0)
-            self.peaks[name] = max(self.peaks.get(name, 0.0), round(most / GIB, 2))
+            self._highest(name, most)
+
+    def _highest(self, name: str, size: int) -> None:
+        self.peaks[name] = max(self.peaks.get(name, 0.0), round(size / GIB, 2))
 
     def _died(self, name: str, why: str) -> None:
         used = f"; it was last seen with {self._memory[name] / GIB:.1f} GiB" if self._memory.get(name) else ""
@@ -169,6 +183,15 @@ def _bytes(pid: int) -> tuple[int, int]:
     except (psutil.Error, OSError):
         return 0, 0
     return sum(now for now, _ in both), sum(max(pair) for pair in both)
+
+
+def _together() -> int:
+    """Bytes of this process and its children now; what several of them share counts once (proportional set size)."""
+    total = 0
+    for one in (psutil.Process(), *psutil.Process().children(recursive=True)):
+        with suppress(psutil.Error, OSError):  # it has ended meanwhile
+            total += one.memory_full_info().pss
+    return total
 
 
 def _peak(pid: int) -> int:
