@@ -236,6 +236,15 @@ def one_after_the_other(order: Sequence[str]) -> list[str]:
 
 
 ALONE = {env: f"on_{env}" for env in NEIGHBOURS}
+SAME_KIND = {
+    "maze-near": "on_maze-far", "maze-far": "on_maze-near",
+    "textcraft-shallow": "on_textcraft-deep", "textcraft-deep": "on_textcraft-shallow",
+}  # fmt: skip
+OTHER_KIND = {
+    "maze-near": "on_textcraft-shallow", "maze-far": "on_textcraft-deep",
+    "textcraft-shallow": "on_maze-near", "textcraft-deep": "on_maze-far",
+}  # fmt: skip
+"""By environment, what trains on one that shares its kind, and on one that shares its place in the other kind."""
 
 TRANSFER = Study(
     recipe="transfer",
@@ -250,6 +259,13 @@ TRANSFER = Study(
     },
     orderings={
         "transfer": [Ordering(f"{arm} > BC", arm, "bc") for arm in [*ALONE.values(), "together"]],
+        "distance": [
+            Ordering("its own episodes > BC", ALONE, "bc"),
+            Ordering("episodes of the same kind > BC", SAME_KIND, "bc"),
+            Ordering("episodes of the other kind > BC", OTHER_KIND, "bc"),
+            Ordering("its own episodes > those of the same kind", ALONE, SAME_KIND),
+            Ordering("episodes of the same kind > those of the other", SAME_KIND, OTHER_KIND),
+        ],
         "sequence": [
             Ordering("all together > each alone", "together", ALONE),
             Ordering("all together > one after the other, easy first", "together", "easy_first"),

@@ -119,7 +119,7 @@ def test_every_algorithm_of_the_pretrained_model_plays_as_many_episodes():
 
 
 def test_every_horizon_of_the_pretrained_model_plays_as_many_episodes():
-    assert {episodes_of("pretrained_curriculum", name) for name in HORIZONS} == {360}
+    assert {episodes_of("pretrained_curriculum", name) for name in HORIZONS} == {240}
     limit = tasks.curriculum(composed("pretrained_curriculum", "growing"))
     assert [limit.max_turns("maze", step) for step in (1, 2, 3)] == [6, 12, 20]
 
