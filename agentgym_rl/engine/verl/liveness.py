@@ -41,7 +41,7 @@ def watched(trainer: AgentTrainer, alone: bool = False) -> Iterator[Watch]:
     """Inside, the death of a process of the engine raises in the main thread.
 
     Args:
-        alone: all processes of the run are this one's children, and their memory is that of this machine.
+        alone: all processes of the run are children of this one, so their memory at once can be summed.
 
     Yields:
         The watch, which has seen how much memory each process takes.
