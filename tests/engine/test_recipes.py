@@ -62,7 +62,7 @@ def test_every_option_of_every_group_composes(group):
 )
 def test_every_algorithm_of_the_demo_has_as_many_training_episodes(algorithm):
     one = load(["experiment=demo", f"algorithm={algorithm}"]).algorithm
-    assert one.steps * one.tasks_per_step * one.samples_per_task == 1280
+    assert one.steps * one.tasks_per_step * one.samples_per_task == 2560
 
 
 def test_settings_of_the_demo_are_chosen_on_other_tasks_than_are_reported():
