@@ -75,3 +75,13 @@ def test_a_run_that_goes_on_is_compared(folder):
     page = (folder.parent / "a.html").read_text()
     assert "; 1 of 4 runs not finished" in page and "<td>in grpo</td>" in page
     assert sorted((path.name, path.stat().st_mtime_ns) for path in (folder / "grpo1").iterdir()) == before
+
+
+def test_seeds_of_an_arm_are_those_that_ended_it(folder):
+    def seeds():
+        lines = [line.replace("│", " ").split() for line in command(folder)[1].splitlines()]
+        return next(line for line in lines if line[:1] == ["grpo"])
+
+    assert seeds()[1:4] == ["0,", "1", "35.0"]
+    unfinish(folder / "grpo1", "grpo")
+    assert seeds()[1:3] == ["0", "30.0"]

@@ -36,8 +36,14 @@ class Arm:
     """By seed; several of a seed where algorithms share a stage before they part."""
 
     @property
+    def ended(self) -> tuple[Run, ...]:
+        """Runs that were evaluated at the end of the stage; all while none of them was."""
+        return tuple(run for run in self.runs if run.stages[self.stage]["panels"]) or self.runs
+
+    @property
     def seeds(self) -> list[int]:
-        return sorted({run.seed for run in self.runs})
+        """Of runs that ended the stage."""
+        return sorted({run.seed for run in self.ended})
 
 
 def arms(runs: Sequence[Run]) -> list[Arm]:

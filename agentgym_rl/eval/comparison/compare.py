@@ -253,11 +253,11 @@ def _paired(values: Mapping[int, float]) -> Estimate | None:
 
 def _cost(arm: Arm, columns: Sequence[Column], decoding: str) -> Cost:
     """Gains per cost are ratios of sums over runs, of those that have both."""
-    episodes = [run.stages[arm.stage]["episodes"] for run in arm.runs]
-    minutes = [run.stages[arm.stage]["wall_s"] / 60 for run in arm.runs]
+    episodes = [run.stages[arm.stage]["episodes"] for run in arm.ended]
+    minutes = [run.stages[arm.stage]["wall_s"] / 60 for run in arm.ended]
 
     def rate(column: Column, spent: Sequence[float]) -> float | None:
-        gains = [_gain(run, arm.stage, stage_before(run, arm.stage), column, decoding) for run in arm.runs]
+        gains = [_gain(run, arm.stage, stage_before(run, arm.stage), column, decoding) for run in arm.ended]
         known = [(gain, own) for gain, own in zip(gains, spent, strict=True) if gain is not None]
         cost = sum(own for _, own in known)
         return sum(gain for gain, _ in known) / cost if cost else None
