@@ -28,25 +28,28 @@ def check_unused(config: Config, given: Collection[str] = ()) -> None:
     """No key is set that has no effect beside the others.
 
     Args:
-        given: keys of the command line. A key of a recipe is set where its value is not the default.
+        given: keys of the command line, without those that are null, which takes back what a recipe sets. A key of
+            a recipe is set where its value is not the default.
 
     Raises:
         RecipeError: names the key and says why.
     """
     for one in _unused(config):
-        named = any(key == one.key or key.startswith(f"{one.key}.") for key in given)
-        if named or (one.in_recipes and _departs(config, one.key)):
-            raise RecipeError(f"{one.key} has no effect: {one.why}")
+        says = f"{one.key} has no effect: {one.why}"
+        if any(key == one.key or key.startswith(f"{one.key}.") for key in given):
+            raise RecipeError(says)
+        if one.in_recipes and (default := _departs_from(config, one.key)) is not ...:
+            raise RecipeError(f"{says}; {one.key}=null takes it out of the recipe" if default is None else says)
 
 
-def _departs(config: Config, key: str) -> bool:
-    """Whether a key has another value than its default."""
+def _departs_from(config: Config, key: str) -> Any:
+    """The default of a key that has another value; ``...`` where it has the default."""
     *path, name = key.split(".")
     block: Any = config
     for part in path:
         block = block[part] if isinstance(block, Mapping) else getattr(block, part)
     field = next(one for one in fields(block) if one.name == name)
-    return bool(getattr(block, name) != field.default)
+    return ... if getattr(block, name) == field.default else field.default
 
 
 def _unused(config: Config) -> Iterator[Unused]:
