@@ -160,7 +160,7 @@ def test_values_and_keys_that_do_not_fit(overrides, says):
 
 def test_null_takes_out_of_a_recipe_what_has_no_effect_any_more():
     overrides = ["experiment=smollm2", "algorithm=grpo", "algorithm.filter_groups=false"]
-    with pytest.raises(RecipeError, match="refills has no effect: .*; algorithm.refills=null takes it out of the recipe"):
+    with pytest.raises(RecipeError, match=r"refills has no effect: .*; algorithm\.refills=null takes it out"):
         load(overrides)
     assert load([*overrides, "algorithm.refills=null"]).algorithm.refills is None
 
