@@ -28,7 +28,7 @@ def check_unused(config: Config, given: Collection[str] = ()) -> None:
     """No key is set that has no effect beside the others.
 
     Args:
-        given: keys of the command line, without those that are null, which takes back what a recipe sets. A key of
+        given: keys of the command line, without those that are null, which takes out what a recipe sets. A key of
             a recipe is set where its value is not the default.
 
     Raises:
@@ -38,18 +38,20 @@ def check_unused(config: Config, given: Collection[str] = ()) -> None:
         says = f"{one.key} has no effect: {one.why}"
         if any(key == one.key or key.startswith(f"{one.key}.") for key in given):
             raise RecipeError(says)
-        if one.in_recipes and (default := _departs_from(config, one.key)) is not ...:
+        if not one.in_recipes:
+            continue
+        value, default = _value_and_default(config, one.key)
+        if value != default:
             raise RecipeError(f"{says}; {one.key}=null takes it out of the recipe" if default is None else says)
 
 
-def _departs_from(config: Config, key: str) -> Any:
-    """The default of a key that has another value; ``...`` where it has the default."""
+def _value_and_default(config: Config, key: str) -> tuple[Any, Any]:
     *path, name = key.split(".")
     block: Any = config
     for part in path:
         block = block[part] if isinstance(block, Mapping) else getattr(block, part)
     field = next(one for one in fields(block) if one.name == name)
-    return ... if getattr(block, name) == field.default else field.default
+    return getattr(block, name), field.default
 
 
 def _unused(config: Config) -> Iterator[Unused]:
