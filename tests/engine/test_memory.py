@@ -56,7 +56,7 @@ def test_what_a_model_needs() -> None:
     assert found.batch["training worker"] == pytest.approx(4096 * 4 * 3000 / 2**30)
     assert more(copies=1) == pytest.approx(4)
     assert more(critic=True) == pytest.approx(16)
-    assert more(bfloat16=True) == pytest.approx(-2 - 1), "half as much in vLLM; a worker casts a layer at a time"
+    assert more(bfloat16=True) == pytest.approx(2 - 2 - 1), "a copy in the worker; half as much in vLLM"
     assert more(kv_cache_gib=3.0) == pytest.approx(2)
     assert more(loops=3) == pytest.approx(2 * memory.EMPTY["agent-loop worker"])
     assert more(workers=2) == pytest.approx(memory.EMPTY["training worker"]), "they share the weights"

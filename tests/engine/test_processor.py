@@ -58,18 +58,6 @@ def types(config: Config) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize(
-    ("settings", "drops"),
-    [([], False), (["engine.workers=2"], True), (["engine.dtype=bfloat16"], True)],
-    ids=["alone", "two workers", "bfloat16"],
-)
-@pytest.mark.parametrize("processor", [True], indirect=True)
-def test_layers_that_were_gathered_or_cast_are_dropped(processor: bool, settings: list[str], drops: bool) -> None:
-    verl = verl_config(load([*RUN, *settings]), "model", Path("run"))
-    for block in (verl.actor_rollout_ref.actor.fsdp_config, verl.critic.fsdp):
-        assert block.reshard_after_forward is drops
-
-
 @pytest.mark.parametrize("processor", [True], indirect=True)
 def test_auto_takes_bfloat16_where_the_processor_has_it(processor: bool) -> None:
     config = load([*RUN, "engine.dtype=auto"])

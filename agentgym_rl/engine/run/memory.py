@@ -1,8 +1,9 @@
 """How much memory a run on a CPU will need, before it is launched.
 
 An estimate from the model's shapes: float32 weights, gradients and AdamW's two moments of what learns, copies of
-weights, vLLM's weights, packed layers and KV cache, and for each token of a micro-batch what the backward pass keeps.
-What the processes take without a model was measured. docs/engine.md compares both.
+weights, in bfloat16 also the weights that a worker computes with, vLLM's weights, packed layers and KV cache, and for
+each token of a micro-batch what the backward pass keeps. What the processes take without a model was measured.
+docs/engine.md compares both.
 """
 
 from __future__ import annotations
@@ -112,6 +113,8 @@ def need(plan: Plan, model: Shapes) -> Need:
     weights, learn = FLOAT * model.parameters / GIB, FLOAT * model.learn / GIB
     states = weights + (3 + plan.copies) * learn + (4 * weights if plan.critic else 0.0)
     number = FLOAT // 2 if plan.bfloat16 else FLOAT
+    if plan.bfloat16:
+        states += number * model.parameters / GIB
     server = EMPTY["vLLM server"] + number * (model.parameters + model.linear) / GIB + plan.kv_cache_gib
     token = (number * (model.kept + model.vocabulary) + FLOAT * model.vocabulary) / GIB
     sure = {

@@ -272,7 +272,6 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
     workers, own = config.engine.workers, config.engine.own_rollout_workers
     computed, short = ("bfloat16", "bf16") if config.engine.bfloat16 else ("float32", "fp32")
     precision = {"param_dtype": short, "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
-    reshard = workers > 1 or config.engine.bfloat16  # alone in float32, a worker has nothing to gather or cast again
     return {
         "trainer.device": "cpu",
         "ray_kwargs.ray_init.num_gpus": workers + own,  # logical: one a worker
@@ -284,13 +283,13 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
         f"{actor}.fsdp_config.use_torch_compile": False,
         f"{actor}.fsdp_config.model_dtype": "float32",
         f"{actor}.fsdp_config.mixed_precision": precision,
-        f"{actor}.fsdp_config.reshard_after_forward": reshard,
+        f"{actor}.fsdp_config.reshard_after_forward": workers > 1,  # alone, a worker has nothing to gather again
         "critic.model.use_remove_padding": True,
         "critic.model.override_config.attn_implementation": "packed",
         "critic.model.enable_gradient_checkpointing": False,
         "critic.fsdp.model_dtype": "float32",
         "critic.fsdp.mixed_precision": precision,
-        "critic.fsdp.reshard_after_forward": reshard,
+        "critic.fsdp.reshard_after_forward": workers > 1,
         f"{generation}.dtype": computed,
         f"{generation}.enforce_eager": True,
         f"{generation}.free_cache_engine": False,
