@@ -1,7 +1,8 @@
-"""Where the memory of a run on a CPU comes from: one training worker with each allocator, in one run.
+"""Where the memory of a run on a CPU comes from: one training worker with other allocators and caches, in one run.
 
-tcmalloc   what the processes of a run get where the system has it (Debian's libtcmalloc-minimal4)
-glibc      the C library's, told to keep what was freed: what they get elsewhere
+ours       what the processes of a run get where the system has tcmalloc (Debian's libtcmalloc-minimal4)
+all shapes the same, but oneDNN and PyTorch keep matrix products of 1,024 shapes, their default
+glibc      the C library's allocator, told to keep what was freed: what they get elsewhere
 
 A side launches the engine and makes supervised updates of four rows, every row of another length; all sides the same
 ones. Memory is the worker's own share (PSS). The model is a folder of a Hugging Face model.
@@ -32,7 +33,11 @@ from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.rollout.supervised import Example
 
 ROWS, SHORTEST = 4, 128
-SIDES: dict[str, dict[str, str]] = {"tcmalloc": {}, "glibc": {"LD_PRELOAD": ""}}
+SIDES: dict[str, dict[str, str]] = {
+    "ours": {},
+    "all shapes": {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024", "LRU_CACHE_CAPACITY": "1024"},
+    "glibc": {"LD_PRELOAD": ""},
+}
 """Environment variables of a side, where they are not those of a run."""
 
 
@@ -93,18 +98,19 @@ def main() -> None:
 
 
 def show(found: dict[str, list[dict[str, list[float]]]]) -> None:
-    """Rates and memory of every side, and what tcmalloc makes of it."""
+    """Rates and memory of every side, and how ours compares with each other one."""
     rates = {side: [rate for one in own for rate in one["rates"]] for side, own in found.items()}
     most = {side: [max(one["gib"]) for one in own] for side, own in found.items()}
     for side in found:
         own, gib = rates[side], most[side]
         print(
-            f"{side:9s} {median(own):6.1f} [{min(own):.1f}, {max(own):.1f}] tokens/s, "
+            f"{side:10s} {median(own):6.1f} [{min(own):.1f}, {max(own):.1f}] tokens/s, "
             f"worker at most {median(gib):.2f} [{min(gib):.2f}, {max(gib):.2f}] GiB"
         )
-    speed = median(one / other for one, other in zip(rates["tcmalloc"], rates["glibc"], strict=True))
-    memory = median(most["tcmalloc"]) / median(most["glibc"])
-    print(f"tcmalloc/glibc: {speed:.2f} of the tokens/s, update by update, {memory:.2f} of the memory")
+    for other in list(found)[1:]:
+        speed = median(one / theirs for one, theirs in zip(rates["ours"], rates[other], strict=True))
+        memory = median(most["ours"]) / median(most[other])
+        print(f"ours/{other}: {speed:.2f} of the tokens/s, update by update, {memory:.2f} of the memory")
 
 
 if __name__ == "__main__":

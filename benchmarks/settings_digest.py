@@ -51,6 +51,9 @@ DEFAULTS: dict[str, Any] = {
 }
 """First defaults, by the present name."""
 
+FIRST: dict[str, dict[Any, Any]] = {"engine.micro_tokens": {768: 1280}, "engine.kv_cache_gib": {0.25: 0.35}}
+"""What the recipe ``cpu_pretrained`` had first, by the present value: these keys change memory, not what is learned."""
+
 
 def digest(config: Config) -> str:
     """First 12 hex digits over every value that is not its key's default, but for where a run is kept."""
@@ -69,6 +72,8 @@ def chosen(value: Any, path: str = "") -> Any:
     found = {}
     for one in fields(value):
         key, own = f"{path}{one.name}", getattr(value, one.name)
+        if key in FIRST:
+            own = FIRST[key].get(own, own)
         kept = chosen(own, f"{key}.")
         if (kept != {}) if is_dataclass(own) else (own != default(one, key)):
             found[NAMES.get(key, one.name)] = kept

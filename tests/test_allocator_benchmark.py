@@ -23,16 +23,19 @@ def test_without_tcmalloc_there_is_nothing_to_compare(monkeypatch):
         allocator.main()
 
 
-def test_sides_differ_in_the_library_that_is_loaded_first(monkeypatch):
+def test_sides_differ_in_the_library_that_is_loaded_first_and_in_what_is_kept(monkeypatch):
     monkeypatch.setattr(environment, "find_library", lambda name: "libtcmalloc_minimal.so.4")
-    loaded = {}
+    names = ("LD_PRELOAD", "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    found = {}
     for side, variables in allocator.SIDES.items():
         with monkeypatch.context() as patch:
-            patch.delenv("LD_PRELOAD", raising=False)
             for key, value in variables.items():
                 patch.setenv(key, value)
-            loaded[side] = environment.environment("cpu")["LD_PRELOAD"]
-    assert loaded == {"tcmalloc": "libtcmalloc_minimal.so.4", "glibc": ""}
+            found[side] = [environment.environment("cpu")[name] for name in names]
+    library, few = "libtcmalloc_minimal.so.4", environment.KEPT_PRODUCTS
+    assert found == {"ours": [library, few, few], "all shapes": [library, "1024", "1024"], "glibc": ["", few, few]}
 
 
 def test_every_side_gets_the_same_rows_of_many_lengths():
@@ -46,10 +49,10 @@ def test_every_side_gets_the_same_rows_of_many_lengths():
 def test_rates_memory_and_ratios(capsys):
     allocator.show(
         {
-            "tcmalloc": [{"rates": [200.0, 100.0], "gib": [2.0, 3.0]}, {"rates": [150.0, 150.0], "gib": [2.0, 2.0]}],
+            "ours": [{"rates": [200.0, 100.0], "gib": [2.0, 3.0]}, {"rates": [150.0, 150.0], "gib": [2.0, 2.0]}],
             "glibc": [{"rates": [100.0, 50.0], "gib": [4.0, 5.0]}, {"rates": [100.0, 100.0], "gib": [5.0, 4.0]}],
         }
     )
     out = capsys.readouterr().out
-    assert "tcmalloc   150.0 [100.0, 200.0] tokens/s, worker at most 2.50 [2.00, 3.00] GiB" in out
-    assert "tcmalloc/glibc: 1.75 of the tokens/s, update by update, 0.50 of the memory" in out
+    assert "ours       150.0 [100.0, 200.0] tokens/s, worker at most 2.50 [2.00, 3.00] GiB" in out
+    assert "ours/glibc: 1.75 of the tokens/s, update by update, 0.50 of the memory" in out

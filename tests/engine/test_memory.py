@@ -54,7 +54,6 @@ def test_what_a_model_needs() -> None:
     assert found.sure["training worker"] == memory.EMPTY["training worker"] + 16
     assert found.sure["vLLM server"] == memory.EMPTY["vLLM server"] + 4 + 2 + 1
     assert found.batch["training worker"] == pytest.approx(4096 * 4 * 3000 / 2**30)
-    assert more(copies=1) == pytest.approx(4)
     assert more(critic=True) == pytest.approx(16)
     assert more(bfloat16=True) == pytest.approx(2 - 2 - 1), "a copy in the worker; half as much in vLLM"
     assert more(kv_cache_gib=3.0) == pytest.approx(2)
@@ -83,12 +82,12 @@ def test_a_run_that_cannot_fit_is_refused(model: Any, monkeypatch: pytest.Monkey
 
 def test_the_plan_of_a_configuration() -> None:
     def plan(*overrides: str) -> memory.Plan | None:
-        return train._plan(recipes.load([*TINY, *overrides]), Needs(reference="start"), base=True)
+        return train._plan(recipes.load([*TINY, *overrides]), Needs(rows_together=2))
 
     changed = ("engine.workers=4", "engine.tensor_parallel=2", "rollout.workers=3", "engine.micro_tokens=2048",
                "engine.kv_cache_gib=2", "model.lora_rank=8", "engine.dtype=bfloat16")  # fmt: skip
     assert plan(*changed) == memory.Plan(
-        workers=4, servers=2, loops=3, micro_tokens=2048, kv_cache_gib=2.0, lora_rank=8, copies=3, bfloat16=True
+        workers=4, servers=2, loops=3, micro_tokens=2048, kv_cache_gib=2.0, lora_rank=8, bfloat16=True
     )
     assert plan("engine=gpu") is None and plan("engine.ray_address=auto") is None
 

@@ -11,7 +11,10 @@ os.environ.setdefault("VERL_PLATFORM", "cpu")
 torch = pytest.importorskip("torch")
 pytest.importorskip("verl")
 
+import torch.distributed as dist  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.fsdp import fully_shard  # noqa: E402
 from transformers import (  # noqa: E402
     AutoModelForCausalLM,
     AutoModelForTokenClassification,
@@ -106,10 +109,10 @@ def supervised_rows():
     return data
 
 
-def preference_rows():
-    data = pair_batch([(EXAMPLES[0], EXAMPLES[1])], 1)
-    data["ref_log_prob"] = torch.tensor([-1.0, -2.0])
-    tu.assign_non_tensor(data, beta=0.1, dp_size=1, global_batch_size=2)
+def preference_rows(pairs=1):
+    data = pair_batch([(EXAMPLES[0], EXAMPLES[1]), (EXAMPLES[1], EXAMPLES[0])][:pairs], pairs)
+    data["ref_log_prob"] = torch.tensor([-1.0, -2.0, -3.0, -4.0])[: 2 * pairs]
+    tu.assign_non_tensor(data, beta=0.1, dp_size=1, global_batch_size=2 * pairs)
     return data
 
 
@@ -155,6 +158,37 @@ def test_verls_own_settings_still_work():
     ours = trained(PackedLanguageModel, "sdpa", "llama", policy_rows(), policy, packed=False)
     stock = trained(FSDPEngineWithLMHead, "sdpa", "llama", policy_rows(), policy, packed=False)
     assert ours[:2] == stock[:2]
+
+
+@pytest.fixture
+def group():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize(("make", "loss"), [(policy_rows, policy), (lambda: preference_rows(2), preference)])
+def test_a_row_longer_than_a_micro_batch_is_one_by_itself(group, make, loss):
+    """And the gradient is that of one micro-batch with all rows."""
+    found = {}
+    for most in (1, 1000):
+        data, sizes = make(), []
+        network = model("llama", "packed")
+        fully_shard(network, mesh=init_device_mesh("cpu", (1,)), reshard_after_forward=False)
+        one = engine(PackedLanguageModel, network)
+        one.ulysses_sequence_parallel_size, one.get_data_parallel_size = 1, lambda: 1
+        one.get_data_parallel_group = lambda: dist.group.WORLD
+
+        def measured(model_output, data, dp_group, sizes=sizes):
+            sizes.append(data["input_ids"].offsets().diff().tolist())
+            return loss(model_output, data)
+
+        tu.assign_non_tensor(data, use_remove_padding=True, use_dynamic_bsz=True, max_token_len_per_gpu=most)
+        one.forward_backward_batch(data, measured)
+        gradients = {key: weight.grad.full_tensor() for key, weight in network.named_parameters()}
+        found[most] = sizes, gradients
+    assert len(found[1][0]) > len(found[1000][0]) == 1
+    assert all(torch.allclose(one, found[1][1][key], rtol=1e-4, atol=1e-7) for key, one in found[1000][1].items())
 
 
 def test_values_are_those_of_verls_padded_engine():

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from agentgym_rl.engine.recipe.compose import load
+from agentgym_rl.engine.recipe.processor import has_bfloat16
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.verl import cluster, launch
 from agentgym_rl.engine.verl import environment as processes
@@ -127,6 +128,37 @@ def test_rollouts_and_updates_have_all_cores_in_turn(monkeypatch):
     monkeypatch.delenv("OMP_WAIT_POLICY")
     assert processes.environment("cpu")["OMP_WAIT_POLICY"] == "PASSIVE"
     assert "OMP_NUM_THREADS" not in processes.environment("cuda")
+
+
+PRODUCTS = """
+import ctypes, torch
+def used():
+    found = ctypes.c_size_t()
+    ctypes.CDLL(None).MallocExtension_GetNumericProperty(b"generic.current_allocated_bytes", ctypes.byref(found))
+    return found.value
+def products(lengths):
+    for length in lengths:
+        torch.ones(length, 256, dtype=torch.bfloat16) @ torch.ones(256, 256, dtype=torch.bfloat16)
+products(range(100, 110))
+before = used()
+products(range(110, 710))
+print(used() - before)
+"""
+
+
+@pytest.mark.skipif(not has_bfloat16(), reason="oneDNN multiplies bfloat16 where the processor does")
+def test_a_process_of_a_cpu_run_keeps_little_of_matrix_products(monkeypatch):
+    """Rows have many lengths; oneDNN keeps code for 1,024 of them unless told otherwise."""
+    ours = processes.environment("cpu")
+    if "LD_PRELOAD" not in ours:
+        pytest.skip("tcmalloc tells how much memory is taken")
+    names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+    taken = []
+    for kept in (ours, {**ours, **dict.fromkeys(names, "1024")}):
+        ran = subprocess.run([sys.executable, "-c", PRODUCTS], env=os.environ | kept, capture_output=True, check=True)
+        taken.append(int(ran.stdout))
+    assert taken[0] < taken[1] / 3
+    assert not set(names) & processes.environment("cuda").keys()
 
 
 def test_processes_of_a_cpu_run_take_their_memory_from_tcmalloc_where_it_is(monkeypatch):

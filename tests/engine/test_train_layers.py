@@ -1,7 +1,11 @@
 """The last layers learn and the others stay, under FSDP2 on one process; without Ray."""
 
+import os
+from types import SimpleNamespace
+
 import pytest
 
+os.environ.setdefault("VERL_PLATFORM", "cpu")
 torch = pytest.importorskip("torch")
 pytest.importorskip("verl")
 
@@ -11,7 +15,7 @@ from torch.distributed.fsdp import fully_shard  # noqa: E402
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 from verl.utils.fsdp_utils import fsdp2_clip_grad_norm_  # noqa: E402
 
-from agentgym_rl.engine.verl.worker import local, train_last  # noqa: E402
+from agentgym_rl.engine.verl.worker import AgentWorker, local, train_last  # noqa: E402
 
 CONFIG = LlamaConfig(
     vocab_size=30, hidden_size=8, num_hidden_layers=3, num_attention_heads=2, intermediate_size=8,
@@ -45,6 +49,28 @@ def learnt(layers):
         optimizer.step()
     assert model.state_dict().keys() == before.keys(), "vLLM gets every weight"
     return {name for name, weight in model.state_dict().items() if not torch.equal(local(weight), before[name])}
+
+
+def test_kept_weights_come_back(group):
+    """In a file, without a name, where host memory is the worker's own."""
+    model = LlamaForCausalLM(CONFIG)
+    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+    train_last(model, 1)
+    worker = AgentWorker.__new__(AgentWorker)
+    worker.actor, worker._kept = SimpleNamespace(engine=SimpleNamespace(module=model)), {}
+    before = {name: local(weight).detach().clone() for name, weight in model.named_parameters()}
+    worker.save_model_to_cpu("base")
+    for _ in range(2):
+        with torch.no_grad():
+            for weight in model.parameters():
+                local(weight).add_(1.0)
+        worker.restore_model_from_cpu("base")
+    for name, weight in model.named_parameters():
+        assert torch.equal(local(weight), before[name]) == weight.requires_grad
+    (kept,) = worker._kept.values()
+    assert not isinstance(kept, dict)
+    worker.clear_cpu_model("base")
+    assert not worker._kept
 
 
 def test_only_the_last_layers_learn(group):

@@ -6,8 +6,10 @@ that an upgrade of verl fails there and not in a worker.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -76,6 +78,8 @@ def weight_receiver(module: ModuleType) -> None:
                 failures.append(error.with_traceback(None))
 
         receive(self, copying)
+        with suppress(AttributeError):  # tcmalloc keeps the copies' memory, which no turn needs
+            ctypes.CDLL(None).MallocExtension_ReleaseFreeMemory()
         if failures:
             raise failures[0]
 

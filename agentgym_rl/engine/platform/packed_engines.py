@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,7 +14,27 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDP
 from agentgym_rl.engine.platform.packing import TokenLogProbs, entropy_of, predicting
 
 
-class PackedLanguageModel(FSDPEngineWithLMHead):  # type: ignore[misc]
+class MicroBatches:
+    """How a worker of a CPU goes through the micro-batches of an update."""
+
+    def forward_backward_batch(self, data: TensorDict, *given: Any, **named: Any) -> list[TensorDict]:
+        """A row that is longer than a micro-batch may be, or rows that stay together, are one; verl refuses them."""
+        together = tu.get_non_tensor_data(data, "force_group_size", 1)
+        longest = data["input_ids"].offsets().diff().reshape(-1, together).sum(1).max()
+        torch.distributed.all_reduce(longest, torch.distributed.ReduceOp.MAX, self.get_data_parallel_group())  # type: ignore[attr-defined]
+        tu.assign_non_tensor(data, max_token_len_per_gpu=max(int(longest), data["max_token_len_per_gpu"]))
+        return super().forward_backward_batch(data, *given, **named)  # type: ignore[misc, no-any-return]
+
+    @contextmanager
+    def _gradient_sync_context(self, *, is_last_micro_batch: bool) -> Iterator[None]:
+        """A worker alone casts its weights once an update: FSDP2 drops and casts them again with each micro-batch."""
+        if torch.distributed.get_world_size() == 1:
+            self.module.set_reshard_after_backward(is_last_micro_batch)  # type: ignore[attr-defined]
+        with super()._gradient_sync_context(is_last_micro_batch=is_last_micro_batch):  # type: ignore[misc]
+            yield
+
+
+class PackedLanguageModel(MicroBatches, FSDPEngineWithLMHead):  # type: ignore[misc]
     """The policy. Log-probabilities and entropies are 0 where no loss reads them."""
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -46,7 +68,7 @@ class PackedLanguageModel(FSDPEngineWithLMHead):  # type: ignore[misc]
         return found
 
 
-class PackedValueModel(FSDPEngineWithValueHead):  # type: ignore[misc]
+class PackedValueModel(MicroBatches, FSDPEngineWithValueHead):  # type: ignore[misc]
     """The critic."""
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 READ = ("loss_mask", "observation_weight")
 """Fields of the rows that are 0 where no loss reads a token."""
-CHUNK = 256
+CHUNK = 32
 """Tokens whose logits are copied at once where a copy is needed."""
 
 
@@ -90,8 +90,8 @@ def _wide(values: torch.Tensor) -> torch.Tensor:
 class TokenLogProbs(torch.autograd.Function):
     """[tokens]: log-probabilities of ``labels`` under ``logits`` [tokens, vocabulary].
 
-    Keeps the logits and, for the gradient, makes one copy; torch's own functions make three. Logits in bfloat16
-    are computed with in float32.
+    Keeps the logits and makes nothing of their size but the gradient; torch's own functions keep three copies. Logits
+    in bfloat16 are computed with in float32.
     """
 
     @staticmethod
@@ -103,8 +103,12 @@ class TokenLogProbs(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         logits, labels, total = ctx.saved_tensors
-        found = (logits - total.unsqueeze(1)).exp_().mul_(-gradient.unsqueeze(1))
-        return found.scatter_add_(1, labels.unsqueeze(1), gradient.unsqueeze(1)), None
+        found = torch.empty_like(logits)
+        rows = (one.unsqueeze(1) for one in (labels, total, gradient))
+        parts = zip(*(torch.split(one, CHUNK) for one in (found, logits, *rows)), strict=True)
+        for place, part, label, normaliser, weight in parts:
+            place.copy_((part - normaliser).exp_().mul_(-weight).scatter_add_(1, label, weight))
+        return found, None
 
 
 def entropy_of(logits: torch.Tensor) -> torch.Tensor:

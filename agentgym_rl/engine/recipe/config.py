@@ -131,6 +131,11 @@ class ModelConfig:
     train_layers: int | None = None
     """How many of the last decoder layers learn; embeddings, norm and head then stay as they are. null trains all."""
 
+    @property
+    def context(self) -> int:
+        """Most tokens of an episode."""
+        return self.prompt_tokens + self.response_tokens
+
     def __post_init__(self) -> None:
         _least(self, 1, "prompt_tokens", "response_tokens", "lora_alpha", "train_layers")
         _least(self, 0, "lora_rank")
@@ -260,7 +265,7 @@ class EngineConfig:
     tensor_parallel: int = operational(1)
     """Workers a vLLM replica spans."""
     micro_tokens: int = operational(16384)
-    """Most tokens of a micro-batch on a worker."""
+    """Most tokens of a micro-batch on a worker; on a CPU a longer episode is one by itself."""
     max_sequences: int = operational(256)
     """Most sequences a vLLM replica decodes at once."""
     memory_fraction: float = operational(0.5)

@@ -135,13 +135,13 @@ def _sequence_parallel(config: Config) -> int:
 
 
 def check_micro_batch(config: Config) -> None:
-    """The longest episode must fit into a micro-batch.
+    """On GPUs, the longest episode must fit into a micro-batch; on a CPU, it is one by itself.
 
     Raises:
         RecipeError: it does not; names the keys.
     """
-    context, parallel = config.model.prompt_tokens + config.model.response_tokens, _sequence_parallel(config)
-    if config.engine.micro_tokens * parallel < context:
+    context, parallel = config.model.context, _sequence_parallel(config)
+    if config.engine.device is Device.CUDA and config.engine.micro_tokens * parallel < context:
         raise RecipeError(
             f"an episode may take {context} tokens (model.prompt_tokens + model.response_tokens), more than fit into a "
             f"micro-batch: raise engine.micro_tokens={config.engine.micro_tokens} to {-(-context // parallel)}, or "
@@ -201,8 +201,8 @@ def _check_needs(config: Config, needs: Needs) -> None:
         raise RecipeError(
             f"{needs.full_context} needs whole conversations; set rollout.context=full and rollout.thinking=keep"
         )
-    rows = needs.rows_together * (config.model.prompt_tokens + config.model.response_tokens)
-    if needs.rows_together > 1 and engine.micro_tokens < rows:
+    rows = needs.rows_together * config.model.context
+    if engine.device is Device.CUDA and needs.rows_together > 1 and engine.micro_tokens < rows:
         raise RecipeError(
             f"{needs.rows_together} episodes must fit into a micro-batch: raise engine.micro_tokens="
             f"{engine.micro_tokens} to {needs.rows_together} times the context ({rows})"
@@ -352,7 +352,7 @@ def check_length(config: Config, model: str) -> None:
     from transformers import AutoConfig  # takes a second
 
     longest = getattr(AutoConfig.from_pretrained(model).get_text_config(), "max_position_embeddings", None)
-    context = config.model.prompt_tokens + config.model.response_tokens
+    context = config.model.context
     if longest is not None and context > longest:
         raise RecipeError(
             f"model.prompt_tokens + model.response_tokens = {context}, but the model's context is {longest} tokens; "

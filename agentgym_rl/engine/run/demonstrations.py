@@ -70,7 +70,7 @@ def examples(config: Config, paths: dict[str, Path], tokenizer: Any, builder: An
         parse = reader(open_env(config, name).spec, settings.action_format)
         for trajectory in agenttraj.of_env(path, name):
             if settings.one_segment:
-                found.append(encode(trajectory, tokenizer, builder, model.prompt_tokens + model.response_tokens))
+                found.append(encode(trajectory, tokenizer, builder, model.context))
                 continue
             found += asyncio.run(
                 encode_segments(

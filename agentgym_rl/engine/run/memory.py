@@ -1,8 +1,8 @@
 """How much memory a run on a CPU will need, before it is launched.
 
-An estimate from the model's shapes: float32 weights, gradients and AdamW's two moments of what learns, copies of
-weights, in bfloat16 also the weights that a worker computes with, vLLM's weights, packed layers and KV cache, and for
-each token of a micro-batch what the backward pass keeps. What the processes take without a model was measured.
+An estimate from the model's shapes: float32 weights, gradients and AdamW's two moments of what learns, in bfloat16 also
+the weights that a worker computes with, vLLM's weights, packed layers and KV cache, and for each token of a micro-batch
+what the backward pass keeps. What the processes take without a model was measured.
 docs/engine.md compares both.
 """
 
@@ -19,7 +19,7 @@ from agentgym_rl.engine.recipe.schema import RecipeError
 
 GIB = 1 << 30
 FLOAT = 4
-EMPTY = {"driver": 1.0, "agent-loop worker": 0.9, "training worker": 0.9, "vLLM server": 2.2, "Ray and queue": 1.4}
+EMPTY = {"driver": 1.0, "agent-loop worker": 0.9, "training worker": 0.9, "vLLM server": 2.2, "Ray and queue": 1.1}
 """GiB of processes without a model, as measured with versions of ``constraints/cpu.txt``."""
 KEPT = 1.4
 """What autograd keeps, norms and products included, as a multiple of the linear layers' inputs and outputs."""
@@ -37,13 +37,12 @@ class Plan:
     loops: int
     """Agent-loop workers."""
     micro_tokens: int
+    """Of the largest micro-batch."""
     kv_cache_gib: float
     train_layers: int | None = None
     lora_rank: int = 0
     bfloat16: bool = False
     """Workers and vLLM compute in it."""
-    copies: int = 0
-    """Of the weights that learn, kept in the workers beside the present ones."""
     critic: bool = False
     """It learns a model of the same size."""
 
@@ -111,7 +110,7 @@ def shapes(plan: Plan, network: Any) -> Shapes:
 def need(plan: Plan, model: Shapes) -> Need:
     """What the processes of a run on one machine need."""
     weights, learn = FLOAT * model.parameters / GIB, FLOAT * model.learn / GIB
-    states = weights + (3 + plan.copies) * learn + (4 * weights if plan.critic else 0.0)
+    states = weights + 3 * learn + (4 * weights if plan.critic else 0.0)
     number = FLOAT // 2 if plan.bfloat16 else FLOAT
     if plan.bfloat16:
         states += number * model.parameters / GIB

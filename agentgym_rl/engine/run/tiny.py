@@ -103,7 +103,6 @@ def build(folder: Path, model: TinyModelConfig, texts: Iterable[str], seed: int)
         tokenizer_object=core, eos_token=IM_END, pad_token=PAD, additional_special_tokens=[IM_START, IM_END, PAD]
     )
     tokenizer.chat_template = CHAT_TEMPLATE
-    context = model.prompt_tokens + model.response_tokens
     architecture = Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=model.width,
@@ -111,7 +110,7 @@ def build(folder: Path, model: TinyModelConfig, texts: Iterable[str], seed: int)
         num_attention_heads=model.heads,
         num_key_value_heads=model.kv_heads,
         intermediate_size=model.mlp,
-        max_position_embeddings=context,
+        max_position_embeddings=model.context,
         rope_theta=10000.0,
         tie_word_embeddings=True,
         bos_token_id=None,

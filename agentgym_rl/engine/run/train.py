@@ -152,7 +152,7 @@ def _run(
         with on_signals(stop):
             begins = config.run.control or needs.reference is not None
             base = needs.loaded_weights or needs.reference == AS_LOADED or (begins and not config.cloning.epochs)
-            if (plan := _plan(config, needs, base)) is not None:
+            if (plan := _plan(config, needs)) is not None:
                 progress.say(memory.told(plan, network))
             trainer = session.trainer(settings, config.engine, progress, base=base)
             signal.signal(signal.SIGTERM, stop.handle)  # Ray has put its own in place
@@ -183,12 +183,8 @@ def _run(
         log.close()
 
 
-def _plan(config: Config, needs: Needs, base: bool) -> memory.Plan | None:
-    """What the memory of a run follows from; None on a GPU or a cluster, where it was not measured.
-
-    Args:
-        base: the weights as loaded are kept.
-    """
+def _plan(config: Config, needs: Needs) -> memory.Plan | None:
+    """What the memory of a run follows from; None on a GPU or a cluster, where it was not measured."""
     engine = config.engine
     if engine.device is not Device.CPU or engine.ray_address is not None:
         return None
@@ -196,12 +192,11 @@ def _plan(config: Config, needs: Needs, base: bool) -> memory.Plan | None:
         workers=engine.workers,
         servers=(engine.own_rollout_workers or engine.workers) // engine.tensor_parallel,
         loops=agent_loops(config),
-        micro_tokens=engine.micro_tokens,
+        micro_tokens=max(engine.micro_tokens, needs.rows_together * config.model.context),
         kv_cache_gib=engine.kv_cache_gib,
         train_layers=config.model.train_layers,
         lora_rank=config.model.lora_rank,
         bfloat16=engine.bfloat16,
-        copies=base + 2 * (needs.reference is not None),  # the reference policy, and the present one meanwhile
         critic=needs.critic is not None,
     )
 

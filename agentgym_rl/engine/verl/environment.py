@@ -9,6 +9,9 @@ from ctypes.util import find_library
 PASSED_ON = re.compile(r"(NCCL|GLOO|HF|VLLM|TORCH|AGENTGYM_RL)_\w+|(https?|no|all)_proxy", re.IGNORECASE)
 """Variables of the driver that the processes of a cluster get, too: networks, models and proxies."""
 
+KEPT_PRODUCTS = "64"
+"""Shapes for which a process on a CPU keeps what a matrix product needs; a micro-batch has about 15."""
+
 
 def passed_on() -> dict[str, str]:
     """Those of this process's variables that every node of a cluster gets."""
@@ -43,9 +46,15 @@ def environment(device: str, workers: int = 1) -> dict[str, str]:
             # lets vLLM's engine run the model in its own process; otherwise it spins on a core while another computes
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "RAY_worker_niceness": "0",
+            # end those of its processes that nothing runs in
+            "RAY_num_workers_soft_limit": "0",
             # keep memory between updates: otherwise every large tensor costs page faults
             "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
             "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
+            # a matrix product keeps its code and buffers for the next of the same shape, up to a megabyte each and by
+            # default for 1,024 shapes, in oneDNN and again in PyTorch; rows come in ever new lengths
+            "ONEDNN_PRIMITIVE_CACHE_CAPACITY": KEPT_PRODUCTS,
+            "LRU_CACHE_CAPACITY": KEPT_PRODUCTS,
             "OMP_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
             # threads that wait for each other give their core away; one that spins holds up the thread it waits for

@@ -11,6 +11,7 @@ import transfer_queue as tq
 from omegaconf import DictConfig
 from verl.workers.rollout.replica import get_rollout_replica_class
 
+import agentgym_rl.engine.verl.storage  # noqa: F401 - registers itself
 from agentgym_rl.engine.verl.agent_loops import EarlyManager
 from agentgym_rl.engine.verl.liveness import root
 from agentgym_rl.engine.verl.modes import TRAINERS

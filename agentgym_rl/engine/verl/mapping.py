@@ -102,7 +102,6 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
     wanted = needs(config)
     critic = wanted.critic or Critic(lr=1e-5)
     actor, generation = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-    context = model.prompt_tokens + model.response_tokens
     return {
         # data
         "data.custom_cls.path": f"pkg://{PACKAGE}.verl.dataset",
@@ -163,9 +162,9 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{generation}.temperature": rollout.temperature,
         f"{generation}.prompt_length": model.prompt_tokens,
         f"{generation}.response_length": model.response_tokens,
-        f"{generation}.max_model_len": context,
+        f"{generation}.max_model_len": model.context,
         f"{generation}.max_num_seqs": engine.max_sequences,
-        f"{generation}.max_num_batched_tokens": max(context, 8192),
+        f"{generation}.max_num_batched_tokens": max(model.context, min(8192, 32 * engine.max_sequences)),
         f"{generation}.tensor_model_parallel_size": engine.tensor_parallel,
         f"{generation}.gpu_memory_utilization": engine.memory_fraction,
         f"{generation}.log_prob_use_dynamic_bsz": True,
@@ -232,7 +231,7 @@ def agent_loops(config: Config) -> int:
 def storage_units(config: Config) -> int:
     """Processes that hold the rows of the TransferQueue.
 
-    One on a CPU, where each is another process to start. On GPUs two a node, as TransferQueue advises, and no fewer
+    One on a CPU, which then needs no process of its own. On GPUs two a node, as TransferQueue advises, and no fewer
     than one for every 1,024 episodes of a step, because each serves one request at a time.
     """
     if config.engine.device == "cpu":

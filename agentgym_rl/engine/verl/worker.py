@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import numpy
 import torch
@@ -39,7 +40,7 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._kept: dict[object, dict[str, torch.Tensor]] = {}
+        self._kept: dict[object, dict[str, torch.Tensor] | IO[bytes]] = {}
         """Weights by name of the copy."""
         self._outputs: dict[str, torch.Tensor] = {}
         """Of the latest update that was asked for them."""
@@ -126,15 +127,24 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def save_model_to_cpu(self, n: object) -> None:
-        """Keep this worker's part of the weights in host memory under a name; verl's own keeps no copy on a CPU."""
-        self._kept[n] = {name: local(weight).detach().cpu().clone() for name, weight in self._weights()}
+        """Keep this worker's part of the weights under a name, in host memory; on a CPU, in an unnamed file."""
+        weights = {name: local(weight).detach() for name, weight in self._weights()}
+        if get_platform().device_name == "cpu":
+            self._kept[n] = file = TemporaryFile()  # noqa: SIM115 - open for as long as it is kept
+            torch.save(weights, file)
+        else:
+            self._kept[n] = {name: weight.cpu().clone() for name, weight in weights.items()}
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def restore_model_from_cpu(self, n: object) -> None:
         """Put kept weights back in place."""
+        kept = self._kept[n]
+        if not isinstance(kept, dict):
+            kept.seek(0)
+            kept = torch.load(kept, weights_only=True)
         with torch.no_grad():
             for name, weight in self._weights():
-                local(weight).copy_(self._kept[n][name])
+                local(weight).copy_(kept[name])
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def clear_cpu_model(self, n: object) -> None:
