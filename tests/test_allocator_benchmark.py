@@ -54,5 +54,5 @@ def test_rates_memory_and_ratios(capsys):
         }
     )
     out = capsys.readouterr().out
-    assert "ours       150.0 [100.0, 200.0] tokens/s, worker at most 2.50 [2.00, 3.00] GiB" in out
+    assert "ours        150.0 [100.0, 200.0] tokens/s, worker at most 2.50 [2.00, 3.00] GiB" in out
     assert "ours/glibc: 1.75 of the tokens/s, update by update, 0.50 of the memory" in out
