@@ -129,6 +129,8 @@ verl.utils.tensordict_utils.assign_non_tensor tensor_dict kwargs
 verl.utils.tensordict_utils.get_non_tensor_data data key default
 transfer_queue.init conf
 transfer_queue.close
+transfer_queue.storage.bootstrap.StorageBootstrapProvider.register_provider name
+transfer_queue.storage.bootstrap.simple_storage_bootstrap.initialize_simple_storage conf
 transfer_queue.kv_batch_put keys partition_id fields tags data_parser
 transfer_queue.kv_batch_get keys partition_id select_fields
 transfer_queue.kv_clear keys partition_id
@@ -140,6 +142,8 @@ verl.utils.dataset.rl_dataset.collate_fn data_list
 verl.utils.debug.marked_timer name timing_raw color domain category
 verl.utils.metric.reduce_metrics metrics
 verl.workers.engine.fsdp.transformer_impl.FSDPEngine._merged_lora_per_tensor_param self
+verl.workers.engine.fsdp.transformer_impl.FSDPEngine._gradient_sync_context self is_last_micro_batch
+verl.workers.engine.fsdp.transformer_impl.FSDPEngine.forward_backward_batch self data loss_function forward_only
 verl.workers.engine.fsdp.transformer_impl.FSDPEngineWithLMHead.prepare_model_inputs self micro_batch
 verl.workers.engine.fsdp.transformer_impl.FSDPEngineWithLMHead.prepare_model_outputs self output output_args \
 micro_batch logits_processor_func

@@ -89,6 +89,7 @@ def test_the_plan_of_a_configuration() -> None:
     assert plan(*changed) == memory.Plan(
         workers=4, servers=2, loops=3, micro_tokens=2048, kv_cache_gib=2.0, lora_rank=8, bfloat16=True
     )
+    assert plan("engine.micro_tokens=8").micro_tokens == 2 * recipes.load(list(TINY)).model.context, "of a pair"
     assert plan("engine=gpu") is None and plan("engine.ray_address=auto") is None
 
 

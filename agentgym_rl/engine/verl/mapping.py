@@ -164,6 +164,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{generation}.response_length": model.response_tokens,
         f"{generation}.max_model_len": model.context,
         f"{generation}.max_num_seqs": engine.max_sequences,
+        # of all prompts that begin together; vLLM's buffers grow with it
         f"{generation}.max_num_batched_tokens": max(model.context, min(8192, 32 * engine.max_sequences)),
         f"{generation}.tensor_model_parallel_size": engine.tensor_parallel,
         f"{generation}.gpu_memory_utilization": engine.memory_fraction,
