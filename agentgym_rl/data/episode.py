@@ -10,8 +10,8 @@ from typing import Any
 class Ending(StrEnum):
     """Why an episode ended.
 
-    The first group is the agent's own doing and counts. The second is not: the whole episode is retried, then kept out
-    of loss, group statistics and success rates, and counted in a metric of its own.
+    The first group is the agent's own doing, or its model's, and counts. The second is not: the whole episode is
+    retried, then kept out of loss, group statistics and success rates, and counted in a metric of its own.
     """
 
     TERMINATED = "terminated"
@@ -22,6 +22,10 @@ class Ending(StrEnum):
     """The next observation or response would not fit into the context."""
     INVALID_LIMIT = "invalid_limit"
     """Too many actions in a row that the environment could not carry out (off unless configured)."""
+    REFUSED = "refused"
+    """The API of the model refused this request, such as by its content filter."""
+    MALFORMED = "malformed"
+    """The API of the model answered with nothing that can be read as a reply."""
 
     ENV_ERROR = "env_error"
     TIMEOUT = "timeout"
@@ -29,7 +33,7 @@ class Ending(StrEnum):
 
     @property
     def counts(self) -> bool:
-        """Whether the outcome is the agent's own doing."""
+        """Whether the outcome is the agent's own doing, or its model's."""
         return self not in (Ending.ENV_ERROR, Ending.TIMEOUT, Ending.ABORTED)
 
 
@@ -97,7 +101,7 @@ class Episode:
     """Seconds of the environment for its first observation."""
     attempts: int = 1
     error: str | None = None
-    """The error of the infrastructure, for endings that do not count."""
+    """What the infrastructure or the model's API said when it ended the episode; else ``None``."""
     tags: dict[str, Any] = field(default_factory=dict)
     """What it belongs to: panel, decoding, split."""
 

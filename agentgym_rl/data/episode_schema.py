@@ -18,7 +18,7 @@ panel              string   tag ``panel``; null for training
 decoding           string   tag ``decoding``, or null
 seed               int64    seed of the run
 max_turns          int32    turn limit
-error              string   error of the infrastructure, or null
+error              string   what the infrastructure or the model's API said when it ended the episode, or null
 episode            string   the whole episode: JSON of :meth:`agentgym_rl.data.episode.Episode.to_dict`, ASCII only
 =================  =======  =============================================================================
 

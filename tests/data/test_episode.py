@@ -52,8 +52,8 @@ def test_round_trip_through_json(episode):
 
 
 @pytest.mark.parametrize("ending", Ending)
-def test_only_what_the_agent_did_counts(ending):
-    assert ending.counts == (ending.value in {"terminated", "turn_limit", "context_limit", "invalid_limit"})
+def test_only_what_agent_and_model_did_counts(ending):
+    assert ending.counts == (ending.value not in {"env_error", "timeout", "aborted"})
 
 
 def test_an_unknown_ending_is_refused():

@@ -5,6 +5,7 @@ import gzip
 import http.client
 import json
 import math
+import re
 import threading
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from agentgym_rl.envs.babyai import BabyAI
 from agentgym_rl.envs.picture import shade
 from agentgym_rl.envs.textcraft.icons import FORMS, icon
 from agentgym_rl.eval.html import style
+from agentgym_rl.eval.html.palette import COLOURS
 from agentgym_rl.eval.viewer.assets import CHUNK, page, script
 from agentgym_rl.eval.viewer.detail import detail, draw, encode
 from agentgym_rl.eval.viewer.export import export
@@ -91,6 +93,16 @@ def test_an_observation_that_was_put_before_the_model_is_shown():
     episode = made(turns=1, ending=Ending.CONTEXT_LIMIT)
     episode.messages.append({"role": "user", "content": "one"})
     assert [one["shown"] for one in detail(episode)["turns"]] == [True]
+
+
+def test_every_ending_that_counts_has_a_colour_of_its_own():
+    (table,) = re.findall(r"const FAILURES = \{(.*?)\};", script(), re.DOTALL)
+    looks = dict(re.findall(r'(\w+): \["(\w+)"', table))
+    assert set(looks) == {ending.value for ending in Ending if ending.counts}
+    assert len({*looks.values(), "green", "pale"}) == len(looks) + 2  # beside those of solved and not counted
+    assert set(looks.values()) <= COLOURS.keys()
+    (uncounted,) = re.findall(r'!\[(.*?)\]\.includes\(named\("ending", at\)\)', script())
+    assert set(re.findall(r"\w+", uncounted)) == {ending.value for ending in Ending if not ending.counts}
 
 
 def test_a_folded_conversation_shows_its_notes():

@@ -12,6 +12,7 @@ COLOURS: dict[str, tuple[str, str]] = {
     "env3": ("#5a7fa8", "#94b8e0"), "env4": ("#8a4f80", "#d79ccb"), "env5": ("#6f6a5e", "#b5b0a2"),
     "generate": ("#8fb4d9", "#5f8fbf"), "step": ("#b39b3d", "#b5a04a"), "reset": ("#d9cc94", "#857a45"),
     "parse": ("#7a68a6", "#9a8bcb"), "unlikely": ("#cc79a7", "#8f4d74"),
+    "lost": ("#8c2d04", "#c4501a"), "limit": ("#f0a35e", "#ffc08a"), "cut": ("#f7d3ae", "#ffe6d2"),
 }  # fmt: skip
 
 TIMES = {"generate": "generate", "parse": "parse", "step": "step", "wait": "pale", "reset": "reset"}

@@ -3,7 +3,10 @@
 const ENV_COLOURS = 6;
 const COLUMNS = 40; // most bars of a chart
 const POINTS = 60; // most points of a line
-const FAILURES = { terminated: ["lost", "lost"], invalid_limit: ["vermilion", "invalid limit"], turn_limit: ["limit", "turn limit"], context_limit: ["cut", "context limit"] };
+const FAILURES = {
+  terminated: ["lost", "lost"], invalid_limit: ["vermilion", "invalid limit"], turn_limit: ["limit", "turn limit"],
+  context_limit: ["cut", "context limit"], refused: ["blue", "refused"], malformed: ["pink", "malformed reply"],
+};
 const METRICS = { success: "success", reward: "reward" };
 let metric = "success";
 
