@@ -14,6 +14,7 @@ import typer
 from agentgym_rl.cli import common
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.numbering import Panel
+from agentgym_rl.envs.tables import read_utf8
 
 
 class Protocol(StrEnum):
@@ -138,7 +139,7 @@ def _token(file: Path | None, variable: str | None) -> str | None:
     if file is not None and variable is not None:
         raise ValueError("give --token-file or --token-env, not both")
     if file is not None:
-        return file.read_text(encoding="utf-8").strip()
+        return read_utf8(file).strip()
     if variable is not None:
         if variable not in os.environ:
             raise ValueError(f"--token-env: the variable {variable} is not set")

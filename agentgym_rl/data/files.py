@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from agentgym_rl.data import episode_schema
 from agentgym_rl.envs.extras import needs
-from agentgym_rl.envs.tables import arrow, batches, check_size, json_list, parquet_file, parse_json
+from agentgym_rl.envs.tables import arrow, batches, check_size, json_lines, json_list, parquet_file, parse_json
 from agentgym_rl.envs.tables import read_jsonl as read_jsonl
 
 KINDS = (".json", ".jsonl", ".jsonl.zst", ".parquet")
@@ -136,8 +136,7 @@ def _compressed(path: Path) -> list[Any]:
         content = zstandard.ZstdDecompressor().decompress(packed)  # no more than the frame says
     except zstandard.ZstdError as error:
         raise ValueError(f"{path}: not compressed JSON lines ({error})") from error
-    lines = enumerate(content.split(b"\n"), start=1)
-    return [parse_json(line, f"{path}, line {number}") for number, line in lines if line.strip()]
+    return list(json_lines(content.split(b"\n"), path))
 
 
 def _parquet(path: Path) -> list[Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -70,13 +71,13 @@ def json_object(path: Path) -> dict[str, Any]:
 
 
 def read_utf8(path: Path) -> str:
-    """The text of a file.
+    """The text of a file, without the byte order mark that Windows' editors write.
 
     Raises:
         ValueError: it is not UTF-8; names the file.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 (byte {error.start}); save it in this encoding") from error
 
@@ -110,11 +111,16 @@ def read_jsonl(path: str | Path, torn_end: bool = False) -> Iterator[Any]:
         ValueError: a line is not JSON; names file and line.
     """
     with Path(path).open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if torn_end and not line.endswith(b"\n"):
-                return
-            if line.strip():
-                yield parse_json(line, f"{path}, line {number}")
+        yield from json_lines(file, path, torn_end)
+
+
+def json_lines(lines: Iterable[bytes], path: str | Path, torn_end: bool = False) -> Iterator[Any]:
+    """The values of lines of JSON, see :func:`read_jsonl`; byte order marks, also of joined files, are skipped."""
+    for number, line in enumerate(lines, start=1):
+        if torn_end and not line.endswith(b"\n"):
+            return
+        if text := line.removeprefix(codecs.BOM_UTF8).strip():
+            yield parse_json(text, f"{path}, line {number}")
 
 
 def _json(path: Path) -> Any:

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
+from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -90,6 +93,21 @@ def _has_groups(folder: Path) -> bool:
     return any((folder / group).is_dir() for group in GROUPS)
 
 
+class RecipeFiles(FileConfigSource):
+    """A user's folder of recipes: as Hydra reads folders, but a file may begin with a byte order mark."""
+
+    @staticmethod
+    def scheme() -> str:
+        return "recipes"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        path = Path(self.path, self._normalize_file_name(config_path))
+        with path.open(encoding="utf-8-sig") as file:
+            header = self._get_header_dict(file.read(512))
+            file.seek(0)
+            return ConfigResult(self.provider, f"{self.scheme()}://{self.path}", OmegaConf.load(file), header)
+
+
 @contextmanager
 def loader() -> Iterator[ConfigLoader]:
     """Hydra, with the tree of recipes and what installed packages add to it.
@@ -105,6 +123,7 @@ def loader() -> Iterator[ConfigLoader]:
         store.store(name, schema(model), group="model")
     for name in {*registry.available()} - {path.stem for path in recipes_dir().glob("env/*.yaml")}:
         store.store(name, {name: {"panels": {"test": {"split": "test"}}}}, group="env", package="envs")
+    Plugins.instance().register(RecipeFiles)
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
         yield GlobalHydra.instance().config_loader()
@@ -201,8 +220,8 @@ def _key(override: str) -> str:
 
 
 def _searchpath() -> list[str]:
-    folders = [*own_recipes(), *package_recipes()]
-    return [f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in folders)}]"] if folders else []
+    folders = [f"{RecipeFiles.scheme()}://{folder}" for folder in (*own_recipes(), *package_recipes())]
+    return [f"hydra.searchpath=[{','.join(folders)}]"] if folders else []
 
 
 def _everywhere(override: str) -> tuple[str, str] | None:

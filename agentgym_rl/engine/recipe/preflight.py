@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, hosted_en
 from agentgym_rl.envs import Task, hosts
 from agentgym_rl.envs.actions import ActionFormat, parse_react
 from agentgym_rl.envs.formats import opening
+from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.conversation import ContextTooSmall
@@ -276,7 +276,7 @@ def check_model(config: Config) -> None:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise FileNotFoundError(f"model.path={path} has no config.json; it is not a Hugging Face model folder")
-        _check_layers(config.model, json.loads((folder / "config.json").read_text()).get("num_hidden_layers"))
+        _check_layers(config.model, json_object(folder / "config.json").get("num_hidden_layers"))
     elif path.startswith(("/", ".", "~")) or path.count("/") != 1:
         raise FileNotFoundError(
             f"model.path={path} does not exist; give a Hugging Face folder, an id like owner/name, or a name: "

@@ -115,7 +115,7 @@ def entries(path: Path) -> Iterator[tuple[Any, int]]:
         ValueError: the file is no JSON list, or an entry is longer than :data:`LONGEST`.
     """
     decoder, gap = json.JSONDecoder(), re.compile(r"[\s,]*")
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8-sig") as file:
         if file.read(1) != "[":
             raise ValueError(f"{path}: expected a JSON list")
         buffer, at, read = "", 0, 1
