@@ -1,7 +1,8 @@
 """Responses in each action format: how they are read, written and explained to the model.
 
 ReAct is defined by the environment (:attr:`EnvSpec.read`, :attr:`EnvSpec.write`). Function calling and code as action
-carry the same commands as calls of the environment's tools; their syntax is AgentGym's.
+carry the same commands as calls of the environment's tools. They are written in AgentGym's syntax; a function call is
+read in that of other models, too (:mod:`agentgym_rl.envs.calls`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functools import partial
 
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction
 from agentgym_rl.envs.bounds import cut, encodable
+from agentgym_rl.envs.calls import Call, read_call
 from agentgym_rl.envs.core import EnvSpec, Message, Style
 from agentgym_rl.envs.tools import BadCall, read_code, to_call, to_command, write_code
 
@@ -87,8 +89,7 @@ def write(spec: EnvSpec, action_format: ActionFormat, command: str, thought: str
     if action_format is ActionFormat.REACT:
         return spec.write(command, thought)
     if action_format is ActionFormat.FUNCTION_CALLING:
-        name, arguments = to_call(spec.tools, command)
-        return json.dumps({"thought": thought, "function_name": name, "arguments": arguments}, ensure_ascii=False)
+        return str(Call(*to_call(spec.tools, command), thought))
     comment = "".join(f"# {line}\n" for line in thought.splitlines())
     return f"```python\n{comment}{write_code(spec.tools, command)}\n```"
 
@@ -125,25 +126,12 @@ def _explain(spec: EnvSpec, action_format: ActionFormat) -> str:
     )
 
 
-_NO_JSON = 'Error: expected one JSON object with "function_name" and "arguments".'
-
-
 def _read_call(spec: EnvSpec, response: str) -> Action | InvalidAction:
-    start, end = response.find("{"), response.rfind("}")
     try:
-        call = json.loads(response[start : end + 1], strict=False) if start >= 0 else None
-    except (ValueError, RecursionError) as error:
-        return InvalidAction(f"{_NO_JSON} {error}")
-    if not isinstance(call, dict) or not isinstance(call.get("arguments", {}), dict):
-        return InvalidAction(_NO_JSON)
-    name, thought = call.get("function_name"), call.get("thought", "")
-    if not isinstance(name, str):
-        return InvalidAction(_NO_JSON)
-    try:
-        command = to_command(spec.tools, name, call.get("arguments", {}))
+        call = read_call(response)
+        return Action(to_command(spec.tools, call.name, call.arguments, call.texts), call.thought)
     except BadCall as error:
         return InvalidAction(f"Error: {error}")
-    return Action(command, thought if isinstance(thought, str) else "")
 
 
 _BLOCK = re.compile(r"```(?:python)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)

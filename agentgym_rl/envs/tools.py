@@ -125,10 +125,9 @@ class Tool:
             except (ValueError, RecursionError):
                 return None
         for template in self.commands:
-            if match := self._pattern(template).fullmatch(command):
-                found = {name: self._value(name, text) for name, text in match.groupdict().items()}
-                if (checked := self._checked(found)) is not None:
-                    return checked
+            match = self._pattern(template).fullmatch(command)
+            if match and (checked := self._checked(self.typed(match.groupdict()))) is not None:
+                return checked
         return None
 
     def _checked(self, arguments: Any) -> dict[str, Any] | None:
@@ -144,12 +143,18 @@ class Tool:
                 parts.append(f"(?P<{name}>{inner})")
         return re.compile("".join(parts), re.DOTALL)
 
-    def _value(self, name: str, text: str) -> Any:
-        if self.parameters[name].get("type") in ("integer", "number", "boolean"):
-            try:
-                return json.loads(text.lower())
-            except ValueError:
-                return text
+    def typed(self, texts: Mapping[str, str]) -> dict[str, Any]:
+        """Arguments from their texts; what has another type than its parameter, or no parameter, stays a text."""
+        return {name: _value(text, self.parameters.get(name, {}).get("type")) for name, text in texts.items()}
+
+
+def _value(text: str, kind: Any) -> Any:
+    """A text as a value of one of JSON Schema's types."""
+    try:
+        if kind in ("integer", "number", "boolean"):
+            return json.loads(text.lower())
+        return json.loads(text, strict=False) if kind in ("array", "object") else text
+    except (ValueError, RecursionError):
         return text
 
 
@@ -179,13 +184,17 @@ def placeholders(template: str) -> list[str]:
     return [name for _, name, _, _ in Formatter().parse(template) if name is not None]
 
 
-def to_command(tools: tuple[Tool, ...], name: str, arguments: Mapping[str, Any]) -> str:
+def to_command(tools: tuple[Tool, ...], name: str, arguments: Mapping[str, Any], texts: bool = False) -> str:
     """The command of a call.
+
+    Args:
+        texts: the arguments are texts, to be read as the tool's types.
 
     Raises:
         BadCall: there is no such tool, or the arguments do not fit it.
     """
-    return _find(tools, name).command(arguments)
+    tool = _find(tools, name)
+    return tool.command(tool.typed(arguments) if texts else arguments)
 
 
 def _find(tools: tuple[Tool, ...], name: str) -> Tool:

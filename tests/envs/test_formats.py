@@ -61,9 +61,79 @@ def test_calls_are_agentgyms_json():
     assert reader(SPEC, CALLS)(fenced) == Action("put cup in sink", "tidy")
 
 
+WAIT = {"name": "wait", "arguments": {"turns": 3}}
+LLAMA = {"name": "wait", "parameters": {"turns": 3}}
+AS_TEXT = {"name": "wait", "arguments": '{"turns": 3}'}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        json.dumps({"function_name": "wait", "arguments": '{"turns": 3}'}),  # as AgentGym's own adapters write it
+        json.dumps(WAIT),
+        json.dumps(AS_TEXT),
+        json.dumps({"type": "function", "function": AS_TEXT}),
+        json.dumps({"tool_calls": [{"id": "1", "type": "function", "function": AS_TEXT}]}),
+        json.dumps(LLAMA),
+        json.dumps({"type": "function", **LLAMA}),
+        f"<|python_tag|>{json.dumps(LLAMA)}",
+        '<function=wait>{"turns": 3}</function>',
+        f"```json\n{json.dumps(LLAMA)}\n```",
+        f"[TOOL_CALLS] [{json.dumps(WAIT)}]",
+        f"<tool_call>\n{json.dumps(WAIT)}\n</tool_call>",
+        f"<tool_call>\n{json.dumps(AS_TEXT)}",
+        "<tool_call>\n<function=wait>\n<parameter=turns>\n3\n</parameter>\n</function>\n</tool_call>",
+        "<tool_call><function=wait><parameter=turns>3",
+    ],
+)
+def test_calls_of_other_models_are_read_with_the_text_before_as_thought(call):
+    assert reader(SPEC, CALLS)(call) == Action("wait 3", "")
+    assert reader(SPEC, CALLS)(f"<think>\nno\n</think>\n\nI wait.\n{call}") == Action("wait 3", "I wait.")
+
+
+def test_tags_in_an_argument_are_text():
+    for text in ("<tool_call>{}</tool_call><tool_call>", "<function=look></function>"):
+        for form in ("function_name", "name"):
+            call = {form: "look", "arguments": {"place": text}}
+            assert reader(SPEC, CALLS)(json.dumps(call)) == Action(f"look at {text}", "")
+    quoted = "<tool_call><function=look><parameter=place>{a: 3}</parameter></function></tool_call>"
+    assert reader(SPEC, CALLS)(quoted) == Action("look at {a: 3}", "")
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+    st.integers(),
+    st.booleans(),
+    st.sampled_from(["name", "function_name"]),
+    st.sampled_from(["arguments", "parameters"]),
+)
+def test_every_argument_arrives_whatever_the_form(query, n, as_text, name, key):
+    arguments = {"query": query, "n": n}
+    call = json.dumps({name: "search", key: json.dumps(arguments) if as_text else arguments})
+    command = TOOLS[3].command(arguments)
+    tagged = [] if "</tool_call>" in query else [f"<tool_call>\n{call}\n</tool_call>"]
+    for response in (call, *tagged):
+        assert reader(SPEC, CALLS)(response) == Action(command, "")
+
+
+def test_arguments_in_tags_have_the_types_of_the_function():
+    tool = Tool("set", "Set.", {"on": {"type": "boolean"}, "to": {"type": "array"}, "name": {"type": "string"}})
+    texts = {"on": "True", "to": '["A", 1]', "name": "3", "other": "4"}
+    assert tool.typed(texts) == {"on": True, "to": ["A", 1], "name": "3", "other": "4"}
+    assert tool.typed({"on": "maybe", "to": "["}) == {"on": "maybe", "to": "["}
+
+
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
+        (f"<tool_call>{json.dumps(WAIT)}</tool_call>" * 2, "one call per reply, found 2"),
+        ("<function=look></function>" * 3, "one call per reply, found 3"),
+        (json.dumps({"tool_calls": [WAIT, WAIT]}), "one call per reply, found 2"),
+        (json.dumps({"tool_calls": []}), "one call per reply, found 0"),
+        ("<tool_call>look</tool_call>", "JSON object"),
+        ('{"name": "wait", "arguments": "[3]"}', "JSON object"),
+        ('{"name": "wait", "arguments": 3}', "JSON object"),
+        ("<function=wait><parameter=turns>three</parameter></function>", "'three' is not of type"),
         ("no call at all", "JSON object"),
         ('{"function_name": "put", "arguments": "cup"}', "JSON object"),
         ('{"function_name": "fly", "arguments": {}}', "no function 'fly'; there are look, put"),
@@ -157,6 +227,12 @@ def test_worlds_take_calls(item_id, reply, command):
 
 
 HOSTILE = [
+    "<function=" * 12_000,
+    "<function=a>" * 10_000,
+    "<tool_call>" * 10_000,
+    "<function=search><parameter=" + "<parameter=a>" * 9_000,
+    "{" * LONGEST,
+    " " * (LONGEST - 1) + "{",
     '{"function_name": "wait", "arguments": {"turns": ' + "9" * 5000 + "}}",
     '{"function_name": ' + "9" * 5000 + "}",
     '{"function_name": "wait", "arguments": {"turns": ' + "[" * 900 + "]" * 900 + "}}",

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from agentgym_rl.data.episode import Turn
+from agentgym_rl.envs.calls import TAGGED
 
 Kind = Literal["thought", "action", "other"]
 Span = tuple[int, int, Kind]
@@ -15,7 +16,7 @@ Span = tuple[int, int, Kind]
 
 _THOUGHT = re.compile(r"Thought:\s*(.*?)(?=\s*Action:|\Z)", re.DOTALL)
 _JSON_THOUGHT = re.compile(r'"thought"\s*:\s*"((?:[^"\\]|\\.)*)"')
-_JSON_CALL = re.compile(r'"function_name"\s*:.*\}', re.DOTALL)
+_JSON_CALL = re.compile(r'"(?:function_name|name)"\s*:.*\}', re.DOTALL)
 _CODE = re.compile(r"```(?:python)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _LINE = re.compile(r"[^\n]+")
 
@@ -42,6 +43,9 @@ def _spans(turn: Turn) -> Iterator[Span]:
             yield *thought.span(1), "thought"
         if call := _JSON_CALL.search(response):
             yield *call.span(), "action"
+    elif (tagged := TAGGED.search(response)) is not None:
+        yield 0, tagged.start(), "thought"
+        yield *tagged.span(1), "action"
     elif (code := _CODE.search(response)) is not None:
         for line in _LINE.finditer(response, *code.span(1)):
             yield *line.span(), "thought" if line[0].lstrip().startswith("#") else "action"
