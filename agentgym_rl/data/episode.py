@@ -60,6 +60,8 @@ class Turn:
     """Sum of the sampled tokens' log-probabilities, in nats."""
     calls: int = 1
     """Responses that the model generated for this turn: 0 for a replayed one, more than 1 after resampling."""
+    finish_reason: str | None = None
+    """Why the model stopped, in the words of its API: ``stop``, ``length``, ...; None where it does not say."""
     pieces: list[str] = field(default_factory=list)
     """Text of each token the model wrote; empty where tokens are not known."""
     log_probs: list[float] = field(default_factory=list)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.core import Message
@@ -26,6 +27,19 @@ class PolicyStopped(Exception):
 
 class ContextTooSmall(ValueError):
     """The instruction and first observation leave no room for a response: a configuration error, raised at once."""
+
+
+class NoResponse(Exception):
+    """There is no response to this conversation: the episode ends here and counts, with the turns that it has.
+
+    Args:
+        ending: why.
+        said: what the model's API says.
+    """
+
+    def __init__(self, ending: Ending, said: str) -> None:
+        super().__init__(said)
+        self.ending = ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,8 @@ class Response:
     """Log-probability of each of its tokens when it was sampled, in nats; empty where they are not known."""
     calls: int = 1
     """Responses that the model generated to arrive at this one: 0 where it was replayed."""
+    finish_reason: str | None = None
+    """Why the model stopped, in the words of its API; None where it does not say."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", encodable(self.text))
@@ -77,7 +93,11 @@ class Conversation(Protocol):
         """
 
     async def respond(self) -> Response | None:
-        """The model's next message, or ``None`` when no further token fits into the context."""
+        """The model's next message, or ``None`` when no further token fits into the context.
+
+        Raises:
+            NoResponse: the model's API has none for this conversation.
+        """
 
     async def observe(self, observation: str) -> bool:
         """Append an observation; false, and nothing appended, when a response to it would not fit."""

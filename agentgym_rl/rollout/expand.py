@@ -22,6 +22,7 @@ from agentgym_rl.data.panels import digest, sample
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.hosts import LocalHost
+from agentgym_rl.rollout.conversation import NoResponse
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.policies import Oracle
 from agentgym_rl.rollout.policies.api import ChatModel
@@ -121,9 +122,11 @@ async def _variants(
     rejected = []
     for number in range(variants):
         request: list[Message] = [{"role": "user", "content": f"{REQUEST}\n\n{line}"}]
-        response = await model.respond(request, seed + number, MAX_TOKENS)
-        text = "" if response is None else response.text.strip()
-        reason = fault(text, line, wanted) or ("said before" if text in found else None)
+        try:
+            text = (await model.respond(request, seed + number, MAX_TOKENS)).text.strip()
+            reason = fault(text, line, wanted) or ("said before" if text in found else None)
+        except NoResponse as error:
+            reason = error.ending.value
         if reason:
             rejected.append(reason)
         else:

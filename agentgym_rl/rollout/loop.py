@@ -13,7 +13,7 @@ from agentgym_rl.envs.actions import Action, InvalidAction
 from agentgym_rl.envs.bounds import cut, encodable
 from agentgym_rl.envs.core import EnvError, EnvFault, EnvTimeout, Observation, Step, Task, TextEnv
 from agentgym_rl.envs.formats import ECHO, Parse, guarded, opening, reader
-from agentgym_rl.rollout.conversation import Conversation, Response
+from agentgym_rl.rollout.conversation import Conversation, NoResponse, Response
 from agentgym_rl.rollout.settings import RolloutSettings
 
 log = logging.getLogger(__name__)
@@ -100,11 +100,15 @@ async def run_attempt(
     await conversation.start(messages, parse)
 
     turns: list[Turn] = []
-    ending = Ending.TURN_LIMIT
+    ending, said = Ending.TURN_LIMIT, None
     invalid_in_a_row = 0
     while True:
         started = time.monotonic()
-        response = await conversation.respond()
+        try:
+            response = await conversation.respond()
+        except NoResponse as error:
+            ending, said = error.ending, str(error)
+            break
         model_s = time.monotonic() - started
         if response is None:
             ending = Ending.CONTEXT_LIMIT
@@ -147,6 +151,7 @@ async def run_attempt(
         reset_s=reset_s,
         prompt_tokens=conversation.prompt_tokens,
         response_tokens=conversation.response_tokens,
+        error=said,
     )
 
 
@@ -205,6 +210,7 @@ def _turn(response: Response, action: Action | InvalidAction, step: Step) -> Tur
         pieces=list(response.pieces),
         log_probs=list(response.log_probs),
         calls=response.calls,
+        finish_reason=response.finish_reason,
     )
 
 

@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
 
 from aiohttp import web
 
 
 class ChatServer:
-    """``say`` makes the answer from the messages; ``faults`` are answered first, one a request."""
+    """``say`` makes the answer from the messages; ``faults`` are answered first, one a request.
+
+    A fault is a status and what the error says, or bytes, which are the whole body; None is an ordinary answer.
+    """
 
     def __init__(self, say, *faults):
         self.say = say
@@ -15,6 +19,7 @@ class ChatServer:
         self.requests = []
         self.most = self.running = 0
         self.dies_after = None
+        self.port = 0
 
     async def answer(self, request):
         body = await request.json()
@@ -25,8 +30,10 @@ class ChatServer:
         self.running -= 1
         if self.dies_after is not None and len(self.requests) > self.dies_after:
             return web.json_response({"error": {"message": "gone"}}, status=500)
-        if self.faults:
-            status, message = self.faults.pop(0)
+        if self.faults and (fault := self.faults.pop(0)):
+            status, message = fault
+            if isinstance(message, bytes):
+                return web.Response(body=message, status=status)
             return web.json_response({"error": {"message": message}}, status=status, headers={"retry-after-ms": "1"})
         message = {"role": "assistant", "content": self.say(body["messages"])}
         if body.get("stream"):
@@ -39,15 +46,21 @@ class ChatServer:
 
     async def during(self, work):
         """``work`` is given the policy's name while the server is up."""
+        async with self.up() as name:
+            return await work(name)
+
+    @asynccontextmanager
+    async def up(self):
+        """The policy's name, the same each time."""
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self.answer)
         runner = web.AppRunner(app)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", self.port)
         await site.start()
-        port = site._server.sockets[0].getsockname()[1]
+        self.port = site._server.sockets[0].getsockname()[1]
         try:
-            return await work(f"openai:some/model@http://127.0.0.1:{port}/v1")
+            yield f"openai:some/model@http://127.0.0.1:{self.port}/v1"
         finally:
             await runner.cleanup()
 

@@ -2,14 +2,20 @@
 
 import asyncio
 import json
+from itertools import pairwise
 
 import pytest
 from chat_server import ChatServer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toy import Counter
 
-from agentgym_rl.data import agenttraj
+from agentgym_rl.data import agenttraj, episode_store
+from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.rollout.collect import collect
-from agentgym_rl.rollout.policies.api import ChatModel, ModelRefused
+from agentgym_rl.rollout.policies.api import ApiConversation, ChatModel, ModelRefused
 from agentgym_rl.rollout.settings import RolloutSettings
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -77,17 +83,182 @@ def test_a_server_that_stays_down_leaves_the_journal_and_is_gone_on_with(tmp_pat
 
 
 @pytest.mark.parametrize(("status", "message"), [(401, "no such key"), (404, "no such model"), (400, "bad field")])
-def test_what_asking_again_would_not_mend_is_told_at_once(tmp_path, status, message):
+def test_what_the_first_request_is_refused_is_told_at_once(tmp_path, status, message):
     server = ChatServer(count, *[(status, message)] * 9)
     with pytest.raises(ModelRefused, match=message):
         run(server, tmp_path / "a.json", n=1)
     assert len(server.requests) == 1
 
 
-def test_a_conversation_too_long_for_the_model_ends_the_episode(tmp_path):
-    server = ChatServer(count, (400, "maximum context length is 8192 tokens"))
-    summary, _ = run(server, tmp_path / "a.json", n=1, keep="all")
-    assert (summary.attempted, summary.succeeded) == (1, 0)
+@pytest.mark.parametrize("concurrency", [1, 5])
+def test_one_request_is_the_first(tmp_path, concurrency):
+    with pytest.raises(ModelRefused, match="bad field"):
+        run(ChatServer(count, (400, "bad field")), tmp_path / "a.json", concurrency=concurrency)
+    episodes = play(ChatServer(count, None, (400, "bad field")), tmp_path / "b.json", n=5, concurrency=concurrency)
+    assert sorted(endings(episodes)) == ["refused", *["terminated"] * 4]
+
+
+# one answer decides nothing but itself
+
+FILTER = {"message": "blocked", "code": "content_filter"}
+
+
+def play(server, out, n=3, **arguments):
+    run(server, out, n=n, keep="all", episodes=out.with_suffix(".parquet"), **arguments)
+    return episode_store.read(out.with_suffix(".parquet"))
+
+
+def endings(episodes):
+    return [episode.ending.value for episode in episodes]
+
+
+def body(data):
+    return json.dumps(data).encode()
+
+
+@pytest.mark.parametrize(("fault", "ending"), [
+    ((400, "no such role"), "refused"), ((403, "denied"), "refused"), ((422, "odd"), "refused"),
+    ((400, body({"error": FILTER})), "refused"), ((200, body({"error": FILTER})), "refused"),
+    ((200, body({"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]})), "refused"),
+    ((200, b"<html>Welcome</html>"), "malformed"), ((200, b""), "malformed"), ((200, body({})), "malformed"),
+    ((200, body({"choices": None})), "malformed"), ((200, body({"choices": []})), "malformed"),
+    ((413, b"<html>413</html>"), "context_limit"), ((422, "inputs must have less than 10 tokens"), "context_limit"),
+    ((500, "Context size has been exceeded."), "context_limit"), ((400, "prompt is too long"), "context_limit"),
+])  # fmt: skip
+def test_an_answer_ends_its_own_episode_alone(tmp_path, fault, ending):
+    server = ChatServer(count, None, fault)
+    episodes = play(server, tmp_path / "a.json")
+    assert sorted(endings(episodes)) == sorted([ending, "terminated", "terminated"])
+    (error,) = (episode.error for episode in episodes if episode.error)
+    assert error.startswith("openai:some/model@") and " answered " in error
+    assert len(server.requests) == sum(len(episode.turns) for episode in episodes) + 1  # none was asked again
+
+
+@pytest.mark.parametrize("fault", [(200, body({"error": FILTER})), (400, "prompt is too long"), (200, b"<html>")])
+def test_such_an_answer_may_be_the_first(tmp_path, fault):
+    assert endings(play(ChatServer(count, fault), tmp_path / "a.json"))[1:] == ["terminated", "terminated"]
+
+
+def test_what_is_no_api_is_told_in_the_end(tmp_path):
+    server = ChatServer(count, *[(200, b"<html>Welcome</html>")] * 30)
+    with pytest.raises(ModelRefused, match=r"<html>Welcome</html>, as the last of 20 .* check the address"):
+        run(server, tmp_path / "a.json", samples=9)
+    assert len(server.requests) == 20
+
+
+@pytest.mark.parametrize("fault", [(402, "pay"), (429, body({"error": {"code": "insufficient_quota"}}))])
+def test_without_credit_the_work_stops_at_once_and_goes_on_later(tmp_path, fault):
+    server = ChatServer(count, None, None, fault)
+    with pytest.raises(ModelRefused, match=r"answered 4.*; there is no credit left"):
+        play(server, tmp_path / "a.json")
+    assert len(server.requests) == 3
+    assert endings(play(server, tmp_path / "a.json")) == ["terminated"] * 3
+
+
+def test_an_episode_that_an_answer_ended_is_not_paid_again(tmp_path):
+    whole = ChatServer(count, None, (400, "odd"))
+    episodes = play(whole, tmp_path / "whole.json", n=5)
+    server = ChatServer(count, None, (400, "odd"))
+    server.faults += [None] * (len(whole.requests) - 3) + [(402, "pay")]  # before the last answer
+    with pytest.raises(ModelRefused, match="no credit"):
+        play(server, tmp_path / "a.json", n=5)
+    again = play(server, tmp_path / "a.json", n=5)
+    assert endings(again) == endings(episodes)
+    assert len(server.requests) == len(whole.requests) + len(episodes[-1].turns)
+
+
+def test_a_key_that_is_refused_later_is_a_fault_of_the_server(tmp_path):
+    assert endings(play(ChatServer(count, None, (401, "no such key")), tmp_path / "a.json")) == ["terminated"] * 3
+    with pytest.raises(EnvUnavailable, match="no such key"):
+        play(ChatServer(count, None, *[(401, "no such key")] * 9), tmp_path / "b.json")
+
+
+def test_an_empty_reply_costs_a_turn_and_is_not_sent_back(tmp_path):
+    said = iter([None, " "])
+    server = ChatServer(lambda _: next(said, "Action: say 1"))
+    (episode,) = play(server, tmp_path / "a.json", n=1)
+    assert [turn.response for turn in episode.turns[:3]] == ["", " ", "Action: say 1"]
+    assert [turn.invalid for turn in episode.turns[:3]] == [True, True, False]
+    for request in server.requests:
+        assert all(message["content"].strip() for message in request["messages"])
+        roles = [message["role"] for message in request["messages"]]
+        assert all(one != other for one, other in pairwise(roles))
+    first, second, third = (request["messages"][-1]["content"] for request in server.requests[:3])
+    assert second.startswith(f"{first}\n\n") and third.startswith(f"{second}\n\n")
+
+
+def test_an_empty_observation_is_said_to_be_empty():
+    conversation = ApiConversation(None, 0, 8)
+    conversation.messages = [{"role": "assistant", "content": "x"}]
+    asyncio.run(conversation.observe(" \n"))
+    assert conversation.messages[-1] == {"role": "user", "content": "(empty)"}
+
+
+@pytest.mark.parametrize("status", [400, 422])
+@pytest.mark.parametrize("named", [["seed"], ["max_completion_tokens"], ["seed", "max_completion_tokens"]])
+def test_what_a_server_does_not_know_is_left_out(tmp_path, status, named):
+    faults = [(status, f"Extra inputs are not permitted: {name}") for name in named]
+    server = ChatServer(count, *faults)
+    summary, _ = run(server, tmp_path / "a.json", n=3)
+    assert summary.succeeded == 3
+    for number, request in enumerate(server.requests):
+        assert not set(named[:number]) & set(request)
+        limit = "max_tokens" if "max_completion_tokens" in named[:number] else "max_completion_tokens"
+        assert request[limit] == 64
+
+
+def test_what_is_named_without_being_the_reason_stays(tmp_path):
+    server = ChatServer(count, None, (400, "craft a seed is no action"), (400, "craft a seed is no action"))
+    assert endings(play(server, tmp_path / "a.json")).count("refused") == 1
+    assert ["seed" in request for request in server.requests[:4]] == [True, True, False, True]
+
+
+def test_what_a_key_leaves_out():
+    async def work(name):
+        model = ChatModel(name, temperature=1, without=["seed", "max_completion_tokens"])
+        return await model.respond([{"role": "user", "content": "x"}], 3, 64)
+
+    server = ChatServer(lambda _: "said")
+    assert asyncio.run(server.during(work)).text == "said"
+    assert server.requests[0].keys() == {"model", "messages", "temperature", "max_tokens"}
+    with pytest.raises(ValueError, match="without=temperature is always sent; what can be left out is max_comp"):
+        ChatModel("openai:m@http://localhost/v1", temperature=1, without=["temperature"])
+
+
+KEYS = st.sampled_from(
+    ("choices", "message", "content", "error", "code", "usage", "prompt_tokens", "refusal", "detail")
+)
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+)
+STATUSES = st.sampled_from((200, 200, 200, 201, 400, 401, 403, 404, 408, 413, 418, 422, 429, 500, 503, 529))
+
+
+@pytest.fixture(scope="module")
+def answered():
+    """Plays an episode against a server whose second answer is given."""
+    server = ChatServer(count)
+    rules = RolloutSettings(max_new_tokens=8, retries=0)
+    with asyncio.Runner() as runner:
+        up = server.up()
+        model = ChatModel(runner.run(up.__aenter__()), temperature=0, retries=0)
+
+        def play(status, answer):
+            server.faults = [None, (status, answer)]
+            return runner.run(model.run(Counter(), Task("counter", 40), rules))
+
+        yield play
+        runner.run(up.__aexit__(None, None, None))
+
+
+@settings(max_examples=60, deadline=None)
+@given(status=STATUSES, answer=ODD.map(body) | st.binary(max_size=20))
+def test_no_body_however_odd_raises(answered, status, answer):
+    episode = answered(status, answer)
+    assert episode.ending.counts or episode.ending is Ending.ABORTED
+    assert (episode.error is None) == (episode.ending in (Ending.TERMINATED, Ending.TURN_LIMIT))
+    assert Episode.from_dict(json.loads(json.dumps(episode.to_dict()).encode())) == episode
 
 
 def test_a_policy_name_that_cannot_be_read(tmp_path):

@@ -66,6 +66,18 @@ def test_an_expansion_goes_on_where_it_stopped(tmp_path):
     assert len(server.requests) == 5
 
 
+def test_what_the_api_refuses_is_not_kept_and_the_rest_is(tmp_path):
+    server = ChatServer(
+        lambda messages: kindly(messages[-1]["content"].splitlines()[-1]), None, (400, "odd"), (200, b"")
+    )
+
+    async def work(name):
+        return await expand("textcraft", "train", tmp_path / "a.json", ChatModel(name, temperature=1), n=4)
+
+    summary = asyncio.run(server.during(work))
+    assert (summary.kept, summary.rejected) == (2, {"refused": 1, "malformed": 1})
+
+
 def test_the_line_that_states_the_goal_is_found():
     observation = "Recipes:\ncraft 4 stick using 2 planks\n\nGoal: craft 2 oak door"
     assert stated(observation, "craft 2 oak door") == "Goal: craft 2 oak door"

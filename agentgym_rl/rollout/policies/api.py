@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import time
-from typing import Any
+from collections.abc import Collection
 
-from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.envs.completions import Meaning
 from agentgym_rl.envs.core import Message, Task, TextEnv
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.formats import Parse
-from agentgym_rl.rollout.conversation import Response
+from agentgym_rl.rollout.conversation import NoResponse, Response
 from agentgym_rl.rollout.loop import Aborted, Watch, run_episode
 from agentgym_rl.rollout.policies.base import Policy, Price, Usage
+from agentgym_rl.rollout.policies.chat_client import ChatClient
 from agentgym_rl.rollout.settings import RolloutSettings
 
 NAME = re.compile(r"openai:(?P<model>[^@]+)@(?P<url>https?://.+)")
 """``openai:<model>@<url>``, such as ``openai:Qwen/Qwen2.5-7B-Instruct@http://localhost:8000/v1``."""
+UNREAD = 20
+"""Answers without a single reply among them after which an API is taken for none."""
+EMPTY = "(empty)"
+"""Sent for an empty observation, which many APIs refuse."""
+ENDINGS = {
+    Meaning.TOO_LONG: Ending.CONTEXT_LIMIT,
+    Meaning.FILTERED: Ending.REFUSED,
+    Meaning.REFUSED: Ending.REFUSED,
+    Meaning.MALFORMED: Ending.MALFORMED,
+}
+"""Of an episode whose request has such an answer."""
 
 
 class ModelRefused(ValueError):
-    """The API refuses every request: wrong key, unknown model, malformed request."""
+    """The API takes no request: wrong key, unknown model, no credit, or a parameter that it refuses."""
 
 
 class BudgetSpent(ValueError):
@@ -32,7 +44,8 @@ class BudgetSpent(ValueError):
 class ChatModel(Policy):
     """A model behind an API. The key is read from ``OPENAI_API_KEY``.
 
-    The client library repeats requests after rate limits and faults of the server, with growing pauses.
+    :mod:`agentgym_rl.envs.completions` says what each answer means. One that concerns its own request ends its own
+    episode (:data:`ENDINGS`); what the API refuses of its first request, it refuses of all.
 
     Args:
         name: ``openai:<model>@<url>``.
@@ -41,10 +54,11 @@ class ChatModel(Policy):
         max_cost: in the currency of the price; None is no limit. Requests under way when it is reached are still paid.
         per_minute: most requests a minute; None is no limit beside the server's own.
         retries: of a request.
+        without: parameters that are not sent, see :class:`.chat_client.ChatClient`.
 
     Raises:
-        ValueError: the name is not ``openai:<model>@<url>``, a limit is out of range, or there is a limit on the cost
-            without a price.
+        ValueError: the name is not ``openai:<model>@<url>``, a limit is out of range, there is a limit on the cost
+            without a price, or a parameter of ``without`` is another.
         MissingExtra: the package openai is not installed.
     """
 
@@ -60,6 +74,7 @@ class ChatModel(Policy):
         max_cost: float | None = None,
         per_minute: float | None = None,
         retries: int = 6,
+        without: Collection[str] = (),
     ) -> None:
         match = NAME.fullmatch(name)
         if match is None:
@@ -69,15 +84,14 @@ class ChatModel(Policy):
         if per_minute is not None and per_minute <= 0:
             raise ValueError(f"per_minute={per_minute:g} needs to be above 0")
         with needs(name, "api"):
-            import openai
-        self._errors = openai
-        self._client = openai.AsyncOpenAI(
-            base_url=match["url"], api_key=os.environ.get("OPENAI_API_KEY", "none"), max_retries=retries
-        )
-        self.name, self._model, self.usage = name, match["model"], Usage()
+            self._client = ChatClient(
+                name, match["url"], match["model"],
+                temperature=temperature, turn=self._wait_for_turn, retries=retries, without=without,
+            )  # fmt: skip
+        self.name, self.usage = name, Usage()
         self.temperature, self.seed = temperature, seed
         self.price, self.max_cost, self.per_minute = price, max_cost, per_minute
-        self._next = 0.0
+        self._next, self._unread = 0.0, 0
 
     async def run(
         self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
@@ -93,36 +107,47 @@ class ChatModel(Policy):
         )
         return episode
 
-    async def respond(self, messages: list[Message], seed: int, max_tokens: int) -> Response | None:
-        """The model's next message, of at most ``max_tokens``; None when the conversation is too long for it.
+    async def respond(self, messages: list[Message], seed: int, max_tokens: int) -> Response:
+        """The model's next message, of at most ``max_tokens``.
 
         Raises:
-            Aborted: the server did not answer any of the requests; the episode may run again.
+            NoResponse: the API has none for these messages.
+            Aborted: it did not answer any of the requests; the episode may run again.
             ModelRefused: another request would be refused too.
             BudgetSpent: nothing was requested, as the limit on the cost is reached.
         """
-        await self._wait_for_turn()
-        try:
-            answer: Any = await self._client.chat.completions.create(
-                model=self._model,
-                messages=messages,  # type: ignore[arg-type]
-                temperature=self.temperature,
-                max_completion_tokens=max_tokens,
-                seed=seed,
-            )
-        except (
-            self._errors.APIConnectionError,
-            self._errors.InternalServerError,
-            self._errors.RateLimitError,
-        ) as error:
-            raise Aborted(f"{self.name} did not answer: {error}") from error
-        except self._errors.APIStatusError as error:
-            if isinstance(error, self._errors.BadRequestError) and "context" in str(error).lower():
-                return None
-            raise ModelRefused(f"{self.name}: {error}") from error
-        used = answer.usage
-        self.usage.add(*((used.prompt_tokens, used.completion_tokens) if used is not None else (0, 0)))
-        return Response(answer.choices[0].message.content or "")
+        answer = await self._client.ask(messages, seed, max_tokens)
+        known = self.usage.calls > 0
+        if answer.meaning is Meaning.REPLY or answer.prompt_tokens:
+            self.usage.add(answer.prompt_tokens, answer.completion_tokens)
+        if answer.meaning is Meaning.REPLY:
+            return Response(answer.text, finish_reason=answer.finish_reason)
+        verb = "did not answer:" if answer.meaning is Meaning.FAULT else "answered"
+        said = f"{self.name} {verb} {answer.text}"
+        self._check(answer.meaning, said, known)
+        raise NoResponse(ENDINGS[answer.meaning], said)
+
+    def _check(self, meaning: Meaning, said: str, known: bool) -> None:
+        """Whether an answer without a reply concerns its own request only.
+
+        Args:
+            said: in words.
+            known: the API has replied to a request.
+
+        Raises:
+            Aborted, ModelRefused: see :meth:`respond`.
+        """
+        match meaning:
+            case Meaning.NO_CREDIT:
+                raise ModelRefused(f"{said}; there is no credit left: when there is, the same command goes on")
+            case Meaning.REFUSED | Meaning.NO_ACCESS if not known:
+                raise ModelRefused(said)
+            case Meaning.FAULT | Meaning.NO_ACCESS:
+                raise Aborted(said)
+            case Meaning.MALFORMED if not known:
+                self._unread += 1
+                if self._unread == UNREAD:
+                    raise ModelRefused(f"{said}, as the last of {UNREAD} answers that are no reply; check the address")
 
     async def _wait_for_turn(self) -> None:
         cost = self.usage.cost(self.price)
@@ -138,7 +163,11 @@ class ChatModel(Policy):
 
 
 class ApiConversation:
-    """A conversation with a :class:`ChatModel`; tokens are not counted."""
+    """A conversation with a :class:`ChatModel`; tokens are not counted.
+
+    No empty message is sent, which many APIs refuse: an empty reply is left out, and the two messages of the user
+    around it are joined, as chat templates want user and assistant to take turns.
+    """
 
     prompt_tokens = 0
     response_tokens = 0
@@ -150,12 +179,17 @@ class ApiConversation:
     async def start(self, messages: list[Message], parse: Parse) -> None:
         self.messages = list(messages)
 
-    async def respond(self) -> Response | None:
+    async def respond(self) -> Response:
         response = await self.model.respond(self.messages, self.seed, self.max_tokens)
-        if response is not None:
+        if response.text.strip():
             self.messages.append({"role": "assistant", "content": response.text})
         return response
 
     async def observe(self, observation: str) -> bool:
-        self.messages.append({"role": "user", "content": observation})
+        observation = observation if observation.strip() else EMPTY
+        last = self.messages[-1]
+        if last["role"] == "user":  # the reply was empty
+            self.messages[-1] = {"role": "user", "content": f"{last['content']}\n\n{observation}"}
+        else:
+            self.messages.append({"role": "user", "content": observation})
         return True

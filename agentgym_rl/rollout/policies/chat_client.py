@@ -1,0 +1,108 @@
+"""Requests to an OpenAI-compatible API: repeated after faults, without what its server does not know."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+from agentgym_rl.envs.completions import OPTIONAL, Answer, Meaning, read
+from agentgym_rl.envs.core import Message
+
+log = logging.getLogger(__name__)
+
+
+class ChatClient:
+    """Asks one model. The key is read from ``OPENAI_API_KEY``.
+
+    The first request is made alone: only when it is answered, others follow.
+
+    Args:
+        name: of the model, for messages.
+        turn: awaited before each request.
+        retries: of a request, after rate limits and faults of the server, with growing pauses.
+        without: those of :data:`.completions.OPTIONAL` that are not sent; ``max_tokens`` takes the place of
+            ``max_completion_tokens``. Those that a refusal names join them, once a request is answered without.
+
+    Raises:
+        ValueError: a parameter of ``without`` is another.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        model: str,
+        *,
+        temperature: float,
+        turn: Callable[[], Awaitable[None]],
+        retries: int,
+        without: Collection[str],
+    ) -> None:
+        import openai
+
+        if needed := set(without) - set(OPTIONAL):
+            raise ValueError(f"without={min(needed)} is always sent; what can be left out is {', '.join(OPTIONAL)}")
+        self._errors = openai
+        self._client = openai.AsyncOpenAI(base_url=url, api_key=os.environ.get("OPENAI_API_KEY", "none"), max_retries=0)
+        self._name, self._model, self._temperature = name, model, temperature
+        self._turn, self._retries, self._without = turn, retries, set(without)
+        self._first, self._asked = asyncio.Lock(), False
+
+    async def ask(self, messages: list[Message], seed: int, max_tokens: int) -> Answer:
+        """The answer to a request."""
+        async with self._first:
+            if not self._asked:
+                self._asked = True
+                return await self._repeat(messages, seed, max_tokens)
+        return await self._repeat(messages, seed, max_tokens)
+
+    async def _repeat(self, messages: list[Message], seed: int, max_tokens: int) -> Answer:
+        """The answer to a request; asked again after a fault, and without parameters that the API does not know."""
+        without, tries = set(self._without), 0
+        while True:
+            await self._turn()
+            answer, headers = await self._post(messages, seed, max_tokens, without)
+            if answer.unknown - without:
+                without |= answer.unknown
+            elif answer.meaning is Meaning.FAULT and tries < self._retries:
+                await asyncio.sleep(_pause(headers, tries))
+                tries += 1
+            else:
+                break
+        if answer.meaning is Meaning.REPLY and without - self._without:
+            self._without |= without
+            log.warning("%s does not know %s; its requests go without", self._name, " and ".join(sorted(without)))
+        return answer
+
+    async def _post(
+        self, messages: list[Message], seed: int, max_tokens: int, without: Collection[str]
+    ) -> tuple[Answer, Mapping[str, str]]:
+        """The answer to one request, and its headers."""
+        limit = "max_tokens" if "max_completion_tokens" in without else "max_completion_tokens"
+        given: dict[str, Any] = {limit: max_tokens} | ({} if "seed" in without else {"seed": seed})
+        try:
+            raw = await self._client.chat.completions.with_raw_response.create(
+                model=self._model,
+                messages=messages,  # type: ignore[arg-type]
+                temperature=self._temperature,
+                **given,
+            )
+            response = raw.http_response
+        except self._errors.APIStatusError as error:
+            response = error.response
+        except self._errors.APIConnectionError as error:
+            return Answer(Meaning.FAULT, str(error)), {}
+        return read(response.status_code, response.content), response.headers
+
+
+def _pause(headers: Mapping[str, str], tries: int) -> float:
+    """Seconds until a request is repeated: those that the server asks for, up to a minute, else more each time."""
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        if re.fullmatch(r"\d+(\.\d+)?", found := headers.get(name, ""), re.ASCII):
+            return min(60.0, float(found) / unit)
+    return min(8.0, 0.5 * 2.0**tries) * random.uniform(0.75, 1)
