@@ -1,31 +1,38 @@
 """The update path on a GPU: the same numbers as on a CPU, and how fast it is. Needs torch and transformers only.
 
-    python benchmarks/gpu.py [--device cuda] [--repeats 5]      # for a GPU of 80 GB
+    python benchmarks/gpu.py [--device cuda] [--repeats 3]      # a minute, on a GPU of 80 GB
     python benchmarks/gpu.py --device cpu --tiny                # seconds; shows that the script works
 
 First, losses, masks, advantages and DPO in float32 on the device are compared with the CPU in float64: the greatest
-difference of values and gradients, as a share of the greatest value. Then updates of a model of the shape of
-Qwen2.5-1.5B with random weights (bfloat16 activations, float32 weights and AdamW) on episodes of unequal length, with
-sdpa:
+difference of values and gradients, as a share of the greatest value; attention in bfloat16 is compared with float32.
+Then updates of a model of the shape of Qwen2.5-1.5B with random weights, as a worker alone makes them (FSDP2 computes
+with bfloat16 copies of float32 weights; fused AdamW), on episodes of unequal length, 2,000 tokens on average:
 
-packed  ours: rows behind each other, attention row by row, logits only where the loss reads them
-padded  ours without packing: rows of a micro-batch padded to the longest, logits only where the loss reads them
-plain   transformers as it is: padded rows, all logits, torch's own log-softmax
+packed      ours: rows behind each other, all in one launch of attention, logits only where the loss reads them
+recomputed  the same with gradient checkpointing
+by row      packed, attention row by row
+padded      transformers as it is: rows padded to the longest, sdpa, all logits, torch's own log-softmax; recomputed,
+            because otherwise it would not fit
 
-All three have the same loss and the same micro-batches. MFU counts 6 FLOPs a parameter and real token, and attention.
+All have the same loss and the same micro-batches. MFU counts 6 FLOPs a parameter and real token, and attention.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from statistics import median
+from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
 from agentgym_rl.algorithms.gigpo import returns
@@ -33,10 +40,14 @@ from agentgym_rl.algorithms.grpo import relative
 from agentgym_rl.algorithms.losses import Clip, Tokens, episode_log_probs, policy_loss, preference_loss, token_weights
 from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
 from agentgym_rl.algorithms.ppo import turn_gae
-from agentgym_rl.engine.platform.packing import TokenLogProbs, attend, entropy_of, predicting
+from agentgym_rl.engine.platform.attention import attend, attend_at_once, has_kernel
+from agentgym_rl.engine.platform.norms import fuse_norms
+from agentgym_rl.engine.platform.packing import TokenLogProbs, entropy_of, predicting
 
 TOLERANCE = 1e-5
 """Most that float32 may differ from float64, as a share of the greatest value."""
+ROUGH = 0.04
+"""The same in bfloat16, with 8 bits."""
 SHAPE = {
     "vocab_size": 151_936, "hidden_size": 1536, "num_hidden_layers": 28, "num_attention_heads": 12,
     "num_key_value_heads": 2, "intermediate_size": 8960, "tie_word_embeddings": True,
@@ -152,7 +163,25 @@ def compare(device: str) -> bool:
         good &= value <= TOLERANCE
         said = "equal" if value <= TOLERANCE else "DIFFERENT"
         print(f"{name}: {len(expected)} compared, {said}; most {value:.1e} ({worst}; tolerance {TOLERANCE:g})")
-    return good
+    return good & compare_attention(device)
+
+
+def compare_attention(device: str) -> bool:
+    """One launch for all rows against row by row, values and gradients: grouped heads, and windows."""
+    draw, sizes, worst = torch.Generator().manual_seed(3), [700, 1, 64, 259], 0.0
+    given = [torch.randn(1, heads, sum(sizes), 64, generator=draw).to(device, torch.bfloat16) for heads in (6, 2, 2)]
+    rows = {"cu_seq_lens_q": torch.tensor([0, *sizes], device=device).cumsum(0).int(), "max_length_q": max(sizes)}
+    for window in (None, 7, 50):
+        found = []
+        for function, dtype in ((attend_at_once, torch.bfloat16), (attend, torch.float32)):
+            parts = [one.to(dtype).requires_grad_() for one in given]
+            out, _ = function(torch.nn.Module(), *parts, None, sliding_window=window, **rows)
+            found.append([out, *torch.autograd.grad(out.float().square().sum(), parts)])
+        worst = max(worst, *(difference(one, other.cpu().double()) for one, other in zip(*found, strict=True)))
+    how = "one launch" if has_kernel(given[2]) else "row by row, for there is no kernel"
+    said = "equal" if worst <= ROUGH else "DIFFERENT"
+    print(f"attention in bfloat16, {how}: 12 compared, {said}; most {worst:.1e} (tolerance {ROUGH:g})")
+    return worst <= ROUGH
 
 
 # speed
@@ -164,6 +193,7 @@ class Rows:
 
     ids: list[torch.Tensor]
     masks: list[torch.Tensor]
+    """Which tokens have a loss; on the host."""
     advantages: list[float]
 
     @property
@@ -179,9 +209,7 @@ def micro_batches(vocabulary: int, tokens: int, longest: int, episodes: int, dev
         if found[-1].tokens + size > tokens:
             found.append(Rows([], [], []))
         ids = torch.tensor([rng.randrange(vocabulary) for _ in range(size)], device=device)
-        mask = (
-            (torch.arange(size, device=device) // 100 % 2 == 1) if size > 200 else torch.arange(size, device=device) > 0
-        )
+        mask = torch.arange(size) // 100 % 2 == 1 if size > 200 else torch.arange(size) > 0
         found[-1].ids.append(ids)
         found[-1].masks.append(mask)
         found[-1].advantages.append(rng.uniform(-1, 1))
@@ -193,58 +221,71 @@ Side = Callable[[PreTrainedModel, Rows], tuple[torch.Tensor, torch.Tensor]]
 
 
 def packed(model: PreTrainedModel, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-    ids = torch.cat(rows.ids)
-    ends = torch.tensor([0, *map(len, rows.ids)], device=ids.device).cumsum(0)
-    places = predicting({"input_ids": jagged(ids, ends), "loss_mask": jagged(torch.cat(rows.masks).float(), ends)})
-    positions = torch.cat([torch.arange(len(one), device=ids.device) for one in rows.ids])
+    ids, device, sizes = torch.cat(rows.ids), rows.ids[0].device, [len(one) for one in rows.ids]
+    ends, masks = torch.tensor([0, *sizes]).cumsum(0), torch.cat(rows.masks)
+    # as an engine does: what the host must know is read before the device is asked
+    places = predicting({"input_ids": jagged(torch.zeros(len(masks)), ends), "loss_mask": jagged(masks.float(), ends)})
+    owner = (torch.searchsorted(ends, places, right=True) - 1).to(device)
+    places, on_device = places.to(device), ends.int().to(device)
+    positions = torch.cat([torch.arange(size, device=device) for size in sizes])
     logits = model(
-        input_ids=ids[None], position_ids=positions[None], cu_seq_lens_q=ends, logits_to_keep=places, use_cache=False
-    ).logits[0]
-    owner = torch.searchsorted(ends, places, right=True) - 1
-    return TokenLogProbs.apply(logits, ids[places + 1]), advantages(rows, ids.device)[owner]
+        input_ids=ids[None], position_ids=positions[None], cu_seq_lens_q=on_device, max_length_q=max(sizes),
+        logits_to_keep=places, use_cache=False,
+    ).logits[0]  # fmt: skip
+    return TokenLogProbs.apply(logits, ids[places + 1]), advantages(rows, device)[owner]
 
 
 def padded(model: PreTrainedModel, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-    ids, real, row, place = filled(rows)
-    hidden = model.get_decoder()(input_ids=ids, attention_mask=real, use_cache=False).last_hidden_state
-    logits = model.lm_head(hidden[row, place])
-    return TokenLogProbs.apply(logits, ids[row, place + 1]), advantages(rows, ids.device)[row]
-
-
-def plain(model: PreTrainedModel, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-    ids, real, row, place = filled(rows)
-    logits = model(input_ids=ids, attention_mask=real, use_cache=False).logits
-    every = logits[:, :-1].float().log_softmax(-1).gather(2, ids[:, 1:, None]).squeeze(2)
-    return every[row, place], advantages(rows, ids.device)[row]
-
-
-def filled(rows: Rows) -> tuple[torch.Tensor, ...]:
-    """Padded tokens and attention mask, and row and place before each token with loss."""
+    device = rows.ids[0].device
     ids = torch.nn.utils.rnn.pad_sequence(rows.ids, batch_first=True)
     real = torch.nn.utils.rnn.pad_sequence([torch.ones_like(one) for one in rows.ids], batch_first=True)
-    row, place = torch.nn.utils.rnn.pad_sequence(rows.masks, batch_first=True)[:, 1:].nonzero(as_tuple=True)
-    return ids, real, row, place
+    masks = torch.nn.utils.rnn.pad_sequence(rows.masks, batch_first=True)
+    row, place = (one.to(device) for one in masks[:, 1:].nonzero(as_tuple=True))
+    logits = model(input_ids=ids, attention_mask=real, use_cache=False).logits
+    every = logits[:, :-1].float().log_softmax(-1).gather(2, ids[:, 1:, None]).squeeze(2)
+    return every[row, place], advantages(rows, device)[row]
 
 
 def advantages(rows: Rows, device: torch.device) -> torch.Tensor:
     return torch.tensor(rows.advantages, device=device)
 
 
-SIDES: dict[str, tuple[str, Side]] = {
-    "packed": ("packed", packed),
-    "padded": ("sdpa", padded),
-    "plain": ("sdpa", plain),
+SIDES: dict[str, tuple[str, bool, Side]] = {
+    "packed": ("varlen", False, packed),
+    "recomputed": ("varlen", True, packed),
+    "by row": ("packed", False, packed),
+    "padded": ("sdpa", True, padded),
 }
-"""By name: the attention of the model, and how log-probabilities are computed."""
+"""By name: the attention of the model, whether it recomputes, and how log-probabilities are computed."""
 
 
-def update(model: PreTrainedModel, optimizer: torch.optim.Optimizer, batches: Sequence[Rows], side: Side) -> float:
+def build(device: str, shape: dict[str, int], attention: str, *, recomputed: bool, ours: bool) -> PreTrainedModel:
+    """A model as verl's FSDP2 worker has it: float32 weights, bfloat16 copies to compute with on a GPU."""
+    torch.manual_seed(0)
+    config = Qwen2Config(**shape, attn_implementation=attention, pad_token_id=0)  # type: ignore[arg-type]
+    with torch.device(device):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    if recomputed:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    if ours and device == "cuda":
+        fuse_norms(model)
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16 if device == "cuda" else None, reduce_dtype=torch.float32)
+    mesh = init_device_mesh(device, (1,))
+    for layer in model.get_decoder().layers:
+        fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
+    fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
+    return model.train()
+
+
+def update(model: Any, optimizer: torch.optim.Optimizer, batches: Sequence[Rows], side: Side) -> float:
     """One update on all micro-batches; returns its loss."""
-    device, total = model.device, 0.0
+    device = batches[0].ids[0].device
+    total = torch.zeros((), device=device)
     count = sum(int(mask[1:].sum()) for rows in batches for mask in rows.masks)
-    for rows in batches:
-        context = torch.autocast(device.type, torch.bfloat16) if device.type == "cuda" else nullcontext()
-        with context:
+    for number, rows in enumerate(batches, 1):
+        model.set_requires_gradient_sync(number == len(batches))
+        model.set_reshard_after_backward(number == len(batches))
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             log_prob, advantage = side(model, rows)
         tokens = Tokens(
             log_prob=log_prob.float()[None], old_log_prob=log_prob.detach().float()[None], advantages=advantage[None],
@@ -252,10 +293,20 @@ def update(model: PreTrainedModel, optimizer: torch.optim.Optimizer, batches: Se
         )  # fmt: skip
         loss = policy_loss(PolicyLoss.VANILLA, tokens, CLIP)[0].sum() / count
         loss.backward()
-        total += float(loss.detach())
+        total += loss.detach()
     optimizer.step()
     optimizer.zero_grad()
-    return total
+    return float(total)
+
+
+@contextmanager
+def alone(device: str) -> Iterator[None]:
+    """A process group of this process, which FSDP2 wants."""
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
 
 
 def flops(shape: dict[str, int], parameters: int, batches: Sequence[Rows]) -> float:
@@ -280,13 +331,9 @@ class Speed:
 
 def timed(device: str, shape: dict[str, int], batches: Sequence[Rows], repeats: int) -> Iterator[tuple[str, Speed]]:
     """Each side with a model of its own, one after the other."""
-    for name, (attention, side) in SIDES.items():
-        torch.manual_seed(0)
-        config = Qwen2Config(**shape, attn_implementation=attention, pad_token_id=0)  # type: ignore[arg-type]
-        model = AutoModelForCausalLM.from_config(config).to(device)
-        model.gradient_checkpointing_enable()
-        model.train()
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
+    for name, (attention, recomputed, side) in SIDES.items():
+        model = build(device, shape, attention, recomputed=recomputed, ours=side is packed)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
         first, seconds = update(model, optimizer, batches, side), []
         if device == "cuda":
             torch.cuda.reset_peak_memory_stats()
@@ -299,6 +346,7 @@ def timed(device: str, shape: dict[str, int], batches: Sequence[Rows], repeats: 
         memory = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else 0.0
         yield name, Speed(seconds, memory, first, sum(one.numel() for one in model.parameters()))
         del model, optimizer
+        gc.collect()  # FSDP2's modules know each other
         if device == "cuda":
             torch.cuda.empty_cache()
 
@@ -312,8 +360,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="a model of some thousand parameters, short episodes")
-    parser.add_argument("--repeats", type=int, default=5, help="updates that are timed, after one that warms up")
-    parser.add_argument("--episodes", type=int, help="of an update; 32, or 6 with --tiny")
+    parser.add_argument("--repeats", type=int, default=3, help="updates that are timed, after one that warms up")
+    parser.add_argument("--episodes", type=int, help="of an update; 16, or 6 with --tiny")
     parser.add_argument("--micro-tokens", type=int, help="most tokens of a micro-batch; 8192, or 200 with --tiny")
     arguments = parser.parse_args()
     device, shape = arguments.device, TINY if arguments.tiny else SHAPE
@@ -324,19 +372,20 @@ def main() -> None:
     print(f"{name}, torch {torch.__version__}")
     good = compare(device)
     size = arguments.micro_tokens or (200 if arguments.tiny else 8192)
-    longest, many = (100, 6) if arguments.tiny else (4096, 32)
+    longest, many = (100, 6) if arguments.tiny else (4096, 16)
     batches = micro_batches(shape["vocab_size"], size, longest, arguments.episodes or many, device)
     total = sum(rows.tokens for rows in batches)
     many = sum(len(rows.ids) for rows in batches)
     print(f"{many} episodes, {total} tokens, {len(batches)} micro-batches of at most {size}")
-    print("         tokens/s [min, max]       TFLOP/s  MFU     GiB    loss")
+    print("            tokens/s [min, max]       TFLOP/s  MFU     GiB    loss")
     peak = next((value for part, value in PEAK.items() if part in name), None)
-    for side, one in timed(device, shape, batches, arguments.repeats):
-        speed = sorted(total / seconds for seconds in one.seconds)
-        work = flops(shape, one.parameters, batches) / median(one.seconds)
-        mfu = "-" if peak is None else f"{work / peak:.3f}"
-        shown = f"{median(speed):.0f} [{speed[0]:.0f}, {speed[-1]:.0f}]"
-        print(f"{side:8s} {shown:25s} {work / 1e12:<8.2f} {mfu:7s} {one.gib:<6.1f} {one.loss:.6f}")
+    with alone(device):
+        for side, one in timed(device, shape, batches, arguments.repeats):
+            speed = sorted(total / seconds for seconds in one.seconds)
+            work = flops(shape, one.parameters, batches) / median(one.seconds)
+            mfu = "-" if peak is None else f"{work / peak:.3f}"
+            shown = f"{median(speed):.0f} [{speed[0]:.0f}, {speed[-1]:.0f}]"
+            print(f"{side:11s} {shown:25s} {work / 1e12:<8.2f} {mfu:7s} {one.gib:<6.1f} {one.loss:.6f}", flush=True)
     raise SystemExit(0 if good else 1)
 
 

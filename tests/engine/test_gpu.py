@@ -4,7 +4,6 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,9 +15,10 @@ from omegaconf import OmegaConf
 
 from agentgym_rl.engine.platform import detect
 from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe import config as recipe_config
 from agentgym_rl.engine.recipe import preflight
 from agentgym_rl.engine.recipe.compose import RecipeError, load
-from agentgym_rl.engine.recipe.config import Attention, Mode
+from agentgym_rl.engine.recipe.config import Mode
 from agentgym_rl.engine.run import session
 from agentgym_rl.engine.verl import cluster, environment, mapping
 
@@ -111,14 +111,14 @@ def test_a_machine_without_a_gpu_is_told_what_to_install(monkeypatch):
         (["verl.actor_rollout_ref.rollout.name=trtllm"], "name=trtllm does not work here .*works with vllm, sglang"),
         (["engine=cpu", "verl.actor_rollout_ref.rollout.name=sglang"], "works with vllm$"),
         (
-            ["engine.attention=sdpa", "verl.actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size=2"],
-            "sequence parallelism over 2 GPUs is written for flash attention",
+            ["engine.attention=varlen", "verl.actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size=2"],
+            "sequence parallelism over 2 GPUs is written for flash attention; install .*, not varlen",
         ),
         (
             ["verl.actor_rollout_ref.model.override_config.rope_scaling={rope_type: yarn, factor: 2.0}"],
             r"override_config\.rope_scaling\.rope_type does not reach vLLM.*write rope_scaling into",
         ),
-        (["engine.attention=flash"], r"engine\.attention='flash' is unknown; choose auto, sdpa"),
+        (["engine.attention=flash"], r"engine\.attention='flash' is unknown; choose auto, flash_attention_2"),
         (["engine=cpu", "engine.attention=sdpa"], r"engine\.attention has no effect"),
         (["engine.dtype=auto"], r"engine\.dtype has no effect"),
         (["run.keep_checkpoints=0"], r"keep_checkpoints must be at least 1"),
@@ -140,17 +140,19 @@ def test_sequence_parallelism_makes_room_for_longer_episodes():
 # keys
 
 
-@pytest.mark.parametrize("name", ["sdpa", "flash_attention_2"])
+@pytest.mark.parametrize("name", ["sdpa", "packed", "varlen", "flash_attention_2"])
 def test_attention(name):
     found = settings(f"engine.attention={name}")
     for model in (found.actor_rollout_ref.model, found.critic.model):
         assert model.override_config.attn_implementation == name
 
 
-@pytest.mark.parametrize(("installed", "name"), [(True, "flash_attention_2"), (False, "sdpa")])
+@pytest.mark.parametrize(("installed", "name"), [(True, "flash_attention_2"), (False, "varlen")])
 def test_attention_is_what_is_installed(installed, name, monkeypatch):
-    monkeypatch.setattr(mapping, "find_spec", lambda package: SimpleNamespace() if installed else None)
-    assert mapping.attention(Attention.AUTO) == name
+    monkeypatch.setattr(recipe_config, "has_flash_attention", lambda: installed)
+    assert settings().actor_rollout_ref.model.override_config.attn_implementation == name
+    found = mapping.verl_config(load(["experiment=smoke"]), "model", Path("run"))
+    assert found.critic.model.override_config.attn_implementation == "packed", "on a CPU"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ def test_what_lies_below_an_open_mapping_of_verl_is_handed_on(key):
 )
 def test_what_verl_offers_is_reachable(key):
     name, _, value = key.partition("=")
-    config = load([*GPU, f"verl.{key}"])
+    config = load([*GPU, "engine.attention=flash_attention_2", f"verl.{key}"])
     preflight.check_config(config)
     assert str(OmegaConf.select(settings(f"verl.{key}"), name)).lower() == value
 
@@ -206,6 +208,7 @@ def test_variables_for_every_node(monkeypatch):
     engine = load([*GPU, "engine.env={NCCL_SOCKET_IFNAME: eth0, MINE: '1'}"]).engine
     found = session.variables(engine)
     assert (found["NCCL_SOCKET_IFNAME"], found["MINE"]) == ("eth0", "1")
+    assert found["VLLM_USE_FLASHINFER_SAMPLER"] == "0"
     for name in ("HF_HOME", "HTTPS_PROXY", "no_proxy", "NCCL_DEBUG", "SHELL_LEVEL"):
         monkeypatch.setenv(name, "set")
     passed = environment.passed_on()

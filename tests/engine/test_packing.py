@@ -1,4 +1,4 @@
-"""Rows without padding and logits where a loss reads them give what verl's own engine gives; without Ray."""
+"""Rows without padding and logits where a loss reads them give what verl's own engines give; without Ray."""
 
 import os
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ import torch.distributed as dist  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.fsdp import fully_shard  # noqa: E402
+from torch.distributed.tensor import DTensor  # noqa: E402
 from transformers import (  # noqa: E402
     AutoModelForCausalLM,
     AutoModelForTokenClassification,
@@ -23,6 +24,7 @@ from transformers import (  # noqa: E402
     Qwen2Config,
 )
 from verl.utils import tensordict_utils as tu  # noqa: E402
+from verl.utils.torch_functional import entropy_from_logits  # noqa: E402
 from verl.workers.config import ActorConfig  # noqa: E402
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead  # noqa: E402
 from verl.workers.utils.losses import sft_loss  # noqa: E402
@@ -49,6 +51,7 @@ def engine(kind, module):
     one = object.__new__(kind)
     one.module, one._autocast_dtype, one.use_ulysses_sp, one.pad_to_length = module, torch.float32, False, False
     one.engine_config = SimpleNamespace(entropy_checkpointing=False, entropy_from_logits_with_chunking=False)
+    one.ulysses_sequence_parallel_size, one.get_data_parallel_size = 1, lambda: 1
     one.get_data_parallel_group = lambda: None
     return one
 
@@ -134,6 +137,20 @@ def trained(kind, implementation, name, data, loss, packed):
     return float(found.detach()), metrics, {key: weight.grad for key, weight in network.named_parameters()}
 
 
+def outputs(kind, network, data, dtype=torch.float32):
+    """What an engine hands to a policy's loss, and the loss."""
+    found = {}
+
+    def read(model_output, data, dp_group=None):
+        found.update(model_output)
+        return policy(model_output, data)
+
+    one = engine(kind, network)
+    one._autocast_dtype, one.compute_entropy_from_logits = dtype, entropy_from_logits
+    loss, _ = one.forward_step(data, read, forward_only=False)
+    return found, loss
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize(
     ("make", "loss"),
@@ -176,8 +193,6 @@ def test_a_row_longer_than_a_micro_batch_is_one_by_itself(group, make, loss):
         network = model("llama", "packed")
         fully_shard(network, mesh=init_device_mesh("cpu", (1,)), reshard_after_forward=False)
         one = engine(PackedLanguageModel, network)
-        one.ulysses_sequence_parallel_size, one.get_data_parallel_size = 1, lambda: 1
-        one.get_data_parallel_group = lambda: dist.group.WORLD
 
         def measured(model_output, data, dp_group, sizes=sizes):
             sizes.append(data["input_ids"].offsets().diff().tolist())
@@ -191,14 +206,23 @@ def test_a_row_longer_than_a_micro_batch_is_one_by_itself(group, make, loss):
     assert all(torch.allclose(one, found[1][1][key], rtol=1e-4, atol=1e-7) for key, one in found[1000][1].items())
 
 
+def test_a_pass_without_gradients_leaves_the_weights_in_their_place(group):
+    """Those that are put in the place of others afterwards are what an update then changes."""
+    network = model("llama", "packed")
+    fully_shard(network, mesh=init_device_mesh("cpu", (1,)), reshard_after_forward=False)
+    one = engine(PackedLanguageModel, network)
+    data = policy_rows()
+    tu.assign_non_tensor(data, use_remove_padding=True, use_dynamic_bsz=True, max_token_len_per_gpu=1000)
+    one.forward_backward_batch(data, None, forward_only=True)
+    assert all(isinstance(weight, DTensor) for weight in network.parameters())
+
+
 def test_values_are_those_of_verls_padded_engine():
     def values(kind, implementation, packed):
         network = model("llama", implementation, AutoModelForTokenClassification).eval()
         data = policy_rows()
         tu.assign_non_tensor(data, use_remove_padding=packed)
-        one = engine(kind, network)
-        inputs, arguments = one.prepare_model_inputs(data)
-        return one.prepare_model_outputs(network(**inputs, use_cache=False), arguments, data, None)["values"].values()
+        return engine(kind, network).forward_step(data, None, True)[1]["model_output"]["values"].values()
 
     ours, stock = values(PackedValueModel, "packed", True), values(FSDPEngineWithValueHead, "sdpa", False)
     assert torch.allclose(ours, stock, atol=1e-6)
@@ -225,10 +249,42 @@ def test_a_micro_batch_of_padding_has_a_gradient_of_zero():
 def test_an_entropy_that_is_only_logged_has_no_gradient():
     data = policy_rows()
     tu.assign_non_tensor(data, calculate_entropy=False, entropy_is_logged=True, use_remove_padding=True)
-    one = engine(PackedLanguageModel, model("llama", "packed"))
-    inputs, arguments = one.prepare_model_inputs(data)
-    found = one.prepare_model_outputs(one.module(**inputs), arguments, data, None)
+    found, _ = outputs(PackedLanguageModel, model("llama", "packed"), data)
     assert not found["entropy"].requires_grad and found["log_probs"].requires_grad
+
+
+PRECISIONS = {torch.float32: 1e-5, torch.bfloat16: 0.05}
+"""And how much log-probabilities and entropies may differ, in nats; those of bfloat16 are rounded by verl's engine."""
+
+
+@pytest.mark.parametrize("attention", ["packed", "varlen"])
+@pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_numbers_are_those_of_verls_engine_on_gpus(dtype, attention, temperature):
+    """Its rows lie one behind the other, too; in bfloat16 ours are the nearer ones to float32."""
+    found, tolerance = {}, PRECISIONS[dtype]
+    for name, kind, implementation, precision in (
+        ("ours", PackedLanguageModel, attention, dtype),
+        ("verl", FSDPEngineWithLMHead, "sdpa", dtype),
+        ("exact", FSDPEngineWithLMHead, "sdpa", torch.float32),
+    ):
+        network = model("qwen2", implementation).bfloat16().to(precision)  # the same weights
+        data = policy_rows(temperature=temperature)
+        tu.assign_non_tensor(data, use_remove_padding=True)
+        output, loss = outputs(kind, network, data, precision)
+        loss.backward()
+        read = predicting(data)
+        gradient = torch.cat([weight.grad.flatten().float() for weight in network.parameters()])
+        numbers = [output[key].values()[read].detach().float() for key in ("log_probs", "entropy")]
+        found[name] = *numbers, loss.detach(), gradient
+        assert name != "ours" or output["log_probs"].dtype == torch.float32
+    ours, of_verl, exact = found["ours"], found["verl"], found["exact"]
+    for mine, theirs in zip(ours[:3], of_verl[:3], strict=True):
+        assert torch.allclose(mine.float(), theirs.float(), atol=tolerance, rtol=tolerance)
+    size = exact[3].norm()
+    assert (ours[3] - of_verl[3]).norm() / size <= tolerance
+    assert (ours[0] - exact[0]).abs().mean() <= (of_verl[0] - exact[0]).abs().mean() + 1e-6
+    assert (ours[3] - exact[3]).norm() / size <= (of_verl[3] - exact[3]).norm() / size + tolerance / 10
 
 
 @settings(deadline=None, max_examples=25)

@@ -32,12 +32,13 @@ def process_group(module: ModuleType) -> None:
 
 
 def fsdp_engines(module: ModuleType) -> None:
-    """``verl.workers.engine.fsdp`` registers its engines for ``cuda`` and ``npu`` only, with flash attention."""
+    """``verl.workers.engine.fsdp`` has engines for ``cuda`` and ``npu`` only, which need flash attention: without it
+    they mask all tokens of a micro-batch from each other, and round log-probabilities to bfloat16."""
     from agentgym_rl.engine.platform.packed_engines import PackedLanguageModel, PackedValueModel
 
-    register = module.EngineRegistry.register
     for model_type, engine in (("language_model", PackedLanguageModel), ("value_model", PackedValueModel)):
-        register(model_type=model_type, backend=["fsdp", "fsdp2"], device="cpu")(engine)
+        for of_device in (module.EngineRegistry._engines[model_type][name] for name in ("fsdp", "fsdp2")):
+            of_device |= {"cpu": engine, "cuda": engine}
 
 
 def value_head(module: ModuleType) -> None:
@@ -107,10 +108,13 @@ TRANSFER = "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer"
 
 ON_CPU: dict[str, Callable[[ModuleType], None]] = {
     "verl.utils.distributed": process_group,
-    "verl.workers.engine.fsdp.transformer_impl": fsdp_engines,
     TRANSFER: weight_receiver,
 }
-EVERYWHERE: dict[str, Callable[[ModuleType], None]] = {"verl.utils.model": value_head, TRANSFER: weight_sockets}
+EVERYWHERE: dict[str, Callable[[ModuleType], None]] = {
+    "verl.workers.engine.fsdp.transformer_impl": fsdp_engines,
+    "verl.utils.model": value_head,
+    TRANSFER: weight_sockets,
+}
 
 
 def install(*, on_cpu: bool) -> None:

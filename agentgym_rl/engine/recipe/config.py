@@ -17,7 +17,7 @@ from agentgym_rl.algorithms.base import AlgorithmConfig, operational
 from agentgym_rl.algorithms.bc import CloningConfig
 from agentgym_rl.algorithms.mixture import MixtureConfig
 from agentgym_rl.algorithms.scaling_inter import CurriculumConfig
-from agentgym_rl.engine.recipe.processor import has_bfloat16
+from agentgym_rl.engine.recipe.processor import has_bfloat16, has_flash_attention
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -210,14 +210,18 @@ class Stragglers(StrEnum):
 
 
 class Attention(StrEnum):
-    """What computes attention in training workers on GPUs.
+    """What computes attention in training workers on GPUs, all but sdpa without a mask.
 
-    auto: flash_attention_2 where the package flash-attn is installed, else sdpa, which is torch's own.
+    auto: flash_attention_2 where the package flash-attn is installed, else varlen. varlen: PyTorch's FlashAttention,
+    all rows of a micro-batch at once; packed where it has no kernel. packed: row by row. sdpa: with a mask of all the
+    tokens of a micro-batch, whose memory grows with their square.
     """
 
     AUTO = "auto"
-    SDPA = "sdpa"
     FLASH_ATTENTION_2 = "flash_attention_2"
+    VARLEN = "varlen"
+    PACKED = "packed"
+    SDPA = "sdpa"
 
 
 class Dtype(StrEnum):
@@ -277,7 +281,7 @@ class EngineConfig:
     dtype: Dtype = Dtype.FLOAT32
     """CPU: float32, bfloat16, or auto: bfloat16 where the processor has arithmetic for it."""
     attention: Attention = operational(Attention.AUTO)  # noqa: RUF009
-    """GPU: auto, sdpa or flash_attention_2, in training workers."""
+    """GPU: auto, flash_attention_2, varlen, packed or sdpa, in training workers."""
     ray_address: str | None = operational(None)
     """Address of a running Ray cluster; null starts one on this machine."""
     start_seconds: float = operational(300.0)
@@ -320,6 +324,15 @@ class EngineConfig:
         if self.device is Device.CUDA or self.dtype is Dtype.BFLOAT16:
             return True
         return self.dtype is Dtype.AUTO and has_bfloat16()
+
+    @property
+    def attends(self) -> Attention:
+        """What computes attention in training workers."""
+        if self.device is Device.CPU:
+            return Attention.PACKED
+        if self.attention is not Attention.AUTO:
+            return self.attention
+        return Attention.FLASH_ATTENTION_2 if has_flash_attention() else Attention.VARLEN
 
 
 class WandB(StrEnum):

@@ -100,10 +100,10 @@ def _check_engine(config: Config) -> None:
             "while episodes run; set engine.offload=false, or engine.mode=colocate_async"
         )
     parallel = _sequence_parallel(config)
-    if engine.device is Device.CUDA and parallel > 1 and engine.attention is Attention.SDPA:
+    if engine.device is Device.CUDA and parallel > 1 and engine.attends is not Attention.FLASH_ATTENTION_2:
         raise RecipeError(
             f"sequence parallelism over {parallel} GPUs is written for flash attention; install flash-attn and set "
-            "engine.attention=flash_attention_2"
+            f"engine.attention=flash_attention_2, not {engine.attends}"
         )
     if rope := [key for key in verl if key.startswith(ROPE)]:
         raise RecipeError(

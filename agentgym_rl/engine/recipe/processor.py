@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 FACTS = Path("/proc/cpuinfo")
@@ -21,3 +22,8 @@ def has_bfloat16(facts: Path = FACTS) -> bool:
         return False
     words = re.findall(r"^(?:flags|Features)\s*:(.*)$", facts.read_text(), re.MULTILINE)
     return bool(words) and all(BFLOAT16 & set(one.split()) for one in words)
+
+
+def has_flash_attention() -> bool:
+    """Whether the package flash-attn is installed."""
+    return find_spec("flash_attn") is not None

@@ -36,6 +36,9 @@ def environment(device: str, workers: int = 1) -> dict[str, str]:
         "VERL_LOGGING_LEVEL": "WARN",
         "TQ_LOGGING_LEVEL": "ERROR",
     }
+    if device == "cuda":
+        # that sampler returns no log-probabilities, but vLLM would import it, which takes seconds and a package
+        variables["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
     if device == "cpu":
         # rollouts and updates take turns, so each of them has all cores
         threads = str(max(1, cores() // workers))

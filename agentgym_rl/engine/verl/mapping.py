@@ -18,7 +18,7 @@ from agentgym_rl.algorithms.base import Critic, OnlineConfig
 from agentgym_rl.algorithms.correction import BOUNDS, Correction
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.compose import RecipeError
-from agentgym_rl.engine.recipe.config import Attention, Config
+from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.schema import nearest
 from agentgym_rl.engine.recipe.tasks import needs, rules, seeded
 from agentgym_rl.engine.recipe.verl_keys import check_sampling, check_verl_keys, is_open
@@ -252,22 +252,21 @@ def _is_path(value: str) -> bool:
     return ("/" in value or bool(Path(value).suffix)) and Path(value).exists()
 
 
-def attention(chosen: Attention) -> str:
-    """The word that transformers has for ``engine.attention`` on GPUs."""
-    if chosen is not Attention.AUTO:
-        return chosen.value
-    return (Attention.SDPA if find_spec("flash_attn") is None else Attention.FLASH_ATTENTION_2).value
-
-
 def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
     """What differs between a CPU and GPUs."""
-    if config.engine.device == "cuda":
-        chosen = attention(config.engine.attention)
-        return {
-            "trainer.device": "cuda",
-            "actor_rollout_ref.model.override_config.attn_implementation": chosen,
-            "critic.model.override_config.attn_implementation": chosen,
-        }
+    alone = config.engine.workers * config.engine.nodes == 1
+    common = {
+        "actor_rollout_ref.model.use_remove_padding": True,
+        "actor_rollout_ref.model.override_config.attn_implementation": config.engine.attends.value,
+        "actor_rollout_ref.actor.fsdp_config.reshard_after_forward": not alone,  # alone, it has nothing to gather again
+        "critic.model.use_remove_padding": True,
+        "critic.model.override_config.attn_implementation": config.engine.attends.value,
+        "critic.fsdp.reshard_after_forward": not alone,
+    }
+    return common | ({"trainer.device": "cuda"} if config.engine.device == "cuda" else _on_cpu(config, largest_tensor))
+
+
+def _on_cpu(config: Config, largest_tensor: int) -> dict[str, Any]:
     model, actor, generation = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     workers, own = config.engine.workers, config.engine.own_rollout_workers
     computed, short = ("bfloat16", "bf16") if config.engine.bfloat16 else ("float32", "fp32")
@@ -276,20 +275,14 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
         "trainer.device": "cpu",
         "ray_kwargs.ray_init.num_gpus": workers + own,  # logical: one a worker
         "ray_kwargs.ray_init.num_cpus": 8 + 4 * (workers + own),  # logical: actors that mostly wait
-        f"{model}.use_remove_padding": True,
-        f"{model}.override_config.attn_implementation": "packed",  # of agentgym_rl.engine.platform.packing
         f"{model}.enable_gradient_checkpointing": False,
         f"{actor}.use_torch_compile": False,
         f"{actor}.fsdp_config.use_torch_compile": False,
         f"{actor}.fsdp_config.model_dtype": "float32",
         f"{actor}.fsdp_config.mixed_precision": precision,
-        f"{actor}.fsdp_config.reshard_after_forward": workers > 1,  # alone, a worker has nothing to gather again
-        "critic.model.use_remove_padding": True,
-        "critic.model.override_config.attn_implementation": "packed",
         "critic.model.enable_gradient_checkpointing": False,
         "critic.fsdp.model_dtype": "float32",
         "critic.fsdp.mixed_precision": precision,
-        "critic.fsdp.reshard_after_forward": workers > 1,
         f"{generation}.dtype": computed,
         f"{generation}.enforce_eager": True,
         f"{generation}.free_cache_engine": False,
