@@ -23,9 +23,9 @@ def command(
     source: Annotated[
         str,
         typer.Argument(
-            help="AgentTraj JSON, AgentGym's inference output (a file or openai_eval's folder), its DPO pairs, "
-            "AgentGym-RL's rollout logs (a file or folder) or a run's episodes (.parquet); on the hub "
-            "<owner>/<data set>:<file>."
+            help="AgentTraj JSON or messages with role and content, AgentGym's inference output (a file or "
+            "openai_eval's folder), DPO pairs, AgentGym-RL's rollout logs (a file or folder) or a run's episodes "
+            "(.parquet); on the hub <owner>/<data set>:<file>."
         ),
     ],
     out: Annotated[Path, typer.Argument(help="File to write.")],

@@ -2,7 +2,7 @@
 
 A file is a list of ``{"item_id", "conversations": [{"from", "loss", "value"}]}``. ``from`` is human or gpt; a
 conversation in the compact style starts with one message from system, an addition of this package. ``loss`` is whether
-a gpt message is trained on, and null for the others.
+a gpt message is trained on, and null for the others. Other forms are read, too (:mod:`agentgym_rl.data.entries`).
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.data import entries
 from agentgym_rl.data.files import rows, write_text
 from agentgym_rl.envs import item_ids
-from agentgym_rl.envs.bounds import encodable
-from agentgym_rl.envs.core import Message
+from agentgym_rl.envs.core import ACKNOWLEDGEMENT, Message
 
-ROLES = {"human": "user", "gpt": "assistant", "system": "system"}
-SENDERS = {role: sender for sender, role in ROLES.items()}
+SENDERS = {"user": "human", "assistant": "gpt", "system": "system"}
+ACKNOWLEDGEMENTS = (ACKNOWLEDGEMENT, "Ok.")
+"""The answers to the instruction that AgentGym's clients put into their conversations; no model wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,16 @@ class Trajectory:
 
     @classmethod
     def of(cls, item_id: str, messages: Sequence[Message], start: int) -> Trajectory:
-        """A trajectory that trains on every response after the first ``start`` messages.
+        """A trajectory that trains on every response after the first ``start`` messages, but on empty ones.
 
         What follows the last response is left out: it is not trained on, and the published files end with a response.
         """
         last = max((at for at, message in enumerate(messages) if message["role"] == "assistant"), default=0)
         kept = tuple(messages[: last + 1])
-        loss = tuple(at >= start if message["role"] == "assistant" else None for at, message in enumerate(kept))
+        loss = tuple(
+            at >= start and bool(message["content"].strip()) if message["role"] == "assistant" else None
+            for at, message in enumerate(kept)
+        )
         return cls(item_id, kept, loss)
 
     @property
@@ -129,46 +134,44 @@ def encode(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def decode(entry: Any) -> Trajectory:
-    """A trajectory from one entry of a file.
+    """A trajectory from one entry of a file, its messages in any of the forms of :mod:`agentgym_rl.data.entries`.
 
-    Its messages may also be ``{"role", "content"}``. They carry no loss: the first three are the instruction, its
-    acknowledgement and the first observation, and all later responses are trained on.
+    They are in ``conversations`` or ``messages``; TRL's ``prompt`` and ``completion`` are one conversation, whose
+    ``prompt`` is not trained on. Every other response is trained on where the file does not say otherwise, but for the
+    acknowledgement of a conversation of AgentGym's, which its clients wrote (:func:`acknowledged`).
 
     Raises:
-        ValueError: the entry does not follow the format.
+        ValueError: the entry does not follow the format, or an empty response is to be trained on.
     """
-    item_id = _field(entry, "item_id", str, "the entry")
-    messages: list[Message] = []
-    loss: list[bool | None] = []
-    for number, message in enumerate(_field(entry, "conversations", list, "the entry"), start=1):
-        where = f"message {number}"
-        if isinstance(message, dict) and "role" in message:  # as AgentGym's API evaluation and AgentGym-RL log them
-            messages.append({key: _field(message, key, str, where) for key in ("role", "content")})
-            continue
-        sender = _field(message, "from", str, where)
-        if sender not in ROLES:
-            raise ValueError(f"{where} is from {sender!r}, expected one of {', '.join(ROLES)}")
-        messages.append({"role": ROLES[sender], "content": _field(message, "value", str, where)})
-        loss.append(message.get("loss"))
-    if not loss:
-        return Trajectory.of(item_id, messages, start=3)
-    return Trajectory(item_id, tuple(messages), tuple(loss))
+    item_id = _item_id(entry)
+    completed = entry.get("completion") is not None
+    keys = ("prompt", "completion") if completed else (entries.given(entry, "conversations", "messages"),)
+    parts = [entries.field(entry, key, list, "the entry") for key in keys]
+    read = [entries.message(one, f"message {number}") for number, one in enumerate(chain(*parts), start=1)]
+    messages = tuple(message for message, _ in read)
+    untrained = range(len(parts[0]) if completed else 2 if acknowledged(messages) else 0)
+    loss = tuple(
+        (at not in untrained if flag is None else flag) if message["role"] == "assistant" else None
+        for at, (message, flag) in enumerate(read)
+    )
+    trajectory = Trajectory(item_id, messages, loss)
+    for number, (message, flag) in enumerate(zip(messages, loss, strict=True), start=1):
+        if flag and not message["content"].strip():
+            raise ValueError(f'message {number} is an empty response to train on; write it, or give it "loss": false')
+    return trajectory
 
 
-def _field(value: Any, key: str, kind: type, where: str) -> Any:
-    if not isinstance(value, dict):
-        raise ValueError(f"{where} is {_kind(value)}, expected an object")
-    if key not in value:
-        raise ValueError(f"{where} has no {key!r}; its keys: {', '.join(value) or 'none'}")
-    if not isinstance(value[key], kind):
-        raise ValueError(f"{key!r} of {where} is {_kind(value[key])}, expected {_KINDS[kind]}")
-    if kind is str and encodable(value[key]) != value[key]:
-        raise ValueError(f"{key!r} of {where} holds half a surrogate pair, which no tokenizer takes")
-    return value[key]
+def acknowledged(messages: Sequence[Message]) -> bool:
+    """Whether a conversation begins as AgentGym's do: an instruction, a client's answer to it, an observation."""
+    if [message["role"] for message in messages[:3]] != ["user", "assistant", "user"]:
+        return False
+    return _plain(messages[1]["content"]) in map(_plain, ACKNOWLEDGEMENTS)
 
 
-_KINDS = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
+def _plain(text: str) -> str:
+    return text.strip().rstrip(".").casefold()
 
 
-def _kind(value: Any) -> str:
-    return _KINDS.get(type(value), "a number")
+def _item_id(entry: Any) -> str:
+    found = entries.item_id(entry)
+    return str(entries.field(entry if found is None else {"item_id": found}, "item_id", str, "the entry"))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.data import agenttraj
+from agentgym_rl.data import agenttraj, entries
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import rows, write_jsonl, write_parquet, write_text
-from agentgym_rl.envs import item_ids
+from agentgym_rl.envs import Task, item_ids
 from agentgym_rl.envs.protocol.wire import DIALECTS, dialect
 from agentgym_rl.envs.tables import arrow
 
@@ -31,13 +31,13 @@ class Record:
 def read(source: str | Path, env: str | None = None) -> list[Record]:
     """Episodes as runs of this package keep them, or files of AgentGym's and AgentGym-RL's.
 
-    These are AgentTraj, inference output, the output folders of ``openai_eval.py`` (an object a file), DPO pairs (each
-    two trajectories: a success and a failure without rewards) and rollout logs (``step{N}/{rank}.json``). Of a folder
-    all JSON files are read. An episode that its infrastructure ended
-    (:attr:`agentgym_rl.data.episode.Ending.counts`) is left out.
+    These are AgentTraj in all its forms (:func:`agentgym_rl.data.agenttraj.decode`), inference output, the output
+    folders of ``openai_eval.py`` (an object a file), DPO pairs (each two trajectories: a success and a failure without
+    rewards) and rollout logs (``step{N}/{rank}.json``). Of a folder all JSON files are read. An episode that its
+    infrastructure ended (:attr:`agentgym_rl.data.episode.Ending.counts`) is left out.
 
     Args:
-        env: the environment of entries that have only a number: DPO pairs and rollout logs.
+        env: the environment of entries whose task is only a number: AgentGym's DPO pairs and rollout logs.
 
     Raises:
         FileNotFoundError: there is no such file, see :func:`agentgym_rl.data.files.rows`.
@@ -70,19 +70,23 @@ def _natural(name: str) -> list[tuple[int, str]]:
 def _records(entry: Any, env: str | None) -> list[Record]:
     if not isinstance(entry, dict):
         return [Record(agenttraj.decode(entry))]
+    reward, success = entries.reward(entry), entries.success(entry)
     if "turns" in entry:
         episode = Episode.from_dict(entry)
         trajectory = Trajectory.of(episode.item_id, episode.messages, episode.start)
         return [Record(trajectory, episode.reward, episode.success)] if episode.ending.counts else []
-    if "chosen" in entry:
-        item_id = _item_id(entry.get("id"), env)
-        return [
-            Record(agenttraj.decode({"item_id": item_id, "conversations": entry["prompt"] + entry[side]}), success=good)
-            for side, good in (("chosen", True), ("rejected", False))
-        ]
-    if "item_id" in entry:
-        entry = {**entry, "item_id": _item_id(entry["item_id"], env)}
-    return [_inferred(agenttraj.decode(entry), entry.get("reward"), entry.get("success"))]
+    pair = entry.get("chosen") is not None
+    task = entries.item_id(entry)
+    task = _item_id(entry.get("id") if pair and task is None else task, env)
+    if pair:
+        sides = (("chosen", True), ("rejected", False))
+        return [Record(agenttraj.decode(_side(entry, side, task)), success=good) for side, good in sides]
+    return [_inferred(agenttraj.decode(entry if task is None else {**entry, "item_id": task}), reward, success)]
+
+
+def _side(pair: Mapping[str, Any], side: str, item_id: str) -> dict[str, Any]:
+    """One response to a prompt, as TRL writes it."""
+    return {"item_id": item_id, "prompt": pair.get("prompt"), "completion": pair.get(side)}
 
 
 def _item_id(found: Any, env: str | None) -> Any:
@@ -93,7 +97,7 @@ def _item_id(found: Any, env: str | None) -> Any:
     return f"{env}_{found}"
 
 
-def _inferred(trajectory: Trajectory, reward: float | None, success: object) -> Record:
+def _inferred(trajectory: Trajectory, reward: float | None, success: bool | None) -> Record:
     """The record of AgentGym's inference output, with the reward brought into [0, 1].
 
     ``success`` there means a reward of 1, which is wrong for SciWorld (0 to 100) and BabyAI (less with every step): of
@@ -101,7 +105,7 @@ def _inferred(trajectory: Trajectory, reward: float | None, success: object) -> 
     """
     found = item_ids.read(trajectory.item_id)
     if reward is None or found is None or found[0] not in DIALECTS:
-        return Record(trajectory, reward, None if success is None else bool(success))
+        return Record(trajectory, reward, success)
     words = DIALECTS[found[0]]
     return Record(trajectory, min(max(reward / words.full, 0.0), 1.0), reward > words.success_above)
 
@@ -139,35 +143,36 @@ def inference_file(path: Path, records: Sequence[Record]) -> None:
     Raises:
         ValueError: a reward is not known.
     """
-    lines = []
     for record in records:
         if record.reward is None:
             raise ValueError(f"{record.trajectory.item_id} has no reward; inference output needs one")
-        found = item_ids.read(record.trajectory.item_id)
-        reward = record.reward * dialect(found[0] if found else "").full
-        success = record.reward == 1 if record.success is None else record.success
-        lines.append({**agenttraj.encode(record.trajectory), "reward": reward, "success": int(success)})
-    write_jsonl(path, lines)
+    write_jsonl(path, ({**agenttraj.encode(record.trajectory), **_outcome(record)} for record in records))
 
 
 def verl_file(path: Path, records: Sequence[Record]) -> None:
     """Parquet for verl's ``MultiTurnSFTDataset`` (column ``messages``), which trains on every response.
 
-    To keep an acknowledgement out of the loss, the messages before the first response that is trained on become one
-    user message; ``item_id`` and ``reward`` are further columns.
+    To keep an acknowledgement out of the loss, it is left out, and instruction and first observation become one user
+    message. ``item_id``, ``reward`` (on AgentGym's scale) and ``success`` are further columns.
 
     Raises:
-        ValueError: a later response is not trained on, which the format cannot express.
+        ValueError: another response is not trained on, which the format cannot express.
     """
     _parquet(path, [{"messages": _all_trained(record.trajectory), **_facts(record)} for record in records])
 
 
 def trl_file(path: Path, records: Sequence[Record]) -> None:
     """Parquet for TRL's ``SFTTrainer``: ``prompt`` is everything before the first response that is
-    trained on, ``completion`` the rest; ``assistant_only_loss=True`` keeps the observations out of the loss."""
+    trained on, ``completion`` the rest; ``assistant_only_loss=True`` keeps the observations out of the loss.
+
+    The further columns are those of :func:`verl_file`.
+
+    Raises:
+        ValueError: a later response is not trained on, which the format cannot express.
+    """
     table = []
     for record in records:
-        messages, start = list(record.trajectory.messages), record.trajectory.first_trained
+        messages, start = list(record.trajectory.messages), _trained_from(record.trajectory)
         table.append({"prompt": messages[:start], "completion": messages[start:], **_facts(record)})
     _parquet(path, table)
 
@@ -175,9 +180,11 @@ def trl_file(path: Path, records: Sequence[Record]) -> None:
 def preference_file(path: Path, records: Sequence[Record]) -> None:
     """AgentGym's DPO JSON: ``id``, ``prompt``, ``chosen``, ``rejected``; one pair a task, best against worst reward.
 
-    Tasks whose rewards are all equal, or whose conversations start differently, give none.
+    ``item_id`` is added, for AgentGym's ``id`` does not say of which environment. Tasks whose rewards are all equal, or
+    whose conversations start differently, give none.
 
     Raises:
+        TaskNotFound: a task has no number.
         ValueError: of a trajectory neither reward nor success is known, or there is no pair.
     """
     by_task: dict[str, list[Record]] = defaultdict(list)
@@ -192,8 +199,8 @@ def preference_file(path: Path, records: Sequence[Record]) -> None:
         start = best.trajectory.first_trained
         good, bad = (agenttraj.encode(one.trajectory)["conversations"] for one in (best, worst))
         if _reward(best) > _reward(worst) and good[:start] == bad[:start]:
-            number = int(item_id.rsplit("_", 1)[-1])
-            pairs.append({"id": number, "prompt": good[:start], "chosen": good[start:], "rejected": bad[start:]})
+            sides = {"prompt": good[:start], "chosen": good[start:], "rejected": bad[start:]}
+            pairs.append({"id": Task.parse(item_id).index, "item_id": item_id, **sides})
     if not pairs:
         raise ValueError("no task has both a better and a worse episode")
     write_text(path, json.dumps(pairs, ensure_ascii=False, indent=2) + "\n")
@@ -214,17 +221,41 @@ def _reward(record: Record) -> float:
 
 
 def _all_trained(trajectory: Trajectory) -> list[dict[str, str]]:
+    start, messages = _trained_from(trajectory), list(trajectory.messages)
+    if False not in trajectory.loss:
+        return messages
+    if start != 3 or not agenttraj.acknowledged(messages):
+        raise _untrained(trajectory, trajectory.loss.index(False))
+    opening = "\n\n".join(messages[at]["content"] for at in (0, 2))
+    return [{"role": "user", "content": opening}, *messages[start:]]
+
+
+def _trained_from(trajectory: Trajectory) -> int:
+    """Position of the first response that is trained on, after which all are."""
     start = trajectory.first_trained
-    if False in trajectory.loss[start:]:
-        raise ValueError(f"trajectory {trajectory.item_id} has a later response that is not trained on")
-    messages = list(trajectory.messages)
-    system = messages[:1] if messages[0]["role"] == "system" else []
-    opening = "\n\n".join(one["content"] for one in messages[len(system) : start] if one["role"] == "user")
-    return [*system, {"role": "user", "content": opening}, *messages[start:]]
+    if False in (after := trajectory.loss[start:]):
+        raise _untrained(trajectory, start + after.index(False))
+    return start
+
+
+def _untrained(trajectory: Trajectory, at: int) -> ValueError:
+    return ValueError(
+        f"trajectory {trajectory.item_id} has a response that is not trained on, message {at + 1}, which the format "
+        "cannot express; --to agenttraj can"
+    )
 
 
 def _facts(record: Record) -> dict[str, Any]:
-    return {"item_id": record.trajectory.item_id, "reward": record.reward}
+    return {"item_id": record.trajectory.item_id, **_outcome(record)}
+
+
+def _outcome(record: Record) -> dict[str, Any]:
+    """Reward, on the scale of AgentGym's environment, and success, as far as they are known."""
+    if record.reward is None:
+        return {"reward": None, "success": None if record.success is None else int(record.success)}
+    found = item_ids.read(record.trajectory.item_id)
+    success = record.reward == 1 if record.success is None else record.success
+    return {"reward": record.reward * dialect(found[0] if found else "").full, "success": int(success)}
 
 
 def _parquet(path: Path, table: list[dict[str, Any]]) -> None:

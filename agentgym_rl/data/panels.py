@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.data import entries
 from agentgym_rl.data.files import is_source, rows, write_text
 from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import TaskNotFound
@@ -125,7 +126,8 @@ def _warn(message: str) -> None:
 def read_item_ids(source: str | Path) -> list[Task]:
     """The tasks of a list of item ids (AgentEval, AgentGym-RL-Data-ID), in its order.
 
-    A list is ``[{"item_id": "textcraft_12"}, ...]``; other keys of an entry are ignored.
+    A list is ``[{"item_id": "textcraft_12"}, ...]``, or has the ids in ``extra_info`` as verl's data do; other keys of
+    an entry are ignored.
 
     Raises:
         FileNotFoundError: there is no such file, see :func:`agentgym_rl.data.files.rows`.
@@ -133,7 +135,7 @@ def read_item_ids(source: str | Path) -> list[Task]:
     """
     tasks = []
     for number, entry in enumerate(rows(source), start=1):
-        item_id = entry.get("item_id") if isinstance(entry, dict) else None
+        item_id = entries.item_id(entry)
         if item_id is None:
             raise ValueError(f"{source}, entry {number}: has no 'item_id'")
         if not isinstance(item_id, str):

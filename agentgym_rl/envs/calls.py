@@ -75,13 +75,20 @@ def call_of(value: Any) -> Call:
         found = found["function"]
     if not isinstance(found, dict):
         raise BadCall(FORM)
-    name, arguments = found.get("function_name", found.get("name")), found.get("arguments", found.get("parameters"))
-    if isinstance(arguments, str):
-        arguments = _json(arguments) if arguments.strip() else {}
-    if not isinstance(name, str) or not isinstance(arguments or {}, dict):
+    name, arguments = (_first(found, *keys) for keys in (("function_name", "name"), ("arguments", "parameters")))
+    if arguments is None or arguments == "":
+        arguments = {}
+    elif isinstance(arguments, str):
+        arguments = _json(arguments)
+    if not isinstance(name, str) or not isinstance(arguments, dict):
         raise BadCall(FORM)
     thought = found.get("thought")
-    return Call(name, arguments or {}, thought if isinstance(thought, str) else "")
+    return Call(name, arguments, thought if isinstance(thought, str) else "")
+
+
+def _first(values: Mapping[str, Any], *keys: str) -> Any:
+    """The value of the first key that has one."""
+    return next((values[key] for key in keys if values.get(key) is not None), None)
 
 
 def _only(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:

@@ -34,7 +34,7 @@ def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> 
         ContextTooSmall: it takes more than ``limit`` tokens.
         ValueError: none of its responses is trained on.
     """
-    messages: list[Message] = list(trajectory.messages)
+    messages = _shown(trajectory)
     first, end = trajectory.first_trained, end_of_turn(tokenizer)
     ids: list[int] = list(builder.build_initial_tokens(messages[:first]))
     weight = [0.0] * len(ids)
@@ -73,7 +73,7 @@ async def encode_segments(
         ContextTooSmall: a turn or the instruction does not fit.
         ValueError: none of its responses is trained on.
     """
-    messages: list[Message] = list(trajectory.messages)
+    messages = _shown(trajectory)
     first, end = trajectory.first_trained, end_of_turn(tokenizer)
 
     def tokens(text: str) -> list[int]:
@@ -112,6 +112,12 @@ async def encode_segments(
             start, stop = response.span
             conversation.segments[response.segment].response_mask[start:stop] = [0] * (stop - start)
     return [of_segment(segment) for segment in conversation.segments if any(segment.response_mask)]
+
+
+def _shown(trajectory: Trajectory) -> list[Message]:
+    """The messages up to the last response: a rollout does not show the model what ended its episode."""
+    last = max((at for at, loss in enumerate(trajectory.loss) if loss is not None), default=0)
+    return list(trajectory.messages[: last + 1])
 
 
 def of_segment(segment: Segment) -> Example:

@@ -2,13 +2,16 @@
 
 import json
 
+import pyarrow
 import pytest
 import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyarrow.parquet import read_table
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.convert import FORMATS, Record, keep, read
-from agentgym_rl.data.files import rows
+from agentgym_rl.data.files import rows, write_parquet
 from agentgym_rl.data.panels import label, read_item_ids, sample, write_item_ids
 from agentgym_rl.envs import make
 
@@ -184,10 +187,20 @@ def test_verl_learns_just_what_is_flagged(tmp_path, monkeypatch):
     assert learnt == "first reply<|im_end|>\nsecond<|im_end|>\n"
     (entry,) = read_table(path).to_pylist()
     assert entry["messages"][0] == {"role": "user", "content": "Rules.\n\nseen 0"}
-    late = conversation("a", "b")
-    late["conversations"][5]["loss"] = False
-    with pytest.raises(ValueError, match="later response that is not trained on"):
-        FORMATS["verl"](tmp_path / "b.parquet", [Record(agenttraj.decode(late))])
+
+
+@pytest.mark.parametrize("target", ["verl", "trl"])
+def test_a_response_that_is_not_trained_on_is_never_trained_on_nor_lost(tmp_path, target):
+    late, early = conversation("a", "b"), conversation("a", "b")
+    late["conversations"][5]["loss"] = early["conversations"][3]["loss"] = False
+    with pytest.raises(ValueError, match="textcraft_1 has a response that is not trained on, message 6"):
+        FORMATS[target](tmp_path / "b.parquet", [Record(agenttraj.decode(late))])
+    if target == "verl":
+        with pytest.raises(ValueError, match="textcraft_1 has a response that is not trained on, message 2"):
+            FORMATS[target](tmp_path / "b.parquet", [Record(agenttraj.decode(early))])
+    else:
+        FORMATS[target](tmp_path / "b.parquet", [Record(agenttraj.decode(early))])
+        assert read(tmp_path / "b.parquet") == [Record(agenttraj.decode(early))]
 
 
 def test_trl_gets_prompt_and_completion(tmp_path):
@@ -247,7 +260,8 @@ def api_messages(*texts):
 
 def test_the_folder_of_openai_eval_is_read(tmp_path):
     for number, reward in ((2, 1), (10, 0)):
-        messages = [{**one, "reasoning_content": "hm"} for one in api_messages("see", f"go {number}", "end")]
+        messages = [{**one, "reasoning_content": None} for one in api_messages("see", f"go {number}", "end")]
+        messages[3]["reasoning_content"] = "hm"
         entry = {"conversations": messages, "item_id": f"textcraft_{number}", "reward": reward, "success": reward}
         (tmp_path / f"textcraft_{number}.json").write_text(json.dumps(entry, indent=4))
     records = read(tmp_path)
@@ -255,8 +269,8 @@ def test_the_folder_of_openai_eval_is_read(tmp_path):
         ("textcraft_2", 1.0, True),
         ("textcraft_10", 0.0, False),
     ]
-    assert records[0].trajectory.messages[-1] == {"role": "assistant", "content": "go 2"}
-    assert records[0].trajectory.loss == (None, False, None, True)
+    assert records[0].trajectory.messages[-2] == {"role": "assistant", "content": "<think>\nhm\n</think>\n\ngo 2"}
+    assert records[0].trajectory.loss == (None, False, None, True, None)
     assert read(tmp_path / "textcraft_2.json") == records[:1]
     with pytest.raises(FileNotFoundError, match="has no JSON files"):
         read(put(tmp_path / "empty" / "x.txt", []).parent)
@@ -279,10 +293,104 @@ def test_pairs_come_back(tmp_path):
     good, bad = (agenttraj.decode(conversation(text, item_id="maze_1")) for text in "ab")
     made = [Record(good, 1.0), Record(bad, 0.0)]
     FORMATS["preference"](tmp_path / "a.json", made)
-    better, worse = read(tmp_path / "a.json", env="maze")
+    better, worse = read(tmp_path / "a.json")
+    pairs = json.loads((tmp_path / "a.json").read_text())
+    theirs = put(tmp_path / "theirs.json", [{key: pair[key] for key in pair if key != "item_id"} for pair in pairs])
+    assert read(theirs, env="maze") == [better, worse]
     assert (better.trajectory, better.reward, better.success) == (made[0].trajectory, None, True)
     assert (worse.trajectory, worse.success) == (made[1].trajectory, False)
     FORMATS["preference"](tmp_path / "b.json", [better, worse])
     assert (tmp_path / "b.json").read_text() == (tmp_path / "a.json").read_text()
     with pytest.raises(ValueError, match="inference output needs one"):
         FORMATS["inference"](tmp_path / "c.jsonl", [better])
+
+
+def spoken(*texts, system=False):
+    roles = ("user", "assistant")
+    rules = [{"role": "system", "content": "Rules."}] if system else []
+    return [*rules, *({"role": roles[at % 2], "content": text} for at, text in enumerate(texts))]
+
+
+RESPONSES = st.sampled_from(["Action: move up", "move up", "Ok.", '{"name": "move", "arguments": {"direction": "up"}}'])
+
+
+@st.composite
+def told(draw):
+    """Entries of role and content, as OpenAI's, TRL's and axolotl's data have them."""
+    texts = [text for _ in range(draw(st.integers(1, 3))) for text in (draw(st.text(max_size=9)), draw(RESPONSES))]
+    messages = spoken(*texts, *draw(st.sampled_from([[], ["end"]])), system=draw(st.booleans()))
+    return {
+        "item_id": f"maze_{draw(st.integers(0, 99))}",
+        "messages": messages,
+        "reward": draw(st.sampled_from([0, 1])),
+    }
+
+
+@given(st.lists(told(), min_size=1, max_size=3))
+@settings(max_examples=30, deadline=None)
+def test_every_conversion_keeps_all_messages_and_what_is_learned(tmp_path_factory, entries):
+    folder = tmp_path_factory.mktemp("told")
+    records = read(put(folder / "a.json", entries))
+    for record, entry in zip(records, entries, strict=True):
+        assert [*record.trajectory.messages] == entry["messages"]
+        ours = [loss for loss in record.trajectory.loss if loss is not None]
+        assert all(ours) or (not ours[0] and entry["messages"][1]["content"] == "Ok.")
+    for target, name in (
+        ("agenttraj", "b.json"),
+        ("inference", "b.jsonl"),
+        ("trl", "b.parquet"),
+        ("verl", "c.parquet"),
+    ):
+        taken = [one for one in records if False not in one.trajectory.loss or target != "verl"]
+        taken = [one for one in taken if True in one.trajectory.loss or target not in ("verl", "trl")]
+        FORMATS[target](folder / name, taken)
+        again = read(folder / name)
+        assert [one.trajectory for one in again] == [one.trajectory for one in taken]
+        if target != "agenttraj":
+            assert again == taken
+
+
+def test_roles_and_contents_lose_nothing_on_their_way_to_verl(tmp_path):
+    messages = spoken("Goal: b", "Action: inventory", "You have: nothing", "Action: get 1 b", system=True)
+    source = put(tmp_path / "a.json", [{"item_id": "textcraft_1", "messages": messages[at:]} for at in (0, 1)])
+    FORMATS["verl"](tmp_path / "a.parquet", read(source))
+    assert [row["messages"] for row in rows(tmp_path / "a.parquet")] == [messages, messages[1:]]
+
+
+def test_rewards_come_back_on_their_scale(tmp_path):
+    records = [Record(agenttraj.decode(conversation("a", item_id="sciworld_3")), 0.93, False)]
+    for target in ("verl", "trl", "inference"):
+        FORMATS[target](path := tmp_path / f"a.{'jsonl' if target == 'inference' else 'parquet'}", records)
+        assert [one["reward"] for one in rows(path)] == [93.0]
+        assert [(one.reward, one.success) for one in read(path)] == [(0.93, False)]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "says"),
+    [
+        ({"reward": "1.0"}, r"'reward' is '1\.0', expected a number"),
+        ({"reward": float("nan")}, "'reward' is nan, expected a number"),
+        ({"reward": 10**400}, "'reward' is 10+, expected a number"),
+        ({"reward": [1]}, r"'reward' is \[1\], expected a number"),
+        ({"reward": 1, "success": "false"}, "'success' is 'false', expected true or false"),
+    ],
+)
+def test_an_outcome_that_is_a_text_is_named(tmp_path, outcome, says):
+    for entry in (conversation("a"), conversation("a", item_id="mine_1"), episode(1.0)):
+        with pytest.raises(ValueError, match=rf"a\.json, entry 1: {says}"):
+            read(put(tmp_path / "a.json", [entry | outcome]))
+
+
+def test_pairs_of_trls_are_read(tmp_path):
+    pair = {"extra_info": {"id": "maze_1"}, "prompt": spoken("Go."), "chosen": spoken("x", "a")[1:]}
+    better, worse = read(put(tmp_path / "a.json", [pair | {"rejected": spoken("x", "b")[1:]}]))
+    assert (better.success, worse.success) == (True, False)
+    assert worse.trajectory == agenttraj.decode({"item_id": "maze_1", "messages": spoken("Go.", "b")})
+    with pytest.raises(ValueError, match="'prompt' of the entry is null, expected a list"):
+        read(put(tmp_path / "b.json", [pair | {"prompt": None, "rejected": []}]))
+
+
+def test_item_ids_may_be_in_extra_info(tmp_path):
+    path = tmp_path / "rl.parquet"
+    write_parquet(path, pyarrow.Table.from_pylist([{"prompt": spoken("x"), "extra_info": {"item_id": "maze_7"}}]))
+    assert [str(task) for task in read_item_ids(path)] == ["maze_7"]

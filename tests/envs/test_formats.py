@@ -76,6 +76,7 @@ AS_TEXT = {"name": "wait", "arguments": '{"turns": 3}'}
         json.dumps({"tool_calls": [{"id": "1", "type": "function", "function": AS_TEXT}]}),
         json.dumps(LLAMA),
         json.dumps({"type": "function", **LLAMA}),
+        json.dumps({"function_name": None, "arguments": None, **LLAMA}),  # columns of a table that others fill
         f"<|python_tag|>{json.dumps(LLAMA)}",
         '<function=wait>{"turns": 3}</function>',
         f"```json\n{json.dumps(LLAMA)}\n```",
@@ -133,6 +134,7 @@ def test_arguments_in_tags_have_the_types_of_the_function():
         ("<tool_call>look</tool_call>", "JSON object"),
         ('{"name": "wait", "arguments": "[3]"}', "JSON object"),
         ('{"name": "wait", "arguments": 3}', "JSON object"),
+        ('{"name": "look", "arguments": []}', "JSON object"),
         ("<function=wait><parameter=turns>three</parameter></function>", "'three' is not of type"),
         ("no call at all", "JSON object"),
         ('{"function_name": "put", "arguments": "cup"}', "JSON object"),

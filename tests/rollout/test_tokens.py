@@ -132,7 +132,7 @@ def test_a_response_of_any_limit_ends_with_a_sampled_token(tokenizer, builder):
 @given(
     said=OBSERVATIONS,
     style=STYLES,
-    words=st.lists(st.sampled_from(["Action: say 1", "Thought:\nup .\n\nAction:\nsay 2"]) | TEXT),
+    words=st.lists(st.sampled_from(["Action: say 1", "Thought:\nup .\n\nAction:\nsay 2"]) | TEXT.filter(str.strip)),
 )
 def test_a_supervised_example_is_the_rollout_that_samples_the_same_text(tokenizer, builder, said, style, words):
     words = [*words, *["Action: look"] * len(said)]
@@ -161,6 +161,8 @@ def test_only_flagged_replies_are_learnt_from(tokenizer, builder):
     whole = encode(both, tokenizer, builder, 1000)
     reply = len(tokenizer.encode("Action: b")) + 1
     assert encode(first, tokenizer, builder, 1000).input_ids == whole.input_ids
+    ended = Trajectory("counter_2", (*both.messages, {"role": "user", "content": "The end."}), (*both.loss, None))
+    assert encode(ended, tokenizer, builder, 1000) == whole, "a rollout does not show what ended the episode"
     weights = [encode(one, tokenizer, builder, 1000).loss_weight for one in (first, second)]
     assert [a + b for a, b in zip(*weights, strict=True)] == whole.loss_weight
     assert weights[1] == [0.0] * (len(whole.input_ids) - reply) + [1.0] * reply
