@@ -230,7 +230,7 @@ def _policy(request: Request, rules: Rules) -> Policy:
     return open_policy(
         request.policy, rules, backend=request.backend, sequences=max(16, request.concurrency or 0),
         temperature=request.temperature, seed=request.seed, price=(request.price[0], request.price[1]),
-        max_cost=request.max_cost, per_minute=request.per_minute,
+        max_cost=request.max_cost, per_minute=request.per_minute, without=request.without,
     )  # fmt: skip
 
 

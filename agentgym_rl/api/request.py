@@ -41,6 +41,8 @@ class Request:
     price: list[float] = field(default_factory=lambda: [0.0, 0.0])
     max_cost: float | None = None
     per_minute: float | None = None
+    without: list[str] = field(default_factory=list)
+    """Parameters that are not sent to an API."""
     out: Path | None = None
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Options of environment classes, by environment."""
@@ -68,8 +70,8 @@ def read(arguments: list[str]) -> Request:
         if key in given:
             raise ValueError(f"{key}= is given twice")
         given.add(key)
-        if key == "price" and not value.startswith("["):
-            text = f"price=[{value}]"
+        if key in ("price", "without") and not value.startswith("["):
+            text = f"{key}=[{value}]"
         _merge(config, f"{key}={value}", OmegaConf.from_dotlist([text]))
     return _whole(config)
 

@@ -12,6 +12,7 @@ import typer
 from agentgym_rl.api.policies import check_samples, closing, open_policy
 from agentgym_rl.cli import common
 from agentgym_rl.cli.policy import Backend, PolicyOption, rules_for
+from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.actions import ActionFormat
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def command(
     price: Annotated[
         tuple[float, float], typer.Option(help="Of a million prompt and completion tokens; gives the cost.")
     ] = (0, 0),
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="Parameter that an API does not know: seed or max_completion_tokens. May be repeated."),
+    ] = None,
     action_format: Annotated[
         ActionFormat | None, typer.Option(help="How a response carries its action; react.")
     ] = None,
@@ -69,8 +74,9 @@ def command(
         policy, style=style, max_turns=max_turns, action_format=action_format, max_new_tokens=max_new_tokens
     )
     found = open_policy(
-        policy, rules, backend=backend, sequences=max(16, concurrency), temperature=temperature, seed=seed, price=price
-    )
+        policy, rules, backend=backend, sequences=max(16, concurrency), temperature=temperature, seed=seed, price=price,
+        without=without or (),
+    )  # fmt: skip
     usage = found.usage
     detail = (lambda: f", {_spent(usage, price)}") if usage else str
     try:
@@ -91,6 +97,8 @@ def command(
         f"{out}: {summary.kept} trajectories from {summary.attempted} episodes ({summary.succeeded} solved), "
         f"{summary.mean_turns:.1f} turns on average; panel {summary.digest}"
     )
+    if others := {ending: number for ending, number in summary.endings.items() if ending != Ending.TERMINATED}:
+        typer.echo(f"  not ended by the environment: {common.counts(others)}")
 
 
 def _spent(usage: Usage, price: Price) -> str:

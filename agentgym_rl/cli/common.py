@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -101,6 +101,11 @@ def _plain(value: Any) -> Any:
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON, dataclasses as objects and paths as texts."""
     typer.echo(json.dumps(value, ensure_ascii=False, default=_plain))
+
+
+def counts(numbers: Mapping[str, int]) -> str:
+    """Numbers by name, such as "2 refused, 1 malformed"."""
+    return ", ".join(f"{number} {name}" for name, number in numbers.items())
 
 
 def say(screen: Console, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,6 +68,9 @@ def command(
     price=IN,OUT   of a million prompt and completion tokens of an API
     max_cost=      stop when an API has cost this much
     per_minute=    most requests a minute; an API's own limits are waited out
+    without=       parameters that an API does not know: seed,
+                   max_completion_tokens (max_tokens is sent for it); those
+                   that it names when it refuses a request are left out anyway
     """
     if compare is not None:
         if arguments:
@@ -127,6 +131,14 @@ def _afterword(result: Result, out: Path) -> list[str]:
             f"{len(result.failures)} episodes failed outside the agent and do not count, such as {first['item_id']}: "
             f"{first['error']}; the same command runs them again"
         )
+    if result.stopped:
+        first, kinds = result.stopped[0], Counter(one["ending"] for one in result.stopped)
+        lines.append(
+            f"{len(result.stopped)} episodes were ended by an answer of the model's API and count as they stand "
+            f"({common.counts(kinds)}), such as {first['item_id']}: {first['error']}"
+        )
+    if result.finish_reasons:
+        lines.append(f"replies by finish_reason: {common.counts(result.finish_reasons)}; {result.empty_replies} empty")
     cost = result.cost
     if "calls" in cost:
         spent = f"{cost['calls']} calls, {cost['prompt_tokens']:,} + {cost['completion_tokens']:,} tokens"

@@ -146,6 +146,7 @@ def _sample(one: Episode, epoch: int, model: str, uuid: str) -> dict[str, Any]:
         found["started_at"] = _time(one.began)
     if one.ending.counts:
         why = f"{one.ending.value} after {len(one.turns)} of {one.max_turns} turns"
+        why += f": {one.error}" if one.error else ""
         found["scores"] = {
             "success": {"value": int(one.success), "explanation": why},
             "reward": {"value": one.reward, "explanation": why},

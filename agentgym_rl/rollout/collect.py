@@ -42,6 +42,8 @@ class Summary:
     kept: int
     mean_turns: float
     """Over the kept trajectories."""
+    endings: Mapping[str, int]
+    """Episodes by ending."""
     digest: str
     """Of the panel."""
 
@@ -145,6 +147,7 @@ async def collect(
         succeeded=sum(episode.success for episode in found),
         kept=len(kept),
         mean_turns=sum(turns) / len(kept),
+        endings=dict(Counter(episode.ending.value for episode in found)),
         digest=str(identity["panel"]),
     )
 

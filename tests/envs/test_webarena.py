@@ -275,8 +275,8 @@ def test_contents_by_hand() -> None:
 
 
 @contextmanager
-def model(*says: str | int) -> Iterator[tuple[str, list[Any]]]:
-    """A judge on loopback that gives these answers, or fails with a status; its address, and what it was asked."""
+def model(*says: Any) -> Iterator[tuple[str, list[Any]]]:
+    """A judge on loopback that answers with these contents or statuses; its address, and what it was asked."""
     left, asked = list(says), []
 
     class Handler(BaseHTTPRequestHandler):
@@ -324,8 +324,23 @@ def test_the_token_comes_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> Non
     assert asked[0][1] == "Bearer hush"
 
 
-@pytest.mark.parametrize(("says", "error"), [("maybe", EnvUnavailable), (503, EnvUnavailable), (401, ProtocolError)])
-def test_a_judge_that_fails_gives_no_score(says: str | int, error: type[Exception]) -> None:
+def test_a_judge_may_answer_in_parts_and_with_its_thinking() -> None:
+    said = [{"type": "text", "text": "Incorrect."}, {"type": "thinking", "thinking": "or is it CORRECT"}]
+    with model(said) as (url, _):
+        assert not asyncio.run(OpenAIJudge(url, "m").agrees("q", "a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("says", "error"),
+    [
+        ("maybe", EnvUnavailable),
+        (None, EnvUnavailable),
+        ({}, EnvUnavailable),
+        (503, EnvUnavailable),
+        (401, ProtocolError),
+    ],
+)
+def test_a_judge_that_fails_gives_no_score(says: Any, error: type[Exception]) -> None:
     with model(says) as (url, _), pytest.raises(error):
         asyncio.run(OpenAIJudge(url, "m").agrees("q", "a", "b"))
 

@@ -1,7 +1,9 @@
 """``agentgym-rl eval`` as it is typed."""
 
+import asyncio
 import json
 import re
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -12,6 +14,10 @@ from typer.testing import CliRunner
 from agentgym_rl.api.request import Request
 from agentgym_rl.cli import app
 from agentgym_rl.envs.core import EnvUnavailable
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
+
+from chat_server import ChatServer
 
 pytestmark = pytest.mark.usefixtures("toys")
 
@@ -55,6 +61,23 @@ def test_rules_and_options_are_taken():
     rules = json.loads(Path("a/result.json").read_text())["plan"]["rules"]
     assert (rules["settings"]["max_turns"], rules["settings"]["style"]) == (1, "compact")
     assert rules["options"] == {"counter": {"hurry": True}}
+
+
+def test_what_an_api_ended_is_told():
+    def said(name):
+        return run(
+            "panel=counter:test", f"policy={name}", "concurrency=1", "without=seed,max_completion_tokens", "out=a"
+        )
+
+    server = ChatServer(lambda messages: "Action: say 9", None, (400, "odd"), (200, b"<html>"), None, (403, "no"))
+    done = asyncio.run(server.during(lambda name: asyncio.to_thread(said, name)))
+    assert done.exit_code == 0, done.output
+    told = (
+        "3 episodes were ended by an answer of the model's API and count as they stand (2 refused, 1 malformed), such"
+    )
+    assert f"{told} as counter_41: openai:some/model@http://127.0.0.1:{server.port}/v1 answered 400: odd" in done.stdout
+    assert "replies by finish_reason: 7 stop; 0 empty" in done.stdout
+    assert all("max_tokens" in request and "seed" not in request for request in server.requests)
 
 
 def test_failures_outside_the_agent_are_told(monkeypatch):
@@ -117,6 +140,7 @@ def test_help_names_every_key():
         (["panel=counter:test", "policy=expert"], "policy 'expert' is unknown; choose oracle, random, a run"),
         (["panel=counter:test", "policy=openai:gpt"], "is not openai:<model>@<url>"),
         (["panel=counter:test", "policy=openai:m@http://x/v1", "samples=2"], "of a greedy model are the same"),
+        (["panel=counter:test", "policy=openai:m@http://x/v1", "without=top_p"], "without=top_p is always sent"),
         (["panel=counter:test", "policy=openai:m@http://x/v1", "max_cost=2"], "needs to be above 0, and a price"),
         (
             ["panel=counter:test", "policy=oracle", "style=loud"],

@@ -282,6 +282,41 @@ def test_a_refusal_ends_the_evaluation(tmp_path):
         ask(ChatServer(count, *[(401, "no such key")] * 5), tmp_path)
 
 
+def test_what_the_api_ended_is_counted_by_kind_and_kept(tmp_path):
+    faults = [None, None, None, None, (400, "odd"), None, (200, b"<html>"), (500, "Context size has been exceeded.")]
+    server = ChatServer(count, *faults)
+    found = ask(server, tmp_path, concurrency=1)
+    assert found.endings == {"terminated": 7, "refused": 1, "malformed": 1, "context_limit": 1}
+    assert sorted(one["ending"] for one in found.stopped) == ["context_limit", "malformed", "refused"]
+    assert all(one["error"].startswith("openai:some/model@") for one in found.stopped)
+    assert (found.failures, found.envs()["counter"].success.value) == ((), 0.7)
+    asked = len(server.requests)
+    assert result.read(tmp_path) == found == ask(server, tmp_path)
+    assert len(server.requests) == asked  # none is paid again
+
+
+def test_reasons_to_stop_refusals_and_empty_replies_are_counted(tmp_path):
+    def reply(finish_reason, **message):
+        return 200, json.dumps({"choices": [{"message": message, "finish_reason": finish_reason}]}).encode()
+
+    odd = [reply("length", content=None), reply("stop", content=None, refusal="I will not."), reply(3, content="")]
+    server = ChatServer(count, *odd)
+    found = ask(server, tmp_path, concurrency=1)
+    assert found.finish_reasons == {"length": 1, "refusal": 1, "stop": len(server.requests) - 3}
+    assert found.empty_replies == 2
+    assert result.read(tmp_path) == found
+
+
+def test_a_result_of_before_they_were_counted(tmp_path):
+    ask(ChatServer(count), tmp_path)
+    data = json.loads((tmp_path / "result.json").read_text())
+    (tmp_path / "result.json").write_text(
+        json.dumps({key: data[key] for key in data.keys() - {"endings", "finish_reasons", "empty_replies", "stopped"}})
+    )
+    old = result.read(tmp_path)
+    assert (old.endings, old.finish_reasons, old.empty_replies, old.stopped) == ({}, {}, None, ())
+
+
 def test_rate_limits_are_waited_out(tmp_path):
     found = ask(ChatServer(count, (429, "slow"), (503, "busy"), (429, "slow")), tmp_path)
     assert (found.failures, found.envs()["counter"].success.value) == ((), 1.0)

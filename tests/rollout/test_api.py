@@ -261,6 +261,11 @@ def test_no_body_however_odd_raises(answered, status, answer):
     assert Episode.from_dict(json.loads(json.dumps(episode.to_dict()).encode())) == episode
 
 
+def test_collect_counts_endings(tmp_path):
+    summary, _ = run(ChatServer(count, None, (400, "odd")), tmp_path / "a.json", n=3)
+    assert summary.endings == {"terminated": 2, "refused": 1}
+
+
 def test_a_policy_name_that_cannot_be_read(tmp_path):
     with pytest.raises(ValueError, match="'openai:gpt' is not openai:<model>@<url>"):
         ChatModel("openai:gpt", temperature=1)

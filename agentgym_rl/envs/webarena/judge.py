@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 
+from agentgym_rl.envs.completions import Meaning, read
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.endpoint import Endpoint
 
@@ -59,12 +59,11 @@ class OpenAIJudge:
     async def _ask(self, prompt: str, verdicts: tuple[str, ...]) -> str:
         """The last of the verdicts in the model's answer."""
         messages = [{"role": "user", "content": prompt}]
-        answer = await self._endpoint.post({"model": self._model, "messages": messages, "temperature": 0})
-        try:
-            said = str(json.loads(answer)["choices"][0]["message"]["content"]).upper()
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise EnvUnavailable(f"{self._endpoint.url} answered {answer[:80]!r}, not as OpenAI's API does") from error
-        found: list[str] = [word for word in re.findall(r"[A-Z]+", said) if word in verdicts]
+        answer = read(200, await self._endpoint.post({"model": self._model, "messages": messages, "temperature": 0}))
+        if answer.meaning is not Meaning.REPLY:
+            raise EnvUnavailable(f"the judge at {self._endpoint.url} gave no reply: {answer.text}")
+        found: list[str] = [word for word in re.findall(r"[A-Z]+", answer.text.upper()) if word in verdicts]
         if not found:
-            raise EnvUnavailable(f"the judge at {self._endpoint.url} said none of {', '.join(verdicts)}: {said[:80]!r}")
+            said = answer.text[:80]
+            raise EnvUnavailable(f"the judge at {self._endpoint.url} said none of {', '.join(verdicts)}: {said!r}")
         return found[-1]

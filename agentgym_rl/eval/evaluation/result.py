@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,14 @@ class Result:
     """Seconds it took, the model's calls and tokens, and their price."""
     parser_faults: int = 0
     """Responses that a parser failed on, which is a bug of it (:attr:`agentgym_rl.data.episode.Turn.fault`)."""
+    endings: Mapping[str, int] = field(default_factory=dict)
+    """Episodes by ending; without any where an earlier version did not count them."""
+    finish_reasons: Mapping[str, int] = field(default_factory=dict)
+    """Replies by why the model stopped, as far as its API says."""
+    empty_replies: int | None = None
+    """Replies without a word."""
+    stopped: tuple[Mapping[str, Any], ...] = ()
+    """Episodes that count and that an answer of the model's API ended, with its words."""
 
     @classmethod
     def of(cls, plan: Plan, episodes: Sequence[Episode], cost: Mapping[str, Any]) -> Result:
@@ -43,13 +52,18 @@ class Result:
             Outcome.of(str(task), level[str(task)], episodes[at * each : (at + 1) * each])
             for at, task in enumerate(plan.suite.tasks)
         ]
-        failures = [
-            {"item_id": one.item_id, "sample": one.tags["sample"], "ending": one.ending.value, "error": one.error,
-             "attempts": one.attempts}
-            for one in episodes if not one.ending.counts
-        ]  # fmt: skip
-        faults = sum(one.parser_faults for one in episodes)
-        return cls(plan.to_dict(), tuple(outcomes), tuple(failures), dict(cost), faults)
+        turns = [turn for one in episodes for turn in one.turns]
+        return cls(
+            plan=plan.to_dict(),
+            outcomes=tuple(outcomes),
+            failures=tuple(_ended(one) | {"attempts": one.attempts} for one in episodes if not one.ending.counts),
+            cost=dict(cost),
+            parser_faults=sum(one.parser_faults for one in episodes),
+            endings=dict(Counter(one.ending.value for one in episodes)),
+            finish_reasons=dict(Counter(turn.finish_reason for turn in turns if turn.finish_reason is not None)),
+            empty_replies=sum(not turn.response.strip() for turn in turns),
+            stopped=tuple(_ended(one) for one in episodes if one.ending.counts and one.error is not None),
+        )
 
     @property
     def digest(self) -> str:
@@ -104,6 +118,10 @@ class Result:
             "passes": self.passes(),
             "failures": self.failures,
             "parser_faults": self.parser_faults,
+            "endings": self.endings,
+            "finish_reasons": self.finish_reasons,
+            "empty_replies": self.empty_replies,
+            "stopped": self.stopped,
             "cost": self.cost,
             "outcomes": self.outcomes,
         }
@@ -141,11 +159,25 @@ def read(place: str | Path) -> Result:
             Outcome(one["item_id"], one["difficulty"], tuple(one["success"]), tuple(one["reward"]), tuple(one["turns"]))
             for one in data["outcomes"]
         )
+        later = ("parser_faults", "endings", "finish_reasons", "empty_replies")  # than the first version
         return Result(
-            _present(data["plan"]), outcomes, tuple(data["failures"]), data["cost"], data.get("parser_faults", 0)
+            plan=_present(data["plan"]),
+            outcomes=outcomes,
+            failures=tuple(data["failures"]),
+            cost=data["cost"],
+            stopped=tuple(data.get("stopped", ())),
+            **{name: data[name] for name in later if name in data},
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{file} is not the result of an evaluation ({error})") from error
+
+
+def _ended(episode: Episode) -> dict[str, Any]:
+    """Which episode it is, and what ended it."""
+    return {
+        "item_id": episode.item_id, "sample": episode.tags["sample"], "ending": episode.ending.value,
+        "error": episode.error,
+    }  # fmt: skip
 
 
 def _present(plan: Mapping[str, Any]) -> dict[str, Any]:

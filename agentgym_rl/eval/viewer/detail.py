@@ -14,8 +14,8 @@ from agentgym_rl.envs.registry import env_class
 from agentgym_rl.eval.viewer.parts import parts
 
 OF_TURN = (
-    "notes", "action", "observation", "reward", "invalid", "fault", "log_prob", "calls", "began_s", "model_s",
-    "parse_s", "env_s",
+    "notes", "action", "observation", "reward", "invalid", "fault", "log_prob", "calls", "finish_reason", "began_s",
+    "model_s", "parse_s", "env_s",
 )  # fmt: skip
 """What the page shows as it is in a turn."""
 OF_EPISODE = (

@@ -16,7 +16,7 @@ name                                       policy
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,8 @@ class ModelOptions:
     """Of an API, in the currency of the price."""
     per_minute: float | None = None
     """Most requests a minute of an API."""
+    without: Sequence[str] = ()
+    """Parameters that are not sent to an API."""
 
 
 def is_place(name: str) -> bool:
@@ -103,4 +105,5 @@ def open_policy(name: str, options: ModelOptions, open_model: Callable[[str, Mod
         price=options.price,
         max_cost=options.max_cost,
         per_minute=options.per_minute,
+        without=options.without,
     )

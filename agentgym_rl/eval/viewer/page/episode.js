@@ -130,6 +130,7 @@ function meta(one) {
   if (one.tokens) said.push(`${number(one.tokens)} tokens`);
   if (one.log_prob !== null) said.push(`log p ${number(one.log_prob, 2)}`);
   if (one.log_prob !== null && one.tokens) said.push(`${number(Math.exp(one.log_prob / one.tokens), 2)} a token`);
+  if (one.finish_reason && one.finish_reason !== "stop") said.push(`stopped: ${one.finish_reason}`);
   if (one.calls === 0) said.push("replayed");
   if (one.calls > 1) said.push(`asked ${one.calls} times`);
   return said.join(" · ");
