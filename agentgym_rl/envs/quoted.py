@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from agentgym_rl.envs.core import Task, TaskNotFound
 from agentgym_rl.envs.tables import json_list
@@ -21,10 +22,17 @@ def conversations(path: str | Path, env: str) -> Iterator[tuple[Task, str, str]]
         try:
             task = Task.parse(entry["item_id"])
             if task.env == env:
-                instruction, _, opening, *_ = (message["value"] for message in entry["conversations"])
-                yield task, instruction, opening
+                yield task, *_beginning(entry["conversations"])
                 found = True
         except (KeyError, TypeError, ValueError, TaskNotFound) as error:
             raise ValueError(f"{path}, entry {number}: it is no conversation of AgentTraj: {error!r}") from error
     if not found:
         raise ValueError(f"{path} has no conversation with {env}")
+
+
+def _beginning(messages: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """Instruction and first observation. Between them is an acknowledgement, which is not trained on."""
+    first = messages[:3]
+    if [message["from"] for message in first] != ["human", "gpt", "human"] or first[1].get("loss"):
+        raise ValueError("it does not begin with an instruction, an acknowledgement without loss and an observation")
+    return first[0]["value"], first[2]["value"]

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 import toy
@@ -115,6 +116,10 @@ def test_files_without_an_instruction(spoken, tmp_path):
         make("maze", instruction_of=spoken("textcraft_3", "a", "b", "c"))
     with pytest.raises(ValueError, match="entry 2: it is no conversation of AgentTraj"):
         make("maze", instruction_of=spoken("maze_3", "a", "b"))
+    file = Path(spoken("maze_3", "a goal", "an action", "an observation"))
+    file.write_text(file.read_text().replace('"gpt", "loss": null', '"gpt", "loss": true'))
+    with pytest.raises(ValueError, match="it does not begin with an instruction, an acknowledgement without loss"):
+        make("maze", instruction_of=str(file))
     with pytest.raises(ValueError, match="for the style agentgym, not compact"):
         make("maze", style="compact", instruction_of=spoken("maze_3", "a", "b", "c"))
     with pytest.raises(FileNotFoundError, match=r"none\.json"):

@@ -13,7 +13,7 @@ from fake_server import FakeServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.data.agenttraj import Trajectory
+from agentgym_rl.data.agenttraj import Trajectory, decode
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.core import Observation, Step, Task
 from agentgym_rl.rollout.conversation import ContextTooSmall
@@ -168,6 +168,16 @@ def test_only_flagged_replies_are_learnt_from(tokenizer, builder):
     assert weights[1] == [0.0] * (len(whole.input_ids) - reply) + [1.0] * reply
     with pytest.raises(ValueError, match="counter_2 has no response to train on"):
         encode(neither, tokenizer, builder, 1000)
+
+
+@pytest.mark.parametrize("system", [True, False])
+def test_the_first_response_of_roles_and_contents_is_learnt(tokenizer, builder, system):
+    messages = [{"role": "system", "content": "Rules."}] if system else []
+    for asked, answered in (("Go.", "Action: a"), ("Hm.", "Action: b")):
+        messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
+    example = encode(decode({"item_id": "counter_2", "messages": messages}), tokenizer, builder, 1000)
+    learnt = [token for token, weight in zip(example.input_ids, example.loss_weight, strict=True) if weight]
+    assert tokenizer.decode(learnt) == "Action: a<|im_end|>Action: b<|im_end|>"
 
 
 def test_the_end_of_a_turn_is_the_templates_and_not_the_end_of_text(tokenizer, builder):
