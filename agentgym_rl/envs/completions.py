@@ -169,6 +169,7 @@ def _reply(data: Any) -> Answer | None:
             return None
     if text is None:
         return None
+    text = "\n".join(filter(None, (text, _calls(message))))
     finish = choice.get("finish_reason")
     finish = encodable(cut(finish, _NAME)) if isinstance(finish, str) else None
     if isinstance(refusal, str) and refusal.strip():
@@ -188,6 +189,12 @@ def _content(content: Any) -> str | None:
         case list():
             return "".join(_part(part) for part in content)
     return None
+
+
+def _calls(message: dict[str, Any]) -> str:
+    """The functions that a message calls, as text that :func:`agentgym_rl.envs.calls.read_call` reads."""
+    calls = message.get("tool_calls") or message.get("function_call")
+    return json.dumps({"tool_calls": calls}, ensure_ascii=False) if isinstance(calls, list | dict) and calls else ""
 
 
 def _part(part: Any) -> str:

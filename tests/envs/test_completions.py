@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentgym_rl.envs.calls import Call, read_call
 from agentgym_rl.envs.completions import SAID, Answer, Meaning, read
 
 TOO_LONG = [
@@ -147,6 +148,17 @@ def test_a_reply():
 ])  # fmt: skip
 def test_content_may_come_in_parts(content):
     assert reply(content).text == "Action: go"
+
+
+@pytest.mark.parametrize("content", [None, "", "I go."])
+@pytest.mark.parametrize("calls", [
+    {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "go", "arguments": '{"to": "é"}'}}]},
+    {"tool_calls": None, "function_call": {"name": "go", "arguments": '{"to": "é"}'}},
+])  # fmt: skip
+def test_a_call_of_a_function_is_part_of_the_reply(content, calls):
+    answer = reply(content, "tool_calls", **calls)
+    assert answer.meaning is Meaning.REPLY
+    assert read_call(answer.text) == Call("go", {"to": "é"}, content or "")
 
 
 def test_a_reply_may_be_empty():
