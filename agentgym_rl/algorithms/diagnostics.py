@@ -37,11 +37,12 @@ MOST = 1_000
 
 
 def diagnostics(groups: Sequence[Sequence[Episode]]) -> Metrics:
-    """Of the episodes of a step.
+    """Of the episodes of a step, in whatever order they ended.
 
     Args:
         groups: the episodes of each task with the rewards that are learned from.
     """
+    groups = sorted((sorted(group, key=_place) for group in groups if group), key=lambda group: [*map(_place, group)])
     episodes = list(chain.from_iterable(groups))
     turns = list(chain.from_iterable(episode.turns for episode in episodes))
     compared = [group for group in groups if len(group) > 1]
@@ -61,8 +62,10 @@ def diagnostics(groups: Sequence[Sequence[Episode]]) -> Metrics:
 def mutual_information(episodes: Sequence[Episode]) -> float | None:
     """:math:`M` of task and response; None where it is not defined.
 
-    That is where no environment has two tasks of which one has two episodes, or no two episodes share a word.
+    That is where no environment has two tasks of which one has two episodes, or no two episodes share a word. The order
+    of the episodes has no effect.
     """
+    episodes = sorted(episodes, key=_place)
     words = [_words(episode) for episode in episodes]
     tasks = [episode.item_id for episode in episodes]
     places: dict[str, list[int]] = defaultdict(list)
@@ -80,6 +83,11 @@ def mutual_information(episodes: Sequence[Episode]) -> float | None:
     # H(X) and H(W) are the same for every assignment, so that both differences are differences of H(X, W)
     span = fmean(chance) - least
     return (fmean(chance) - present) / span if repeated and span > 1e-9 else None
+
+
+def _place(episode: Episode) -> tuple[str, str, list[str]]:
+    """Sorts episodes; equal ones have the same words."""
+    return episode.env, episode.item_id, [turn.response for turn in episode.turns]
 
 
 def _words(episode: Episode) -> Mapping[str, float]:

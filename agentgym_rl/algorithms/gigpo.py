@@ -70,7 +70,10 @@ class GiGPO(PolicyGradient[GiGPOConfig]):
         return step_advantages(group, gamma=self.config.gamma, by_std=self.config.normalise_by_std)
 
     def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
-        """How many observations several turns answered, the share of turns that did, and the mean size of A^S."""
+        """How many observations several turns answered, the share of turns that did, and the mean size of A^S.
+
+        Nothing of a step without a turn to learn from.
+        """
         steps = [
             abs(advantage)
             for group in groups(rollouts)
@@ -79,10 +82,12 @@ class GiGPO(PolicyGradient[GiGPOConfig]):
         ]
         sizes = Counter((one.group, anchor) for one in rollouts for anchor in anchors(one.episode))
         shared = [size for size in sizes.values() if size > 1]
+        if not steps:
+            return {}
         return {
             "gigpo/step_groups": float(len(shared)),
-            "gigpo/shared_turns_frac": sum(shared) / max(1, sizes.total()),
-            "gigpo/step_advantage_abs": fmean(steps) if steps else 0.0,
+            "gigpo/shared_turns_frac": sum(shared) / len(steps),
+            "gigpo/step_advantage_abs": fmean(steps),
         }
 
 

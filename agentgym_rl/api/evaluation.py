@@ -11,12 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from agentgym_rl.api import request as requests
-from agentgym_rl.api.frames import frame
+from agentgym_rl.api.frames import episode_frame, frame
 from agentgym_rl.api.policies import check_samples, closing, folder_of, open_policy, rules_of
 from agentgym_rl.api.request import Request
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.episode_schema import Summary
+from agentgym_rl.data.episode_store import SUMMARY
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.envs.registry import check_options
 from agentgym_rl.envs.sync import outside
@@ -62,7 +63,7 @@ class Evaluation:
     @property
     def success(self) -> Measure | None:
         """Share of the tasks solved (``value``) with its 95% interval (``ci95``); of several environments the mean
-        over them. None where no episode counts."""
+        over them. None where no episode of an environment counts."""
         return self._whole.success
 
     @property
@@ -86,13 +87,14 @@ class Evaluation:
 
     @property
     def episodes(self) -> DataFrame:
-        """A row for each episode; the columns are those of :class:`agentgym_rl.data.episode_schema.Summary`.
+        """A row for each episode; the columns are those of :class:`agentgym_rl.data.episode_schema.Summary`. Success and
+        reward are missing where the ending does not count.
 
         Raises:
             MissingExtra: pandas is not installed.
         """
         own = [{**asdict(Summary.of(one)), "sample": one.tags["sample"]} for one in self.records]
-        return frame(own).drop(columns=["file", "row"])
+        return episode_frame(own, [*SUMMARY, "sample"])
 
     @property
     def _whole(self) -> Score:
@@ -100,12 +102,15 @@ class Evaluation:
         return scores[0] if len(scores) == 1 else macro(scores)
 
     def __str__(self) -> str:
+        policy, scores = self.result.plan["policy"], self.result.envs()
         if self.success is None:
-            return f"{self.result.plan['policy']}: no episode counts"
+            without = [env for env, score in scores.items() if score.success is None]
+            return f"{policy}: no episode of {', '.join(without)} counts"
         low, high = self.success.ci95
-        tasks = len(self.result.outcomes)
+        tasks = sum(score.success.n for score in scores.values() if score.success)
+        mean = f" (mean of {len(scores)} environments)" if len(scores) > 1 else ""
         return (
-            f"{self.result.plan['policy']} on panel {self.result.digest}: success {self.success.value:.1%}, "
+            f"{policy} on panel {self.result.digest}: success {self.success.value:.1%}{mean}, "
             f"95% interval {low:.1%} to {high:.1%}, {tasks} tasks"
         )
 

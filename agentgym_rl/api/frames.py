@@ -23,3 +23,14 @@ def frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str] | None = Non
     with needs("a table", "data"):
         import pandas
     return pandas.DataFrame(list(rows), columns=None if columns is None else list(columns))
+
+
+def episode_frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> DataFrame:
+    """A frame of :class:`agentgym_rl.data.episode_schema.Summary`.
+
+    ``success`` and ``reward`` are missing where the ending does not count, so that means are over the others.
+
+    Raises:
+        MissingExtra: pandas is not installed.
+    """
+    return frame(rows, columns).astype({"success": "boolean", "reward": float})

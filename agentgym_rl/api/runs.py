@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentgym_rl.api.frames import frame
+from agentgym_rl.api.frames import episode_frame, frame
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.envs.tables import json_object, read_jsonl
@@ -39,7 +39,7 @@ class RunData:
     @cached_property
     def summary(self) -> DataFrame:
         """A row for each stage, panel, environment and decoding: success with its 95% interval, n, reward, turns, error
-        rate. The stages ``random`` and ``oracle`` are the reference policies.
+        rate; missing where no episode counts. The stages ``random`` and ``oracle`` are the reference policies.
 
         Raises:
             FileNotFoundError: the run is not finished.
@@ -53,10 +53,12 @@ class RunData:
     def episodes(self) -> DataFrame:
         """A row for each stored episode (:class:`agentgym_rl.data.episode_schema.Summary`), by file and row.
 
+        Success and reward are missing where the ending does not count.
+
         Raises:
             FileNotFoundError: the run has stored none.
         """
-        return frame(self._store.table.to_pylist(), self._store.table.column_names)
+        return episode_frame(self._store.table.to_pylist(), self._store.table.column_names)
 
     def episode(self, row: Mapping[str, Any]) -> Episode:
         """The whole episode of a row of :attr:`episodes`."""
@@ -85,6 +87,6 @@ def _rows(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             for env, found in envs.items():
                 for decoding, own in ({"": found} if "success" in found else found).items():
                     figures = {key: value for key, value in own.items() if key != "ci95"}
-                    low, high = own["ci95"]
+                    low, high = own["ci95"] or (None, None)
                     where = {"stage": stage, "panel": panel, "env": env, "decoding": decoding or None}
                     yield {**where, "success_low": low, "success_high": high, **figures}

@@ -63,8 +63,20 @@ def command(
     for one in found[: limit or 50]:
         tokens = one.prompt_tokens + one.response_tokens
         panel_of = " ".join(filter(None, (one.panel or one.split, one.decoding)))
-        cells = (one.file, one.row, one.item_id, one.step, panel_of, one.ending, "yes" if one.success else "no",
-                 f"{one.reward:.2f}", one.turns, tokens or "")  # fmt: skip
+        solved = {True: "yes", False: "no", None: "-"}[one.success]
+        reward = "-" if one.reward is None else f"{one.reward:.2f}"
+        cells = (
+            one.file,
+            one.row,
+            one.item_id,
+            one.step,
+            panel_of,
+            one.ending,
+            solved,
+            reward,
+            one.turns,
+            tokens or "",
+        )
         table.add_row(*(Text(str(cell)) for cell in cells))
     screen = console()
     screen.print(table)

@@ -6,8 +6,8 @@ column             type     meaning
 env                string   environment
 item_id            string   task, AgentGym's item id
 ending             string   value of :class:`agentgym_rl.data.episode.Ending`
-success            bool     by the environment's own rule
-reward             float64  sum of the turns' rewards, in [0, 1]
+success            bool     by the environment's own rule; null where the ending does not count
+reward             float64  sum of the turns' rewards, in [0, 1]; null where the ending does not count
 turns              int32    turns
 prompt_tokens      int32    tokens before the first response; 0 where they are not counted
 response_tokens    int32    tokens from the first response on; 0 where they are not counted
@@ -51,8 +51,9 @@ class Summary:
     env: str
     item_id: str
     ending: str
-    success: bool
-    reward: float
+    success: bool | None
+    """None where the ending does not count: the outcome is not the agent's."""
+    reward: float | None
     turns: int
     prompt_tokens: int
     response_tokens: int
@@ -69,11 +70,13 @@ class Summary:
 
     @classmethod
     def of(cls, episode: Episode) -> Summary:
-        same = ("env", "item_id", "success", "reward", "prompt_tokens", "response_tokens", "seconds", "seed")
+        same = ("env", "item_id", "prompt_tokens", "response_tokens", "seconds", "seed")
         values: dict[str, Any] = {name: getattr(episode, name) for name in (*same, "max_turns", "error")}
         for name in ("split", "panel", "decoding"):
             tag = episode.tags.get(name)
             values[name] = None if tag is None else str(tag)
+        counts = episode.ending.counts
+        values |= {"success": episode.success if counts else None, "reward": episode.reward if counts else None}
         values |= {"ending": episode.ending.value, "turns": len(episode.turns), "step": episode.model_step}
         return cls(**values)
 

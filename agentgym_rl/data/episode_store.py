@@ -165,8 +165,6 @@ class EpisodeStore:
         equal = {"env": env, "ending": ending, "success": success, "item_id": task}
         equal |= {"panel": panel, "split": split, "decoding": decoding}
         chosen = [compute.field(name) == value for name, value in equal.items() if value is not None]
-        if success is False:
-            chosen.append(compute.field("ending").isin(_COUNTING))
         if step is not None:
             first, last = (step, step) if isinstance(step, int) else step
             chosen.append((compute.field("step") >= first) & (compute.field("step") <= last))
@@ -247,7 +245,19 @@ def _listing(path: Path) -> Table:
         columns = [VERSION_1.get(name, name) if written == 1 else name for name in SUMMARY]
         parts = [batch.select(columns).rename_columns([*SUMMARY]) for batch in batches(path, opened, columns)]
     table = pyarrow.Table.from_batches(parts) if parts else _table([])
-    return table.replace_schema_metadata(None)
+    return _of_agents(table.replace_schema_metadata(None))
+
+
+def _of_agents(table: Table) -> Table:
+    """Summaries without an outcome where the ending does not count; older versions wrote a failure with reward 0."""
+    import pyarrow
+    import pyarrow.compute as compute
+
+    counts = compute.is_in(table["ending"], value_set=pyarrow.array(_COUNTING))
+    for name in ("success", "reward"):
+        own = compute.if_else(counts, table[name], pyarrow.scalar(None, table[name].type))
+        table = table.set_column(SUMMARY.index(name), name, own)
+    return table
 
 
 def _placed(name: str, listings: Sequence[Table]) -> Table:

@@ -12,7 +12,8 @@ ROWS = 50
 LINES, CHARACTERS = 12, 1500
 """Most of a conversation that is kept, from its end."""
 
-Row = tuple[str, str, str, bool, float, int, str, int, str]
+Row = tuple[str, str, str, bool | None, float | None, int, str, int, str]
+"""Success and reward are None where the ending does not count."""
 
 
 def episode_rows(episodes: Sequence[Episode]) -> list[Row]:
@@ -23,8 +24,8 @@ def episode_rows(episodes: Sequence[Episode]) -> list[Row]:
         kept += sorted(own, key=lambda episode: (len(episode.item_id), episode.item_id))[:ROWS]
     return [
         (
-            one.item_id, one.env, _decoding(one), one.success, one.reward, len(one.turns), one.ending.value,
-            one.model_step, conversation_end(one),
+            one.item_id, one.env, _decoding(one), *((one.success, one.reward) if one.ending.counts else (None, None)),
+            len(one.turns), one.ending.value, one.model_step, conversation_end(one),
         )
         for one in kept
     ]  # fmt: skip

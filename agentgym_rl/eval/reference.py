@@ -25,4 +25,4 @@ async def reference(panel: Panel, policy: str, settings: RolloutSettings, option
     of_class = {**options, "style": settings.style.value}
     work = episodes_of(POLICIES[policy], lambda _: settings)
     entries = await run_jobs(jobs, work, LocalHost(), lambda _: of_class)
-    return score([entry.episode for entry in entries if entry.episode is not None])
+    return score([entry.episode for entry in entries if entry.episode is not None], panel.digest)

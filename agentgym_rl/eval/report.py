@@ -35,13 +35,15 @@ def results(summary: Mapping[str, Any]) -> Table:
         for label, env in panels:
             found = scores.get(label, {}).get(env, {})  # bounds are known of tasks that this package has
             by_decoding = {"sampled": found} if "success" in found else found
-            cells += [percent(by_decoding[one]) if one in by_decoding else "" for one in last[label][env]]
+            cells += [percent(by_decoding[one]) if one in by_decoding else "-" for one in last[label][env]]
         table.add_row(name, *cells)
     return table
 
 
 def percent(score: Mapping[str, Any]) -> str:
-    """Success with its 95% interval, in percent."""
+    """Success with its 95% interval, in percent; ``-`` where no episode counts."""
+    if not score["n"]:
+        return "-"
     low, high = score["ci95"]
     return f"{100 * score['success']:.1f} [{100 * low:.0f}, {100 * high:.0f}]"
 
@@ -86,8 +88,12 @@ def _stage_lines(
         shift = 0.06 * (number - (len(panels) - 1) / 2)
         dashes = "--" if env in seen else "-"  # a second panel of the same environment
         seen.add(env)
-        for places, control in ways:
-            found = [stages[place]["panels"][label][env]["sampled"] for place in places]
+        for through, control in ways:
+            known = {place: stages[place]["panels"][label][env]["sampled"] for place in through}
+            places = [place for place, own in known.items() if own["n"]]
+            found = [known[place] for place in places]
+            if not found:
+                continue
             yield Line(
                 "" if control else f"{env}: {label.replace('_', ' ')}", colours[env],
                 {"stages": [place + shift for place in places]}, [100 * one["success"] for one in found],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.core import EnvUnavailable
-from agentgym_rl.eval.intervals import wilson
+from agentgym_rl.eval.intervals import Interval, share_interval
 
 DECODINGS = ("sampled", "greedy")
 """How responses are drawn on a panel: at temperature 1, and the likeliest token."""
@@ -17,38 +18,84 @@ DECODINGS = ("sampled", "greedy")
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Success and its companions over the episodes that count."""
+    """Success and its companions over the episodes that count; None where there is no episode to take them of.
 
-    success: float
-    ci95: tuple[float, float]
+    Means are over tasks: a task weighs the same however many of its episodes count.
+    """
+
+    success: float | None
+    ci95: Interval | None
+    """Of success, see :func:`agentgym_rl.eval.intervals.share_interval`."""
     n: int
     """Episodes that count."""
-    reward: float
-    turns: float
-    error_rate: float
+    tasks: int
+    """Tasks of these episodes."""
+    reward: float | None
+    turns: float | None
+    error_rate: float | None
     """Episodes that failed outside the agent, as a share of all."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "ci95": list(self.ci95)}
+        return {**asdict(self), "ci95": None if self.ci95 is None else list(self.ci95)}
 
 
-def check_counted(counted: int, episodes: int, least: float, error: str | None, key: str = "min_counted") -> None:
-    """Check that enough episodes count for a figure to mean something.
+def score(episodes: Sequence[Episode], seed: str) -> Score:
+    """Score episodes, in any order; those that do not count only enter the error rate.
 
     Args:
-        counted: episodes that count.
-        episodes: all of them; without any there is nothing to check.
-        least: share of the episodes that must count; one must in any case.
-        error: of an episode that does not.
+        seed: equal seeds resample the same tasks for the interval.
+    """
+    tasks: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        if episode.ending.counts:
+            tasks.setdefault(episode.item_id, []).append(episode)
+    success = [fmean(one.success for one in tasks[item_id]) for item_id in sorted(tasks)]
+    n = sum(map(len, tasks.values()))
+    return Score(
+        success=fmean(success) if tasks else None,
+        ci95=share_interval(success, seed) if tasks else None,
+        n=n,
+        tasks=len(tasks),
+        reward=fmean(fmean(one.reward for one in own) for own in tasks.values()) if tasks else None,
+        turns=fmean(fmean(len(one.turns) for one in own) for own in tasks.values()) if tasks else None,
+        error_rate=1.0 - n / len(episodes) if episodes else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many of some episodes count."""
+
+    counted: int
+    asked: int
+    """All of them, whatever became of them."""
+    error: str | None = None
+    """Of an episode that does not count."""
+
+    @classmethod
+    def of(cls, episodes: Sequence[Episode], asked: int) -> Count:
+        failed = [episode for episode in episodes if not episode.ending.counts]
+        return cls(len(episodes) - len(failed), asked, failed[0].error if failed else None)
+
+
+def check_counted(parts: Mapping[str, Count], least: float, key: str = "min_counted") -> None:
+    """Check that enough episodes of every part count for its figures to mean something.
+
+    Args:
+        parts: by name, such as an environment's; all that were asked for.
+        least: share of the episodes of a part that must count; one must in any case.
         key: the setting that ``least`` comes from.
 
     Raises:
-        EnvUnavailable: fewer count; names the error and the setting.
+        EnvUnavailable: fewer count; names the parts, an error and the setting.
     """
-    if episodes and (not counted or counted < least * episodes):
+    parts = parts or {"any environment": Count(0, 0)}
+    poor = {name: one for name, one in parts.items() if not one.counted or one.counted < least * one.asked}
+    if poor:
+        listed = ", ".join(f"{one.counted} of {one.asked} episodes of {name}" for name, one in poor.items())
+        error = next((one.error for one in poor.values() if one.error), None)
         raise EnvUnavailable(
-            f"only {counted} of {episodes} episodes count ({key}={least:g}); the others failed outside the "
-            f"agent, such as by: {error}"
+            f"only {listed} count ({key}={least:g}); the others failed outside the agent, such as by: {error}"
         )
 
 
@@ -57,17 +104,3 @@ def errors(episodes: Sequence[Episode]) -> dict[str, int]:
     found = Counter(episode.ending.value for episode in episodes if not episode.ending.counts)
     found["retried"] = sum(episode.attempts - 1 for episode in episodes)
     return dict(+found)
-
-
-def score(episodes: Sequence[Episode]) -> Score:
-    """Score episodes; those that do not count only enter the error rate."""
-    counted = [episode for episode in episodes if episode.ending.counts]
-    n, successes = len(counted), sum(episode.success for episode in counted)
-    return Score(
-        success=successes / n if n else 0.0,
-        ci95=wilson(successes, n),
-        n=n,
-        reward=sum(episode.reward for episode in counted) / n if n else 0.0,
-        turns=sum(len(episode.turns) for episode in counted) / n if n else 0.0,
-        error_rate=1.0 - n / len(episodes) if episodes else 0.0,
-    )

@@ -32,7 +32,9 @@ def test_a_name_is_evaluated_as_the_command_does():
     assert table.loc[("counter", "all"), "success"] == 1 and table.loc[("counter", "all"), "success_low"] < 1
     assert table.loc[("counter", "length 2"), "tasks"] == 4
     assert len(found.episodes) == 14 == len(found.records)
-    assert str(found).startswith(f"oracle on panel {found.result.digest}: success 50.0%, 95% interval ")
+    assert str(found).startswith(
+        f"oracle on panel {found.result.digest}: success 50.0% (mean of 2 environments), 95% interval "
+    )
     assert found.folder.parent == Path("evals") / found.result.digest
     again = ag.Evaluation.read(found.folder)
     assert again.result.outcomes == found.result.outcomes and again.records == found.records
@@ -95,5 +97,5 @@ def test_too_few_episodes_that_count_are_an_error(monkeypatch):
         raise EnvUnavailable("gone")
 
     monkeypatch.setattr(toy.Counter, "reset", failing)
-    with pytest.raises(EnvUnavailable, match="only 0 of 3 episodes count"):
+    with pytest.raises(EnvUnavailable, match="only 0 of 3 episodes of counter count"):
         ag.evaluate("oracle", "counter:test:3", retries=0)

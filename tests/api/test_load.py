@@ -1,5 +1,6 @@
 """``ag.load``."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -50,6 +51,34 @@ def test_episodes(run):
     found = ag.load(run)
     assert list(found.episodes["item_id"]) == ["toy_0", "toy_1", "toy_2"]
     assert found.episode(found.episodes.iloc[1]) == episodes[1]
+
+
+def test_what_does_not_count_has_no_outcome(run):
+    endings = [Ending.TERMINATED, Ending.TURN_LIMIT, Ending.TIMEOUT]
+    episodes = [
+        Episode(
+            env="toy", item_id=f"toy_{index}", ending=ending, reward=float(not index), success=not index, max_turns=3
+        )
+        for index, ending in enumerate(endings)
+    ]
+    episode_store.write(run / "episodes" / "step000001.parquet", episodes)
+    found = ag.load(run).episodes
+    assert found["success"].isna().tolist() == found["reward"].isna().tolist() == [False, False, True]
+    assert found["success"].mean() == found["reward"].mean() == 0.5
+    assert list(found[found["success"]]["item_id"]) == ["toy_0"] and list(found[~found["success"]]["item_id"]) == [
+        "toy_1"
+    ]
+
+
+def test_a_panel_without_an_episode_that_counts_has_no_success(run):
+    file = run / "summary.json"
+    summary = json.loads(file.read_text())
+    empty = {"success": None, "ci95": None, "n": 0, "tasks": 0, "reward": None, "turns": None, "error_rate": 1.0}
+    summary["stages"][0]["panels"]["new"]["toy"]["sampled"] = empty
+    file.write_text(json.dumps(summary))
+    table = ag.load(run).summary.set_index(["stage", "decoding"])
+    names = ["success", "success_low", "success_high", "reward", "turns"]
+    assert table.loc[("bc", "sampled"), names].isna().all() and table.loc[("grpo", "sampled"), names].notna().all()
 
 
 def test_a_run_that_is_not_finished(run):

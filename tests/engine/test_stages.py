@@ -437,7 +437,7 @@ def test_what_fails_outside_the_agent_is_counted_by_kind(run):
 def test_a_step_in_which_too_much_fails_ends_the_run_and_runs_again(run):
     """What failed is not kept in the journal as if it were done."""
     many = {f"counter_{index}" for index in range(25)}
-    says = r"only 30 of 80 episodes count \(run.min_counted_training=0.5\).*such as by: EnvUnavailable: gone"
+    says = r"only 30 of 80 episodes of counter count \(run.min_counted_training=0.5\).*such as by: EnvUnavailable: gone"
     with pytest.raises(EnvUnavailable, match=says):
         run(*EVOLVE, "algorithm.tasks_per_step=40", broken=many)
     again = run(*EVOLVE, "algorithm.tasks_per_step=40")

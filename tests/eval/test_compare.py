@@ -48,10 +48,10 @@ def test_means_and_intervals_over_seeds(tmp_path):
     assert cell.interval == (0.0, pytest.approx(0.2 + 4.302653 * 0.1 / 3**0.5, abs=1e-6))
 
 
-def test_a_single_seed_has_wilsons_interval(tmp_path):
+def test_a_single_seed_has_the_interval_over_the_tasks_of_its_panel(tmp_path):
     found = compare(runs(tmp_path, "grpo", (0.1, 0.3)))
     cell = found.success[arm(found, "grpo")][0]
-    assert (cell.over, cell.interval) == ("episodes", wilson(30, 100))
+    assert (cell.over, cell.interval) == ("tasks", pytest.approx(wilson(30, 100)))
     assert found.differences[0].cells[0].interval is None
     shown = text(found)
     assert "30.0 [22, 40]†" in shown and "† one seed" in shown and "+20.0 " in shown

@@ -51,6 +51,14 @@ def test_worlds_apart_and_together_and_what_failed_is_left_out():
     assert [table.row_count for table in tables] == [3, 2]
 
 
+def test_all_is_over_all_environments_or_absent():
+    before = {"maze_1": [True], "maze_2": [True], "textcraft_1": [None]}
+    after = {"maze_1": [True], "maze_2": [False], "textcraft_1": [True]}
+    found = compare(result(before), result(after))
+    assert [(one.env, one.difference.n) for one in found.differences] == [("maze", 2)]
+    assert found.left_out == ("textcraft_1",)
+
+
 def test_other_tasks_are_refused():
     with pytest.raises(ValueError, match=r"different panels, abc \(maze test, n=1\) and abd"):
         compare(result({"maze_1": [True]}), result({"maze_1": [True]}, digest="abd"))

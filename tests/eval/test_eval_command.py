@@ -92,7 +92,9 @@ def test_failures_outside_the_agent_are_told(monkeypatch):
     done = run("panel=counter:test", "policy=oracle", "retries=0")
     assert "1 episodes failed outside the agent and do not count, such as counter_43" in done.stdout
     assert done.exit_code == 2
-    assert "only 9 of 10 episodes count (min_counted=0.95); the others failed outside the agent" in done.stderr
+    assert (
+        "only 9 of 10 episodes of counter count (min_counted=0.95); the others failed outside the agent" in done.stderr
+    )
     assert "EnvUnavailable: gone" in done.stderr
     again = run("panel=counter:test", "policy=oracle", "retries=0", "min_counted=0.9")
     assert again.exit_code == 0, again.output
@@ -107,7 +109,7 @@ def test_an_evaluation_in_which_nothing_counts_fails(monkeypatch):
     done = run("panel=counter:test:3", "policy=oracle", "retries=0")
     assert done.exit_code == 2 and "3 episodes failed outside the agent" in done.stdout
     assert (
-        "only 0 of 3 episodes count"
+        "only 0 of 3 episodes of counter count"
         in run("panel=counter:test:3", "policy=oracle", "retries=0", "min_counted=0").stderr
     )
 

@@ -1,21 +1,24 @@
 """Success with n and interval; what failed outside the agent is counted apart."""
 
 import json
+from random import Random
+from statistics import fmean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.eval.intervals import wilson
-from agentgym_rl.eval.score import score
+from agentgym_rl.eval.score import Count, check_counted, score
 
 
-def episode(ending, success=False, turns=2):
+def episode(ending=Ending.TERMINATED, success=False, turns=2, task=1):
     turn = Turn(response="", action="", observation="", reward=0.0, invalid=False)
     return Episode(
         env="counter",
-        item_id="counter_1",
+        item_id=f"counter_{task}",
         ending=ending,
         reward=float(success),
         success=success,
@@ -58,9 +61,13 @@ def test_impossible_counts(successes, n):
 
 
 def test_failed_episodes_enter_only_the_error_rate():
-    played = [episode(Ending.TERMINATED, True, 3), episode(Ending.TURN_LIMIT, turns=5), episode(Ending.CONTEXT_LIMIT)]
+    played = [
+        episode(Ending.TERMINATED, True, 3, task=1),
+        episode(Ending.TURN_LIMIT, turns=5, task=2),
+        episode(Ending.CONTEXT_LIMIT, task=3),
+    ]
     failed = [episode(ending, turns=0) for ending in (Ending.ENV_ERROR, Ending.TIMEOUT, Ending.ABORTED)]
-    clean, mixed = score(played), score([*played, *failed])
+    clean, mixed = score(played, "a"), score([*played, *failed], "a")
     assert (clean.success, clean.n, clean.reward, clean.turns) == pytest.approx((1 / 3, 3, 1 / 3, 10 / 3))
     assert clean.ci95 == wilson(1, 3)
     assert (clean.error_rate, mixed.error_rate) == (0.0, 0.5)
@@ -68,15 +75,61 @@ def test_failed_episodes_enter_only_the_error_rate():
     assert json.loads(json.dumps(mixed.to_dict())) == mixed.to_dict()
 
 
-@pytest.mark.parametrize(("episodes", "errors"), [([], 0.0), ([episode(Ending.TIMEOUT)], 1.0)])
-def test_nothing_that_counts(episodes, errors):
-    empty = score(episodes)
-    assert (empty.n, empty.success, empty.ci95, empty.error_rate) == (0, 0.0, (0.0, 1.0), errors)
+@pytest.mark.parametrize(("episodes", "errors"), [([], None), ([episode(Ending.TIMEOUT)], 1.0)])
+def test_without_an_episode_that_counts_there_is_no_figure(episodes, errors):
+    empty = score(episodes, "a")
+    assert (empty.success, empty.ci95, empty.reward, empty.turns) == (None, None, None, None)
+    assert (empty.n, empty.tasks, empty.error_rate) == (0, 0, errors)
+    assert json.loads(json.dumps(empty.to_dict()))["ci95"] is None
 
 
-@given(st.lists(st.tuples(st.sampled_from(Ending), st.booleans())))
-def test_bounds(drawn):
-    result = score([episode(ending, success) for ending, success in drawn])
-    assert 0.0 <= result.ci95[0] <= result.success + 1e-12 and result.success <= result.ci95[1] + 1e-12 <= 1.0 + 1e-11
-    assert 0.0 <= result.error_rate <= 1.0
-    assert result.n == pytest.approx(len(drawn) * (1 - result.error_rate)) or not drawn
+@given(st.lists(st.tuples(st.sampled_from(Ending), st.booleans(), st.integers(0, 3)), min_size=1), st.randoms())
+def test_bounds_whatever_the_order(drawn, rng):
+    episodes = [episode(ending, success, task=task) for ending, success, task in drawn]
+    result = score(episodes, "a")
+    assert result.n == sum(ending.counts for ending, _, _ in drawn)
+    assert result.error_rate == pytest.approx(1 - result.n / len(drawn))
+    if result.n:
+        assert 0.0 <= result.ci95[0] <= result.success + 1e-12
+        assert result.success <= result.ci95[1] + 1e-12 <= 1.0 + 1e-11
+    assert score(rng.sample(episodes, len(episodes)), "a") == result
+
+
+def test_a_task_weighs_the_same_however_many_of_its_episodes_count():
+    uneven = [episode(success=True, task=1), *(episode(task=2, turns=4) for _ in range(3)), episode(Ending.TIMEOUT)]
+    found = score(uneven, "a")
+    assert (found.success, found.reward, found.turns, found.n, found.tasks) == (0.5, 0.5, 3, 4, 2)
+    assert found.ci95 == wilson(1, 2), "two tasks, not four episodes"
+
+
+def learner(rng, tasks, samples):
+    """Episodes of an agent that solves some tasks nearly always and others hardly ever."""
+    rates = [rng.betavariate(0.5, 0.5) for _ in range(tasks)]
+    return [episode(success=rng.random() < rate, task=task) for task, rate in enumerate(rates) for _ in range(samples)]
+
+
+@pytest.mark.parametrize("samples", [1, 2, 4])
+def test_the_interval_holds_the_truth_as_often_as_it_says(samples):
+    rng, runs = Random(f"{samples}"), 250
+    found = [score(learner(rng, 40, samples), f"{run}") for run in range(runs)]
+    assert 0.92 <= fmean(one.ci95[0] <= 0.5 <= one.ci95[1] for one in found) <= 0.98
+
+
+def test_a_part_that_lacks_episodes_is_named_however_many_the_whole_has():
+    parts = {"maze": Count(1000, 1000), "textcraft": Count(1, 8, "EnvTimeout: slow"), "babyai": Count(0, 2)}
+    says = r"only 1 of 8 episodes of textcraft, 0 of 2 episodes of babyai count \(run.x=0.5\); .*: EnvTimeout: slow"
+    with pytest.raises(EnvUnavailable, match=says):
+        check_counted(parts, 0.5, "run.x")
+    check_counted({"maze": Count(1000, 1000), "textcraft": Count(4, 8, "slow")}, 0.5)
+
+
+@pytest.mark.parametrize("parts", [{}, {"maze": Count(0, 0)}, {"maze": Count(0, 3)}])
+def test_one_episode_must_count_in_any_case(parts):
+    with pytest.raises(EnvUnavailable, match=r"only 0 of \d episodes of (maze|any environment) count"):
+        check_counted(parts, 0)
+
+
+def test_episodes_that_did_not_come_back_do_not_count():
+    back = [episode(), episode(Ending.TIMEOUT)]
+    back[1].error = "EnvTimeout: slow"
+    assert Count.of(back, asked=4) == Count(1, 4, "EnvTimeout: slow")

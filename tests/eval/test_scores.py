@@ -75,6 +75,13 @@ def test_the_mean_over_worlds_weighs_them_the_same():
     assert (found.success.n, found.tasks) == (2, 1010)
 
 
+def test_a_mean_over_environments_is_over_all_of_them_or_absent():
+    whole, empty = score([outcome(True), outcome(True)], "a"), score([outcome(None)], "a")
+    found = macro([whole, empty])
+    assert found.success is found.reward is found.turns is None, "100% of one environment is no mean of two"
+    assert (found.error_rate.value, found.error_rate.n, found.tasks) == (0.5, 2, 3)
+
+
 def test_an_outcome_of_episodes():
     def episode(ending, success):
         turn = Turn(response="", action="", observation="", reward=float(success), invalid=False)

@@ -114,10 +114,13 @@ class Dynamic(Mixture[DynamicConfig]):
         return {env: floor / len(shares) + (1 - floor) * share for env, share in shares.items()}
 
     def metrics(self) -> dict[str, float]:
-        """Adds ``value``, and ``estimate`` and ``uncertainty`` of the success rate: mean and standard deviation."""
+        """Adds ``value``, and where there was an episode ``estimate`` and ``uncertainty`` of the success rate: mean and
+        standard deviation."""
         metrics = super().metrics()
         for env, posterior in self.fast.items():
             metrics[f"env/{env}/value"] = self.value(env)
+            if not posterior.known:
+                continue
             metrics |= {f"env/{env}/estimate": posterior.mean, f"env/{env}/uncertainty": sqrt(posterior.variance)}
         return metrics
 

@@ -56,6 +56,11 @@ class Posterior(Faded):
         self.fade(decay, successes, failures)
 
     @property
+    def known(self) -> bool:
+        """Whether there is any evidence, so that it says more than the prior."""
+        return self.successes + self.failures > 0
+
+    @property
     def mean(self) -> float:
         return (1 + self.successes) / (2 + self.successes + self.failures)
 

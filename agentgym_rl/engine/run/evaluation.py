@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -14,7 +15,7 @@ from agentgym_rl.engine.recipe.tasks import max_turns, seeded
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.numbering import Panel
-from agentgym_rl.eval.score import DECODINGS, score
+from agentgym_rl.eval.score import DECODINGS, Count, Score, check_counted, score
 
 VALIDATION = "validation"
 
@@ -73,25 +74,41 @@ class RunPanels:
         """Scores of the episodes of :meth:`rows`, also as metrics ``val/<label>/<env>/...``."""
         result: Scores = {}
         metrics: Metrics = {}
-        for env, label in self.of_role(role):
-            for decoding in self._decodings:
-                own = [
-                    one
-                    for one in episodes
-                    if (one.env, one.tags["panel"], one.tags["decoding"]) == (env, label, decoding)
-                ]
-                found = score(own)
-                result.setdefault(label, {}).setdefault(env, {})[decoding] = found.to_dict()
-                prefix = f"val/{label}/{env}/" + ("" if decoding == "sampled" else "greedy_")
-                metrics |= {
-                    f"{prefix}success": found.success,
-                    f"{prefix}reward": found.reward,
-                    f"{prefix}turns": found.turns,
-                    f"{prefix}error_rate": found.error_rate,
-                }
+        for (env, label, decoding), own in self._parts(episodes, role).items():
+            found = score(own, self.panels[env][label].digest)
+            result.setdefault(label, {}).setdefault(env, {})[decoding] = found.to_dict()
+            metrics |= figures(found, f"val/{label}/{env}/" + ("" if decoding == "sampled" else "greedy_"))
         return result, metrics
 
+    def check(self, episodes: Sequence[Episode], role: str | None) -> None:
+        """Check that enough of the episodes of :meth:`rows` count, on every panel (``run.min_counted``).
+
+        Raises:
+            EnvUnavailable: see :func:`agentgym_rl.eval.score.check_counted`.
+        """
+        asked = Counter((task.env, tags["panel"], tags["decoding"]) for task, tags in self._episodes(role))
+        parts = {
+            f"{env} on panel {label}, {decoding}": Count.of(own, asked[env, label, decoding])
+            for (env, label, decoding), own in self._parts(episodes, role).items()
+        }
+        check_counted(parts, self.config.run.min_counted, "run.min_counted")
+
+    def _parts(self, episodes: Sequence[Episode], role: str | None) -> dict[tuple[str, str, str], list[Episode]]:
+        """The episodes of each environment, label and decoding."""
+        parts: dict[tuple[str, str, str], list[Episode]] = {
+            (env, label, decoding): [] for env, label in self.of_role(role) for decoding in self._decodings
+        }
+        for one in episodes:
+            parts[one.env, one.tags["panel"], one.tags["decoding"]].append(one)
+        return parts
+
     def validation_success(self, scores: Scores) -> float | None:
-        """Mean sampled success over the validation panels; None without such panels."""
-        chosen = self.of_role(VALIDATION)
-        return fmean(float(scores[label][env]["sampled"]["success"]) for env, label in chosen) if chosen else None
+        """Mean sampled success over the validation panels; None without such panels, or where one has no success."""
+        found = [scores[label][env]["sampled"]["success"] for env, label in self.of_role(VALIDATION)]
+        return fmean(found) if found and None not in found else None
+
+
+def figures(found: Score, prefix: str) -> Metrics:
+    """The metrics of a score; one that no episode says anything of is absent."""
+    named = {name: getattr(found, name) for name in ("success", "reward", "turns", "error_rate")}
+    return {f"{prefix}{name}": value for name, value in named.items() if value is not None}

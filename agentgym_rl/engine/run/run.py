@@ -43,7 +43,7 @@ from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.engine.verl.liveness import root
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.envs import Task
-from agentgym_rl.eval.score import check_counted
+from agentgym_rl.eval.score import Count, check_counted
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.supervised import Example
 
@@ -329,6 +329,7 @@ class EngineRun:
 
         Raises:
             Interrupted: the user asked to stop.
+            EnvUnavailable: too few episodes of a panel count (``run.min_counted``).
         """
         rows = self.panels.rows(role, self.step)
         if not rows:
@@ -348,7 +349,7 @@ class EngineRun:
         scores, metrics = self.panels.scores(episodes, role)
         self.log.log(self.step, {f"stage/{stage or name}": state.unit, **state.spent(), **metrics})
         self.log.log_episodes(self.step, episodes)
-        _check(episodes, self.config.run.min_counted, "run.min_counted")
+        self.panels.check(episodes, role)
         return scores
 
     # helpers
@@ -415,14 +416,12 @@ class EngineRun:
         return Rollout(episode=entry.episode, segments=entry.examples)
 
     def _observe(self, episodes: Sequence[Episode]) -> None:
-        _check(episodes, self.config.run.min_counted_training, "run.min_counted_training")
+        """Raises EnvUnavailable: too few episodes of an environment count (``run.min_counted_training``)."""
+        by_env: dict[str, list[Episode]] = {}
+        for episode in episodes:
+            by_env.setdefault(episode.env, []).append(episode)
+        parts = {env: Count.of(found, len(found)) for env, found in sorted(by_env.items())}
+        check_counted(parts, self.config.run.min_counted_training, "run.min_counted_training")
         own = [episode for episode in episodes if not episode.prefix_turns]
         self.mixture.observe(own)
         self.curriculum.observe(own)
-
-
-def _check(episodes: Sequence[Episode], least: float, key: str) -> None:
-    """Raises EnvUnavailable: less than this share of the episodes count, or none."""
-    failed = [episode for episode in episodes if not episode.ending.counts]
-    error = failed[0].error if failed else None
-    check_counted(len(episodes) - len(failed), len(episodes), least, error, key)

@@ -16,7 +16,7 @@ from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import chosen
 from agentgym_rl.engine.run.cache import ClonedCache
-from agentgym_rl.engine.run.evaluation import VALIDATION
+from agentgym_rl.engine.run.evaluation import VALIDATION, figures
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.eval import timeline
@@ -162,23 +162,17 @@ def episode_metrics(episodes: Sequence[Episode]) -> Metrics:
     metrics: Metrics = {}
     for env in sorted({episode.env for episode in episodes}):
         own = [episode for episode in episodes if episode.env == env]
-        result = score(own)
-        metrics |= {
-            f"env/{env}/success": result.success,
-            f"env/{env}/reward": result.reward,
-            f"env/{env}/turns": result.turns,
-            f"env/{env}/error_rate": result.error_rate,
-            f"env/{env}/max_turns": max(episode.max_turns for episode in own),
-            f"env/{env}/cut_share": cut_share(own),
-        } | gradient_groups(own, f"env/{env}/")
+        metrics |= figures(score(own, ""), f"env/{env}/") | cut_share(own, f"env/{env}/")
+        metrics |= gradient_groups(own, f"env/{env}/")
+        metrics[f"env/{env}/max_turns"] = max(episode.max_turns for episode in own)
     metrics |= gradient_groups(episodes, "rollout/")
     turns = [turn for episode in episodes for turn in episode.turns]
     model_s, env_s = sum(turn.model_s for turn in turns), sum(turn.env_s for turn in turns)
     if faults := sum(episode.parser_faults for episode in episodes):
         metrics["rollout/parser_faults"] = faults
     metrics |= {f"errors/{kind}": number for kind, number in errors(episodes).items()}
+    metrics |= cut_share(episodes, "curriculum/")
     metrics["curriculum/max_turns"] = max(episode.max_turns for episode in episodes)
-    metrics["curriculum/cut_share"] = cut_share(episodes)
     metrics["rollout/slowest_s"] = max(episode.seconds for episode in episodes)
     if model_s + env_s > 0:
         metrics["rollout/model_wait_frac"] = model_s / (model_s + env_s)
@@ -186,9 +180,10 @@ def episode_metrics(episodes: Sequence[Episode]) -> Metrics:
     return metrics
 
 
-def cut_share(episodes: Sequence[Episode]) -> float:
-    """Share of episodes that the turn limit ended."""
-    return sum(episode.ending is Ending.TURN_LIMIT for episode in episodes) / len(episodes)
+def cut_share(episodes: Sequence[Episode], prefix: str) -> Metrics:
+    """Share of the episodes that count which the turn limit ended; no metric where none counts."""
+    cut = [episode.ending is Ending.TURN_LIMIT for episode in episodes if episode.ending.counts]
+    return {f"{prefix}cut_share": fmean(cut)} if cut else {}
 
 
 def gradient_groups(episodes: Sequence[Episode], prefix: str) -> Metrics:

@@ -452,12 +452,14 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
 
         The workers are given one update, then twice as many each time until these take :data:`PART_S`.
         """
-        self._set_loss("supervised")
-        self.sleep()
-        self._set_optimizer(lr)
         size = update.mini_batch
         chosen = [update.examples[index] for index in order(len(update.examples), size, seed, update.updates)]
         updates, done, part = len(chosen) // size, 0, 1
+        if not updates:
+            return {"supervised/updates": 0}, 0
+        self._set_loss("supervised")
+        self.sleep()
+        self._set_optimizer(lr)
         loss = grad_norm = 0.0
         while done < updates:
             begun, end = time.monotonic(), min(done + part, updates)

@@ -9,7 +9,7 @@ from statistics import mean
 
 from agentgym_rl.eval.comparison.arms import Arm, arms
 from agentgym_rl.eval.comparison.runs import Run
-from agentgym_rl.eval.intervals import sign_flip_p, student, wilson
+from agentgym_rl.eval.intervals import sign_flip_p, student
 from agentgym_rl.eval.score import DECODINGS
 
 
@@ -30,7 +30,7 @@ class Estimate:
     mean: float
     interval: tuple[float, float] | None
     over: str
-    """What the interval is over: seeds (Student), episodes (Wilson, a single seed), or nothing."""
+    """What the interval is over: seeds (Student), tasks (the panel's, of a single seed), or nothing."""
     by_seed: Mapping[int, float]
     p: float | None = None
     """Sign-flip p value, of a difference over several seeds."""
@@ -92,8 +92,8 @@ class Comparison:
 
     @property
     def has_single_seeds(self) -> bool:
-        """Whether some intervals are over the episodes of a single seed."""
-        return any(cell is not None and cell.over == "episodes" for row in self.success for cell in row)
+        """Whether some intervals are over the tasks of a panel, of a single seed."""
+        return any(cell is not None and cell.over == "tasks" for row in self.success for cell in row)
 
     @property
     def bounds(self) -> dict[str, tuple[float | None, ...]]:
@@ -153,7 +153,12 @@ def _reference(runs: Sequence[Run]) -> dict[str, dict[tuple[str, str], float]]:
     known: dict[str, dict[tuple[str, str], float]] = {}
     for run in runs:
         for policy, panels in run.reference.items():
-            scores = {(env, label): score["success"] for label, own in panels.items() for env, score in own.items()}
+            scores = {
+                (env, label): score["success"]
+                for label, own in panels.items()
+                for env, score in own.items()
+                if score["n"]
+            }
             known.setdefault(policy, {}).update(scores)
     return known
 
@@ -219,8 +224,9 @@ def success(arm: Arm, column: Column, decoding: str) -> Estimate | None:
         return Estimate(centre, None, "nothing", values)
     (env, label, _), seed = column.parts[0], next(iter(values))
     known = [run for run in arm.runs if run.seed == seed and _value(run, arm.stage, column, decoding) is not None]
-    n = min(run.stages[arm.stage]["panels"][label][env][decoding]["n"] for run in known)
-    return Estimate(centre, wilson(round(centre * n), n), "episodes", values)
+    bounds = [run.stages[arm.stage]["panels"][label][env][decoding]["ci95"] for run in known]
+    low, high = map(mean, zip(*bounds, strict=True))  # of several runs at least as wide as that of their mean
+    return Estimate(centre, (low, high), "tasks", values)
 
 
 def _gain(run: Run, stage: str, before: str | None, column: Column, decoding: str) -> float | None:

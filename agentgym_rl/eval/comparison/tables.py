@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,12 @@ def tables(comparison: Comparison) -> list[Group]:
 def _success(comparison: Comparison) -> Group:
     table = _table(("arm", "seeds"), comparison.columns)
     for arm, row in zip(comparison.arms, comparison.success, strict=True):
-        table.add_row(Text(arm.label), Text(seeds_text(arm.seeds)), *(Text(cell_text(cell)) for cell in row))
+        table.add_row(Text(arm.label), Text(seeds_text(arm.seeds)), *(Text(cell_text(cell, arm.seeds)) for cell in row))
     table.add_section()
     for policy, bounds in comparison.bounds.items():
         table.add_row(policy, "", *("-" if bound is None else f"{100 * bound:.1f}" for bound in bounds))
     title = f"Success in %, {comparison.decoding}: mean over seeds with 95% interval (Student)"
-    dagger = ["† one seed: Wilson's interval over its episodes"] if comparison.has_single_seeds else []
+    dagger = ["† one seed: the interval over the tasks of its panel"] if comparison.has_single_seeds else []
     explained = [BOUNDS] if comparison.bounds else []
     return Group(title, table, *dagger, *explained, "")
 
@@ -99,15 +99,21 @@ def write_csv(comparison: Comparison, path: Path) -> Path:
     return path
 
 
-def cell_text(cell: Estimate | None) -> str:
-    """``41.1 [38, 44]``; a dagger marks an interval over episodes."""
+def cell_text(cell: Estimate | None, seeds: Sequence[int]) -> str:
+    """``41.1 [38, 44]``; a dagger marks an interval over tasks, and it says so when not all of an arm's seeds have a
+    value."""
     if cell is None:
         return "-"
     shown = f"{100 * cell.mean:.1f}"
     if cell.interval is not None:
         low, high = cell.interval
         shown += f" [{100 * low:.0f}, {100 * high:.0f}]"
-    return shown + ("†" if cell.over == "episodes" else "")
+    known = len(cell.by_seed)
+    return (
+        shown
+        + ("†" if cell.over == "tasks" else "")
+        + (f" {known} of {len(seeds)} seeds" if known < len(seeds) else "")
+    )
 
 
 def difference_text(cell: Estimate | None) -> str:

@@ -39,7 +39,7 @@ class Comparison:
 
     test: str
     differences: tuple[Difference, ...]
-    """Of each environment, and of all together where there are several."""
+    """Of each environment with a task that counts in both results; of all together where all of several have one."""
     left_out: tuple[str, ...]
     """Tasks of which one result has no episode that counts."""
     departures: tuple[str, ...]
@@ -64,12 +64,11 @@ def compare(first: Result, second: Result) -> Comparison:
     if not counted:
         raise ValueError("no task has an episode that counts in both results; evaluate again to run what failed")
     single = all(len(one.success) == 1 for pair in pairs for one in pair)
-    envs = list(dict.fromkeys(pair[0].env for pair in counted))
-    parts = [(env, [pair for pair in counted if pair[0].env == env]) for env in envs]
-    parts += [("all", counted)] if len(envs) > 1 else []
+    parts = [(env, [pair for pair in counted if pair[0].env == env]) for env in first.by_env]
+    parts += [("all", counted)] if len(parts) > 1 and all(own for _, own in parts) else []
     return Comparison(
         test="McNemar's exact test" if single else "random signs of the tasks' differences",
-        differences=tuple(_difference(env, own, single, first.digest) for env, own in parts),
+        differences=tuple(_difference(env, own, single, first.digest) for env, own in parts if own),
         left_out=tuple(pair[0].item_id for pair in pairs if pair not in counted),
         departures=tuple(_departures(first.plan, second.plan)),
     )

@@ -14,8 +14,8 @@ from agentgym_rl.data.files import write_text
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.rules import renamed
-from agentgym_rl.eval.evaluation.scores import Measure, Outcome, Score, macro, passes, score
-from agentgym_rl.eval.score import check_counted
+from agentgym_rl.eval.evaluation.scores import Measure, Outcome, Score, env_of, macro, passes, score
+from agentgym_rl.eval.score import Count, check_counted
 
 NAME = "result.json"
 VERSION = 1
@@ -71,10 +71,13 @@ class Result:
         return str(self.plan["panel"]["digest"])
 
     def check(self, min_counted: float) -> None:
-        """Raises EnvUnavailable: less than this share of the episodes count, or none."""
-        counted = sum(len(one.counted) for one in self.outcomes)
-        error = str(self.failures[0]["error"]) if self.failures else None
-        check_counted(counted, len(self.outcomes) * self.samples, min_counted, error)
+        """Raises EnvUnavailable: less than this share of an environment's episodes count, or none."""
+        errors = {env_of(one["item_id"]): str(one["error"]) for one in reversed(self.failures)}
+        parts = {
+            env: Count(sum(len(one.counted) for one in own), len(own) * self.samples, errors.get(env))
+            for env, own in self.by_env.items()
+        }
+        check_counted(parts, min_counted)
 
     @property
     def samples(self) -> int:

@@ -24,7 +24,7 @@ class Outcome:
 
     @property
     def env(self) -> str:
-        return self.item_id.rpartition("_")[0]
+        return env_of(self.item_id)
 
     @property
     def counted(self) -> list[bool]:
@@ -49,6 +49,11 @@ class Outcome:
         )
 
 
+def env_of(item_id: str) -> str:
+    """The environment of a task."""
+    return item_id.rpartition("_")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A mean over tasks."""
@@ -56,7 +61,7 @@ class Measure:
     value: float
     ci95: tuple[float, float]
     n: int
-    """Tasks it is over."""
+    """Tasks it is over; of a mean over environments, these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +108,13 @@ def macro(scores: Sequence[Score]) -> Score:
     """The mean over environments, each weighing the same, as AgentGym reports it.
 
     Its interval is put together from the environments' own (MOVER, Zou and Donner 2008): distances of the bounds from
-    the means add up as squares. An environment in which no episode counts is left out; ``n`` counts environments.
+    the means add up as squares. ``n`` counts environments. A mean is None where one of them has no episode that counts:
+    that of the others is no mean over all.
     """
 
     def mean_of(measures: Sequence[Measure | None]) -> Measure | None:
         found = [one for one in measures if one is not None]
-        if not found:
+        if len(found) < len(scores):
             return None
         value = fmean(one.value for one in found)
         low, high = (sqrt(sum((one.value - one.ci95[side]) ** 2 for one in found)) / len(found) for side in (0, 1))

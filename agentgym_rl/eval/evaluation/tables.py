@@ -36,21 +36,32 @@ def _figures(result: Result) -> Table:
         table.add_column(name, justify="left" if name == "environment" else "right", overflow="fold")
     envs, levels = result.envs(), result.difficulties()
     for env, own in envs.items():
-        table.add_row(*_cells(env, own), style="bold")
+        table.add_row(*_cells(env, own, _n(own)), style="bold")
         if len(levels[env]) > 1:
             for level, part in levels[env].items():
-                table.add_row(*_cells(f"  {level}", part))
+                table.add_row(*_cells(f"  {level}", part, _n(part)))
         table.add_section()
     if len(envs) > 1:
-        table.add_row(*_cells(f"mean of {len(envs)} environments", macro(list(envs.values()))), style="bold")
+        n = sum(map(_n, envs.values()))
+        table.add_row(*_cells(f"mean of {len(envs)} environments", macro(list(envs.values())), n), style="bold")
     return table
 
 
-def _cells(name: str, score: Score) -> list[str]:
+def _cells(name: str, score: Score, n: int) -> list[str]:
+    """A row; ``n`` is the number of tasks that its means are over."""
     return [
-        name, str(score.tasks), str(score.episodes), _percent(score.success), _text(score.reward, 3),
+        name, _share(n, score.tasks), str(score.episodes), _percent(score.success), _text(score.reward, 3),
         _text(score.turns, 1), _percent(score.error_rate),
     ]  # fmt: skip
+
+
+def _share(n: int, tasks: int) -> str:
+    return str(tasks) if n == tasks else f"{n} of {tasks}"
+
+
+def _n(score: Score) -> int:
+    """Tasks with an episode that counts."""
+    return 0 if score.success is None else score.success.n
 
 
 def _percent(measure: Measure | None, sign: str = "") -> str:
@@ -74,9 +85,16 @@ def _passes(result: Result) -> Table:
     columns = list(dict.fromkeys((name, k) for own in found.values() for name, by_k in own.items() for k in by_k))
     for name, k in columns:
         table.add_column(name.replace("k", str(k)), justify="right", overflow="fold")
+    tasks = {env: len(own) for env, own in result.by_env.items()}
     for env, own in found.items():
-        table.add_row(env, *(_percent(own[name].get(k)) for name, k in columns))
+        table.add_row(env, *(_over(own[name].get(k), tasks[env]) for name, k in columns))
     return table
+
+
+def _over(measure: Measure | None, tasks: int) -> str:
+    """A share in percent; with the number of tasks that it is over where these are not all."""
+    said = "" if measure is None or measure.n == tasks else f" ({_share(measure.n, tasks)})"
+    return _percent(measure) + said
 
 
 def _p(value: float) -> str:

@@ -71,8 +71,8 @@ def _lane(lane: Lane) -> dict[str, Any]:
     episode = lane.episode
     return {
         "name": episode.item_id,
-        "says": f"{episode.item_id}: {len(episode.turns)} turns in {lane.seconds:.3f} s, {episode.ending.value}, "
-        f"reward {episode.reward:g}",
+        "says": f"{episode.item_id}: {len(episode.turns)} turns in {lane.seconds:.3f} s, {episode.ending.value}"
+        + (f", reward {episode.reward:g}" if episode.ending.counts else ""),
         "spans": [
             [KINDS.index(span.kind), round(span.start, 6), round(span.seconds, 6), span.label[:LABEL]]
             for span in lane.spans

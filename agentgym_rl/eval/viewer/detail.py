@@ -58,6 +58,7 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
     found = {name: getattr(episode, name) for name in OF_EPISODE} | {
         "ending": episode.ending.value,
         "counts": episode.ending.counts,
+        **({} if episode.ending.counts else {"success": None, "reward": None}),
         "step": episode.model_step,
         "tags": {str(key): value for key, value in episode.tags.items()},
         "opening": episode.messages[:start],

@@ -12,7 +12,7 @@ NAMED = ("env", "item_id", "ending", "panel", "split", "decoding", "file", "erro
 """Columns of few distinct texts: codes into ``values``, -1 where there is none."""
 PLAIN = ("turns", "prompt_tokens", "response_tokens", "step", "seed", "max_turns", "row")
 MEASURED = ("reward", "seconds")
-"""Columns of numbers, rounded to four decimals; None where JSON has no word for a number."""
+"""Columns of numbers, rounded to four decimals; None where there is none, or JSON has no word for it."""
 
 
 def listing(store: EpisodeStore) -> dict[str, Any]:
@@ -27,7 +27,10 @@ def listing(store: EpisodeStore) -> dict[str, Any]:
     columns["success"] = table.column("success").cast("int8").to_pylist()
     columns |= {name: table.column(name).to_pylist() for name in PLAIN}
     for name in MEASURED:
-        columns[name] = [round(value, 4) if isfinite(value) else None for value in table.column(name).to_pylist()]
+        columns[name] = [
+            None if value is None or not isfinite(value) else round(value, 4)
+            for value in table.column(name).to_pylist()
+        ]
     return {
         "run": store.place.resolve().name, "count": len(table), "values": values, "columns": columns,
         "notes": notes.read(store.place),

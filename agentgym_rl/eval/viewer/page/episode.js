@@ -49,7 +49,7 @@ function badge(at) {
 function facts(at, data) {
   const began = data.began ? new Date(data.began * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC" : null;
   const shown = [
-    ["environment", data.env], ["step", data.step], ["ending", words(data.ending)], ["reward", number(data.reward, 3)],
+    ["environment", data.env], ["step", data.step], ["ending", words(data.ending)], ["reward", data.counts ? number(data.reward, 3) : null],
     ["turns", `${data.turns.length} of ${data.max_turns}`],
     ["tokens", data.response_tokens || data.prompt_tokens ? `${number(data.prompt_tokens)} prompt, ${number(data.response_tokens)} response` : null],
     ...Object.entries(data.tags).filter(([, value]) => value !== null && value !== "")

@@ -175,7 +175,7 @@ function sort(found) {
     const spread = variance(found);
     found.sort((one, other) => spread.get(item_id[other]) - spread.get(item_id[one]) || item_id[one] - item_id[other] || one - other);
   } else if (wanted.order !== "file") {
-    const key = wanted.order === "tokens" ? tokens : (at) => store.columns[wanted.order][at];
+    const key = wanted.order === "tokens" ? tokens : (at) => store.columns[wanted.order][at] ?? -1; // what does not count has no reward
     found.sort((one, other) => key(one) - key(other) || one - other);
   }
   if (wanted.down) found.reverse();

@@ -48,7 +48,7 @@ function row(place) {
     el("span", { class: "numbers" },
       el("span", null, "step " + columns.step[at]),
       all.length > 1 ? squares(all)
-        : el("span", { class: "sub" }, `${number(columns.reward[at], 2)} · ${columns.turns[at]} turn${columns.turns[at] === 1 ? "" : "s"}`)));
+        : el("span", { class: "sub" }, `${counts(at) ? number(columns.reward[at], 2) : "–"} · ${columns.turns[at]} turn${columns.turns[at] === 1 ? "" : "s"}`)));
   node.style.top = `${place * ROW}px`;
   return node;
 }
@@ -60,8 +60,9 @@ function endingOf(at) {
 
 // The samples of a task: how many are solved, and a square each.
 function squares(all) {
-  const solved = all.filter((at) => result(at) === "solved").length;
-  return el("span", { class: "sub", title: `${solved} of ${all.length} samples solved` }, `${solved} of ${all.length} `,
+  const counted = all.filter(counts), solved = counted.filter((at) => result(at) === "solved").length;
+  const share = counted.length ? `${solved} of ${counted.length}` : "–";
+  return el("span", { class: "sub", title: `${share} samples that count solved` }, share + " ",
     all.slice(0, 8).map((at) => el("i", { class: "tile " + result(at) })));
 }
 

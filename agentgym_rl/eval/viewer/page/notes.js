@@ -29,7 +29,7 @@ function asText(data) {
   for (const one of data.turns) {
     said.push(["assistant", responseOf(one)], ["observation", one.observation]);
   }
-  const head = `${data.item_id}, step ${data.step}: ${words(data.ending)}, reward ${number(data.reward, 3)}, ${data.turns.length} turns`;
+  const head = `${data.item_id}, step ${data.step}: ${words(data.ending)}, ${data.counts ? `reward ${number(data.reward, 3)}, ` : ""}${data.turns.length} turns`;
   return [head, ...said.map(([role, text]) => `### ${role}\n\n${text}`)].join("\n\n") + "\n";
 }
 

@@ -55,30 +55,26 @@ function switchMetric() {
     el("button", { type: "button", "aria-pressed": String(metric === name), on: { click: () => { metric = name; showOverview(); } } }, name)));
 }
 
-// Sums of the episodes that count, by task: intervals are over tasks, whose samples are alike.
-function sums(places) {
+// Means of the episodes that count, by task: a task weighs the same however many of its episodes count.
+function byTask(places, value) {
   const tasks = new Map();
-  for (const at of places) {
-    if (!counts(at)) continue;
+  for (const at of places.filter(counts)) {
     const own = tasks.get(store.columns.item_id[at]) ?? [0, 0];
-    own[0] += metric === "success" ? store.columns.success[at] : store.columns.reward[at];
-    own[1]++;
-    tasks.set(store.columns.item_id[at], own);
+    tasks.set(store.columns.item_id[at], [own[0] + value(at), own[1] + 1]);
   }
-  return [...tasks.values()];
+  return [...tasks.values()].map(([sum, n]) => sum / n);
 }
 
-// Mean and 95% interval: Wilson's, for as many independent episodes as have the variance between tasks (the design
-// effect of cluster samples, Kish 1965); where all are alike, for the number of tasks.
-function estimate(tasks) {
-  const n = tasks.reduce((sum, [, own]) => sum + own, 0);
-  if (!n) return null;
-  const mean = tasks.reduce((sum, [value]) => sum + value, 0) / n, p = Math.min(1, Math.max(0, mean)), m = tasks.length;
-  const between = tasks.reduce((sum, [value, own]) => sum + (value - p * own) ** 2, 0) / n ** 2;
-  const size = between > 0 ? Math.min(n, (p * (1 - p)) / between) : m, z = 1.96;
-  const middle = (p + (z * z) / (2 * size)) / (1 + (z * z) / size);
-  const reach = (z * Math.sqrt((p * (1 - p)) / size + (z * z) / (4 * size * size))) / (1 + (z * z) / size);
-  return { mean, low: Math.max(0, middle - reach), high: Math.min(1, middle + reach), n, tasks: m };
+function average(values) {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+// Mean over tasks with its 95% interval; null where no episode counts.
+function estimate(places) {
+  const values = byTask(places, (at) => store.columns[metric][at]);
+  if (!values.length) return null;
+  const [low, high] = shareInterval(values);
+  return { mean: average(values), low, high, n: places.filter(counts).length, tasks: values.length };
 }
 
 const shownAs = (value) => (metric === "success" ? percent(value) : number(value, 2));
@@ -122,7 +118,7 @@ function trainingChart(places) {
   const { top, y_label, by: by_ } = scale();
   const lines = grouped(places, (at) => named("env", at)).map(([env, own]) => {
     const points = binsOf(own, POINTS).map((bin) => {
-      const found = estimate(sums(bin.places));
+      const found = estimate(bin.places);
       const x = bin.places.reduce((sum, at) => sum + store.columns.step[at], 0) / bin.places.length;
       return found && { ...found, ...bin, x, says: told(`${env}, step ${bin.label}`, found) };
     }).filter(Boolean);
@@ -161,7 +157,7 @@ function panelChart(places) {
     const env = named("env", own[0]), of = seen.get(env) || 0;
     seen.set(env, of + 1);
     const points = stages.map((stage, place) => {
-      const found = estimate(sums(stage.places.filter((at) => title(at) === label)));
+      const found = estimate(stage.places.filter((at) => title(at) === label));
       const x = place + (0.5 * (number_ - (series.length - 1) / 2)) / series.length;
       return found && { ...found, x, stage, says: told(`${stage.label}, ${label}`, found) };
     }).filter(Boolean);
@@ -225,13 +221,13 @@ function envTable(places) {
   return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Figures by environment" }, el("table", { class: "envs" },
     el("thead", null, el("tr", null, head.map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", null, rows.map(([, own]) => {
-      const counted = own.filter(counts), env = named("env", own[0]), panel = named("panel", own[0]);
-      const mean = (of, digits) => (counted.length ? number(counted.reduce((sum, at) => sum + of(at), 0) / counted.length, digits) : "–");
+      const env = named("env", own[0]), panel = named("panel", own[0]), counted = own.some(counts);
+      const mean = (of, digits) => (counted ? number(average(byTask(own, of)), digits) : "–");
       const { success, reward, turns } = store.columns;
       return el("tr", null,
         el("th", { scope: "row" }, coloured(el("i", { class: "dot" }), envColour(env)), env, el("small", null, panel === null ? "training" : words(panel))),
         el("td", null, number(own.length)),
-        el("td", null, counted.length ? percent(counted.filter((at) => success[at]).length / counted.length) : "–"),
+        el("td", null, counted ? percent(average(byTask(own, (at) => success[at]))) : "–"),
         el("td", null, mean((at) => reward[at], 2)), el("td", null, mean((at) => turns[at], 1)), el("td", null, mean(tokens, 0)),
         el("td", { class: "muted" }, [...partsOf(own)].sort((one, other) => other[1] - one[1])
           .map(([key, n]) => `${lookOf(key)[1]} ${percent(n / own.length)}`).join(", ")));

@@ -52,7 +52,7 @@ function sideBySide(places, details) {
   const head = places.map((at, column) => el("th", { scope: "col" },
     el("a", { href: "#" + episodePath(at) }, `step ${store.columns.step[at]}`), badge(at),
     el("span", { class: "sub" }, `${panelOf(at)}${named("decoding", at) ? " · " + named("decoding", at) : ""}`),
-    el("span", { class: "sub" }, `${words(named("ending", at))} · reward ${number(details[column].reward, 2)}`)));
+    el("span", { class: "sub" }, words(named("ending", at)) + (counts(at) ? ` · reward ${number(details[column].reward, 2)}` : ""))));
   const rows = Array.from({ length: longest }, (_, place) => el("tr", null,
     el("th", { scope: "row" }, place + 1),
     details.map((data, column) => cell(data.turns[place], column ? details[column - 1].turns[place] : null))));
