@@ -85,15 +85,15 @@ def mutual_information(episodes: Sequence[Episode]) -> float | None:
     return (fmean(chance) - present) / span if repeated and span > 1e-9 else None
 
 
-def _place(episode: Episode) -> tuple[str, str, list[str]]:
-    """Sorts episodes; equal ones have the same words."""
-    return episode.env, episode.item_id, [turn.response for turn in episode.turns]
+def _place(episode: Episode) -> tuple[str, str, list[tuple[str, float]]]:
+    """Sorts episodes; equal ones have the same task and words."""
+    return episode.env, episode.item_id, [*_words(episode).items()]
 
 
 def _words(episode: Episode) -> Mapping[str, float]:
-    """The share of each word in the responses of an episode."""
+    """The share of each word in the responses of an episode, sorted by word."""
     counts = Counter(chain.from_iterable(turn.response.split() for turn in episode.turns)) or Counter([""])
-    return {word: count / counts.total() for word, count in counts.items()}
+    return {word: count / counts.total() for word, count in sorted(counts.items())}
 
 
 def _entropy(labels: Sequence[str], words: Sequence[Mapping[str, float]]) -> float:

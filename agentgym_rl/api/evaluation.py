@@ -87,8 +87,9 @@ class Evaluation:
 
     @property
     def episodes(self) -> DataFrame:
-        """A row for each episode; the columns are those of :class:`agentgym_rl.data.episode_schema.Summary`. Success and
-        reward are missing where the ending does not count.
+        """A row for each episode; the columns are those of :class:`agentgym_rl.data.episode_schema.Summary`.
+
+        Success and reward are missing where the ending does not count.
 
         Raises:
             MissingExtra: pandas is not installed.

@@ -92,7 +92,7 @@ def check_counted(parts: Mapping[str, Count], least: float, key: str = "min_coun
     parts = parts or {"any environment": Count(0, 0)}
     poor = {name: one for name, one in parts.items() if not one.counted or one.counted < least * one.asked}
     if poor:
-        listed = ", ".join(f"{one.counted} of {one.asked} episodes of {name}" for name, one in poor.items())
+        listed = " and ".join(f"{one.counted} of {one.asked} episodes of {name}" for name, one in poor.items())
         error = next((one.error for one in poor.values() if one.error), None)
         raise EnvUnavailable(
             f"only {listed} count ({key}={least:g}); the others failed outside the agent, such as by: {error}"

@@ -52,6 +52,18 @@ def test_responses_depend_on_the_task_not_at_all_partly_and_wholly():
     assert whole == pytest.approx(1)
 
 
+@pytest.mark.parametrize("most", [module.MOST, 20])
+def test_the_order_in_which_episodes_end_has_no_effect(most, monkeypatch):
+    monkeypatch.setattr(module, "MOST", most)
+    episodes = batch(partly, words=6) + batch(own, words=6, env="other")
+    groups = [episodes[at : at + 8] for at in range(0, len(episodes), 8)]
+    expected, rng = diagnostics(groups), Random(3)
+    for _ in range(5):
+        found = diagnostics([rng.sample(group, len(group)) for group in rng.sample(groups, len(groups))])
+        assert found["diagnostics/mutual_information"] == expected["diagnostics/mutual_information"]
+        assert mutual_information(rng.sample(episodes, len(episodes))) == mutual_information(episodes)
+
+
 def test_few_words_are_corrected_for_chance():
     assert abs(mutual_information(batch(template, words=3))) < 0.05
 

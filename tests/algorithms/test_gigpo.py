@@ -78,6 +78,10 @@ def test_groups_are_kept_apart():
     assert algorithm.metrics(rollouts) == alone
 
 
+def test_a_step_without_turns_has_no_figure():
+    assert GiGPO(GiGPOConfig()).metrics([]) == {}
+
+
 def test_the_size_of_step_advantages_is_over_all_turns():
     rollouts = [Rollout(episode=episode(*one), group="g") for one in (WON, LOST)]
     config = GiGPOConfig(gamma=0.5, normalise_by_std=False)

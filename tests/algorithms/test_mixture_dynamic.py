@@ -49,6 +49,14 @@ def settled(mixture: Mixture, steps: int = 120) -> dict[str, float]:
     return {env: sum(shares[env] for shares in history) / len(history) for env in RATES}
 
 
+def test_without_an_episode_there_is_no_estimate():
+    found = mixture()
+    found.observe(outcomes("hard", 0, 4))
+    logged = found.metrics()
+    assert 0 < logged["env/hard/estimate"] < 0.5
+    assert {"env/easy/estimate", "env/easy/uncertainty"}.isdisjoint(logged) and "env/easy/value" in logged
+
+
 @pytest.mark.parametrize(
     ("value", "worth"), [("variance", lambda p: p * (1 - p)), ("failure", lambda p: 1 - p)], ids=["variance", "failure"]
 )
@@ -94,8 +102,7 @@ def test_shares_follow_the_variance_within_tasks(samples, variances):
 
 def test_estimates_settle_at_the_success_rates():
     one, rng = mixture(), Random(2)
-    assert one.metrics()["env/hard/estimate"] == 0.5
-    first = one.metrics()["env/hard/uncertainty"]
+    first = Posterior().variance ** 0.5
     for number in range(60):
         step(one, number, RATES, rng)
     metrics = one.metrics()

@@ -11,6 +11,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 
@@ -53,6 +54,8 @@ class ScriptedTrainer:
         self.die_after: int | None = None
         self.broken: set[str] = set()
         """Tasks whose training episodes fail outside the agent."""
+        self.broken_panel: set[str] = set()
+        """Tasks whose episodes fail in evaluations."""
         self.restored: list[str | None] = []
         self.resets = 0
         self.reference: list[str] | None = None
@@ -68,13 +71,14 @@ class ScriptedTrainer:
         for number, row in enumerate(rows):
             won = number % PANEL < rate * PANEL if validate else int(row["item_id"].split("_")[1]) % 2 == 0
             episode = Episode(
-                env="counter", item_id=row["item_id"], ending=Ending.TERMINATED, reward=float(won), success=won,
+                env=row["item_id"].partition("_")[0], item_id=row["item_id"], ending=Ending.TERMINATED,
+                reward=float(won), success=won,
                 max_turns=row["max_turns"] or 5, tags=row["tags"], response_tokens=2,
                 messages=[{"role": "system", "content": "say N"}, {"role": "user", "content": row["item_id"]},
                           {"role": "assistant", "content": f"say {row['index']}"}],
                 turns=[Turn(response=f"say {row['index']}", action="say", observation="", reward=0.0, invalid=False)],
             )  # fmt: skip
-            if row["item_id"] in self.broken and not validate:
+            if row["item_id"] in (self.broken_panel if validate else self.broken):
                 episode = replace(
                     episode, ending=Ending.ENV_ERROR, error="EnvUnavailable: gone", success=False, attempts=3
                 )
@@ -130,7 +134,16 @@ class ScriptedTrainer:
 def run(toy_recipes):
     """Start or resume the run of some overrides; gives the trainer and the finished stages."""
 
-    def start(*overrides, val_success=None, die_after=None, stop=lambda: False, name="a", panel=None, broken=()):
+    def start(
+        *overrides,
+        val_success=None,
+        die_after=None,
+        stop=lambda: False,
+        name="a",
+        panel=None,
+        broken=(),
+        broken_panel=(),
+    ):
         folder_path = toy_recipes / name
         config = recipes.load(["experiment=counter", f"run.dir={folder_path}", "cloning.epochs=2", *overrides])
         if panel is not None:
@@ -138,7 +151,7 @@ def run(toy_recipes):
         folder = RunFolder(folder_path, recipes.identity(config), resume=True)
         state = folder.load_state()
         trainer = ScriptedTrainer(folder.checkpoints, val_success)
-        trainer.die_after, trainer.broken = die_after, set(broken)
+        trainer.die_after, trainer.broken, trainer.broken_panel = die_after, set(broken), set(broken_panel)
         log = MetricsLog(folder.path, to_dict(config), state.global_step, state.logged)
         said: list[str] = []
         run = EngineRun(
@@ -446,6 +459,52 @@ def test_a_step_in_which_too_much_fails_ends_the_run_and_runs_again(run):
     assert [len(items) for items in again.played if len(items) > 8] == [50, 80]
     lenient = run(*EVOLVE, "algorithm.tasks_per_step=40", "run.min_counted_training=0.3", broken=many, name="lenient")
     assert lenient.state.errors == {"env_error": 100, "retried": 200}
+
+
+TWO = ("envs.counter.share=7", "+envs={plain: {share: 1, demonstrations: 0, panels: {test: {split: test, n: 4}}}}")
+"""Most training episodes are of counter."""
+
+
+def test_an_environment_that_is_down_in_training_ends_the_run(run, toy_recipes):
+    """Its share of the episodes is far below the share that may fail, and it has no success, which is not 0."""
+    down = {f"plain_{index}" for index in range(100)}
+    with pytest.raises(EnvUnavailable, match=r"only 0 of 2 episodes of plain count \(run.min_counted_training=0.5\)"):
+        run(*EVOLVE, *TWO, "run.evaluate_untrained=false", broken=down, name="down")
+    assert not any("env/plain/success" in row for row in read(toy_recipes / "down"))
+    again = run(*EVOLVE, *TWO, "run.evaluate_untrained=false", name="down")
+    assert [row["env/plain/error_rate"] for row in read(again.folder.path) if "env/plain/error_rate" in row] == [0, 0]
+
+
+def test_a_panel_that_is_down_ends_the_run_and_has_no_success(run, toy_recipes):
+    with pytest.raises(
+        EnvUnavailable, match=r"only 0 of 4 episodes of plain on panel test \(sampled\) and 0 of 4 .*\(greedy\) count"
+    ):
+        run(*EVOLVE, *TWO, "run.min_counted=0.2", broken_panel={f"plain_{index}" for index in range(100)}, name="down")
+    (row,) = (row for row in read(toy_recipes / "down") if "val/test/counter/success" in row)
+    assert {name for name in row if "plain" in name} == {
+        "val/test/plain/error_rate", "val/test/plain/greedy_error_rate"
+    }  # fmt: skip
+
+
+def test_an_environment_without_an_episode_that_counts_has_no_figure():
+    def episode(env, ending):
+        return Episode(env=env, item_id=f"{env}_1", ending=ending, reward=0.0, success=False, max_turns=3)
+
+    found = episode_metrics([episode("up", Ending.TURN_LIMIT), episode("down", Ending.TIMEOUT)])
+    assert {name for name in found if name.startswith("env/down/")} == {"env/down/error_rate", "env/down/max_turns"}
+    assert found["env/up/success"] == 0 and found["env/up/cut_share"] == found["curriculum/cut_share"] == 1
+
+
+def test_the_mean_of_panels_is_over_all_of_them_or_absent():
+    def panels_of(*names):
+        config = SimpleNamespace(
+            envs={name: SimpleNamespace(panels={"val": PanelConfig(role="validation")}) for name in names}
+        )
+        return RunPanels({name: {"val": None} for name in names}, config)
+
+    scores = {"val": {"a": {"sampled": {"success": 1.0}}, "b": {"sampled": {"success": None}}}}
+    assert panels_of("a").validation_success(scores) == 1.0
+    assert panels_of("a", "b").validation_success(scores) is None
 
 
 def resumed_state(trainer):

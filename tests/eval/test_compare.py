@@ -57,6 +57,28 @@ def test_a_single_seed_has_the_interval_over_the_tasks_of_its_panel(tmp_path):
     assert "30.0 [22, 40]†" in shown and "† one seed" in shown and "+20.0 " in shown
 
 
+def test_a_panel_without_an_episode_that_counts_has_no_success(tmp_path):
+    """A mean over seeds says over how many it is; a bound that is not known is a dash."""
+    known = runs(tmp_path, "grpo", (0.1, 0.3), (0.2, 0.4), bounds={"random": 0.0})
+    empty = {"success": None, "ci95": None, "n": 0, "tasks": 0, "reward": None, "turns": None, "error_rate": 1.0}
+    known[1].stages["grpo"]["panels"]["new"]["toy"]["sampled"] = empty
+    for run in known:
+        run.reference["random"]["new"]["toy"] = empty
+    found = compare(known)
+    cell = found.success[arm(found, "grpo")][0]
+    assert (cell.mean, cell.by_seed, cell.over) == (0.3, {0: 0.3}, "tasks")
+    assert found.bounds == {"random": (None,)}
+    assert "30.0 [22, 40]† 1 of 2 seeds" in text(found)
+    assert [one.cells[0].by_seed for one in found.differences] == [{0: pytest.approx(0.2)}]
+
+
+def test_several_runs_of_a_seed_have_the_mean_of_their_intervals(tmp_path):
+    both = runs(tmp_path / "a", "grpo", (0.2, 0.3)) + runs(tmp_path / "b", "ppo", (0.4, 0.5))
+    cell = compare(both).success[0][0]
+    bounds = [(one + other) / 2 for one, other in zip(wilson(20, 100), wilson(40, 100), strict=True)]
+    assert (cell.mean, cell.interval) == (pytest.approx(0.3), pytest.approx(tuple(bounds)))
+
+
 def test_differences_are_paired_within_a_run(tmp_path):
     found = compare(runs(tmp_path, "grpo", (0.1, 0.3, 0.2), (0.2, 0.3, 0.25), (0.3, 0.6, 0.3)))
     over = {(one.arm, one.baseline): one.cells[0] for one in found.differences}

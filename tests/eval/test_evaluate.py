@@ -14,6 +14,7 @@ from agentgym_rl.eval.evaluation import result, suite
 from agentgym_rl.eval.evaluation.evaluate import EPISODES, PATIENCE, evaluate
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.rules import Rules
+from agentgym_rl.eval.evaluation.tables import tables
 from agentgym_rl.rollout.policies import Oracle, Random
 from agentgym_rl.rollout.policies.api import BudgetSpent, ChatModel, ModelRefused
 
@@ -54,6 +55,47 @@ def test_a_result_is_whole_and_reads_back(tmp_path):
     assert data["envs"]["counter"]["success"]["n"] == 10
     assert 0 < data["envs"]["counter"]["success"]["value"] < 1
     assert suite.read(str(tmp_path / "a" / "panel.json"), Rules()).digest == found.digest
+
+
+def test_a_part_that_is_down_is_no_part_of_a_mean(tmp_path, monkeypatch):
+    """Nine tenths of the episodes count, and a tenth is an environment that is down."""
+
+    async def failing(self, task):
+        raise EnvUnavailable("gone")
+
+    monkeypatch.setattr(toy.Plain, "reset", failing)
+    found = run(tmp_path, plan_of(samples=2, panel="counter:test,plain:test:1"))
+    with pytest.raises(EnvUnavailable, match=r"only 0 of 2 episodes of plain count \(min_counted=0.5\).*gone"):
+        found.check(0.5)
+    data = json.loads((tmp_path / "result.json").read_text())
+    assert data["macro"]["success"] is data["envs"]["plain"]["success"] is None
+    assert data["envs"]["counter"]["success"]["n"] == 10
+    figures_of, passes_of = (table_rows(table) for table in tables(found))
+    assert figures_of["plain"] == ["0 of 1", "0", "-", "-", "-", "100.0 [20.7, 100.0]"]
+    assert figures_of["mean of 2 environments"][:5] == ["10 of 11", "20", "-", "-", "-"]
+    assert passes_of["plain"] == ["-"] * 4
+
+
+def test_a_task_without_an_episode_that_counts_is_in_no_mean(tmp_path, monkeypatch):
+    reset = toy.Counter.reset
+
+    async def failing(self, task):
+        if task.index == 43:
+            raise EnvUnavailable("gone")
+        return await reset(self, task)
+
+    monkeypatch.setattr(toy.Counter, "reset", failing)
+    found = run(tmp_path, plan_of(samples=2))
+    found.check(0.9)
+    figures_of, passes_of = (table_rows(table) for table in tables(found))
+    assert figures_of["counter"][:2] == ["9 of 10", "18"]
+    assert all(cell.endswith("(9 of 10)") for cell in passes_of["counter"])
+
+
+def table_rows(table):
+    """Cells of each row by its first."""
+    first, *rest = ([*column.cells] for column in table.columns)
+    return {name.strip(): [*cells] for name, *cells in zip(first, *rest, strict=True)}
 
 
 def test_a_result_of_an_earlier_version(tmp_path):

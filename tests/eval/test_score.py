@@ -117,7 +117,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(samples):
 
 def test_a_part_that_lacks_episodes_is_named_however_many_the_whole_has():
     parts = {"maze": Count(1000, 1000), "textcraft": Count(1, 8, "EnvTimeout: slow"), "babyai": Count(0, 2)}
-    says = r"only 1 of 8 episodes of textcraft, 0 of 2 episodes of babyai count \(run.x=0.5\); .*: EnvTimeout: slow"
+    says = r"only 1 of 8 episodes of textcraft and 0 of 2 episodes of babyai count \(run.x=0.5\); .*: EnvTimeout: slow"
     with pytest.raises(EnvUnavailable, match=says):
         check_counted(parts, 0.5, "run.x")
     check_counted({"maze": Count(1000, 1000), "textcraft": Count(4, 8, "slow")}, 0.5)

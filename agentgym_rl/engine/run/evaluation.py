@@ -88,7 +88,7 @@ class RunPanels:
         """
         asked = Counter((task.env, tags["panel"], tags["decoding"]) for task, tags in self._episodes(role))
         parts = {
-            f"{env} on panel {label}, {decoding}": Count.of(own, asked[env, label, decoding])
+            f"{env} on panel {label} ({decoding})": Count.of(own, asked[env, label, decoding])
             for (env, label, decoding), own in self._parts(episodes, role).items()
         }
         check_counted(parts, self.config.run.min_counted, "run.min_counted")
