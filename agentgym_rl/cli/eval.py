@@ -52,8 +52,9 @@ def command(
                    The same command goes on where it was stopped, and runs
                    again what failed outside the agent
     min_counted=0.95
-                   an error, exit status 2, where less than this share of the
-                   episodes count, or none: others failed outside the agent
+                   an error, exit status 2, where less than this share of an
+                   environment's episodes count, or none: others failed
+                   outside the agent
 
     \b
     max_turns= style= action_format= max_new_tokens= invalid_limit=

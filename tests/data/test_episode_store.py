@@ -179,6 +179,26 @@ def test_names_of_an_earlier_version_are_read(tmp_path):
     assert listed.max_turns == 7
 
 
+def test_what_does_not_count_has_no_outcome(tmp_path):
+    """Neither in a file nor in one of an earlier version, which has a failure with reward 0 there."""
+    episodes = [made(1), made(2, ending=Ending.TIMEOUT, reward=0.0, success=False)]
+    write(tmp_path / "new.parquet", episodes)
+    table = parquet.read_table(tmp_path / "new.parquet")
+    assert table["success"].to_pylist() == [True, None] and table["reward"].to_pylist() == [1.0, None]
+    for name, own in {"success": [True, False], "reward": [1.0, 0.0]}.items():
+        table = table.set_column(table.column_names.index(name), name, [own])
+    parquet.write_table(table, tmp_path / "old.parquet")
+    older(tmp_path / "oldest.jsonl.zst", [one.to_dict() for one in episodes])
+    store = EpisodeStore(tmp_path)
+    for name in ("new", "old", "oldest"):
+        assert [(one.success, one.reward) for one in store.query() if one.file == name] == [(True, 1.0), (None, None)]
+    assert (
+        not store.query(success=False) and [store.open(one) for one in store.query(task="maze_2")] == episodes[1:] * 3
+    )
+    line = run(tmp_path, "--task", "maze_2").stdout.splitlines()[1]
+    assert line.split()[-4:] == ["timeout", "-", "-", "0"]
+
+
 def test_a_newer_schema_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
     write(path, [made()])

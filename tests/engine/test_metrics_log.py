@@ -1,6 +1,7 @@
 """What a run logs to W&B offline, as a server gets it from ``agentgym-rl sync``."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -49,7 +50,9 @@ def test_what_a_run_logs_offline(tmp_path, wandb_server):
     log = MetricsLog(tmp_path, config, last_step=0)
     log.log(1, {"run/episodes": 8.0, "env/textcraft/success": 0.5})
     log.log(1, {"val/new/textcraft/success": 0.25})
-    log.log_episodes(1, [*(played(number) for number in range(2 * ROWS)), played(0, "greedy", says="<b>" * 2000)])
+    failed = replace(played(0), ending=Ending.TIMEOUT, reward=0.0, success=False)
+    sampled = [failed, *(played(number) for number in range(1, 2 * ROWS))]
+    log.log_episodes(1, [*sampled, played(0, "greedy", says="<b>" * 2000)])
     log.log(2, {"run/episodes": 16.0})
     log.close()
     assert [row["step"] for row in read(tmp_path)] == [1, 1, 2]
@@ -73,8 +76,9 @@ def test_what_a_run_logs_offline(tmp_path, wandb_server):
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     assert [row["decoding"] for row in rows] == ["greedy"] + ["sampled"] * ROWS
     assert [row["item"] for row in rows[1:4]] == ["textcraft_0", "textcraft_1", "textcraft_2"]
-    assert rows[1] | {"conversation": None} == {
-        "item": "textcraft_0", "env": "textcraft", "decoding": "sampled", "success": True, "reward": 1.0, "turns": 1,
+    assert rows[1]["success"] is rows[1]["reward"] is None, "what does not count has no outcome"
+    assert rows[2] | {"conversation": None} == {
+        "item": "textcraft_1", "env": "textcraft", "decoding": "sampled", "success": True, "reward": 1.0, "turns": 1,
         "ending": "terminated", "step": 1, "conversation": None,
     }  # fmt: skip
     assert rows[1]["conversation"] == "user: task\nassistant: go\nuser: done"

@@ -119,6 +119,7 @@ def test_a_folded_conversation_shows_its_notes():
 def test_episodes_that_never_began_and_numbers_json_has_not():
     failed = detail(made(turns=0, messages=[], ending=Ending.ENV_ERROR, success=False, error="gone"))
     assert (failed["turns"], failed["opening"], failed["counts"]) == ([], [], False)
+    assert failed["success"] is failed["reward"] is None
     odd = made(turns=1)
     odd.turns[0] = replace(odd.turns[0], log_prob=math.nan, log_probs=[math.nan, -math.inf])
     (only,) = json.loads(encode(detail(odd)))["turns"]

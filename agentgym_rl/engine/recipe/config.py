@@ -380,10 +380,10 @@ class RunConfig:
     greedy: bool = True
     """Evaluate panels greedily too, beside the sampled episodes."""
     min_counted: float = operational(0.95)
-    """Share of an evaluation's episodes that must count; where more fail outside the agent, the run ends with an
-    error."""
+    """Share of the episodes of each environment and panel of an evaluation that must count; where more fail outside
+    the agent, or all, the run ends with an error."""
     min_counted_training: float = operational(0.5)
-    """The same for the episodes of a training step."""
+    """The same for the episodes of each environment in a training step."""
     cache: str | None = operational(None)
     """Folder where the tiny model and cloned weights are kept for other runs of the same model, demonstrations and
     seed."""
