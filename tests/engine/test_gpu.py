@@ -100,7 +100,7 @@ def test_a_machine_without_a_gpu_is_told_what_to_install(monkeypatch):
     ("overrides", "says"),
     [
         (["engine.micro_tokens=767"], r"may take 768 tokens .*raise engine\.micro_tokens=767 to 768"),
-        (["model.response_tokens=40000"], r"may take 40256 tokens"),
+        (["model.response_tokens=40000", "engine.micro_tokens=24576"], r"may take 40256 tokens"),
         (["engine.tensor_parallel=3"], r"tensor_parallel=3 does not divide engine\.workers=8"),
         (
             ["engine.mode=separate_async", "engine.rollout_workers=2", "engine.tensor_parallel=4"],

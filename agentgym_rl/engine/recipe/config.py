@@ -268,8 +268,13 @@ class EngineConfig:
     nodes: int = 1
     tensor_parallel: int = operational(1)
     """Workers a vLLM replica spans."""
-    micro_tokens: int = operational(16384)
-    """Most tokens of a micro-batch on a worker; on a CPU a longer episode is one by itself."""
+    micro_tokens: int | None = operational(16384)
+    """Most tokens of a micro-batch on a worker; on a CPU a longer episode is one by itself. GPU: null takes as many as
+    fit by the estimate that the launch prints."""
+    gradient_checkpointing: bool | None = operational(None)
+    """GPU: compute activations again in the backward pass; null does so where they would not fit."""
+    gpu_gib: float | None = operational(None)
+    """GPU: memory of the smallest one, for the estimate; null asks this machine's."""
     max_sequences: int = operational(256)
     """Most sequences a vLLM replica decodes at once."""
     memory_fraction: float = operational(0.5)
@@ -299,9 +304,11 @@ class EngineConfig:
     def __post_init__(self) -> None:
         _least(self, 1, "ahead", "max_staleness", "workers", "rollout_workers", "nodes", "tensor_parallel")
         _least(self, 1, "micro_tokens", "max_sequences", "threads")
-        for key in ("kv_cache_gib", "start_seconds", "memory_fraction"):
-            if not getattr(self, key) > 0:
-                raise ValueError(f"{key} must be greater than 0, got {getattr(self, key)}")
+        for key in ("kv_cache_gib", "start_seconds", "memory_fraction", "gpu_gib"):
+            if (value := getattr(self, key)) is not None and not value > 0:
+                raise ValueError(f"{key} must be greater than 0, got {value}")
+        if self.device is Device.CPU and self.micro_tokens is None:
+            raise ValueError("micro_tokens=null is chosen on GPUs only; give a number, e.g. 4096")
         if self.stragglers is not Stragglers.WAIT and self.max_staleness < self.ahead:
             raise ValueError(
                 f"max_staleness={self.max_staleness} leaves no time for tasks that are begun engine.ahead={self.ahead} "

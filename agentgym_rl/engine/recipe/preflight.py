@@ -141,10 +141,11 @@ def check_micro_batch(config: Config) -> None:
         RecipeError: it does not; names the keys.
     """
     context, parallel = config.model.context, _sequence_parallel(config)
-    if config.engine.device is Device.CUDA and config.engine.micro_tokens * parallel < context:
+    tokens = config.engine.micro_tokens
+    if config.engine.device is Device.CUDA and tokens is not None and tokens * parallel < context:
         raise RecipeError(
             f"an episode may take {context} tokens (model.prompt_tokens + model.response_tokens), more than fit into a "
-            f"micro-batch: raise engine.micro_tokens={config.engine.micro_tokens} to {-(-context // parallel)}, or "
+            f"micro-batch: raise engine.micro_tokens={tokens} to {-(-context // parallel)}, or "
             "lower model.response_tokens"
         )
 
@@ -202,10 +203,11 @@ def _check_needs(config: Config, needs: Needs) -> None:
             f"{needs.full_context} needs whole conversations; set rollout.context=full and rollout.thinking=keep"
         )
     rows = needs.rows_together * config.model.context
-    if engine.device is Device.CUDA and needs.rows_together > 1 and engine.micro_tokens < rows:
+    tokens = engine.micro_tokens
+    if engine.device is Device.CUDA and needs.rows_together > 1 and tokens is not None and tokens < rows:
         raise RecipeError(
             f"{needs.rows_together} episodes must fit into a micro-batch: raise engine.micro_tokens="
-            f"{engine.micro_tokens} to {needs.rows_together} times the context ({rows})"
+            f"{tokens} to {needs.rows_together} times the context ({rows})"
         )
     roles = {panel.role for env in config.envs.values() for panel in env.panels.values()}
     if needs.validation is not None and Role.VALIDATION not in roles:

@@ -25,7 +25,7 @@ from agentgym_rl.engine.recipe.compose import identity, to_yaml
 from agentgym_rl.engine.recipe.config import Config, Device, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest, versions
 from agentgym_rl.engine.recipe.schema import to_dict
-from agentgym_rl.engine.run import demonstrations, memory
+from agentgym_rl.engine.run import demonstrations, gpu_memory, memory
 from agentgym_rl.engine.run.folder import RunFolder, State
 from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.progress import Progress
@@ -133,6 +133,8 @@ def _run(
     from agentgym_rl.rollout.supervised import with_observations
 
     network = skeleton(model)
+    needs = tasks.needs(config)
+    config, of_gpus = gpu_memory.fitted(config, needs, network, gpu_memory.smallest_gpu)
     settings = verl_config(config, model, folder.path, largest_tensor(network))
     tokenizer = hf_tokenizer(model)
     if (template := settings.actor_rollout_ref.model.custom_chat_template) is not None:
@@ -143,7 +145,6 @@ def _run(
     preflight.check_context(config, builder)
     preflight.check_adapters(config, network)
     examples = demonstrations.examples(config, files, tokenizer, builder)
-    needs = tasks.needs(config)
     validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)
     log = MetricsLog(folder.path, to_dict(config), state.global_step, state.logged)
@@ -154,6 +155,8 @@ def _run(
             base = needs.loaded_weights or needs.reference == AS_LOADED or (begins and not config.cloning.epochs)
             if (plan := _plan(config, needs)) is not None:
                 progress.say(memory.told(plan, network))
+            if of_gpus is not None:
+                progress.say(of_gpus)
             trainer = session.trainer(settings, config.engine, progress, base=base)
             signal.signal(signal.SIGTERM, stop.handle)  # Ray has put its own in place
 
@@ -192,7 +195,7 @@ def _plan(config: Config, needs: Needs) -> memory.Plan | None:
         workers=engine.workers,
         servers=(engine.own_rollout_workers or engine.workers) // engine.tensor_parallel,
         loops=agent_loops(config),
-        micro_tokens=max(engine.micro_tokens, needs.rows_together * config.model.context),
+        micro_tokens=max(engine.micro_tokens or 0, needs.rows_together * config.model.context),
         kv_cache_gib=engine.kv_cache_gib,
         train_layers=config.model.train_layers,
         lora_rank=config.model.lora_rank,

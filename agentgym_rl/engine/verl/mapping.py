@@ -99,6 +99,7 @@ def _said(verl: DictConfig, key: str, error: Exception) -> str:
 def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
     engine, model, rollout = config.engine, config.model, config.rollout
     online, policy = _online(config), _policy(config)
+    micro_tokens = engine.micro_tokens or model.context  # left open until the model is known
     wanted = needs(config)
     critic = wanted.critic or Critic(lr=1e-5)
     actor, generation = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -137,7 +138,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{actor}.ppo_mini_batch_size": policy.mini_batch_tasks,
         f"{actor}.ppo_epochs": policy.epochs,
         f"{actor}.use_dynamic_bsz": True,
-        f"{actor}.ppo_max_token_len_per_gpu": engine.micro_tokens,
+        f"{actor}.ppo_max_token_len_per_gpu": micro_tokens,
         f"{actor}.clip_ratio": policy.clip,
         f"{actor}.clip_ratio_low": policy.clip,  # these two are what verl's losses read
         f"{actor}.clip_ratio_high": policy.clip if policy.clip_high is None else policy.clip_high,
@@ -169,7 +170,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{generation}.tensor_model_parallel_size": engine.tensor_parallel,
         f"{generation}.gpu_memory_utilization": engine.memory_fraction,
         f"{generation}.log_prob_use_dynamic_bsz": True,
-        f"{generation}.log_prob_max_token_len_per_gpu": engine.micro_tokens,
+        f"{generation}.log_prob_max_token_len_per_gpu": micro_tokens,
         f"{generation}.calculate_log_probs": True,
         f"{generation}.seed": config.seed,
         f"{generation}.agent.default_agent_loop": "agentgym",
@@ -183,8 +184,8 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "critic.optim.clip_grad": 1.0,
         "critic.ppo_mini_batch_size": policy.mini_batch_tasks,
         "critic.use_dynamic_bsz": True,
-        "critic.ppo_max_token_len_per_gpu": engine.micro_tokens,
-        "critic.forward_max_token_len_per_gpu": engine.micro_tokens,
+        "critic.ppo_max_token_len_per_gpu": micro_tokens,
+        "critic.forward_max_token_len_per_gpu": micro_tokens,
         # trainer
         "trainer.nnodes": engine.nodes,
         "trainer.n_gpus_per_node": engine.workers,
@@ -263,7 +264,16 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
         "critic.model.override_config.attn_implementation": config.engine.attends.value,
         "critic.fsdp.reshard_after_forward": not alone,
     }
-    return common | ({"trainer.device": "cuda"} if config.engine.device == "cuda" else _on_cpu(config, largest_tensor))
+    return common | (_on_gpus(config) if config.engine.device == "cuda" else _on_cpu(config, largest_tensor))
+
+
+def _on_gpus(config: Config) -> dict[str, Any]:
+    recompute = config.engine.gradient_checkpointing is not False
+    return {
+        "trainer.device": "cuda",
+        "actor_rollout_ref.model.enable_gradient_checkpointing": recompute,
+        "critic.model.enable_gradient_checkpointing": recompute,
+    }
 
 
 def _on_cpu(config: Config, largest_tensor: int) -> dict[str, Any]:

@@ -1,0 +1,86 @@
+"""Micro-batches of GPUs, chosen by an estimate before the launch; nothing here needs a GPU."""
+
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from agentgym_rl.engine.recipe.compose import load  # noqa: E402
+from agentgym_rl.engine.recipe.schema import RecipeError  # noqa: E402
+from agentgym_rl.engine.recipe.tasks import needs  # noqa: E402
+from agentgym_rl.engine.run import gpu_memory  # noqa: E402
+
+RUN = ["name=x", "env=textcraft", "algorithm=grpo", "engine=gpu", "engine.workers=1", "model=Qwen/Qwen2.5-1.5B",
+       "model.prompt_tokens=512", "model.response_tokens=3072"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def network():
+    """The shape of Qwen2.5-1.5B."""
+    shape = transformers.Qwen2Config(
+        vocab_size=151_936, hidden_size=1536, num_hidden_layers=28, num_attention_heads=12, num_key_value_heads=2,
+        intermediate_size=8960, tie_word_embeddings=True,
+    )  # fmt: skip
+    with torch.device("meta"):
+        return transformers.AutoModelForCausalLM.from_config(shape)
+
+
+def fit(network, *overrides, gib=79.1):
+    config = load([*RUN, *overrides])
+    found, line = gpu_memory.fitted(config, needs(config), network, lambda: gib)
+    return found.engine, line
+
+
+def test_a_small_model_on_a_large_gpu_computes_nothing_twice(network):
+    engine, line = fit(network)
+    assert not engine.gradient_checkpointing and 8192 <= engine.micro_tokens <= 16384
+    assert f"micro-batches of {engine.micro_tokens} tokens, activations kept" in line and "of 79.1 GiB (" in line
+    larger, _ = fit(network, gib=140.0)
+    assert larger.micro_tokens > engine.micro_tokens
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [["model.response_tokens=20000"], ["algorithm=ppo"], ["engine.gpu_gib=40"], ["engine.micro_tokens=16384"]],
+)
+def test_it_recomputes_where_activations_do_not_fit(network, overrides):
+    engine, line = fit(network, *overrides)
+    assert engine.gradient_checkpointing and "activations computed again" in line
+    assert engine.micro_tokens >= load([*RUN, *overrides]).model.context
+
+
+def test_what_is_given_stays(network):
+    engine, line = fit(network, "engine.micro_tokens=4096", "engine.gradient_checkpointing=true")
+    assert (engine.micro_tokens, engine.gradient_checkpointing) == (4096, True)
+    engine, line = fit(network, "engine.micro_tokens=65536", "engine.gradient_checkpointing=false")
+    assert (engine.micro_tokens, engine.gradient_checkpointing) == (65536, False)
+    assert "where it runs out, lower engine.micro_tokens" in line
+
+
+def test_a_model_too_large_is_refused_in_words(network):
+    with pytest.raises(RecipeError, match=r"need 30\.\d GiB of a GPU that has 16\.0: choose a smaller model"):
+        fit(network, gib=16.0)
+    engine, _ = fit(network, "engine.workers=8", "algorithm.tasks_per_step=8", "algorithm.mini_batch_tasks=8", gib=16.0)
+    assert engine.gradient_checkpointing, "eight share the weights"
+    fit(network, "model.lora_rank=16", gib=16.0)
+
+
+def test_where_this_machine_has_no_gpu_the_line_says_what_is_assumed(network):
+    _, line = fit(network, gib=None)
+    assert "of 80.0 GiB, assumed: this machine has no GPU, engine.gpu_gib says what they have" in line
+
+
+def test_a_cpu_is_left_alone(network):
+    config = load(["experiment=smoke"])
+    assert gpu_memory.fitted(config, needs(config), network, lambda: pytest.fail("asked")) == (config, None)
+    with pytest.raises(RecipeError, match="micro_tokens=null is chosen on GPUs only"):
+        load(["experiment=smoke", "engine.micro_tokens=null"])
+
+
+def test_a_pair_fits_together(network):
+    config = load([*RUN])
+    together = replace(needs(config), rows_together=4)
+    found, _ = gpu_memory.fitted(config, together, network, lambda: 79.1)
+    assert found.engine.micro_tokens >= 4 * config.model.context
