@@ -78,6 +78,13 @@ def test_an_algorithm_is_known_to_recipes(installed, tmp_path, name):
     assert "algorithm.beat" in refused
 
 
+def test_weights_of_turns_need_whole_conversations(installed, tmp_path):
+    pytest.importorskip("verl")
+    windowed = "experiment=smoke", "algorithm=late_turns", "rollout.context=window"
+    said = run(tmp_path, *CLI, "train", *windowed, check=False)
+    assert "algorithm=late_turns needs whole conversations; set rollout.context=full" in said
+
+
 def episode(*rewards, spans=(), success=True):
     turns = [
         Turn(response="r", action="r", observation="", reward=reward, invalid=False, tokens=span)

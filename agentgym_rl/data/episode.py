@@ -28,13 +28,24 @@ class Ending(StrEnum):
     """The API of the model answered with nothing that can be read as a reply."""
 
     ENV_ERROR = "env_error"
+    """The environment failed."""
     TIMEOUT = "timeout"
+    """A call of the environment, or the whole episode, took too long."""
     ABORTED = "aborted"
+    """The LLM server dropped the request, or did not answer."""
+    PROMPT_LIMIT = "prompt_limit"
+    """The instruction and first observation do not fit into the prompt, so that the agent was never asked."""
+    ROLLOUT_ERROR = "rollout_error"
+    """Anything else was raised, such as by the chat template or while the LLM server generated."""
 
     @property
     def counts(self) -> bool:
         """Whether the outcome is the agent's own doing, or its model's."""
-        return self not in (Ending.ENV_ERROR, Ending.TIMEOUT, Ending.ABORTED)
+        return self not in NOT_COUNTED
+
+
+NOT_COUNTED = (Ending.ENV_ERROR, Ending.TIMEOUT, Ending.ABORTED, Ending.PROMPT_LIMIT, Ending.ROLLOUT_ERROR)
+"""Endings that are not the agent's doing."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from functools import cache, partial
 from typing import Any
 from uuid import uuid4
@@ -14,7 +15,7 @@ from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.rollout.builder import remembering
 from agentgym_rl.rollout.client import EpisodeClient
 from agentgym_rl.rollout.folding import Segment
-from agentgym_rl.rollout.loop import run_episode
+from agentgym_rl.rollout.loop import failed, run_episode
 from agentgym_rl.rollout.recorder import EpisodeRecorder
 from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -41,6 +42,8 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     environment's options from ``data.agentgym_envs.<name>``, and where it runs from ``host`` in there, see
     :class:`HostSettings`.
 
+    Every row that is asked for comes back, whatever was raised: as an episode with an ending and an error.
+
     With a ``recorder`` the outputs carry the episode without the text and log-probability of single tokens, and the
     recorder keeps them (:mod:`agentgym_rl.rollout.recorder`).
     """
@@ -51,6 +54,19 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         remembering(self.continuous_token_builder)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
+        try:
+            episode, conversation = await self._episode(sampling_params, row)
+            return self._outputs(episode, row, conversation)
+        except Exception as error:  # every episode that is asked for is counted
+            return self.lost(row, error)
+
+    def lost(self, row: dict[str, Any], error: BaseException) -> list[AgentLoopOutput]:
+        """The output of an episode that an exception ended."""
+        return self._outputs(failed(Task.parse(row["item_id"]), int(row.get("max_turns") or 0), error), row)
+
+    async def _episode(
+        self, sampling_params: dict[str, Any], row: dict[str, Any]
+    ) -> tuple[Episode, TokenConversation | None]:
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
         task = Task.parse(row["item_id"])
         options = dict((self.data_config.get("agentgym_envs") or {}).get(task.env) or {})
@@ -75,27 +91,26 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         )
         make_env = partial(opener(host).open, task.env, options)
         try:
-            episode, conversation = await run_episode(
-                make_env, task, converse, settings, None if max_turns is None else int(max_turns)
-            )
+            return await run_episode(make_env, task, converse, settings, None if max_turns is None else int(max_turns))
         finally:
             if isinstance(self.server_manager, EpisodeClient):
                 self.server_manager.leave(request_id)
-        episode.tags = dict(row.get("tags") or {})
-        episode.seed = int(row.get("seed", 0))
-        episode.model_step = int(row.get("global_steps", 0))
-        return self._outputs(episode, conversation)
 
-    def _outputs(self, episode: Episode, conversation: TokenConversation) -> list[AgentLoopOutput]:
+    def _outputs(
+        self, episode: Episode, row: dict[str, Any], conversation: TokenConversation | None = None
+    ) -> list[AgentLoopOutput]:
         """One output per segment; the last one carries the episode.
 
         An episode that does not count becomes one masked token, so that every sum over it is zero.
         """
+        episode.tags = dict(row.get("tags") or {})
+        episode.seed = int(row.get("seed", 0))
+        episode.model_step = int(row.get("global_steps", 0))
         carried = episode if self.recorder is None else self.recorder.record(episode)
-        segments, weights = conversation.segments, conversation.weights or {episode.model_step}
-        if not episode.ending.counts:
-            eos = self.tokenizer.eos_token_id
-            segments, weights = [Segment([eos], [eos], [0], [0.0])], {episode.model_step}
+        segments: Sequence[Segment] = [masked(self.tokenizer.eos_token_id)]
+        weights: Collection[int] = {episode.model_step}
+        if episode.ending.counts and conversation is not None:
+            segments, weights = conversation.segments, conversation.weights or weights
         metrics = AgentLoopMetrics(
             generate_sequences=sum(turn.model_s for turn in episode.turns),
             tool_calls=sum(turn.env_s for turn in episode.turns),
@@ -118,6 +133,11 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
             )
             for segment, last in zip(segments, [False] * (len(segments) - 1) + [True], strict=True)
         ]
+
+
+def masked(token: int) -> Segment:
+    """One token that nothing is learned from."""
+    return Segment([token], [token], [0], [0.0])
 
 
 def _replay(branch: dict[str, Any]) -> dict[str, Any]:

@@ -21,12 +21,20 @@ Respond = Callable[[list[Message]], str]
 """From the conversation so far to the assistant's response. May raise :class:`PolicyStopped`."""
 
 
-class PolicyStopped(Exception):
-    """A policy has no further response. The run ends without an episode."""
+class NoFurtherEpisode(Exception):
+    """No further episode can be run: it ends the work, and the present episode has no record."""
+
+
+class PolicyStopped(NoFurtherEpisode):
+    """A policy has no further response."""
 
 
 class ContextTooSmall(ValueError):
-    """The instruction and first observation leave no room for a response: a configuration error, raised at once."""
+    """The context has no room for what an episode needs; another attempt would end alike."""
+
+
+class PromptTooLong(ContextTooSmall):
+    """The instruction and first observation of a task do not fit into the prompt."""
 
 
 class NoResponse(Exception):
@@ -89,7 +97,8 @@ class Conversation(Protocol):
         """Begin with the instruction and the first observation; ``parse`` reads an action from a response.
 
         Raises:
-            ContextTooSmall: they do not fit into the prompt.
+            PromptTooLong: they do not fit into the prompt.
+            ContextTooSmall: a response would not fit after any prompt.
         """
 
     async def respond(self) -> Response | None:

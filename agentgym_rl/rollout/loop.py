@@ -13,7 +13,7 @@ from agentgym_rl.envs.actions import Action, InvalidAction
 from agentgym_rl.envs.bounds import cut, encodable
 from agentgym_rl.envs.core import EnvError, EnvFault, EnvTimeout, Observation, Step, Task, TextEnv
 from agentgym_rl.envs.formats import ECHO, Parse, guarded, opening, reader
-from agentgym_rl.rollout.conversation import Conversation, NoResponse, Response
+from agentgym_rl.rollout.conversation import Conversation, NoFurtherEpisode, NoResponse, PromptTooLong, Response
 from agentgym_rl.rollout.settings import RolloutSettings
 
 log = logging.getLogger(__name__)
@@ -37,30 +37,38 @@ async def run_episode(
     max_turns: int | None = None,
     parse: Parse | None = None,
     watch: Watch | None = None,
-) -> tuple[Episode, C]:
-    """Run one episode, again from the start in a fresh session when the infrastructure fails.
+) -> tuple[Episode, C | None]:
+    """Run one episode, again from the start in a fresh session when anything but the agent fails.
 
-    Returns the episode and the conversation of its last attempt, whose tokens are trained on. Arguments are those of
-    :func:`run_attempt`.
+    Whatever is raised, an episode comes back: what it was, is its ``error``, and its ending does not count. Only a
+    prompt that does not fit is not tried again. Arguments are those of :func:`run_attempt`.
+
+    Returns:
+        The episode, and the conversation of its last attempt, whose tokens are trained on; None where the attempt
+        failed before it had one.
 
     Raises:
-        ContextTooSmall: the prompt does not fit (not retried).
-        PolicyStopped: the policy has no further response.
-        ValueError: the turn limit is less than 1.
+        NoFurtherEpisode: the policy has no further response, or must not be asked again.
     """
     for number in range(1, settings.retries + 2):
-        env = make_env()
-        conversation = make_conversation()
+        conversation, env, limit = None, None, max_turns or settings.max_turns or 0
+        clock = asyncio.timeout(settings.episode_seconds)
         try:
-            async with asyncio.timeout(settings.episode_seconds):
+            async with clock:
+                env = opened(make_env, task)
+                limit = turn_limit(env, settings, max_turns)
+                conversation = make_conversation()
                 episode = await run_attempt(env, task, conversation, settings, max_turns, parse, watch)
-        except (EnvError, TimeoutError) as error:
-            what = str(error) or f"episode took longer than {settings.episode_seconds:g} s"
-            episode = failed(task, turn_limit(env, settings, max_turns), error, what)
+        except NoFurtherEpisode:
+            raise
+        except Exception as error:  # every episode that is asked for is counted
+            late = TimeoutError(f"episode took longer than {settings.episode_seconds:g} s")
+            episode = failed(task, limit, late if clock.expired() else error)
         finally:
-            await _close(env, settings.step_seconds)
+            if env is not None:
+                await close(env, settings.step_seconds)
         episode.attempts = number
-        if episode.ending.counts:
+        if episode.ending.counts or episode.ending is Ending.PROMPT_LIMIT:
             break
     return episode, conversation
 
@@ -86,14 +94,14 @@ async def run_attempt(
     Raises:
         EnvError: the infrastructure failed; the attempt does not count.
         ContextTooSmall: the prompt does not fit.
-        PolicyStopped: the policy has no further response.
+        NoFurtherEpisode: the policy has no further response, or must not be asked again.
         ValueError: the turn limit is less than 1, or the environment has no such action format.
     """
     limit = turn_limit(env, settings, max_turns)
     messages = opening(env.spec, env.style, settings.action_format)
     parse = guarded(parse) if parse else reader(env.spec, settings.action_format)
     began, clock = time.time(), time.monotonic()
-    first, reset_s = await _timed(env.reset(task), settings.step_seconds, f"reset of {task}")
+    first, reset_s = await timed(env.reset(task), settings.step_seconds, f"reset of {task}")
     if watch:
         watch(None, Step(first, 0.0, terminated=False))
     messages.append({"role": "user", "content": first.text})
@@ -155,6 +163,16 @@ async def run_attempt(
     )
 
 
+def check_rules(env: TextEnv, settings: RolloutSettings) -> None:
+    """Check that the rules suit an environment.
+
+    Raises:
+        ValueError: the turn limit is less than 1, or the environment has no such action format.
+    """
+    turn_limit(env, settings)
+    opening(env.spec, env.style, settings.action_format)
+
+
 def turn_limit(env: TextEnv, settings: RolloutSettings, max_turns: int | None = None) -> int:
     """``max_turns``, or else the settings' limit, or else the environment's own.
 
@@ -175,9 +193,27 @@ def unsolved(task: Task, limit: int, ending: Ending = Ending.TURN_LIMIT, error: 
     )
 
 
-def failed(task: Task, limit: int, error: EnvError | TimeoutError, what: str) -> Episode:
-    """An episode without turns that the infrastructure ended, and what it said."""
-    return unsolved(task, limit, _ending_of(error), encodable(f"{type(error).__name__}: {what}"))
+def failed(task: Task, limit: int, error: BaseException) -> Episode:
+    """An episode without turns that an exception ended; one that nothing else reports is logged."""
+    ending = ending_of(error)
+    if ending is Ending.ROLLOUT_ERROR:
+        log.error("the rollout of %s failed", task, exc_info=error)
+    return unsolved(task, limit, ending, encodable(f"{type(error).__name__}: {error}"))
+
+
+def opened(make_env: Callable[[], TextEnv], task: Task) -> TextEnv:
+    """The environment of a task.
+
+    Raises:
+        EnvError: it cannot be made; an :class:`EnvFault` where its constructor raised anything else.
+    """
+    try:
+        return make_env()
+    except EnvError:
+        raise
+    except Exception as error:  # one environment must not end a run
+        log.exception("a bug of the environment: %s could not be made", task.env)
+        raise EnvFault(f"the environment of {task} could not be made: {type(error).__name__}: {error}") from error
 
 
 async def _act(
@@ -191,7 +227,7 @@ async def _act(
         refused = Step(Observation(action.observation), 0.0, terminated=False, info={"invalid": True})
         return action, refused, parse_s, 0.0
     what = f"step {cut(action.command, ECHO)!r} of {task}"
-    step, env_s = await _timed(env.step(action.command), settings.step_seconds, what)
+    step, env_s = await timed(env.step(action.command), settings.step_seconds, what)
     return action, step, parse_s, env_s
 
 
@@ -214,13 +250,21 @@ def _turn(response: Response, action: Action | InvalidAction, step: Step) -> Tur
     )
 
 
-def _ending_of(error: EnvError | TimeoutError) -> Ending:
-    if isinstance(error, Aborted):
-        return Ending.ABORTED
-    return Ending.TIMEOUT if isinstance(error, EnvTimeout | TimeoutError) else Ending.ENV_ERROR
+def ending_of(error: BaseException) -> Ending:
+    """The ending of an episode in which this was raised."""
+    match error:
+        case Aborted():
+            return Ending.ABORTED
+        case EnvTimeout() | TimeoutError():
+            return Ending.TIMEOUT
+        case EnvError():
+            return Ending.ENV_ERROR
+        case PromptTooLong():
+            return Ending.PROMPT_LIMIT
+    return Ending.ROLLOUT_ERROR
 
 
-async def _timed(call: Awaitable[T], seconds: float, what: str) -> tuple[T, float]:
+async def timed(call: Awaitable[T], seconds: float, what: str) -> tuple[T, float]:
     """The result of an environment's call and the seconds it took.
 
     Raises:
@@ -241,9 +285,9 @@ async def _timed(call: Awaitable[T], seconds: float, what: str) -> tuple[T, floa
     return result, time.monotonic() - start
 
 
-async def _close(env: TextEnv, seconds: float) -> None:
-    """Close a session. A failure to close does not undo the episode that ran in it."""
+async def close(env: TextEnv, seconds: float = RolloutSettings.step_seconds) -> None:
+    """Close a session. A failure to close does not undo the episodes that ran in it."""
     try:
-        await _timed(env.close(), seconds, "close")
+        await timed(env.close(), seconds, "close")
     except EnvError as error:
         log.warning("a session of %s was left open: %s", env.spec.name, error)

@@ -1,7 +1,8 @@
 """Many episodes: concurrent, kept in a journal as they finish, resumable.
 
-The one loop behind ``collect``, ``eval``, ``expand`` and the reference bounds. An episode that its infrastructure
-ended (:attr:`agentgym_rl.data.episode.Ending.counts`) is not kept: it runs again when the work is resumed.
+The one loop behind ``collect``, ``eval``, ``expand`` and the reference bounds. Every job has an entry, whatever it
+raised. An episode that does not count (:attr:`agentgym_rl.data.episode.Ending.counts`) is not kept: it runs again when
+the work is resumed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from typing import Any
 from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.hosts import EnvHost
+from agentgym_rl.rollout.conversation import NoFurtherEpisode
 from agentgym_rl.rollout.journal import Entry, Journal
+from agentgym_rl.rollout.loop import close, failed, opened
 from agentgym_rl.rollout.policies.base import Policy
 from agentgym_rl.rollout.settings import RolloutSettings
 
 Progress = Callable[[int, int], None]
 """Called with the number of episodes finished and of all episodes."""
+
+PATIENCE = 20
+"""Episodes in a row that may fail outside the agent before the work stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,8 @@ async def run_jobs(
 ) -> list[Entry]:
     """Do the jobs that the journal does not hold yet; returns the entries of all jobs, in their order.
 
-    The first error that ``work`` raises, or a cancellation, ends the jobs under way; what has finished is kept.
+    What ``work`` raises becomes an episode of its job that does not count. :class:`NoFurtherEpisode`, an exception of
+    ``progress`` and a cancellation end the jobs under way; what has finished is kept.
 
     Args:
         host: opens sessions, one for each environment and concurrent job.
@@ -121,15 +128,28 @@ async def _worker(
 ) -> None:
     """Do one job after the other, in sessions that are opened when first needed."""
     sessions: dict[str, TextEnv] = {}
+
+    def session(task: Task) -> TextEnv:
+        if task.env not in sessions:
+            sessions[task.env] = opened(lambda: host.open(task.env, options(task.env)), task)
+        return sessions[task.env]
+
     try:
         for job in jobs:
-            name = job.task.env
-            if name not in sessions:
-                sessions[name] = host.open(name, options(name))
-            finished(job, await work(sessions[name], job))
+            finished(job, await _entry(job, work, session))
     finally:
-        for session in sessions.values():
-            await session.close()
+        for env in sessions.values():
+            await close(env)
+
+
+async def _entry(job: Job, work: Work, session: Callable[[Task], TextEnv]) -> Entry:
+    """What a job leads to, in the session of its environment."""
+    try:
+        return await work(session(job.task), job)
+    except NoFurtherEpisode:
+        raise
+    except Exception as error:  # every job that is asked for is counted
+        return Entry(failed(job.task, 0, error))
 
 
 def _gave_up(number: int, job: Job, entry: Entry, journal: Journal | None) -> EnvUnavailable:

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
-from agentgym_rl.rollout.conversation import ContextTooSmall, Response, repeats
+from agentgym_rl.rollout.conversation import ContextTooSmall, PromptTooLong, Response, repeats
 from agentgym_rl.rollout.folding import ASK, Exchange, Segment, folded
 from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.settings import Context, RolloutSettings, Thinking
@@ -122,7 +122,7 @@ class TokenConversation:
         self.opening, self.messages, self.parse = list(messages), list(messages), parse
         prompt = await self._prompt(self.messages)
         if len(prompt) > self.prompt_limit:
-            raise ContextTooSmall(
+            raise PromptTooLong(
                 f"the instruction and first observation take {len(prompt)} tokens but the prompt is limited "
                 f"to {self.prompt_limit}; raise model.prompt_tokens or choose style=compact"
             )

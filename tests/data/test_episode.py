@@ -53,7 +53,8 @@ def test_round_trip_through_json(episode):
 
 @pytest.mark.parametrize("ending", Ending)
 def test_only_what_agent_and_model_did_counts(ending):
-    assert ending.counts == (ending.value not in {"env_error", "timeout", "aborted"})
+    infrastructure = {"env_error", "timeout", "aborted", "prompt_limit", "rollout_error"}
+    assert ending.counts == (ending.value not in infrastructure)
 
 
 def test_an_unknown_ending_is_refused():

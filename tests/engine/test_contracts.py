@@ -426,11 +426,10 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
         raise RuntimeError("no environment")
 
     puts.clear()
-    worker._episodes = SimpleNamespace(run=fail)
+    worker._episodes = SimpleNamespace(run=fail, lost=lambda row, error: [output(1)])
     asyncio.run(worker._run_prompt(prompt, {}, {"validate": True}))
-    assert [one["tag"]["status"] for one in puts] == ["running", "failure"], (
-        "nothing is written of a prompt that failed"
-    )
+    assert puts[1]["keys"] == ["7_0_0", "7_1_0"] and puts[2]["tag"] == {"status": "finished"}
+    assert pickle.loads(puts[2]["fields"]["episodes"]) == ["of 1", "of 1"], "every prompt has all its episodes"
 
 
 def test_servers_are_reached_without_verls_balancer(monkeypatch):

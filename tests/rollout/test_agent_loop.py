@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import toy
 from fake_server import FakeServer
 
 from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.envs.core import EnvUnavailable, TaskNotFound
+from agentgym_rl.envs.core import EnvUnavailable
 
 pytestmark = pytest.mark.usefixtures("toys")
 
@@ -125,15 +126,24 @@ def test_the_row_sets_the_horizon(tokenizer):
 
 def test_options_reach_the_world(tokenizer):
     run(tokenizer, server_for(tokenizer, *SOLUTION), envs={"counter": {"hurry": True}, "other": {"speed": 1}})
-    with pytest.raises(TypeError, match="speed"):
-        run(tokenizer, server_for(tokenizer, *SOLUTION), envs={"counter": {"speed": 1}})
 
 
-def test_mistakes_are_raised(tokenizer):
-    with pytest.raises(TaskNotFound):
-        run(tokenizer, server_for(tokenizer, *SOLUTION), item_id="counter")
-    with pytest.raises(ValueError, match="unknown rollout settings"):
-        run(tokenizer, server_for(tokenizer, *SOLUTION), rules={"turns": 4})
+@pytest.mark.parametrize(
+    ("mistake", "ending", "error"),
+    [
+        ({"envs": {"counter": {"speed": 1}}}, Ending.ENV_ERROR, "TypeError: .*'speed'"),
+        ({"envs": {"counter": {"host": {"kind": "moon"}}}}, Ending.ROLLOUT_ERROR, "ValueError: .*moon"),
+        ({"rules": {"turns": 4}}, Ending.ROLLOUT_ERROR, "ValueError: unknown rollout settings"),
+        ({"item_id": "counter_99"}, Ending.ENV_ERROR, "TaskNotFound: counter_99 is outside"),
+        ({"item_id": "nowhere_1"}, Ending.ENV_ERROR, "UnknownEnv: "),
+        ({"decoding": "loud"}, Ending.ROLLOUT_ERROR, "KeyError: 'loud'"),
+    ],
+)
+def test_a_mistake_is_an_episode_with_an_error(tokenizer, mistake, ending, error):
+    output = run(tokenizer, server_for(tokenizer, *SOLUTION), tags={"panel": "test"}, **mistake)
+    episode = episode_of(output)
+    assert (episode.ending, episode.tags, output.response_mask) == (ending, {"panel": "test"}, [0])
+    assert re.search(error, episode.error)
 
 
 def test_a_branch_replays_and_avoids(tokenizer):

@@ -14,7 +14,6 @@ from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import Task
 from agentgym_rl.envs.formats import reader
-from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.folding import ASK, Exchange, folded, plain_notes
 from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -120,8 +119,9 @@ def test_what_cannot_be_folded_ends_the_episode(tokenizer, builder):
 
 
 def test_no_room_for_a_reply_and_notes_is_a_mistake_of_the_recipe(tokenizer, builder):
-    with pytest.raises(ContextTooSmall, match=r"model\.response_tokens"):
-        run(FakeServer([[5]]), tokenizer, builder, SAID, response_limit=120, context="summary", notes_tokens=60)
+    rules = {"response_limit": 120, "context": "summary", "notes_tokens": 60}
+    episode, _ = run(FakeServer([[5]]), tokenizer, builder, SAID, **rules)
+    assert episode.ending is Ending.ROLLOUT_ERROR and "raise model.response_tokens" in episode.error
 
 
 def test_a_server_that_drops_the_request_for_notes(tokenizer, builder):

@@ -20,7 +20,7 @@ from agentgym_rl.envs.core import (
     Step,
     Task,
 )
-from agentgym_rl.rollout.conversation import ContextTooSmall, PolicyStopped, Response, Scripted, repeats
+from agentgym_rl.rollout.conversation import PolicyStopped, PromptTooLong, Response, Scripted, repeats
 from agentgym_rl.rollout.loop import run_attempt, run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -108,8 +108,7 @@ def test_the_turn_limit_is_the_episodes_then_the_settings_then_the_worlds():
     assert len(run(*looks, settings=of_settings).turns) == 4
     episode = run(*looks, settings=of_settings, max_turns=7)
     assert (len(episode.turns), episode.max_turns, episode.ending) == (7, 7, Ending.TURN_LIMIT)
-    with pytest.raises(ValueError, match="max_turns is 0; give at least 1"):
-        run(max_turns=0)
+    assert run(max_turns=0).error == "ValueError: max_turns is 0; give at least 1"
 
 
 def test_the_last_turn_can_still_solve_the_task():
@@ -242,13 +241,13 @@ def test_a_task_that_the_environment_does_not_have_after_all_is_an_error_of_its_
     assert episode.error == "TaskNotFound: counter_99 is outside 0..49"
 
 
-def test_errors_of_configuration_are_raised_at_once():
+def test_a_prompt_that_does_not_fit_is_not_tried_again():
     class Cramped(Scripted):
         async def start(self, messages, parse):
-            raise ContextTooSmall("no room")
+            raise PromptTooLong("no room")
 
-    with pytest.raises(ContextTooSmall):
-        run(env=Recorded, conversation=lambda: Cramped(None), settings=RolloutSettings(retries=3))
+    episode = run(env=Recorded, conversation=lambda: Cramped(None), settings=RolloutSettings(retries=3))
+    assert (episode.ending, episode.attempts, episode.error) == (Ending.PROMPT_LIMIT, 1, "PromptTooLong: no room")
     assert Recorded.calls == ["reset", "close"]
 
 

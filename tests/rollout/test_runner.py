@@ -10,6 +10,7 @@ from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.hosts import LocalHost
+from agentgym_rl.rollout.conversation import PolicyStopped
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.policies import Oracle, Policy
 from agentgym_rl.rollout.runner import Job, episodes_of, run_jobs
@@ -108,7 +109,21 @@ def test_failures_in_a_row_end_the_work(patience, done):
     assert len(ran) == done
 
 
-def test_an_error_cancels_the_others_and_closes_the_sessions(monkeypatch):
+def test_what_a_job_raises_is_an_episode_of_it_and_the_others_go_on():
+    async def work(env, job):
+        if job is JOBS[2]:
+            raise KeyError("broken")
+        return Entry(episode_of(job))
+
+    entries = run(work)
+    assert [entry.episode.item_id for entry in entries] == [str(job.task) for job in JOBS]
+    assert [job for job, entry in zip(JOBS, entries, strict=True) if not entry.counts] == [JOBS[2]]
+    assert (entries[2].episode.ending, entries[2].episode.error) == (Ending.ROLLOUT_ERROR, "KeyError: 'broken'")
+    with pytest.raises(EnvUnavailable, match=r"counter_1 could not run: KeyError: 'broken'"):
+        run(work, patience=1)
+
+
+def test_an_end_of_the_work_cancels_the_others_and_closes_the_sessions(monkeypatch):
     closed, cancelled = [], []
 
     async def close(self):
@@ -116,7 +131,7 @@ def test_an_error_cancels_the_others_and_closes_the_sessions(monkeypatch):
 
     async def work(env, job):
         if job is JOBS[2]:
-            raise ValueError("broken")
+            raise PolicyStopped("spent")
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
@@ -124,7 +139,7 @@ def test_an_error_cancels_the_others_and_closes_the_sessions(monkeypatch):
             raise
 
     monkeypatch.setattr(toy.Counter, "close", close)
-    with pytest.raises(ValueError, match="broken"):
+    with pytest.raises(PolicyStopped, match="spent"):
         run(work, concurrency=3)
     assert (cancelled, len(closed)) == (JOBS[:2], 3)
 

@@ -226,8 +226,9 @@ def test_a_demonstration_that_outgrows_the_context_is_told():
 
 @pytest.mark.parametrize(("name", "hidden"), [("chatml", False), ("llama", False), ("qwen3", True)])
 def test_strip_without_an_effect_is_an_error(name, hidden):
-    with pytest.raises(ValueError, match=r"rollout\.thinking=strip has no effect: the model's chat template keeps"):
-        run(chat_of(name, hidden), [[5]], ["a", "b"], thinking="strip")
+    episode, *_ = run(chat_of(name, hidden), [[5]], ["a", "b"], thinking="strip")
+    assert episode.ending is Ending.ROLLOUT_ERROR
+    assert "rollout.thinking=strip has no effect: the model's chat template keeps" in episode.error
 
 
 def test_notes_are_handed_on_without_their_thinking():

@@ -193,9 +193,11 @@ def test_the_end_of_a_turn_is_the_templates_and_not_the_end_of_text(tokenizer, b
     assert end_of_turn(base) == base.eos_token_id
 
 
-def test_a_prompt_that_does_not_fit_is_an_error_of_configuration(tokenizer, builder):
-    with pytest.raises(ContextTooSmall, match=r"limited to 10; raise model\.prompt_tokens or choose style=compact"):
-        run(FakeServer([[5]]), tokenizer, builder, toy.Counter, retries=3, prompt_limit=10)
+def test_a_prompt_that_does_not_fit_ends_the_episode_before_the_agent_is_asked(tokenizer, builder):
+    server = FakeServer([[5]])
+    episode, _ = run(server, tokenizer, builder, toy.Counter, retries=3, prompt_limit=10)
+    assert (episode.ending, episode.attempts, server.requests) == (Ending.PROMPT_LIMIT, 1, [])
+    assert "limited to 10; raise model.prompt_tokens or choose style=compact" in episode.error
 
 
 @pytest.mark.parametrize(

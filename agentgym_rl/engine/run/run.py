@@ -391,8 +391,10 @@ class EngineRun:
         single = [one for one in requests for _ in range(one.samples)]
         rows = [{**one, "__rollout_n__": 1} for one in self._rows(single, f"{self.step}", first)]
         self._asked = first + len(rows)
-        done = {index for index, entry in journal.entries.items() if entry.counts}
-        left = [one for one in rows if str(one["index"]) not in done]
+        done = {
+            (key, entry.episode.item_id) for key, entry in journal.entries.items() if entry.episode and entry.counts
+        }
+        left = [one for one in rows if (str(one["index"]), one["item_id"]) not in done]
 
         def progress(done: int, total: int) -> None:
             self.progress(label, len(rows) - total + done, len(rows))

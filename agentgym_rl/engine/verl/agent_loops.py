@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,9 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.rollout.replica import get_rollout_replica_class
 
-from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.verl.rows import pack
 from agentgym_rl.rollout.agent_loop import AgentGymLoop
 from agentgym_rl.rollout.recorder import EpisodeRecorder, shard
-
-logger = logging.getLogger(__name__)
 
 READ = {"prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores", "num_turns"}
 """Fields of an output that trainer or workers read."""
@@ -65,39 +61,36 @@ class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
         """All episodes of a prompt, by one agent loop, and one write of their rows when the last has ended.
 
         verl has Hydra make a loop an episode, and writes each on its own with all that the prompt says; both cost as
-        much as a turn.
+        much as a turn. It also loses the prompt of an episode that raised. Here every prompt finishes with as many
+        episodes as it was asked for: one that was cancelled by itself, or whose rows could not be written, is among
+        them, and does not count.
         """
         uid, partition = prompt["uid"], "val" if trajectory["validate"] else "train"
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": "running"})
         samples = range(prompt["__rollout_n__"])
         runs = (self._episodes.run(sampling_params, sample=sample, **prompt) for sample in samples)
         outcomes = await asyncio.gather(*runs, return_exceptions=True)
+        ended = [self._episodes.lost(prompt, one) if isinstance(one, BaseException) else one for one in outcomes]
         try:
-            keys, fields, tags, episodes = rows(uid, prompt["global_steps"], outcomes)
+            keys, fields, tags = rows(uid, prompt["global_steps"], ended)
             await tq.async_kv_batch_put(keys=keys, fields=fields, tags=tags, partition_id=partition)
-            end: dict[str, Any] = {"fields": pack(episodes), "tag": {"status": "finished"}}
-        except Exception:
-            logger.exception("no episode of %s is learned from", prompt["item_id"])
-            end = {"tag": {"status": "failure"}}
-        await tq.async_kv_put(key=uid, partition_id=partition, **end)
+        except Exception as error:  # nothing is learned from the prompt, and the trainer does not wait for it in vain
+            ended = [self._episodes.lost(prompt, error) for _ in samples]
+        episodes = [outputs[-1].extra_fields["episode"] for outputs in ended]
+        end = {"status": "finished"}
+        await tq.async_kv_put(key=uid, partition_id=partition, fields=pack(episodes), tag=end)
 
 
 def rows(
-    uid: str, step: int, outcomes: Sequence[list[AgentLoopOutput] | BaseException]
-) -> tuple[list[str], TensorDict, list[dict[str, Any]], list[Episode]]:
-    """Keys, fields and tags of the rows of a prompt in verl's queue, only what trainer or workers read; its episodes.
+    uid: str, step: int, ended: Sequence[list[AgentLoopOutput]]
+) -> tuple[list[str], TensorDict, list[dict[str, Any]]]:
+    """Keys, fields and tags of the rows of a prompt in verl's queue, only what trainer or workers read.
 
     Args:
-        outcomes: of each episode its segments.
-
-    Raises:
-        BaseException: that of an episode that did not end.
+        ended: of each episode its segments.
     """
-    keys, fields, tags, episodes = [], [], [], []
-    for session, outputs in enumerate(outcomes):
-        if isinstance(outputs, BaseException):
-            raise outputs
-        episodes.append(outputs[-1].extra_fields["episode"])
+    keys, fields, tags = [], [], []
+    for session, outputs in enumerate(ended):
         for segment, output in enumerate(outputs):
             row = {name: value for name, value in output.as_dict().items() if name in READ}
             row["input_ids"] = torch.cat([row["prompts"], row["responses"]])
@@ -117,7 +110,7 @@ def rows(
                     "max_global_steps": output.extra_fields["max_global_steps"],
                 }
             )
-    return keys, list_of_dict_to_tensordict(fields), tags, episodes
+    return keys, list_of_dict_to_tensordict(fields), tags
 
 
 class EarlyManager(AgentLoopManagerTQ):  # type: ignore[misc]

@@ -16,10 +16,10 @@ from agentgym_rl.engine.verl.rows import NothingToLearn, episodes_of_rows, promp
 
 
 class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
-    """Episodes that failed outside the agent leave the batch; ``take_episodes`` has them for counting.
+    """Episodes that failed outside the agent leave the batch; ``take_episodes`` has all that were asked for, to count.
 
-    They never reach loss, group statistics or success rates. Episodes are read while others still run, so that few are
-    left to read when the last one ends.
+    They never reach loss, group statistics or success rates, and need no rows. Episodes are read while others still
+    run, so that few are left to read when the last one ends.
     """
 
     poll_s = 0.02
@@ -90,16 +90,19 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
     ) -> KVBatchMeta:
         self._read(partition_id, self.finished_keys[partition_id].intersection(selected_prompt_uids))
         batch = super()._materialize_batch(partition_id, selected_prompt_uids, partition_snapshot)
-        episodes = {session: self._early.pop(session) for session in dict.fromkeys(map(session_of, batch.keys))}
+        chosen = set(selected_prompt_uids)
+        sessions = [*map(session_of, batch.keys), *(key for key in self._early if prompt_of(key) in chosen)]
+        episodes = {session: self._early.pop(session) for session in dict.fromkeys(sessions)}
         self._episodes |= episodes
-        failed = [key for key in batch.keys if not episodes[session_of(key)].ending.counts]
-        if not failed:
-            return batch
-        if len(failed) == len(batch.keys) and partition_id != "val" and not self._may_be_empty:
-            last = list(episodes.values())[-1].error
+        failed = {session: episode for session, episode in episodes.items() if not episode.ending.counts}
+        if failed and len(failed) == len(episodes) and partition_id != "val" and not self._may_be_empty:
+            last = list(failed.values())[-1].error
             raise NothingToLearn(f"all {len(failed)} episodes of this step failed outside the agent; the last: {last}")
-        tq.kv_clear(keys=failed, partition_id=partition_id)
-        kept = [(key, tag) for key, tag in zip(batch.keys, batch.tags, strict=True) if key not in set(failed)]
+        left = [key for key in batch.keys if session_of(key) in failed]
+        if not left:
+            return batch
+        tq.kv_clear(keys=left, partition_id=partition_id)
+        kept = [(key, tag) for key, tag in zip(batch.keys, batch.tags, strict=True) if session_of(key) not in failed]
         return KVBatchMeta(partition_id=partition_id, keys=[key for key, _ in kept], tags=[tag for _, tag in kept])
 
 

@@ -176,7 +176,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             chunk: None waits for all.
 
         Returns:
-            All episodes with their tokens, in the order in which they finished.
+            All episodes with their tokens, in the order in which they finished; those that failed have none.
         """
         if not self._synced:
             self.sync_weights()
@@ -244,7 +244,6 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self.timing_raw, self.step_episodes = {}, []
         self._redraws, self._left_out = 0, Counter()
         self.config.trainer.critic_warmup = self.global_steps - number + self._warmup  # verl counts global steps
-        self._set_loss("policy")
         if not self._synced:
             self.sync_weights(self.global_steps - 1)
         learnt: list[KVBatchMeta] = []
@@ -352,6 +351,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             batch = self._balance(queue.only(batch, kept), metrics)
         elif any(not tag.get("is_padding", False) for tag in _tags_of(batch, left_out)):
             raise ValueError("an algorithm with a critic learns from every rollout of a batch")
+        self._set_loss("policy")
         self._set_optimizer(lr)
         learns = self.config.trainer.critic_warmup <= self.global_steps
         on_policy = learns and self._on_policy()

@@ -14,13 +14,12 @@ from agentgym_rl.eval.evaluation import result
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.result import Result
 from agentgym_rl.rollout.journal import Entry, Journal
+from agentgym_rl.rollout.loop import check_rules
 from agentgym_rl.rollout.policies import Policy, Price
-from agentgym_rl.rollout.runner import Progress, episodes_of, run_jobs
+from agentgym_rl.rollout.runner import PATIENCE, Progress, episodes_of, run_jobs
 
 EPISODES = Path("episodes") / "evaluation.parquet"
 """Where the episodes are in an evaluation's folder, which is one for the episode store."""
-PATIENCE = 20
-"""Episodes in a row that may fail outside the agent before the evaluation stops."""
 
 
 async def evaluate(
@@ -45,7 +44,8 @@ async def evaluate(
         host: where the environments run; None is this process.
 
     Raises:
-        ValueError: an argument is out of range, the folder holds another evaluation, or the policy refused.
+        ValueError: an argument is out of range, the rules do not suit an environment, the folder holds another
+            evaluation, or the policy refused.
         EnvUnavailable: ``PATIENCE`` episodes in a row failed; what has finished is kept.
         MissingExtra: an environment, or pyarrow, is not installed.
     """
@@ -56,7 +56,9 @@ async def evaluate(
     begun = time.monotonic()
     earlier = _earlier(plan, folder)
     for env in plan.suite.envs:
-        await host.check(env, plan.rules.session_options(env))
+        options = plan.rules.session_options(env)
+        await host.check(env, options)
+        check_rules(host.open(env, options), plan.rules.of_env(env))
     with Journal.beside(folder / result.NAME, plan.to_dict()) as journal:
         begun -= _take_over(journal, policy, folder, earlier)
         so_far = partial(_so_far, policy, begun)

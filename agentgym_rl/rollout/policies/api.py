@@ -12,7 +12,7 @@ from agentgym_rl.envs.completions import Meaning
 from agentgym_rl.envs.core import Message, Task, TextEnv
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.formats import Parse
-from agentgym_rl.rollout.conversation import NoResponse, Response
+from agentgym_rl.rollout.conversation import NoFurtherEpisode, NoResponse, Response
 from agentgym_rl.rollout.loop import Aborted, Watch, run_episode
 from agentgym_rl.rollout.policies.base import Policy, Price, Usage
 from agentgym_rl.rollout.policies.chat_client import ChatClient
@@ -33,11 +33,11 @@ ENDINGS = {
 """Of an episode whose request has such an answer."""
 
 
-class ModelRefused(ValueError):
+class ModelRefused(NoFurtherEpisode, ValueError):
     """The API takes no request: wrong key, unknown model, no credit, or a parameter that it refuses."""
 
 
-class BudgetSpent(ValueError):
+class BudgetSpent(NoFurtherEpisode, ValueError):
     """The model has cost as much as it may."""
 
 

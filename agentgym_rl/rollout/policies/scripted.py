@@ -37,7 +37,7 @@ class Oracle(Policy):
             except OracleUnavailable as error:
                 return unsolved(task, limit, error=str(error))
             except (EnvUnavailable, EnvTimeout, EnvFault) as error:
-                episode = failed(task, limit, error, str(error))
+                episode = failed(task, limit, error)
                 episode.attempts = number
         else:
             return episode

@@ -10,7 +10,7 @@ have the weight 0.
 
 from dataclasses import dataclass
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, OnlineConfig, Rollout, Run, Supervised, share
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, OnlineConfig, Rollout, Run, Supervised, share
 from agentgym_rl.rollout.supervised import Example
 
 
@@ -32,6 +32,10 @@ class LateTurns(Algorithm[LateTurnsConfig]):
     """Roll out, weigh the tokens of successes, learn."""
 
     Config = LateTurnsConfig
+
+    @classmethod
+    def needs(cls, config: LateTurnsConfig) -> Needs:
+        return Needs(full_context="algorithm=late_turns")  # a turn's tokens are found in the one segment of its episode
 
     @property
     def units(self) -> int:

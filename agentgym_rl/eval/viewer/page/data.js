@@ -111,7 +111,7 @@ function named(column, at) {
 }
 
 function counts(at) {
-  return !["env_error", "timeout", "aborted"].includes(named("ending", at));
+  return !["env_error", "timeout", "aborted", "prompt_limit", "rollout_error"].includes(named("ending", at));
 }
 
 function result(at) {
