@@ -91,6 +91,8 @@ def command(
             await found.close()
         if not episode.ending.counts:
             raise EnvUnavailable(f"{task} could not run: {episode.error}")
+        if episode.error is not None:
+            typer.echo(f"{episode.ending.value}: {episode.error}", err=True)
         return bool(steps)
 
     ended = asyncio.run(run())

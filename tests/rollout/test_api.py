@@ -261,6 +261,14 @@ def test_no_body_however_odd_raises(answered, status, answer):
     assert Episode.from_dict(json.loads(json.dumps(episode.to_dict()).encode())) == episode
 
 
+def test_tokens_that_are_not_told_are_named_once(tmp_path, caplog):
+    silent = (200, body({"choices": [{"message": {"content": "Action: say 9"}}], "usage": None}))
+    _, usage = run(ChatServer(count, silent, silent), tmp_path / "a.json", n=4, keep="all")
+    assert usage.prompt_tokens == 10 * (usage.calls - 2)
+    assert [record.message for record in caplog.records if "does not tell the tokens" in record.message][1:] == []
+    assert "does not tell the tokens" in caplog.text
+
+
 def test_collect_counts_endings(tmp_path):
     summary, _ = run(ChatServer(count, None, (400, "odd")), tmp_path / "a.json", n=3)
     assert summary.endings == {"terminated": 2, "refused": 1}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
 from collections.abc import Collection
 
 from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.envs.completions import Meaning
+from agentgym_rl.envs.completions import Answer, Meaning
 from agentgym_rl.envs.core import Message, Task, TextEnv
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.formats import Parse
@@ -17,6 +18,8 @@ from agentgym_rl.rollout.loop import Aborted, Watch, run_episode
 from agentgym_rl.rollout.policies.base import Policy, Price, Usage
 from agentgym_rl.rollout.policies.chat_client import ChatClient
 from agentgym_rl.rollout.settings import RolloutSettings
+
+log = logging.getLogger(__name__)
 
 NAME = re.compile(r"openai:(?P<model>[^@]+)@(?P<url>https?://.+)")
 """``openai:<model>@<url>``, such as ``openai:Qwen/Qwen2.5-7B-Instruct@http://localhost:8000/v1``."""
@@ -91,7 +94,7 @@ class ChatModel(Policy):
         self.name, self.usage = name, Usage()
         self.temperature, self.seed = temperature, seed
         self.price, self.max_cost, self.per_minute = price, max_cost, per_minute
-        self._next, self._unread = 0.0, 0
+        self._next, self._unread, self._uncounted = 0.0, 0, False
 
     async def run(
         self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
@@ -121,6 +124,7 @@ class ChatModel(Policy):
         if answer.meaning is Meaning.REPLY or answer.prompt_tokens:
             self.usage.add(answer.prompt_tokens, answer.completion_tokens)
         if answer.meaning is Meaning.REPLY:
+            self._warn_of_uncounted(answer)
             return Response(answer.text, finish_reason=answer.finish_reason)
         verb = "did not answer:" if answer.meaning is Meaning.FAULT else "answered"
         said = f"{self.name} {verb} {answer.text}"
@@ -148,6 +152,12 @@ class ChatModel(Policy):
                 self._unread += 1
                 if self._unread == UNREAD:
                     raise ModelRefused(f"{said}, as the last of {UNREAD} answers that are no reply; check the address")
+
+    def _warn_of_uncounted(self, answer: Answer) -> None:
+        """Say once that tokens and cost are incomplete."""
+        if not answer.prompt_tokens and not self._uncounted:
+            self._uncounted = True
+            log.warning("%s does not tell the tokens of a reply; they are in no count, cost and max_cost", self.name)
 
     async def _wait_for_turn(self) -> None:
         cost = self.usage.cost(self.price)
