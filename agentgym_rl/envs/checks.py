@@ -103,6 +103,17 @@ async def tasks_described(subject: Subject) -> AsyncIterator[str]:
             yield f"{task}: `in` does not find the task in the split that lists it"
 
 
+async def splits_apart(subject: Subject) -> AsyncIterator[str]:
+    if subject.spec.repeats:
+        raise Skipped(subject.spec.repeats)
+    shown: dict[str, tuple[Task, str]] = {}
+    for task in subject.each():
+        split = next(name for name in subject.splits if task.index in subject.spec.splits[name])
+        first, owner = shown.setdefault(await subject.env.content(task), (task, split))
+        if owner != split:
+            yield f"{task} of {split} is the same game as {first} of {owner}"
+
+
 async def same_in_process(subject: Subject) -> AsyncIterator[str]:
     _needs_determinism(subject)
     for task in subject.each():
@@ -249,6 +260,7 @@ async def sessions_are_independent(subject: Subject) -> AsyncIterator[str]:
 CHECKS: dict[str, Callable[[Subject], AsyncIterator[str]]] = {
     "spec is sane": spec_sane,
     "tasks have goal and difficulty": tasks_described,
+    "no game in two splits": splits_apart,
     "deterministic within a process": same_in_process,
     "deterministic across processes": same_across_processes,
     "oracle solves": oracle_solves,

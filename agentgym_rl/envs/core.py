@@ -146,6 +146,8 @@ class EnvSpec:
     """The pip extra with the packages of the environment."""
     licence: str = ""
     """Licence and origin of the data."""
+    repeats: str = ""
+    """Why what a task shows (:meth:`TextEnv.content`) may occur in another split, too; empty where it never does."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Splits that cannot be used where the environment runs, each with where and why: ``on http://...: ...``."""
 
@@ -296,6 +298,18 @@ class TextEnv(ABC):
     @abstractmethod
     def goal(self, task: Task) -> str:
         """The task in one line of text. Panels hash it, so that a changed environment changes the hash."""
+
+    async def content(self, task: Task) -> str:
+        """What the agent can see and do in a task, as text: tasks with equal texts are one game under several ids.
+
+        The default is the first observation, which starts the task in this session. An environment overrides it where
+        that leaves out what makes games different, or has what does not, such as the order of a list. No text occurs
+        in two splits, unless :attr:`EnvSpec.repeats` says why.
+
+        Raises:
+            TaskNotFound, EnvUnavailable, EnvTimeout: see :meth:`reset`.
+        """
+        return (await self.reset(task)).text
 
     @abstractmethod
     def difficulty(self, task: Task) -> str:

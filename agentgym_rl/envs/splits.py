@@ -1,4 +1,4 @@
-"""Numbered, disjoint, frozen splits of generated tasks.
+"""Numbered, frozen splits of generated tasks, none of which repeats the content of another.
 
 An environment that generates its tasks numbers them: a split is a range of indices, and the index alone seeds the
 draw of a task. Two rules keep difficulties balanced and splits apart:
@@ -6,6 +6,10 @@ draw of a task. Two rules keep difficulties balanced and splits apart:
 * Kinds of tasks (sizes, levels, families) take turns by the task's place in its split, see :meth:`Splits.locate`.
 * The last decimal digit of the fingerprint of what is drawn decides which split may use it. The environment draws until
   the draw belongs to the task's split, see :meth:`Splits.owns`; so no content occurs in two splits.
+
+TextCraft and BabyAI have tasks that no draw decides (goals, AgentGym's seeds), so splits come in an order there: a task
+that would repeat one of an earlier split is drawn again (``LAYERS`` of :mod:`.textcraft.catalogue` and
+:mod:`.babyai.levels`).
 
 Ranges, digits and draws are frozen: ``tests/envs/test_every_env.py`` compares a digest of each split.
 """

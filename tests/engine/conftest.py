@@ -60,11 +60,11 @@ def environment() -> Iterator[None]:
 
 @pytest.fixture
 def toy_recipes(toys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Experiments ``counter``, ``needy`` and ``countre`` (no such environment); returns the folder their runs go to."""
+    """Experiments with toys and with ``countre``, which is no environment; returns the folder their runs go to."""
     tree, folder = tmp_path / "recipes", tmp_path / "run"
     shutil.copytree(recipes.recipes_dir(), tree)
     tree.joinpath("model", "toy.yaml").write_text(MODEL)
-    for env in ("counter", "needy", "countre"):
+    for env in ("counter", "repeating", "needy", "countre"):
         text = EXPERIMENT.format(name=env, env=env, folder=folder)
         tree.joinpath("experiment", f"{env}.yaml").write_text(text)
         for name, algorithm in algorithms().items():

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import gymnasium
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from agentgym_rl.envs.babyai import BabyAI
 from agentgym_rl.envs.babyai.bot import solve_with_bot
 from agentgym_rl.envs.babyai.level import Level
-from agentgym_rl.envs.babyai.levels import LEVEL_IDS, LEVELS, level_and_seed
+from agentgym_rl.envs.babyai.levels import LAYERS, LEVEL_IDS, LEVELS, SPLITS, level_and_seed
 from agentgym_rl.envs.babyai.oracle import solve_level
 from agentgym_rl.envs.core import OracleUnavailable, Task
 
@@ -67,6 +68,19 @@ def test_task_is_the_minigrid_level_with_that_seed(index):
     level.reset(seed=index // 40)
     assert BabyAI().goal(Task("babyai", index)) == level.mission
     assert Level(index).minigrid.pprint_grid() == level.pprint_grid()
+
+
+def test_no_split_repeats_a_layout_of_another() -> None:
+    """All tasks of the level that repeats most; AgentGym's stay what they are."""
+    layers: dict[str, set[int]] = {}
+    moved = Counter()
+    for number, indices in enumerate((SPLITS["train"], SPLITS["test"], *LAYERS[1:])):
+        for index in (index for index in indices if index % 40 == LEVELS.index("OpenRedDoor")):
+            level = Level(index)
+            layers.setdefault(level.layout, set()).add(number)
+            moved[number] += level.seed != index // 40
+    assert [layout for layout, numbers in layers.items() if len(numbers) > 1] == []
+    assert moved == {0: 0, 1: 0, 2: 9, 3: 31, 4: 426}
 
 
 def test_expert_solves_every_test_task():

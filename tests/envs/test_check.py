@@ -56,6 +56,12 @@ def test_a_single_fault_does_not_fail_the_other_checks(world):
     assert {finding.name for finding in report.findings if finding.passed} >= kept
 
 
+def test_a_game_in_two_splits_is_a_fault():
+    report = check("repeating", n=4)
+    assert [finding.name for finding in report.findings if finding.passed is False] == ["no game in two splits"]
+    assert all("of test is the same game as repeating_" in fault for fault in report["no game in two splits"].faults)
+
+
 def test_every_fault_of_a_spec_is_listed():
     faults = " | ".join(check("halved", split="train", n=1)["spec is sane"].faults)
     assert "'test' is missing" in faults

@@ -24,6 +24,9 @@ runs are not comparable."""
 OVERLAPPING = {"sciworld": {"agentgym"}}
 """Splits that repeat the tasks of others."""
 
+HIDDEN = {"alfworld", "babyai", "maze", "sheet", "todo", "weather", "wordle"}
+"""Environments whose first observation leaves out what the agent finds out later, so that two games may share it."""
+
 STYLES = ("agentgym", "compact")
 ELSEWHERE = ("mcp", "miniwob", "openenv", "webarena")
 """``test_mcp.py``, ``test_miniwob.py``, ``test_openenv.py`` and ``test_webarena.py`` stand for these, whose
@@ -114,6 +117,22 @@ def test_splits_are_disjoint(name: str) -> None:
     splits = make(name).spec.splits
     parts = [indices for split, indices in splits.items() if split not in OVERLAPPING.get(name, ())]
     assert len({index for indices in parts for index in indices}) == sum(map(len, parts))
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_no_split_repeats_the_content_of_another(name: str, style: str) -> None:
+    async def splits_by_text() -> Iterator[tuple[str, set[str]]]:
+        env = make(name, style=style)
+        found: dict[str, set[str]] = {}
+        for split in env.spec.splits.keys() - OVERLAPPING.get(name, set()):
+            for task in tasks_of(env, 4 if name in SLOW else 40, [split]):
+                found.setdefault(f"content {await env.content(task)}", set()).add(split)
+                if name not in HIDDEN:
+                    found.setdefault((await env.reset(task)).text, set()).add(split)
+        await env.close()
+        return iter(found.items())
+
+    assert [(text, splits) for text, splits in asyncio.run(splits_by_text()) if len(splits) > 1] == []
 
 
 @pytest.mark.parametrize("name", available())

@@ -13,10 +13,12 @@ import pytest
 from sessions import splits_of
 
 from agentgym_rl.envs import Task
-from agentgym_rl.envs.core import Style
+from agentgym_rl.envs.core import Style, TaskNotFound
 from agentgym_rl.envs.textcraft import TextCraft
-from agentgym_rl.envs.textcraft.catalogue import catalogue
+from agentgym_rl.envs.textcraft.book import RecipeBook
+from agentgym_rl.envs.textcraft.catalogue import LAYERS, Catalogue, catalogue
 from agentgym_rl.envs.textcraft.puzzle import make_puzzle
+from agentgym_rl.envs.textcraft.recipe import parse_recipe
 
 SPLITS = TextCraft().spec.splits
 FIRST_OBSERVATIONS = "008d561c26e67202740b3ed1b482187af699bbc36dec4cbd81acb23214ad292b"
@@ -105,6 +107,27 @@ def test_agentgym_first_observation_has_distractors() -> None:
         tree = {str(recipe) for recipe in tasks.book.tree(puzzle.goal.item)}
         assert tree <= set(puzzle.lines)
         assert 2 <= len(set(puzzle.lines) - tree) <= 10
+
+
+@pytest.mark.parametrize("style", ["agentgym", "compact"])
+@pytest.mark.parametrize("goal", [4, 44, 276])
+def test_no_split_repeats_a_game_of_another(goal: int, style: Style) -> None:
+    """All versions of a goal. The first two goals have two games by themselves; ``bow`` has many."""
+    tasks = catalogue(None)
+    layers: dict[str, set[int]] = {}
+    for number, versions in enumerate(LAYERS):
+        for index in tasks.versions(tasks.goals[goal], versions):
+            layers.setdefault(make_puzzle(tasks, index, style).content, set()).add(number)
+    assert [content for content, numbers in layers.items() if len(numbers) > 1] == []
+
+
+def test_recipes_too_few_for_another_game_are_named() -> None:
+    recipes = ("1 a using 1 x", "1 b using 1 y", "1 c using 1 z")
+    book = RecipeBook([parse_recipe(line) for line in recipes], {})
+    tasks = Catalogue(book, ("a", "b", "c"), {}, 1000)
+    with pytest.raises(TaskNotFound, match=r"textcraft_950000: these recipes are too few for a game of craft"):
+        for version in (950, 951, 952, 953, 954):
+            make_puzzle(tasks, 1000 * version, "agentgym")
 
 
 def test_variants_differ_from_their_goal_and_each_other() -> None:

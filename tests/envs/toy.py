@@ -63,6 +63,9 @@ class Counter(TextEnv):
     def goal(self, task: Task) -> str:
         return f"count to {self.target(task)}"
 
+    async def content(self, task: Task) -> str:
+        return str(task)  # as if no two tasks were alike
+
     def difficulty(self, task: Task) -> str:
         return f"length {self.target(task)}"
 
@@ -78,6 +81,15 @@ class Drifting(Counter):
     async def _reset(self, task: Task) -> Observation:
         first = await super()._reset(task)
         return Observation(f"{first.text} {random.random()}", first.actions)
+
+
+class Repeating(Counter):
+    """Has the same three games in both splits."""
+
+    name = "repeating"
+
+    async def content(self, task: Task) -> str:
+        return await TextEnv.content(self, task)
 
 
 class HashOrdered(Counter):
@@ -246,6 +258,6 @@ class Vast(Counter):
 
 
 WORLDS = [
-    Boundless, Counter, Drifting, Endless, FalseOracle, Fragile, Generous, Halved, HashOrdered, Plain, Shared, Silent,
-    Sticky, Trickling, Vast,
+    Boundless, Counter, Drifting, Endless, FalseOracle, Fragile, Generous, Halved, HashOrdered, Plain, Repeating,
+    Shared, Silent, Sticky, Trickling, Vast,
 ]  # fmt: skip

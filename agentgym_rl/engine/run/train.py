@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from rich.console import Console
 from agentgym_rl.algorithms.base import AS_LOADED, Needs
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
-from agentgym_rl.engine.recipe import preflight, tasks
+from agentgym_rl.engine.recipe import overlap, preflight, tasks
 from agentgym_rl.engine.recipe.compose import identity, to_yaml
 from agentgym_rl.engine.recipe.config import Config, Device, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest, versions
@@ -132,6 +132,9 @@ def _run(
     from agentgym_rl.rollout.builder import continuous_token_builder
     from agentgym_rl.rollout.supervised import with_observations
 
+    overlaps = overlap.overlaps(config, panels, files)
+    if line := overlap.told(overlaps):
+        progress.say(line)
     network = skeleton(model)
     needs = tasks.needs(config)
     config, of_gpus = gpu_memory.fitted(config, needs, network, gpu_memory.smallest_gpu)
@@ -177,7 +180,7 @@ def _run(
             )
             with watched(trainer, alone=plan is not None) as watch:
                 Stages(run, cache).complete()
-        summary = _summary(config, state, panels) | {"memory_gib": watch.peaks}
+        summary = _summary(config, state, panels, overlaps) | {"memory_gib": watch.peaks}
         folder.write_summary(summary)
         if state.errors:
             kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(state.errors.items()))
@@ -204,7 +207,9 @@ def _plan(config: Config, needs: Needs) -> memory.Plan | None:
     )
 
 
-def _summary(config: Config, state: State, panels: dict[str, dict[str, Panel]]) -> dict[str, Any]:
+def _summary(
+    config: Config, state: State, panels: dict[str, dict[str, Panel]], overlaps: overlap.Overlaps
+) -> dict[str, Any]:
     rollout = config.rollout
     rules = {key: getattr(rollout, key) for key in ("style", "action_format", "invalid_limit")}
     settings = RolloutSettings.from_mapping(rules)
@@ -227,6 +232,7 @@ def _summary(config: Config, state: State, panels: dict[str, dict[str, Panel]]) 
         "errors": state.errors,
         "seed": config.seed,
         "panels": {env: {label: panel.digest for label, panel in own.items()} for env, own in panels.items()},
+        "overlaps": {env: {label: asdict(shared) for label, shared in own.items()} for env, own in overlaps.items()},
         "versions": versions(),
     }
 

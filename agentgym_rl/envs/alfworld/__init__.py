@@ -99,6 +99,10 @@ class ALFWorld(TextEnv):
         game = tasks.game(task.index)
         return f"{wording.sentence(game.goal)} in {game.room}-{game.fingerprint}"
 
+    async def content(self, task: Task) -> str:
+        """The layout, of which the first observation shows the receptacles; one of ALFWorld's own games by its name."""
+        return self.goal(task) if self._folder(task) is not None else tasks.game(task.index).fingerprint
+
     def difficulty(self, task: Task) -> str:
         """Size of the room and type of the task, such as ``small look_at_obj_in_light``; ALFWorld's own: the type."""
         return " ".join(tasks.kind(task.index)) if self._folder(task) is None else official.kind(task.index)

@@ -14,7 +14,7 @@ from agentgym_rl.envs.babyai.level import Level, Outcome
 from agentgym_rl.envs.babyai.levels import LEVELS, MAX_INDEX, SPLITS, level_and_seed
 from agentgym_rl.envs.babyai.oracle import solve
 from agentgym_rl.envs.babyai.wording import ending_note, observe, quoted_list, refusal_note
-from agentgym_rl.envs.core import BlockingEnv, EnvSpec, Observation, Step, Style, Task, TaskNotFound
+from agentgym_rl.envs.core import BlockingEnv, EnvSpec, Observation, Step, Style, Task, TaskNotFound, in_thread
 from agentgym_rl.envs.picture import Picture, Transcript, complete
 from agentgym_rl.envs.splits import no_task
 from agentgym_rl.envs.texts import EnvTexts, read_texts
@@ -102,6 +102,10 @@ class BabyAI(BlockingEnv):
     def goal(self, task: Task) -> str:
         """The mission. Generates the level, which takes milliseconds."""
         return self._rules.level(self._index(task)).mission
+
+    async def content(self, task: Task) -> str:
+        """The whole layout, of which the first observation shows a part."""
+        return (await in_thread(self._rules.level, self._index(task))).layout
 
     def difficulty(self, task: Task) -> str:
         """The level's name, such as ``GoToRedBallGrey``."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
+from itertools import count
 from typing import Any
 
 import gymnasium
@@ -17,7 +18,7 @@ from minigrid.envs.babyai.core import roomgrid_level
 from minigrid.envs.babyai.core.verifier import AfterInstr, BeforeInstr, OpenInstr
 
 from agentgym_rl.envs.babyai.geometry import Cell, Plan, Pose, ahead, offset
-from agentgym_rl.envs.babyai.levels import LEVEL_IDS, level_and_seed
+from agentgym_rl.envs.babyai.levels import LEVEL_IDS, earlier, level_and_seed
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +59,10 @@ def _maker(level_id: str) -> Callable[[], Any]:
     return partial(load_env_creator(spec.entry_point), **spec.kwargs)
 
 
+FURTHER = 1_000_000
+"""From a seed whose layout may not be repeated to the next one that is tried. Fewer seeds than this are in splits."""
+
+
 class Level:
     """The level of one task. All randomness comes from minigrid's generator, seeded with the task's seed."""
 
@@ -65,10 +70,16 @@ class Level:
 
     def __init__(self, index: int) -> None:
         level, seed = level_and_seed(index)
-        self.minigrid: Any = _maker(self.ids[level])()
-        """minigrid's environment."""
-        self.minigrid.gen_obs = dict  # its observation is slow to compute, and ``view`` takes its place
-        self._generate(seed)
+        taken = _layouts(type(self), tuple(earlier(index)))
+        for self.seed in count(seed, FURTHER):
+            self.minigrid: Any = _maker(self.ids[level])()
+            """minigrid's environment."""
+            self.minigrid.gen_obs = dict  # its observation is slow to compute, and ``view`` takes its place
+            self._generate(self.seed)
+            if (layout := self._laid_out()) not in taken:
+                break
+        self.layout = layout
+        """Mission, grid and place of the agent at the start, as text."""
         self._order = StrictOrder(self.instruction)
         self.seen: set[Cell] = set()
         """Every cell that was in view so far."""
@@ -76,6 +87,10 @@ class Level:
 
     def _generate(self, seed: int) -> None:
         self.minigrid.reset(seed=seed)
+
+    def _laid_out(self) -> str:
+        grid = self.minigrid.grid
+        return f"{self.mission}\n{self.pose}\n{grid.width} {grid.encode().tobytes().hex()}"
 
     def _observe(self) -> None:
         self.view = self._view_from(self.pose)
@@ -175,6 +190,12 @@ def in_order(mission: Any) -> tuple[Any, Any, bool]:
     if isinstance(mission, AfterInstr):
         return mission.instr_b, mission.instr_a, mission.b_done == "success"
     return mission.instr_a, mission.instr_b, mission.a_done == "success"
+
+
+@lru_cache(maxsize=64)
+def _layouts(kind: type[Level], indices: tuple[int, ...]) -> frozenset[str]:
+    """The layouts of some tasks."""
+    return frozenset(kind(index).layout for index in indices)
 
 
 class StrictOrder:

@@ -6,8 +6,12 @@ from pathlib import Path
 
 from agentgym_rl.envs.tables import load
 
-LEVEL_IDS = load(Path(__file__).with_name("levels.toml"), dict[str, tuple[str, ...]])["ids"]
+_TABLE = load(Path(__file__).with_name("levels.toml"), dict[str, tuple[str, ...]])
+LEVEL_IDS = _TABLE["ids"]
 """Gymnasium ids of the levels."""
+
+SMALL = frozenset(map(LEVEL_IDS.index, _TABLE["small"]))
+"""Places of the levels with so few layouts that seeds of the splits repeat them."""
 
 LEVELS = tuple(level_id.removeprefix("BabyAI-").rsplit("-v", 1)[0] for level_id in LEVEL_IDS)
 """Names of the levels in the same order, as :meth:`BabyAI.difficulty` gives them."""
@@ -23,6 +27,19 @@ SPLITS = {
     "test_variants": range(22_900, 24_900),
 }
 """AgentGym's training and test tasks, then fresh ones: 500, 50 and 50 seeds of each level."""
+
+LAYERS = (range(0, 900), SPLITS["test_variants"], SPLITS["val_variants"], SPLITS["train_variants"])
+"""The tasks of all splits. No task of one layer is laid out as one of an earlier layer is; AgentGym's come first, and
+their own two splits have no layout in common."""
+
+
+def earlier(index: int) -> list[int]:
+    """The tasks whose layouts a task may not repeat: those of its level in earlier layers, if the level is small."""
+    level, _ = level_and_seed(index)
+    layer = next((place for place, indices in enumerate(LAYERS) if index in indices), 0)
+    if level not in SMALL:
+        return []
+    return [task for indices in LAYERS[:layer] for task in indices if task % len(LEVEL_IDS) == level]
 
 
 def level_and_seed(index: int) -> tuple[int, int]:

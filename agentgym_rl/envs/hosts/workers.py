@@ -139,6 +139,9 @@ class WorkerEnv(EnvProxy):
         self._number = next(self._numbers)
         self._lease: tuple[Member, Worker] | None = None
 
+    async def content(self, task: Task) -> str:
+        return await self.facts.content(task)
+
     async def _reset(self, task: Task) -> Observation:
         """Start a task; where the worker has died, once more on another."""
         try:

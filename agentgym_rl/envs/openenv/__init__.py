@@ -146,6 +146,7 @@ class OpenEnv(TextEnv):
             deterministic=False,
             replayable=False,
             extra="remote",
+            repeats="the server makes the tasks",
             licence="the server's",
             **self._limits,
         )

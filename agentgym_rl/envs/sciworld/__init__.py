@@ -130,6 +130,9 @@ class SciWorld(BlockingEnv):
         """Name and variation, such as ``boil, variation 3``; the description in words would take Java."""
         return str(self._find(task))
 
+    async def content(self, task: Task) -> str:
+        return self.goal(task)
+
     def difficulty(self, task: Task) -> str:
         """The task's name in ScienceWorld, such as ``boil``."""
         return self._find(task).family.name

@@ -117,6 +117,9 @@ class SearchQA(TextEnv):
         """The question."""
         return self._questions.question(self._index(task)).text
 
+    async def content(self, task: Task) -> str:
+        return self.goal(task)
+
     def difficulty(self, task: Task) -> str:
         """One of :data:`.tasks.LEVELS`, or the data set of an official question."""
         return self._questions.difficulty(self._index(task))

@@ -130,6 +130,9 @@ class SQLGym(BlockingEnv):
         """Database, question and evidence."""
         return str(self._questions.question(self._index(task)))
 
+    async def content(self, task: Task) -> str:
+        return self.goal(task)
+
     def difficulty(self, task: Task) -> str:
         """``simple``, ``join``, ``aggregate`` or ``nested``; of BIRD its own label."""
         return self._questions.difficulty(self._index(task))

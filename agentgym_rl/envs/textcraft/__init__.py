@@ -103,6 +103,9 @@ class TextCraft(TextEnv):
     def goal(self, task: Task) -> str:
         return str(find_goal(self._tasks, self._index(task))[0])
 
+    async def content(self, task: Task) -> str:
+        return make_puzzle(self._tasks, self._index(task), self.style).content
+
     def difficulty(self, task: Task) -> str:
         return f"depth {self._tasks.book.depth(self._tasks.locate(self._index(task))[0])}"
 

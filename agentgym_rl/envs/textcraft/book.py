@@ -37,6 +37,7 @@ class RecipeBook:
         named = set(self.uses) | {member for members in self.tags.values() for member in members}
         self.base: frozenset[str] = frozenset(named - self.recipes.keys() - self.tags.keys())
         self._depths: dict[str, int] = {}
+        self._trees: dict[str, list[Recipe]] = {}
         made_of = {name: self.below(name) for name in (*self.recipes, *self.tags)}
         try:
             for name in TopologicalSorter(made_of).static_order():
@@ -59,7 +60,10 @@ class RecipeBook:
 
     def tree(self, name: str) -> list[Recipe]:
         """Every recipe that may have a part in making ``name``: all ways, all members of tags."""
-        return [recipe for one in reachable([name], self.below) for recipe in self.recipes.get(one, ())]
+        if name not in self._trees:
+            names = reachable([name], self.below)
+            self._trees[name] = [recipe for one in names for recipe in self.recipes.get(one, ())]
+        return self._trees[name]
 
     def match(self, output: str, inputs: Sequence[Stack]) -> Recipe | None:
         """The recipe for ``output`` that takes exactly these stacks; a tag is filled by one stack of a member."""

@@ -20,6 +20,10 @@ from agentgym_rl.envs.textcraft.recipe import parse_recipe
 MAX_TURNS = 20
 """Turn limit of an episode; no variant asks for an amount whose plan is longer."""
 LAST_VERSION = 999
+VERSIONS = {"train": range(1, 901), "val": range(901, 950), "test": range(950, 1000)}
+"""The versions of a goal that each variant split has."""
+LAYERS = (range(1), VERSIONS["test"], VERSIONS["val"], VERSIONS["train"])
+"""All versions. Those of one layer never show what those of an earlier layer show."""
 TRAIN, TEST = 374, 100
 """Split sizes, AgentGym's."""
 
@@ -85,6 +89,19 @@ class Catalogue:
             )
         return self.goals[goal], version
 
+    def versions(self, goal: str, versions: range) -> list[int]:
+        """The indices of some versions of a goal."""
+        number = self.goals.index(goal)
+        return [number + self.stride * version for version in versions]
+
+    def layer(self, index: int) -> int:
+        """The place in :data:`LAYERS` of a task's version."""
+        return next(place for place, versions in enumerate(LAYERS) if index // self.stride in versions)
+
+    def quoted(self, index: int) -> tuple[str, ...] | None:
+        """The recipes on show where they are given and not drawn."""
+        return None
+
     def double(self, goal: str) -> int:
         """The amount that two batches of ``goal`` make; 0 when making it takes more than :data:`MAX_TURNS` turns."""
         if goal not in self._doubles:
@@ -128,9 +145,8 @@ def hold_out(train: Sequence[int], number: int) -> dict[str, Sequence[int]]:
 
 
 def variants(goals: Sequence[int], stride: int) -> dict[str, Sequence[int]]:
-    """The variant splits of some training goals; no variant is in two of them."""
-    versions = {"train": range(1, 901), "val": range(901, 950), "test": range(950, 1000)}
-    return {f"{name}_variants": VariantIndices(goals, numbers, stride) for name, numbers in versions.items()}
+    """The variant splits of some training goals."""
+    return {f"{name}_variants": VariantIndices(goals, numbers, stride) for name, numbers in VERSIONS.items()}
 
 
 def few(tasks: Catalogue, train: Sequence[int], goals: int | None, max_depth: int | None) -> tuple[int, ...]:

@@ -38,6 +38,13 @@ class Published(Catalogue):
             raise TaskNotFound(f"textcraft_{index} is not in the file of the option tasks_of")
         return self.starts[index].goal, 0
 
+    def versions(self, goal: str, versions: range) -> list[int]:
+        quoted = [index for index, start in self.starts.items() if start.goal == goal] if 0 in versions else []
+        return quoted + Catalogue.versions(self, goal, range(max(1, versions.start), versions.stop))
+
+    def quoted(self, index: int) -> tuple[str, ...] | None:
+        return self.starts[index].lines if index in self.starts else None
+
 
 @cache
 def published(recipes: str | Path, tasks_of: str | Path) -> Published:

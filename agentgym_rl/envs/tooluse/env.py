@@ -77,6 +77,9 @@ class ToolEnv(TextEnv, Generic[S]):
     def goal(self, task: Task) -> str:
         return self._find(task).label
 
+    async def content(self, task: Task) -> str:
+        return self.goal(task)
+
     def difficulty(self, task: Task) -> str:
         """The number of calls of the oracle, ``finish`` among them, such as ``calls 4-5``."""
         return self._tasks.difficulty(self._index(task))

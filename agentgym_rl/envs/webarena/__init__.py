@@ -213,6 +213,11 @@ class WebArena(Filmed):
         """What is asked."""
         return " ".join(self._config(task).intent.split())
 
+    async def content(self, task: Task) -> str:
+        """What is asked and where it begins; without the browser."""
+        config = self._config(task)
+        return "\n".join([config.intent, *config.start_urls])
+
     def difficulty(self, task: Task) -> str:
         """The sites, and of a built-in task its template, such as ``shopping: price``."""
         config = self._config(task)

@@ -84,6 +84,9 @@ class WebShop(TextEnv):
         """The instruction."""
         return " ".join(self.shop.goals(self._index(task)).instruction.split())
 
+    async def content(self, task: Task) -> str:
+        return self.goal(task)
+
     def difficulty(self, task: Task) -> str:
         """The number of attributes, options and price limits that are asked for, such as ``wishes 4``."""
         return f"wishes {self.shop.goals(self._index(task)).wishes}"

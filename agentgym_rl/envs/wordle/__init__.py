@@ -88,6 +88,9 @@ class Wordle(TextEnv):
         """The hidden word, and the words it is among."""
         return str(self._find(task))
 
+    async def content(self, task: Task) -> str:
+        return self.goal(task)
+
     def difficulty(self, task: Task) -> str:
         """Among how many words the hidden one is, such as ``words 40``."""
         if self._words is not None:
