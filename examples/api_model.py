@@ -34,6 +34,7 @@ def main() -> None:
     low, high = wilson(summary.succeeded, summary.attempted)
     print(f"panel    {given.env} test, {given.n} tasks, digest {summary.digest}")
     print(f"success  {summary.succeeded}/{summary.attempted}, 95% interval {low:.1%} to {high:.1%}")
+    print(f"endings  {', '.join(f'{number} {ending}' for ending, number in summary.endings.items())}")
     print(f"turns    {summary.mean_turns:.1f} on average")
     print(f"tokens   {model.usage.prompt_tokens} read, {model.usage.completion_tokens} written")
 

@@ -70,13 +70,13 @@ _TOO_LONG = re.compile(
     r"|max(imum)?( \w+)? (context|prompt|input|model|sequence) (length|window|size|limit)"
     rf"|(longer|greater|larger) than [^.]{{0,40}}{_LENGTH}|{_LENGTH} of only"
     r"|(prompt|input|message|conversation|request)s?( \([^)]*\)| body| entity| is| are)* too (long|large)"
-    r"|inputs\W+(tokens \+|must have less than)|range of input length should be"
-    r"|input token count [^.]{0,40}(exceeds|only supports)|tokens limit reached"
+    r"|inputs\W+(tokens \+|must have less than)|range of input length should be|(prompt|input)s? exceeds? max"
+    r"|token count [^.]{0,40}(exceeds|only supports)|tokens limit reached|'messages\[[^:]{0,40}: string too long"
     r"|too many (input )?tokens(?!,? (per|please wait))|max( completion)? tokens must be at least 1, got -"
     r"|reduce the (length|number) of (the |your )?(input|prompt|message|token)"
 )
 """As OpenAI, vLLM, SGLang, TGI, llama.cpp, LM Studio, TensorRT-LLM, Anthropic, Gemini, Mistral, Cohere, xAI, Bedrock,
-DashScope, Moonshot, MiniMax and GitHub put it. The word "context" alone says nothing."""
+DashScope, Moonshot, MiniMax, Zhipu and GitHub put it. The word "context" alone says nothing."""
 _NO_CREDIT = re.compile(
     r"insufficient (quota|balance|credits?|funds)|exceeded current quota error|billing (hard limit|not active)"
     r"|credit balance|balance is insufficient|(out of|used all available) credits|spend(ing)? limit|arrearage"

@@ -42,6 +42,9 @@ TOO_LONG = [
     (400, "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292"),  # Cohere
     (400, "This model's maximum prompt length is 131072 but the request contains 537812 tokens."),  # xAI
     (400, "Input is too long for requested model."),  # Bedrock
+    (400, "Invalid 'messages[1].content': string too long. Expected a string with maximum length 1048576"),
+    (400, "prompt token count of 200000 exceeds the limit of 128000"),  # GitHub
+    (400, "Prompt exceeds max length"),  # Zhipu
     (400, "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]"),  # DashScope
     (400, "Invalid request: Your request exceeded model token limit: 8192"),  # Moonshot
     (400, "invalid params, context window exceeds limit (2013)"),  # MiniMax
@@ -68,6 +71,8 @@ OTHERWISE = [
     (Meaning.NO_CREDIT, 403, "Your team has either used all available credits or reached its monthly spending limit."),
     (Meaning.FAULT, 429, "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 3"),
     (Meaning.FAULT, 429, "You exceeded your current quota, please check your plan. Please retry in 23s."),  # Gemini
+    (Meaning.FAULT, 429, "Quota exceeded for metric: generate_content_free_tier_input_token_count, limit: 250000"),
+    (Meaning.REFUSED, 400, "Invalid 'user': string too long. Expected a string with maximum length 64"),
     (Meaning.FAULT, 429, "Too many tokens per minute"),
     (Meaning.FAULT, 429, "Too many tokens, please wait before trying again."),  # Bedrock
     (Meaning.FAULT, 429, "Requests to the ChatCompletions_Create Operation have exceeded token rate limit of your "

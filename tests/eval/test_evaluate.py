@@ -337,6 +337,14 @@ def test_what_the_api_ended_is_counted_by_kind_and_kept(tmp_path):
     assert len(server.requests) == asked  # none is paid again
 
 
+def test_a_refusal_after_the_replies_of_an_earlier_call_ends_its_own_episode(tmp_path):
+    server = ChatServer(count, None, (402, "pay"))
+    with pytest.raises(ModelRefused, match="no credit"):
+        ask(server, tmp_path)
+    server.faults = [(400, "odd")]
+    assert ask(server, tmp_path).endings == {"refused": 1, "terminated": 9}
+
+
 def test_reasons_to_stop_refusals_and_empty_replies_are_counted(tmp_path):
     def reply(finish_reason, **message):
         return 200, json.dumps({"choices": [{"message": message, "finish_reason": finish_reason}]}).encode()

@@ -16,6 +16,7 @@ from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.rollout.collect import collect
 from agentgym_rl.rollout.policies.api import ApiConversation, ChatModel, ModelRefused
+from agentgym_rl.rollout.policies.chat_client import pause
 from agentgym_rl.rollout.settings import RolloutSettings
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -232,7 +233,7 @@ ODD = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
 )
-STATUSES = st.sampled_from((200, 200, 200, 201, 400, 401, 403, 404, 408, 413, 418, 422, 429, 500, 503, 529))
+STATUSES = st.sampled_from((200, 200, 200, 201, 204, 302, 400, 401, 403, 404, 408, 413, 418, 422, 429, 500, 503, 529))
 
 
 @pytest.fixture(scope="module")
@@ -295,3 +296,11 @@ def test_collect_tells_tokens_and_cost(tmp_path):
     said, kept = asyncio.run(server.during(work))
     assert len(kept) == 1
     assert "2 calls, 20 + 4 tokens, cost 0.06" in said
+
+
+@pytest.mark.parametrize(("headers", "least", "most"), [
+    ({"retry-after": "3"}, 3, 3), ({"retry-after-ms": "20", "retry-after": "3"}, 0.02, 0.02),
+    ({"retry-after": "7200"}, 0.75, 1), ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, 0.75, 1), ({}, 0.75, 1),
+])  # fmt: skip
+def test_a_pause_is_the_one_that_is_asked_for(headers, least, most):
+    assert least <= pause(headers, 1) <= most

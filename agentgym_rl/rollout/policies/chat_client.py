@@ -15,6 +15,9 @@ from agentgym_rl.envs.core import Message
 
 log = logging.getLogger(__name__)
 
+LONGEST_PAUSE = 60.0
+"""Most seconds that a server's wish for a pause is followed."""
+
 
 class ChatClient:
     """Asks one model. The key is read from ``OPENAI_API_KEY``.
@@ -70,7 +73,7 @@ class ChatClient:
             if answer.unknown - without:
                 without |= answer.unknown
             elif answer.meaning is Meaning.FAULT and tries < self._retries:
-                await asyncio.sleep(_pause(headers, tries))
+                await asyncio.sleep(pause(headers, tries))
                 tries += 1
             else:
                 break
@@ -100,9 +103,10 @@ class ChatClient:
         return read(response.status_code, response.content), response.headers
 
 
-def _pause(headers: Mapping[str, str], tries: int) -> float:
-    """Seconds until a request is repeated: those that the server asks for, up to a minute, else more each time."""
+def pause(headers: Mapping[str, str], tries: int) -> float:
+    """Seconds until a request is repeated: those that the server asks for if they are few, else more each time."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        if re.fullmatch(r"\d+(\.\d+)?", found := headers.get(name, ""), re.ASCII):
-            return min(60.0, float(found) / unit)
+        found = headers.get(name, "")
+        if re.fullmatch(r"\d+(\.\d+)?", found, re.ASCII) and (seconds := float(found) / unit) <= LONGEST_PAUSE:
+            return seconds
     return min(8.0, 0.5 * 2.0**tries) * random.uniform(0.75, 1)
