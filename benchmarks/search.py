@@ -1,6 +1,6 @@
 """Tasks solved per 1,000 model calls: tree exploration against independent sampling, on the same failed tasks.
 
-Every task is sampled first. Where all samples failed, both arms get the same number of further model calls (replies
+Every task is sampled first. Where all samples failed, both arms get the same number of further model calls (responses
 generated; replayed ones cost nothing) and stop at the first success: *tree* branches from turns of failed episodes,
 *afresh* samples the task from its start again. Both start from the same samples and run through the same code.
 
@@ -32,11 +32,43 @@ from agentgym_rl.algorithms.search import Branch, Node, SearchConfig, Searched, 
 from agentgym_rl.data.files import write_text
 from agentgym_rl.data.panels import sample
 from agentgym_rl.envs import Task, TextEnv, make
-from agentgym_rl.envs.core import Message, Step
+from agentgym_rl.envs.core import EnvSpec, Message, Observation, Step
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.policies.scripted import SIMPLE_COMMANDS, to_response
 from agentgym_rl.rollout.settings import RolloutSettings
+
+
+class Fork(TextEnv):
+    """The first move decides, and nothing shows it until the last of eight."""
+
+    name = "fork"
+
+    @property
+    def spec(self) -> EnvSpec:
+        return EnvSpec(
+            name=self.name, instructions={"agentgym": "Find the garden.", "compact": "Find the garden."},
+            splits={"train": range(1000)}, max_turns=8, success_above=0.5, licence="none needed", replayable=True,
+        )  # fmt: skip
+
+    def oracle(self, task: Task) -> list[str]:
+        return [f"door {task.index}", *["on"] * 7]
+
+    def goal(self, task: Task) -> str:
+        return "find the garden"
+
+    def difficulty(self, task: Task) -> str:
+        return "any"
+
+    async def _reset(self, task: Task) -> Observation:
+        self.right, self.moves = f"door {task.index}", list[str]()
+        return Observation("Some doors.")
+
+    async def _step(self, action: str) -> Step:
+        self.moves.append(action)
+        won = len(self.moves) == 8 and self.moves[0] == self.right
+        return Step(Observation(f"Room {len(self.moves)}."), float(won), won)
+
 
 ENVS: dict[str, dict[str, Any]] = {
     "textcraft": {"split": "train", "difficulty": ["depth [234]"]},
@@ -44,8 +76,9 @@ ENVS: dict[str, dict[str, Any]] = {
         "split": "train_variants",
         "difficulty": ["OpenRedBlueDoorsDebug", "OpenDoorsOrderN4Debug", "PutNextLocalS6N4", "UnlockLocalDist"],
     },
+    "fork": {"split": "train", "difficulty": ["any"], "epsilon_first": 0.98},
 }
-"""Tasks of the noisy policy: those that take more than two or three commands."""
+"""Tasks of the noisy policy: those that take more than two or three commands; and how often its first one is wrong."""
 
 Samplers = tuple[Callable[[Sequence[Task], int, int], list[Rollout]], Callable[[Sequence[Branch], int], list[Rollout]]]
 """Samples tasks (so many a task, with a seed), and plays branches (with a seed)."""
@@ -55,16 +88,16 @@ class Afresh(TreeSearch):
     """Independent sampling by the same rules: always from the start, avoiding nothing."""
 
     def choose(self) -> Node:
-        return Node(self.nodes[()].source, turns=0, good=0)
+        return Node(self.root.source)
 
 
 class Noisy:
-    """The oracle, forgetful: with probability ``epsilon`` it says something else and goes on as if it had not.
+    """The oracle, forgetful: with probability ``epsilon(turn)`` it says something else and goes on as if it had not.
 
     Instead it says an action the environment lists, or another command of its plan where the environment lists none.
     """
 
-    def __init__(self, plan: Sequence[str], epsilon: float, seed: str, env: TextEnv) -> None:
+    def __init__(self, plan: Sequence[str], epsilon: Callable[[int], float], seed: str, env: TextEnv) -> None:
         self.plan, self.epsilon, self.env = plan, epsilon, env
         self.rng = random.Random(seed)
         self.possible: Sequence[str] = plan
@@ -73,7 +106,7 @@ class Noisy:
     def __call__(self, messages: list[Message]) -> str:
         turn = (len(messages) - self.head) // 2
         command = self.plan[turn] if turn < len(self.plan) else self.rng.choice(self.possible)
-        if self.rng.random() < self.epsilon:
+        if self.rng.random() < self.epsilon(turn):
             others = [one for one in self.possible if one != command]
             command = self.rng.choice(others or SIMPLE_COMMANDS)
         return to_response(command, self.env)
@@ -82,15 +115,21 @@ class Noisy:
         self.possible = step.observation.actions or self.plan
 
 
+def opened(name: str) -> TextEnv:
+    """An environment of the noisy policy."""
+    return Fork("compact") if name == Fork.name else make(name, style="compact")
+
+
 def noisy(env: TextEnv, settings: RolloutSettings, epsilon: float) -> Samplers:
     """Play with noisy oracles."""
     plans: dict[Task, list[str]] = {}
+    first = ENVS[env.name].get("epsilon_first", epsilon)
 
     async def one(task: Task, seed: str, branch: Branch | None) -> Rollout:
         if task not in plans:
             plans[task] = env.oracle(task)
-        session = make(env.name, style=settings.style)
-        policy = Noisy(plans[task], epsilon, seed, session)
+        session = opened(env.name)
+        policy = Noisy(plans[task], lambda turn: epsilon if turn else first, seed, session)
         extra = (branch.responses, branch.avoid, branch.resamples) if branch else ()
         conversation = partial(Scripted, policy, *extra)
         max_turns = branch.max_turns if branch else None
@@ -244,7 +283,7 @@ def main() -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--policy", choices=["noisy"], help="play without a model")
     where.add_argument("--run", type=Path, help="folder of a trained run")
-    parser.add_argument("--env", nargs="+", help="environments; the run's own, or textcraft and babyai")
+    parser.add_argument("--env", nargs="+", help="environments; the run's own, or textcraft, babyai and fork")
     parser.add_argument("--tasks", type=int, default=100, help="tasks an environment")
     parser.add_argument("--samples", type=int, default=2, help="samples a task before the search")
     parser.add_argument("--calls", type=int, default=48, help="model calls a failed task and arm")
@@ -266,7 +305,7 @@ def main() -> None:
     if arguments.policy:
         rules = RolloutSettings(style="compact", invalid_limit=2)
         for name in arguments.env or ENVS:
-            env = make(name, style="compact")
+            env = opened(name)
             chosen = sample(env, ENVS[name]["split"], ENVS[name]["difficulty"], arguments.tasks, arguments.seed)
             repeats = measure(noisy(env, rules, arguments.epsilon), chosen, arguments, settings)
             tables.append(report(f"{name}, noisy oracle (epsilon {arguments.epsilon}), {budget}; {machine}", repeats))

@@ -1,20 +1,22 @@
 r"""Tree exploration: where the samples of a task have all failed, branch from promising turns (after MCTS; our own).
 
 A node :math:`s` is a prefix of commands and observations. A branch replays the responses of a node in a fresh session;
-then the model goes on with a command that was not tried there. The next branch is at
+then the model goes on with a command that was not tried there. Where the next branch begins is found from the root on:
+at each node, either another response is generated there, or the choice goes on in one of its children, by
 
-.. math:: \arg\max_s \; \bar R(s) + c \, P(s) \sqrt{\ln(1 + N) / n(s)}
+.. math:: \arg\max_a \; \bar R(a) + c \, P(a) \sqrt{\ln(1 + N) / n(a)}
 
-:math:`\bar R` is the mean return of the episodes through :math:`s`, :math:`n` the number of responses generated at
-:math:`s`, :math:`N` the sum of :math:`n`, and :math:`P` in (0, 1] a prior: UCB1 (Auer et al. 2002) with the exploration
-term scaled by a prior, as in PUCT (Rosin 2011). Where only success is rewarded, :math:`\bar R` is 0 in an unsolved tree
-and the prior decides,
+This is UCT (Kocsis and Szepesvari 2006) with the exploration term scaled by a prior, as in PUCT (Rosin 2011).
+:math:`N` is the number of episodes through :math:`s`. For a child, :math:`\bar R` is the mean return of the episodes
+through it and :math:`n` their number. For another response, :math:`\bar R` is that of :math:`s` and :math:`n` the
+number of responses generated there. Where only success is rewarded, :math:`\bar R` is 0 in an unsolved tree and the
+prior decides. For another response,
 
-.. math:: P(s) = \frac{1 + g(s)}{1 + d(s)} \cdot \frac{1 + w(s)}{2}
+.. math:: P = \frac{2 + w(s)}{3}
 
-:math:`g` of the :math:`d` turns before :math:`s` were good: valid, with an observation that is new to the episode.
-:math:`w` is the share of responses at :math:`s` that went wrong (not good, or the end of a lost episode): here the
-mistake may have happened.
+with :math:`w` the share of responses at :math:`s` that went wrong (not good, or the end of a lost episode): here the
+mistake may have happened. For a child, :math:`P` is 1 if the turn that led there was good (valid, with an observation
+that is new to the episode), else 1/3.
 """
 
 from __future__ import annotations
@@ -50,23 +52,24 @@ class SearchConfig:
                 raise ValueError(f"algorithm.search.{name} must be at least {least}, got {getattr(self, name)}")
 
 
-Prefix = tuple[tuple[str, str], ...]
-"""Commands and the observations after them."""
-
-
 @dataclass(slots=True, eq=False)
 class Node:
     """A prefix of an episode, after which the model generated a response."""
 
     source: Rollout
     """The first episode that came here; a branch replays its responses."""
-    turns: int
+    turns: int = 0
     """Turns before it."""
-    good: int
-    """Those of them that were good."""
+    parent: Node | None = None
+    good: bool = True
+    """Whether the turn before it was good."""
+    children: dict[tuple[str, str], Node] = field(default_factory=dict)
+    """By command and the observation after it."""
     tried: dict[str, None] = field(default_factory=dict)
     """Commands given here, in order."""
     episodes: int = 0
+    under_way: int = 0
+    """Branches through it that were proposed and have no outcome."""
     returns: float = 0.0
     """Sum over the episodes through it."""
     responses: int = 0
@@ -75,11 +78,39 @@ class Node:
     closed: bool = False
     """Whether replaying it failed."""
 
-    def score(self, exploration: float, total: int) -> float:
-        """The score in the module's first equation; ``total`` is its N."""
-        prior = (1 + self.good) / (1 + self.turns) * (1 + self.wrong / self.responses) / 2
-        bonus = prior * sqrt(log(1 + total) / self.responses)
-        return self.returns / self.episodes + exploration * bonus
+    @property
+    def visits(self) -> int:
+        return self.episodes + self.under_way
+
+    @property
+    def mean(self) -> float:
+        return self.returns / self.episodes
+
+    @property
+    def branches(self) -> bool:
+        """Whether a branch may begin here."""
+        return bool(self.responses) and not self.closed
+
+    def open(self) -> bool:
+        """Whether a branch may begin here or below."""
+        return self.branches or any(child.open() for child in self.children.values())
+
+    def path(self) -> Iterator[Node]:
+        """The node and those above it."""
+        node: Node | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def arms(self, exploration: float) -> Iterator[tuple[float, Node]]:
+        """The scores in the module's first equation; the node itself stands for another response."""
+        spread = exploration * sqrt(log(1 + self.visits))
+        if self.branches:
+            prior = (2 + self.wrong / self.responses) / 3
+            yield self.mean + spread * prior / sqrt(self.responses), self
+        for child in self.children.values():
+            if child.open():
+                yield child.mean + spread * (1 if child.good else 1 / 3) / sqrt(child.visits), child
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +172,7 @@ class TreeSearch:
         """The samples are episodes of the task that count, each with at least one turn."""
         self.settings = settings
         self.max_turns = max(one.episode.max_turns for one in samples)
-        self.nodes: dict[Prefix, Node] = {}
+        self.root = Node(samples[0])
         self.solved = False
         self.spent = 0
         self.rng = Random(seed)
@@ -155,12 +186,15 @@ class TreeSearch:
         """
         branches: list[Branch] = []
         left = 0 if self.solved else self.settings.calls - self.spent
-        while left > 0 and len(branches) < self.settings.branches and (node := self.choose()):
+        while left > 0 and len(branches) < self.settings.branches and self.root.open():
+            node = self.choose()
             resamples = min(self.settings.resamples, left - 1) if node.tried else 0
             max_turns = min(self.max_turns, node.turns + left - resamples)
             if branches and max_turns < self.max_turns:
                 break
             node.responses += 1
+            for passed in node.path():
+                passed.under_way += 1
             branch = Branch(
                 number=next(numbers), node=node, avoid=tuple(node.tried), resamples=resamples, max_turns=max_turns
             )
@@ -168,11 +202,15 @@ class TreeSearch:
             branches.append(branch)
         return branches
 
-    def choose(self) -> Node | None:
-        """The open node with the highest score; ties are broken at random."""
-        nodes = [node for node in self.nodes.values() if node.responses and not node.closed]
-        exploration, total = self.settings.exploration, sum(node.responses for node in nodes)
-        return max(nodes, key=lambda node: (node.score(exploration, total), self.rng.random()), default=None)
+    def choose(self) -> Node:
+        """Where the next branch begins, from the root on; ties are broken at random."""
+        node = self.root
+        while True:
+            arms = node.arms(self.settings.exploration)
+            _, _, chosen = max((score, self.rng.random(), arm) for score, arm in arms)
+            if chosen is node:
+                return node
+            node = chosen
 
     def learn(self, branch: Branch, rollout: Rollout) -> bool:
         """Add the episode of a branch to the tree; false, and nothing added, when its replay diverged.
@@ -187,25 +225,26 @@ class TreeSearch:
             branch.node.closed = True
             return False
         branch.node.responses -= 1  # counted when the branch was proposed
+        for passed in branch.node.path():
+            passed.under_way -= 1
         self.add(rollout)
         return True
 
     def add(self, rollout: Rollout) -> None:
         """Take an episode into the nodes that it goes through."""
-        episode, good = rollout.episode, 0
-        prefix: Prefix = ()
+        episode, node = rollout.episode, self.root
         self.solved |= episode.success
-        for turn, fine in zip(episode.turns, judge(episode), strict=True):
+        for number, (turn, good) in enumerate(zip(episode.turns, judge(episode), strict=True), start=1):
             command = turn.response if turn.action is None else turn.action
-            node = self.nodes.setdefault(prefix, Node(rollout, len(prefix), good))
             node.tried[command] = None
             node.episodes += 1
             node.returns += episode.reward
             if turn.calls:
                 node.responses += 1
-                node.wrong += not fine
-            good += fine
-            prefix = (*prefix, (command, turn.observation))
+                node.wrong += not good
+            if number < len(episode.turns):
+                below = Node(rollout, number, node, good)
+                node = node.children.setdefault((command, turn.observation), below)
 
 
 def judge(episode: Episode) -> list[bool]:
