@@ -32,8 +32,8 @@ STEP_S, REPLY_S = 0.04, 0.02
 
 
 class Merged:
-    def __init__(self, ids, new):
-        self.token_ids, self.new = ids, new
+    def __init__(self, ids):
+        self.token_ids = ids
 
 
 class Builder:
@@ -42,17 +42,8 @@ class Builder:
     def build_initial_tokens(self, messages):
         return [ord(letter) for message in messages for letter in message["content"]]
 
-    def merge_assistant_tokens(self, ids, new):
-        return Merged([*ids, *new], len(new))
-
     def merge_context_tokens(self, before, after, ids):
-        new = [ord(letter) for letter in after[-1]["content"]]
-        return Merged([*ids, *new], len(new))
-
-    def align_response_metadata(self, merged, mask, log_probs, assistant_logprobs=None):
-        own = assistant_logprobs is not None
-        new = assistant_logprobs if own else [0.0] * merged.new
-        return [*mask, *[int(own)] * merged.new], [*log_probs, *new]
+        return Merged([*ids, *(ord(letter) for letter in after[-1]["content"])])
 
 
 class Tokenizer:

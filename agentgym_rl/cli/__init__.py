@@ -24,6 +24,7 @@ GROUPS = {
         "expand": "agentgym-rl expand textcraft --model openai:gpt-4o@https://api.openai.com/v1 --out reworded.json",
         "convert": "agentgym-rl convert demonstrations.json demonstrations.parquet --to verl",
         "fetch": "agentgym-rl fetch smollm2_135m",
+        "templates": "agentgym-rl templates Qwen/Qwen2.5-3B-Instruct",
     },
     "Training": {
         "train": "agentgym-rl train experiment=demo algorithm=grpo",

@@ -12,7 +12,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.hosts import HostSettings, open_host
-from agentgym_rl.rollout.builder import remembering
+from agentgym_rl.rollout.builder import faithful
 from agentgym_rl.rollout.client import EpisodeClient
 from agentgym_rl.rollout.folding import Segment
 from agentgym_rl.rollout.loop import failed, run_episode
@@ -51,7 +51,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     def __init__(self, *arguments: Any, recorder: EpisodeRecorder | None = None, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.recorder = recorder
-        remembering(self.continuous_token_builder)
+        faithful(self.continuous_token_builder)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         try:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from transformers import AutoConfig
+from verl.utils.tokenizer.continuous_token import MergeResult
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
+
+from agentgym_rl.envs.core import Message
+from agentgym_rl.rollout.template import Frame
 
 REMEMBERED = 512
 """Lists of messages whose tokens a process remembers."""
 
-_renderers: dict[Any, Callable[..., list[int]]] = {}
+_frames: dict[Any, Frame] = {}
 
 
 def continuous_token_builder(model: str, tokenizer: Any, arguments: Mapping[str, Any]) -> Any:
@@ -23,19 +27,43 @@ def continuous_token_builder(model: str, tokenizer: Any, arguments: Mapping[str,
         arguments: of the chat template, e.g. ``{"enable_thinking": False}``.
     """
     model_type = AutoConfig.from_pretrained(model).model_type
-    return remembering(
+    return faithful(
         create_continuous_token_builder(tokenizer, hf_model_type=model_type, chat_template_kwargs=dict(arguments))
     )
 
 
-def remembering(builder: Any) -> Any:
-    """The same builder with a cache of what builders of its kind rendered lately in this process.
+def faithful(builder: Any) -> Any:
+    """The same builder, which from now on appends what its chat template renders, for any family of models.
 
-    Every turn verl's builder renders the same placeholder messages to see which tokens follow them, and the episodes of
-    a group begin with the same prompt.
+    verl's own builders render an observation without the response before it, so that they lose what a template puts
+    between the two (the line break after ``<|im_end|>``), and know of some families only. Here an observation is what
+    the template renders after a response, and a response that the model did not sample closes the thought that the
+    prompt opened.
+
+    Builders of a kind share a cache of what they rendered lately in this process: every turn renders placeholders, and
+    the episodes of a group begin with the same prompt.
     """
     kind = (type(builder), builder.tokenizer, json.dumps(builder.chat_template_kwargs, sort_keys=True, default=repr))
-    builder._render_tokens = _renderers.setdefault(kind, _once(builder._render_tokens))
+    if kind not in _frames:
+        _frames[kind] = Frame(builder.tokenizer, _once(builder._render_tokens))
+    frame = _frames[kind]
+
+    def merge_context_tokens(
+        previous_messages: Sequence[Message], updated_messages: Sequence[Message], runtime_token_ids: Sequence[int]
+    ) -> MergeResult:
+        """An observation after a response, which gets an end of turn where it was cut before one."""
+        (observation,) = updated_messages[len(previous_messages) :]
+        before, ids = list(runtime_token_ids), frame.following(observation)
+        there = next(n for n in range(len(ids), -1, -1) if before[len(before) - n :] == ids[:n])
+        return MergeResult([*before, *ids[there:]], len(ids) - there, "context")
+
+    def merge_assistant_tokens(runtime_token_ids: Sequence[int], assistant_token_ids: Sequence[int]) -> MergeResult:
+        """A response that was written elsewhere; what the model itself sampled is appended as it is."""
+        ids = frame.written(assistant_token_ids)
+        return MergeResult([*runtime_token_ids, *ids], len(ids), "assistant")
+
+    builder._render_tokens = frame.render
+    builder.merge_context_tokens, builder.merge_assistant_tokens = merge_context_tokens, merge_assistant_tokens
     return builder
 
 

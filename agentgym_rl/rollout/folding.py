@@ -44,6 +44,11 @@ class Segment:
             self.log_probs + [0.0] * len(ids),
         )
 
+    def responded(self, ids: Sequence[int], log_probs: Sequence[float]) -> Segment:
+        """The segment with further tokens that are the model's own."""
+        mask = self.response_mask + [1] * len(ids)
+        return Segment(self.prompt_ids, [*self.response_ids, *ids], mask, [*self.log_probs, *log_probs])
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange:

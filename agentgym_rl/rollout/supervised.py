@@ -28,7 +28,8 @@ class Example:
 def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> Example:
     """Tokenise a trajectory turn by turn with verl's Continuous Token builder.
 
-    A response is its text and the end-of-turn token; the loss flags select the responses that are trained on.
+    A response is its text and the end-of-turn token, after the end of a thought where the prompt opens one that the
+    text does not close; the loss flags select the responses that are trained on.
 
     Raises:
         ContextTooSmall: it takes more than ``limit`` tokens.
@@ -77,7 +78,8 @@ async def encode_segments(
     first, end = trajectory.first_trained, end_of_turn(tokenizer)
 
     def tokens(text: str) -> list[int]:
-        return [*tokenizer.encode(text, add_special_tokens=False), end]
+        response = [*tokenizer.encode(text, add_special_tokens=False), end]
+        return list(builder.merge_assistant_tokens([], response).token_ids)
 
     def notes(exchanges: Sequence[Exchange]) -> list[int]:
         return tokens(plain_notes(exchanges, parse, lambda text: len(tokens(text)) <= settings.notes_tokens))

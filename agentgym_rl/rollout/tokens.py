@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import nan
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -16,7 +16,7 @@ from agentgym_rl.rollout.conversation import ContextTooSmall, PromptTooLong, Res
 from agentgym_rl.rollout.folding import ASK, Exchange, Segment, folded
 from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.settings import Context, RolloutSettings, Thinking
-from agentgym_rl.rollout.template import CLOSE, OPEN, closing_token, drops_thinking, thinking_closed
+from agentgym_rl.rollout.template import CLOSE, OPEN, drops_thinking, thinking_closed
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ class TokenConversation:
         Args:
             server: verl's ``LLMServerClient`` (``generate(request_id, prompt_ids=..., sampling_params=...)``).
             tokenizer: turns the sampled tokens into the text that the environment reads.
-            builder: verl's Continuous Token builder.
+            builder: verl's Continuous Token builder, made :func:`~agentgym_rl.rollout.builder.faithful`.
             sampling: sampling parameters of a request (temperature, top_p, top_k, ...). With the ``seed`` of an
                 episode, each of its requests has a seed of its own.
             prompt_limit: most tokens before the first response of a segment.
@@ -204,7 +204,7 @@ class TokenConversation:
         at = len(self.opening)
         ids = await self._prompt(messages[:at])
         for one in shown:
-            ids = [*ids, *one.ids, *self._closing(one.ids)]
+            ids = [*ids, *one.ids]
             ids = list(self.builder.merge_context_tokens(messages[: at + 1], messages[: at + 2], ids).token_ids)
             at += 2
         return ids
@@ -257,17 +257,8 @@ class TokenConversation:
                 return [last.followed_by(prompt[len(ids) :])]
             start = len(last.prompt_ids)
             return [last, Segment(prompt[:start]).followed_by(prompt[start:])]
-        closed = last.followed_by(self._closing(last.ids))
-        merged = await _aside(text, self.builder.merge_context_tokens, self.messages, updated, closed.ids)
-        return [self._merged(closed, merged, None)]
-
-    def _closing(self, ids: Sequence[int]) -> list[int]:
-        """The end of turn that a response was cut before; nothing where it has one or the template needs none."""
-        return [] if self._end is None or ids[-1] == self._end else [self._end]
-
-    @cached_property
-    def _end(self) -> int | None:
-        return closing_token(self.tokenizer)
+        merged = await _aside(text, self.builder.merge_context_tokens, self.messages, updated, last.ids)
+        return [last.followed_by(merged.token_ids[len(last.ids) :])]
 
     @property
     def _strips(self) -> bool:
@@ -313,16 +304,7 @@ class TokenConversation:
 
     def _append(self, ids: list[int], log_probs: list[float] | None) -> None:
         """Add tokens of the model to the segment; replayed ones have no log-probabilities."""
-        segment = self.segments[-1]
-        merged = self.builder.merge_assistant_tokens(segment.ids, ids)
-        self.segments[-1] = self._merged(segment, merged, [nan] * len(ids) if log_probs is None else log_probs)
-
-    def _merged(self, segment: Segment, merged: Any, log_probs: list[float] | None) -> Segment:
-        """The segment after the builder's token edits, which apply to ids, mask and log-probabilities alike."""
-        mask, log_probs = self.builder.align_response_metadata(
-            merged, segment.response_mask, segment.log_probs, assistant_logprobs=log_probs
-        )
-        return Segment(segment.prompt_ids, list(merged.token_ids[len(segment.prompt_ids) :]), mask, log_probs)
+        self.segments[-1] = self.segments[-1].responded(ids, [nan] * len(ids) if log_probs is None else log_probs)
 
     def _text(self, ids: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)

@@ -110,8 +110,6 @@ assistant_token_ids
 verl.utils.tokenizer.continuous_token.ContinuousTokenBuilder.merge_context_tokens self previous_messages \
 updated_messages runtime_token_ids tools
 verl.utils.tokenizer.continuous_token.ContinuousTokenBuilder._render_tokens self messages add_generation_prompt tools
-verl.utils.tokenizer.continuous_token.ContinuousTokenBuilder.align_response_metadata self merge_result response_mask \
-response_logprobs assistant_logprobs
 verl.utils.tokenizer.continuous_token.MergeResult token_ids appended_token_count kind inserted_token_ids \
 removed_prefix_token_count
 verl.utils.tokenizer.hf_tokenizer name_or_path correct_pad_token correct_gemma2 kwargs

@@ -73,6 +73,68 @@ R1 = """\
 {%- if add_generation_prompt %}{{ '<assistant><think>\\n' }}{% endif %}"""
 """Opens the thinking of each response, and drops that of earlier ones."""
 
+NEMOTRON = """\
+{%- for one in messages %}
+{%- set said = one.content %}
+{%- if one.role == 'assistant' %}{% set said = '<think></think>' + said.split('</think>')[-1] | trim %}{% endif %}
+{{- '<|im_start|>' + one.role + '\\n' + said + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n<think>\\n' }}{% endif %}"""
+"""Opens the thinking of each response, and shows an empty thought, written in another way, in all of them."""
+
+GLM = """\
+{%- for one in messages %}
+{%- set said = one.content %}
+{%- if one.role == 'assistant' %}
+{%- set thought = said.split('</think>')[0].split('<think>')[-1] | trim if '</think>' in said and loop.last else '' %}
+{%- set said = '<think>' + thought + '</think>\\n' + said.split('</think>')[-1] | trim %}
+{%- endif %}
+{{- '<' + one.role + '>\\n' + said }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"""
+"""Puts an empty thought before earlier responses, and leaves the end of a turn to the next message."""
+
+GRANITE = """\
+{%- for one in messages %}
+{{- '<|start_header_id|>' + one.role + '<|end_header_id|>' + one.content + '<|eot_id|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>' }}{% endif %}"""
+"""A line break after the end of each turn."""
+
+PHI = GRANITE + "{% if not add_generation_prompt %}{{ eos_token }}{% endif %}"
+"""Puts the end of a text after a conversation."""
+
+COHERE = """\
+{%- for one in messages %}
+{{- '<user>' + one.content + '<end_of_turn>' if one.role != 'assistant'
+    else '<assistant>' + one.content + '<|eot_id|><end_of_turn>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"""
+"""Two tokens end a response."""
+
+GPT_OSS = """\
+{%- for one in messages %}
+{%- if one.role == 'assistant' %}
+{{- '<assistant>final<|end_header_id|>' + one.content + ('<end_of_sentence>' if loop.last else '<end_of_turn>') }}
+{%- else %}{{ '<' + one.role + '>' + one.content + '<end_of_turn>' }}{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"""
+"""Responses have channels, and the last one ends in another way."""
+
+NEMO = """\
+{%- set first = messages[0].content if messages[0].role == 'system' else '' %}
+{%- for one in messages if one.role != 'system' %}
+{%- if one.role == 'user' %}{{ '<user>' + (first if loop.last else '') + one.content }}
+{%- else %}{{ '<assistant>' + one.content + eos_token }}{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"""
+"""Moves the system message to the last message of the user."""
+
+VICUNA = """\
+{%- for one in messages %}{{ one.role + ': ' + one.content + '\\n' }}{% endfor %}
+{%- if add_generation_prompt %}{{ 'assistant:' }}{% endif %}"""
+"""Nothing ends a turn."""
+
 TEMPLATES = {
     "smollm2": (SMOLLM2, "llama", "<|im_end|>"),
     "chatml": (CHATML, "qwen2", "<|im_end|>"),
@@ -84,14 +146,24 @@ TEMPLATES = {
 
 OTHERS = {
     "gemma": (GEMMA, "gemma2", "<end_of_turn>"),
-    "mistral": (MISTRAL, "mistral", "<|bos|>"),
+    "mistral": (MISTRAL, "mistral", "<end_of_sentence>"),
     "r1": (R1, "qwen2", "<end_of_sentence>"),
+    "nemotron": (NEMOTRON, "nemotron_h", "<|im_end|>"),
+    "glm": (GLM, "other", "<user>"),
+    "granite": (GRANITE, "granite", "<|eot_id|>"),
+    "phi": (PHI, "phi3", "<|eot_id|>"),
+    "cohere": (COHERE, "cohere", "<end_of_turn>"),
+    "gpt_oss": (GPT_OSS, "gpt_oss", "<end_of_sentence>"),
+    "nemo": (NEMO, "mistral", "<end_of_sentence>"),
+    "vicuna": (VICUNA, "llama", "<end_of_sentence>"),
+    "base": (None, "llama", "<end_of_sentence>"),
 }
-"""Templates that do not render a conversation as it grows: roles must alternate, or each response begins anew."""
+"""Templates that verl's builders do not follow, and one that is missing."""
 
 MARKS = [
     "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|bos|>", "<|pad|>",
     "<start_of_turn>", "<end_of_turn>", "<user>", "<assistant>", "<end_of_sentence>",
+    "[INST]", "[/INST]",
 ]  # fmt: skip
 
 
@@ -119,7 +191,7 @@ def chat_of(name: str, hidden: bool = False) -> Chat:
     from transformers import PreTrainedTokenizerFast
     from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
-    from agentgym_rl.rollout.builder import remembering
+    from agentgym_rl.rollout.builder import faithful
 
     template, model_type, end = (TEMPLATES | OTHERS)[name]
     core = Tokenizer(models.BPE())
@@ -134,4 +206,4 @@ def chat_of(name: str, hidden: bool = False) -> Chat:
     )  # fmt: skip
     tokenizer.add_tokens([AddedToken(mark, special=hidden) for mark in ("<think>", "</think>")], special_tokens=hidden)
     builder = create_continuous_token_builder(tokenizer, hf_model_type=model_type, chat_template_kwargs={})
-    return Chat(name, tokenizer, remembering(builder), tokenizer.convert_tokens_to_ids(end))
+    return Chat(name, tokenizer, faithful(builder), tokenizer.convert_tokens_to_ids(end))

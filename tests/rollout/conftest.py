@@ -25,6 +25,6 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory):
 def builder(tokenizer):
     from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
-    from agentgym_rl.rollout.builder import remembering
+    from agentgym_rl.rollout.builder import faithful
 
-    return remembering(create_continuous_token_builder(tokenizer, hf_model_type="qwen2", chat_template_kwargs={}))
+    return faithful(create_continuous_token_builder(tokenizer, hf_model_type="qwen2", chat_template_kwargs={}))

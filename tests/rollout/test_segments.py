@@ -28,6 +28,8 @@ pytest.importorskip("verl")
 OPENING = toy.Counter("compact").spec.conversation_start("compact")
 MODES = [(name, "keep") for name in TEMPLATES] + [("qwen3", "strip"), ("qwen3_opened", "strip")]
 SECRET = "zebra"
+EMPTY = "\n</think>\n\n"
+"""Closes a thought without words that the prompt opened."""
 
 
 def run(chat, replies, said, prompt_limit=400, response_limit=2000, **rules):
@@ -178,15 +180,17 @@ def test_a_cut_response_is_closed_as_the_template_closes_one(name):
 @pytest.mark.parametrize(("name", "thinks"), MODES)
 def test_demonstrations_are_cut_as_rollouts_are(name, thinks, context):
     chat = chat_of(name)
-    texts = [thinking(chat, "hm " * turn, f"Action: say {turn}") if turn % 3 else "Action: look" for turn in range(9)]
+    silent = "Action: look" if name != "qwen3_opened" else EMPTY + "Action: look"
+    texts = [thinking(chat, "hm " * turn, f"Action: say {turn}") if turn % 3 else silent for turn in range(9)]
     said = [f"Room {number}." for number in range(10)]
     rules = {"context": context, "thinking": thinks, "max_new_tokens": 40}
     limits = {"prompt_limit": 300, "response_limit": 2000 if context == "full" else 200}
     episode, kept, _ = run(chat, [chat.reply(text) for text in texts], said, **limits, **rules)
     assert len(episode.turns) == 9 and (len(kept.segments) == 1) == (context == "full" and thinks == "keep")
+    written = [message | {"content": message["content"].removeprefix(EMPTY)} for message in episode.messages]
     examples = asyncio.run(
         encode_segments(
-            Trajectory.of(str(TASK), episode.messages, len(OPENING)), chat.tokenizer, chat.builder,
+            Trajectory.of(str(TASK), written, len(OPENING)), chat.tokenizer, chat.builder,
             settings=RolloutSettings(**rules), parse=reader(toy.Counter("compact").spec, ActionFormat.REACT), **limits,
         )
     )  # fmt: skip

@@ -291,11 +291,11 @@ def test_the_builder_renders_what_verls_does_and_nothing_twice(tokenizer, said):
     plain, ours, another = (
         create_continuous_token_builder(tokenizer, hf_model_type="qwen2", chat_template_kwargs={}) for _ in range(3)
     )
-    builders._renderers.clear()
+    builders._frames.clear()
     rendered = []
     render = ours._render_tokens
     ours._render_tokens = lambda messages, **how: rendered.append(str((messages, how))) or render(messages, **how)
-    for one in (builders.remembering(ours), builders.remembering(another)):
+    for one in (builders.faithful(ours), builders.faithful(another)):
         before = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
         for text in said:
             after = [*before, {"role": "user", "content": text}]

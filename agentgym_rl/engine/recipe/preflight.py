@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-
-from jinja2 import TemplateError
 
 from agentgym_rl.algorithms.base import AS_LOADED, START, Needs, OnlineConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
@@ -30,7 +29,7 @@ from agentgym_rl.envs.actions import ActionFormat, parse_react
 from agentgym_rl.envs.formats import opening
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import flat
-from agentgym_rl.rollout import pretrained
+from agentgym_rl.rollout import growth, pretrained
 from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import TokenConversation
@@ -362,22 +361,25 @@ def check_length(config: Config, model: str) -> None:
         )
 
 
-def check_template(builder: Any) -> None:
-    """The chat template must render an observation after a response, which not all do.
+def check_template(builder: Any, styles: Iterable[str] = growth.OPENINGS) -> None:
+    """What grows turn by turn must be what the chat template renders; ``builder`` becomes faithful to it.
+
+    Args:
+        styles: the wordings of the run's environments.
 
     Raises:
-        RecipeError: it does not; says why.
+        RecipeError: it is not; shows both texts.
     """
-    asked = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "look"}]
-    try:
-        ids = builder.build_initial_tokens(asked[:1])
-        builder.merge_context_tokens(asked, [*asked, {"role": "user", "content": "a room"}], ids)
-    except (TemplateError, TypeError, ValueError) as error:
-        cause = error.__context__ or error  # verl tries again in another way, and what then fails says less
-        raise RecipeError(
-            f"the model's chat template cannot render an observation after a response ({cause}); choose another model "
-            "(docs/models.md), or give a template with verl.actor_rollout_ref.model.custom_chat_template"
-        ) from error
+    from agentgym_rl.rollout.builder import faithful  # imports verl
+
+    for style in styles:
+        try:
+            growth.check(faithful(builder), style)
+        except growth.Misfit as error:
+            raise RecipeError(
+                f"{error}; choose another model (docs/models.md), or give a template with "
+                "verl.actor_rollout_ref.model.custom_chat_template"
+            ) from error
 
 
 async def _check_segments(config: Config, builder: Any) -> None:

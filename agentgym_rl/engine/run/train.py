@@ -144,7 +144,7 @@ def _run(
         tokenizer.chat_template = template
     builder = continuous_token_builder(model, tokenizer, settings.data.apply_chat_template_kwargs)
     preflight.check_length(config, model)
-    preflight.check_template(builder)
+    preflight.check_template(builder, [config.rollout.style])
     preflight.check_context(config, builder)
     preflight.check_adapters(config, network)
     examples = demonstrations.examples(config, files, tokenizer, builder)

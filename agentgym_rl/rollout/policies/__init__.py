@@ -47,6 +47,8 @@ class ModelOptions:
     """Most tokens from the first response on; None is what the context leaves."""
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
     """Of a local model's chat template."""
+    style: str = "agentgym"
+    """Wording of the episodes, which a local model's chat template must render."""
     price: Price = (0, 0)
     max_cost: float | None = None
     """Of an API, in the currency of the price."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.core import Task, TextEnv
+from agentgym_rl.rollout import growth
 from agentgym_rl.rollout.loop import Watch, run_episode
 from agentgym_rl.rollout.policies.base import Policy, Usage
 from agentgym_rl.rollout.seeds import seed_of
@@ -38,11 +39,13 @@ class ModelPolicy(Policy):
         prompt_tokens: most tokens before the first response; None is half the model's context.
         response_tokens: most tokens from the first response on; None is what the context leaves.
         template_arguments: of the chat template.
+        style: wording of the episodes, which the chat template must render.
         name: identifies the policy in results; the path by default.
 
     Raises:
         FileNotFoundError: there is no such model.
-        ValueError: its context has no room for that many tokens.
+        ValueError: its context has no room for that many tokens, or an episode's tokens would not be those of its chat
+            template (:class:`~agentgym_rl.rollout.growth.Misfit`).
     """
 
     usage: Usage
@@ -56,6 +59,7 @@ class ModelPolicy(Policy):
         prompt_tokens: int | None = None,
         response_tokens: int | None = None,
         template_arguments: Mapping[str, Any] | None = None,
+        style: str = "agentgym",
         name: str | None = None,
     ) -> None:
         from transformers import AutoConfig, AutoTokenizer
@@ -76,6 +80,7 @@ class ModelPolicy(Policy):
             )
         self.prompt_tokens, self.response_tokens, self.context = prompt, response, prompt + response
         self.builder = continuous_token_builder(path, self.tokenizer, template_arguments or {})
+        growth.check(self.builder, style)
         self.path, self.name, self.usage = path, name or path, Usage()
         self.temperature, self.seed = temperature, seed
 
