@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
-from agentgym_rl.envs.core import MissingExtra
+from agentgym_rl.envs.core import EnvUnavailable, MissingExtra
 
 
 def missing(purpose: object, package: str | None, extra: str) -> MissingExtra:
@@ -31,3 +32,9 @@ def needs(purpose: object, extra: str) -> Iterator[None]:
         if error.name is None or error.name.split(".")[0] == "agentgym_rl":
             raise
         raise missing(purpose, error.name, extra) from error
+
+
+def check_posix(purpose: str, instead: str) -> None:
+    """Raises EnvUnavailable where the operating system is Windows, which cannot do this; says what to do instead."""
+    if find_spec("fcntl") is None:
+        raise EnvUnavailable(f"{purpose} works on Linux and macOS only; {instead}")

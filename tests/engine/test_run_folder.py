@@ -21,6 +21,7 @@ from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.digest import versions
+from agentgym_rl.engine.run import account, lock
 from agentgym_rl.engine.run.checkpoint import seal
 from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State
 from agentgym_rl.engine.run.lock import locked
@@ -411,6 +412,7 @@ def test_a_launch_that_works(monkeypatch):
 HOLD = """
 import sys, time
 from pathlib import Path
+from agentgym_rl.engine.run import lock
 from agentgym_rl.engine.run.lock import locked
 with locked(Path(sys.argv[1])):
     print("in", flush=True)
@@ -418,14 +420,30 @@ with locked(Path(sys.argv[1])):
 """
 
 
-@pytest.fixture
-def holder(tmp_path):
+def hold(tmp_path, program=HOLD):
     """A process in the folder."""
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "in\n"
-    yield process
-    process.kill()
-    process.wait()
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "in\n"
+        yield process
+        process.kill()
+
+
+holder = pytest.fixture(hold)
+
+
+@pytest.fixture
+def quick_holder(tmp_path):
+    """One that renews its lease all the time."""
+    yield from hold(tmp_path, HOLD.replace("with locked", "lock.RENEWED_SECONDS = 0.05\nwith locked"))
+
+
+def wait_until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_a_second_process_in_a_folder_is_refused_and_told_who_is_there(tmp_path, holder):
@@ -438,20 +456,56 @@ def test_a_second_process_in_a_folder_is_refused_and_told_who_is_there(tmp_path,
     assert (tmp_path / ".lock").read_text() == ""
 
 
-def test_a_lock_of_another_host_is_not_taken_over(tmp_path):
-    (tmp_path / ".lock").write_text(json.dumps({"owner": "me", "host": "elsewhere", "pid": 1, "started": "today"}))
-    with pytest.raises(RunFolderError, match=r"me on elsewhere, process 1, since today.*delete .*/\.lock"):
+ELSEWHERE = json.dumps({"owner": "me", "host": "elsewhere", "pid": 1, "started": "today"})
+DAMAGED = ['{"owner": "me"', "[]", '{"pid": 1, "x": 2}', "\x00" * 50, "null"]
+
+
+@pytest.mark.parametrize("content", [ELSEWHERE, *DAMAGED])
+def test_a_lock_that_may_be_of_another_host_is_taken_over_when_its_lease_is_over(tmp_path, content):
+    file = tmp_path / ".lock"
+    file.write_text(content)
+    who = "me on elsewhere, process 1, since today" if content is ELSEWHERE else "somebody on an unknown host"
+    with pytest.raises(
+        RunFolderError, match=rf"by {who}.*the folder is free in 1\d\d s, or when you delete .*/\.lock$"
+    ):
         locked(tmp_path).__enter__()
-    (tmp_path / ".lock").unlink()
+    assert (lock.holder(tmp_path) or "").startswith(who)
+    before = time.time() - lock.LEASE_SECONDS - 1
+    os.utime(file, (before, before))
+    assert content in DAMAGED[1:3] or lock.holder(tmp_path) is None
     with locked(tmp_path):
-        pass
+        assert json.loads(file.read_text())["pid"] == os.getpid()
 
 
-@pytest.mark.parametrize("content", ['{"owner": "me"', "[]", '{"pid": 1, "x": 2}', "\x00" * 50, "null"])
-def test_a_damaged_lock_is_not_taken_over(tmp_path, content):
-    (tmp_path / ".lock").write_text(content)
-    with pytest.raises(RunFolderError, match=r"by somebody on an unknown host, .*if it is gone, delete .*/\.lock$"):
-        locked(tmp_path).__enter__()
+def test_a_process_renews_its_lease(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "RENEWED_SECONDS", 0.02)
+    with locked(tmp_path):
+        os.utime(tmp_path / ".lock", (0, 0))
+        wait_until(lambda: (tmp_path / ".lock").stat().st_mtime > 0)
+
+
+def test_a_process_whose_lease_was_taken_over_ends(tmp_path, quick_holder):
+    (tmp_path / ".lock").write_text(ELSEWHERE)
+    _, said = quick_holder.communicate(timeout=30)
+    assert quick_holder.returncode == 1 and "was taken over by me on elsewhere, process 1, since today" in said
+    assert (tmp_path / ".lock").read_text() == ELSEWHERE
+
+
+def test_a_user_without_a_name_is_a_number(tmp_path, monkeypatch):
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])
+    with locked(tmp_path):
+        assert json.loads((tmp_path / ".lock").read_text())["owner"] == str(os.getuid())
+    assert account.variables(tmp_path)["USER"] == str(os.getuid())
+
+
+def test_a_home_folder_that_cannot_be_written_is_replaced(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert "HOME" not in account.variables(tmp_path / "run")
+    monkeypatch.setenv("HOME", "/proc/nohome")
+    assert account.variables(tmp_path / "run")["HOME"] == str(tmp_path / "run" / "home")
+    assert (tmp_path / "run" / "home").is_dir()
 
 
 def test_a_second_process_is_refused_though_the_lock_is_damaged(tmp_path, holder):

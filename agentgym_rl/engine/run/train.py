@@ -25,7 +25,7 @@ from agentgym_rl.engine.recipe.compose import identity, to_yaml
 from agentgym_rl.engine.recipe.config import Config, Device, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest, versions
 from agentgym_rl.engine.recipe.schema import to_dict
-from agentgym_rl.engine.run import demonstrations, gpu_memory, memory
+from agentgym_rl.engine.run import account, demonstrations, gpu_memory, memory
 from agentgym_rl.engine.run.folder import RunFolder, State
 from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.progress import Progress
@@ -56,6 +56,7 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
     panels = tasks.panels(config)
     mixture, curriculum = tasks.mixture(config), tasks.curriculum(config)
     with locked(Path(config.run.dir)):
+        os.environ.update(account.variables(Path(config.run.dir)))
         return _locked(config, console, session, panels, mixture, curriculum)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,7 @@ def cluster(
     else:
         # the processes of a local cluster inherit the environment and need not wait for a runtime environment
         os.environ.update(runtime["env_vars"])
+        own_token(os.environ)
         own = {"runtime_env": given} if given else {}
         _start(seconds, address=LOCAL, include_dashboard=False, **started, **own, **quiet)
     before = segments()
@@ -106,6 +108,12 @@ def cluster(
             ray.shutdown()
             psutil.wait_procs(processes, timeout=10)
             remove_orphaned(segments() - before)
+
+
+def own_token(variables: MutableMapping[str, str]) -> None:
+    """Give a cluster of this run's own a token by the environment: Ray would keep one in the user's home folder."""
+    if "RAY_AUTH_TOKEN" not in variables and "RAY_AUTH_TOKEN_PATH" not in variables:
+        variables["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 def segments() -> set[Path]:

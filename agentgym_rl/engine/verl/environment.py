@@ -20,7 +20,7 @@ def passed_on() -> dict[str, str]:
 
 def cores() -> int:
     """Cores that this process may use (``taskset``)."""
-    return len(os.sched_getaffinity(0))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # Linux has it
 
 
 def environment(device: str, workers: int = 1) -> dict[str, str]:

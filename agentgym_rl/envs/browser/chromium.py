@@ -192,7 +192,7 @@ async def _launch(playwright: Playwright) -> Browser:
             executable_path=program,
             args=list(FLAGS),
             ignore_default_args=list(WITHOUT),
-            chromium_sandbox=os.geteuid() != 0,  # it refuses to start with its sandbox as root
+            chromium_sandbox=not _is_root(),  # it refuses to start with its sandbox as root
         )
     except Error as error:
         if program is None and "Executable doesn't exist" in str(error):
@@ -219,10 +219,15 @@ def typed_errors(what: str) -> Iterator[None]:
         raise EnvUnavailable(f"{what}: {_first_line(error)}") from error
 
 
+def _is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0  # Windows has no such number
+
+
 def _first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
 CHROMIUM = Chromium()
 """That of this process."""
-os.register_at_fork(after_in_child=CHROMIUM.forget)
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=CHROMIUM.forget)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
 Kind = Literal["local", "process", "ray", "remote"]
@@ -46,6 +47,8 @@ class HostSettings:
         for key, seconds in (("timeout", self.timeout), ("patience", self.patience)):
             if seconds <= 0:
                 raise ValueError(f"host.{key} must be greater than 0, got {seconds}")
+        if self.kind == "process" and find_spec("fcntl") is None:
+            raise ValueError("host.kind=process works on Linux and macOS only; use local, or an address of a server")
         if self.kind == "remote" and not self.addresses:
             raise ValueError("host.kind=remote needs host.address, such as http://127.0.0.1:8000")
         if self.kind in ("local", "process") and self.addresses:

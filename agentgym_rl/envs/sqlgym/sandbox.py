@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import marshal
 import os
-import resource
 import sqlite3
 import sys
 from contextlib import closing
@@ -204,6 +203,8 @@ def _run(source: Source, limits: Limits, query: str, trusted: bool) -> Answer:
 
 def _limit(limits: Limits) -> None:
     """Limit what this process may use from now on."""
+    import resource  # Linux and macOS have it
+
     used = resource.getrusage(resource.RUSAGE_SELF)
     resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + limits.seconds, -1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, -1))

@@ -15,6 +15,7 @@ from multiprocessing import Pipe
 from queue import LifoQueue
 
 from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.envs.extras import check_posix
 from agentgym_rl.envs.sqlgym import sandbox
 from agentgym_rl.envs.sqlgym.sandbox import OUT_OF_MEMORY, Limits, Refused, Row, Source
 
@@ -26,8 +27,7 @@ LONGEST_MESSAGE = 1 << 27
 """Bytes of a result."""
 
 _TOO_LONG = "the query takes too long"
-_FAULTS = {-signal.SIGXCPU: _TOO_LONG, OUT_OF_MEMORY: "the query needs too much memory"}
-"""What ended a worker, by the exit status of its process."""
+_OUT_OF_MEMORY = "the query needs too much memory"
 
 
 class Killed(Refused):
@@ -38,6 +38,11 @@ class Worker:
     """One process. It ends when its connection closes, at the latest with the process that started it."""
 
     def __init__(self) -> None:
+        """
+        Raises:
+            EnvUnavailable: the operating system cannot limit a process.
+        """
+        check_posix("limiting the process of a query", "use an address where `agentgym-rl serve sqlgym` runs")
         self._connection, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(
@@ -82,7 +87,14 @@ class Worker:
             return sandbox.answer(self._connection.recv_bytes(LONGEST_MESSAGE))
         except (EOFError, OSError) as error:
             self._connection.close()
-            raise Killed(_FAULTS.get(self._process.wait(), "the query ended the process of the database")) from error
+            raise Killed(_fault(self._process.wait())) from error
+
+
+def _fault(status: int) -> str:
+    """What ended a worker, by the exit status of its process."""
+    if status == -signal.SIGXCPU:
+        return _TOO_LONG
+    return _OUT_OF_MEMORY if status == OUT_OF_MEMORY else "the query ended the process of the database"
 
 
 class Workers:
@@ -127,4 +139,5 @@ def _start() -> Worker:
 
 
 POOL = Workers(WORKERS)
-os.register_at_fork(after_in_child=POOL.forget)
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=POOL.forget)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -77,10 +76,11 @@ def _home(name: str) -> Path:
 @contextmanager
 def _part(home: Path) -> Iterator[Path]:
     """An empty folder beside ``home``, for one process at a time; what an interrupted one left there is removed."""
+    from filelock import FileLock  # of huggingface_hub, which check_fetchable asks for
+
     part = home.with_name(f".{home.name}.part")
     home.parent.mkdir(parents=True, exist_ok=True)
-    with home.with_name(f".{home.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(home.with_name(f".{home.name}.lock")):
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
         try:

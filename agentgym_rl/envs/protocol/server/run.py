@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -63,8 +62,7 @@ def serve(settings: Settings, listening: socket.socket, create: Create = create_
         EnvError: an environment cannot be loaded, or a worker ended soon after its start.
         ValueError: an option of an environment is wrong.
     """
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file; often 1,024 are allowed at first
+    _allow_files()
     if settings.workers == 1:
         with suppress(KeyboardInterrupt):
             _server(create(settings), settings.body_limit).run([listening])
@@ -75,6 +73,15 @@ def serve(settings: Settings, listening: socket.socket, create: Create = create_
         workers.watch()
     finally:
         workers.stop()
+
+
+def _allow_files() -> None:
+    """As many open files as this process may have: a connection is one, and often 1,024 are allowed at first."""
+    with suppress(ImportError):  # Windows has no such limit
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class _Workers:

@@ -1,0 +1,39 @@
+"""What libraries expect of a person's account, for users of containers who have no name or no home folder."""
+
+from __future__ import annotations
+
+import os
+from getpass import getuser
+from pathlib import Path
+
+
+def user() -> str:
+    """Name of the user, or the number of one that has no name on this machine."""
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def variables(folder: Path) -> dict[str, str]:
+    """Environment variables of a run's processes that stand in for what the account lacks; mostly none.
+
+    Ray, W&B, vLLM and PyTorch keep caches and settings in the home folder, and some ask for the user's name.
+
+    Args:
+        folder: of the run, which gets a home folder where the user's own cannot be written.
+    """
+    found = {}
+    try:
+        getuser()
+    except (KeyError, OSError):
+        found["USER"] = user()
+    home = Path(os.path.expanduser("~"))
+    if not os.access(home, os.W_OK | os.X_OK):
+        own = folder / "home"
+        own.mkdir(parents=True, exist_ok=True)
+        found["HOME"] = str(own.resolve())
+        hub = home / ".cache" / "huggingface"
+        if os.access(hub, os.R_OK):  # models that are there can be read all the same
+            found["HF_HOME"] = os.environ.get("HF_HOME", str(hub))
+    return found
