@@ -110,6 +110,16 @@ def test_a_server_with_other_weights_is_an_error(server, says):
     assert probe.due(VerifySync.FIRST)
 
 
+@pytest.mark.parametrize(("share", "passes"), [(0.1, True), (0.0, False)])
+def test_rounding_may_grow_with_how_far_the_weights_have_moved(share, passes):
+    probe = SyncProbe([1, 2, 3, 4], 0.1, LOADED, share)
+    learner = LOADED - 2.0
+    if passes:
+        assert probe.compare(learner, [learner + 0.15])["sync/log_prob_moved"] == pytest.approx(2.0)
+    with pytest.raises(WeightsNotSynced):
+        probe.compare(learner, [learner + (0.25 if passes else 0.15)])
+
+
 @pytest.mark.parametrize(("when", "looks"), [("always", 2), ("first", 1), ("never", 0)])
 def test_a_sync_is_looked_at(when, looks):
     """The workers compute before the servers take their memory; servers are asked afterwards."""
