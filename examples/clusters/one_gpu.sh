@@ -22,7 +22,7 @@ limited() { timeout --signal=INT --kill-after=20 "$(left)" "$@"; }
 
 common=(logger.wandb=disabled run.cache=null "engine=$ENGINE" engine.workers=1)
 if [ "$ENGINE" = gpu ]; then
-    small=("model=$MODEL" model.prompt_tokens=512 model.response_tokens=768 model.train_layers=20 rollout.max_new_tokens=48)
+    small=("model=$MODEL" model.prompt_tokens=512 model.response_tokens=768 model.train_layers=20 rollout.max_new_tokens=48 cloning.lr=1e-4)
     shape=(model.prompt_tokens=1024 model.response_tokens=3584 rollout.max_new_tokens=256 envs.textcraft.max_turns=12
         algorithm.tasks_per_step=24 algorithm.samples_per_task=8 algorithm.mini_batch_tasks=24 algorithm.steps=3)
     options=() bench=()
