@@ -345,6 +345,11 @@ def test_a_refusal_after_the_replies_of_an_earlier_call_ends_its_own_episode(tmp
     assert ask(server, tmp_path).endings == {"refused": 1, "terminated": 9}
 
 
+def test_an_oracle_without_a_way_was_ended_by_no_api(tmp_path):
+    found = run(tmp_path, plan_of("plain:test:2", "oracle"), Oracle())
+    assert (found.endings, found.stopped) == ({"turn_limit": 2}, ())
+
+
 def test_reasons_to_stop_refusals_and_empty_replies_are_counted(tmp_path):
     def reply(finish_reason, **message):
         return 200, json.dumps({"choices": [{"message": message, "finish_reason": finish_reason}]}).encode()

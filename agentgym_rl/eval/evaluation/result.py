@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.data.files import write_text
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.plan import Plan
@@ -19,6 +19,8 @@ from agentgym_rl.eval.score import Count, check_counted
 
 NAME = "result.json"
 VERSION = 1
+BY_API = (Ending.CONTEXT_LIMIT, Ending.REFUSED, Ending.MALFORMED)
+"""Endings of episodes that an answer of the model's API ended, which have its words as their error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Result:
             endings=dict(Counter(one.ending.value for one in episodes)),
             finish_reasons=dict(Counter(turn.finish_reason for turn in turns if turn.finish_reason is not None)),
             empty_replies=sum(not turn.response.strip() for turn in turns),
-            stopped=tuple(_ended(one) for one in episodes if one.ending.counts and one.error is not None),
+            stopped=tuple(_ended(one) for one in episodes if one.ending in BY_API and one.error is not None),
         )
 
     @property
