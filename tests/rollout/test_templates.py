@@ -1,5 +1,10 @@
 """Chat templates of model families, by their structure: what grows is what they render, or the run is refused."""
 
+import copy
+import re
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("verl")
@@ -7,6 +12,7 @@ pytest.importorskip("verl")
 from chats import TEMPLATES, chat_of
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.engine.recipe.preflight import check_template
@@ -147,6 +153,17 @@ def test_r1_opens_the_thinking_of_each_response():
 def test_what_cannot_be_repaired_is_refused_with_both_texts(name, says):
     with pytest.raises(RecipeError, match=f"(?s){says}.*models.md.*custom_chat_template"):
         check_template(chat_of(name).builder)
+
+
+def test_the_template_that_the_page_on_models_prescribes():
+    page = (Path(__file__).parents[2] / "docs/models.md").read_text(encoding="utf-8")
+    recipe = OmegaConf.create(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+    tokenizer = copy.deepcopy(chat_of("mistral").tokenizer)
+    tokenizer.chat_template = recipe.verl.actor_rollout_ref.model.custom_chat_template
+    chat = replace(chat_of("mistral"), tokenizer=tokenizer)
+    for family in FAMILIES[1:]:
+        check_template(builder := plain(chat, family))
+        assert followed(chat, builder) == chat.render(SAID)
 
 
 @pytest.mark.parametrize("name", ["gemma", "nemo"])

@@ -13,11 +13,7 @@ TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '\\n<|im_start|>assistant\\n' }}{% endif %}"
 )
-"""ChatML without a default system message.
-
-The line break between two messages belongs to the second one: verl's Continuous Token builder for a Llama adds nothing
-between a sampled ``<|im_end|>`` and the message that follows.
-"""
+"""ChatML without a default system message; the line break between two messages belongs to the second one."""
 
 CONTROL = 3
 """GGUF's type of tokens that are marks."""
