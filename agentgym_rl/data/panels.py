@@ -87,7 +87,7 @@ def sample(
 def indices_of(env: TextEnv, split: str) -> Sequence[int]:
     """Task indices of a split, or those of the environment in a file of item ids, each once.
 
-    A warning says how many entries of a file repeat an earlier one.
+    A warning says how many entries of a file repeat an earlier one, and where AgentGym's ids mean other tasks here.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -114,7 +114,14 @@ def indices_of(env: TextEnv, split: str) -> Sequence[int]:
             raise ValueError(f"{split}, entry {entry}: {error}") from error
     if repeated := sum(task.env == name for task in listed) - len(entries):
         _warn(f"{split}: {repeated} entries repeat a task of {name} and are left out; {len(entries)} tasks remain")
+    warn_of_other_ids(env, split)
     return [task.index for task in entries]
+
+
+def warn_of_other_ids(env: TextEnv, source: str | Path) -> None:
+    """Log once that the ids of a file, if AgentGym wrote it, mean other tasks in an environment."""
+    if meaning := env.spec.other_ids:
+        _warn(f"{source}: ids of AgentGym's data are {meaning} (docs/envs/{env.spec.name.partition('-')[0]}.md)")
 
 
 @cache

@@ -148,6 +148,9 @@ class EnvSpec:
     """Licence and origin of the data."""
     repeats: str = ""
     """Why what a task shows (:meth:`TextEnv.content`) may occur in another split, too; empty where it never does."""
+    other_ids: str = ""
+    """What ids of AgentGym's data are here, where they are not its tasks, and what to give for those; empty where they
+    are its tasks, or refused."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Splits that cannot be used where the environment runs, each with where and why: ``on http://...: ...``."""
 

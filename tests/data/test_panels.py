@@ -89,3 +89,27 @@ def test_shuffle_is_fair():
     orders = Tally(tuple(_shuffled(3, Random(seed))) for seed in range(6000))
     assert len(orders) == 6
     assert all(800 < count < 1200 for count in orders.values())
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ("textcraft", "other goals here; for AgentGym's give recipes and tasks_of (docs/envs/textcraft.md)"),
+        ("webshop", "goals of the built-in shop here; for WebShop's give data (docs/envs/webshop.md)"),
+        ("webarena", "tasks on the built-in sites here; for WebArena's give tasks and sites"),
+        ("maze", None),
+    ],
+)
+def test_ids_that_mean_other_tasks_here_say_so(env, says, tmp_path, caplog):
+    path = tmp_path / f"{env}_test.json"
+    path.write_text(f'[{{"item_id": "{env}_3"}}]')
+    assert select(env, str(path)).item_ids == (f"{env}_3",)
+    assert caplog.text == "" if says is None else says in caplog.text
+
+
+@pytest.mark.parametrize("item_id", ["sheet_3", "wordle_3", "alfworld_3", "searchqa_3", "sqlgym_3"])
+def test_ids_whose_tasks_are_not_here_are_refused(item_id, tmp_path):
+    path = tmp_path / "ids.json"
+    path.write_text(f'[{{"item_id": "{item_id}"}}]')
+    with pytest.raises(ValueError, match=f"{item_id} is a task of AgentGym's: give"):
+        select(item_id.partition("_")[0], str(path))

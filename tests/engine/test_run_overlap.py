@@ -51,6 +51,14 @@ def test_a_file_of_demonstrations_counts_by_content(tmp_path):
     assert shared["repeating"] == {"test": Overlap(4, 4, 4)}  # all three games are among eight tasks
 
 
+def test_demonstrations_of_agentgym_say_what_their_ids_mean_here(tmp_path, caplog):
+    path = tmp_path / "textcraft_train.json"
+    asyncio.run(collect("textcraft", "train", path, n=2))
+    env = EnvConfig(demonstrations_file=str(path), panels={"seen": PanelConfig(split="train", n=374)})
+    assert found(tmp_path, "experiment=counter", textcraft=env)["textcraft"] == {"seen": Overlap(374, 374, 2)}
+    assert f"{path}: ids of AgentGym's data are other goals here" in caplog.text
+
+
 def test_parts_of_an_environment_count_together(tmp_path):
     part = EnvConfig(pool=5, panels={"own": PanelConfig(split="train")})
     shared = found(tmp_path, "experiment=counter", counter_few=part)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.overlap import COMPARED, Games, Overlap
+from agentgym_rl.data.panels import warn_of_other_ids
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import host_of, hosted_env, training_pool
 from agentgym_rl.envs import Task, TextEnv, item_ids
@@ -33,6 +34,9 @@ def overlaps(config: Config, panels: Mapping[str, Mapping[str, Panel]], files: M
     envs = {name: hosted_env(config, name) for name in config.envs}
     training = {name: training_pool(env, config.envs[name]) for name, env in envs.items()}
     cloned = {name: _demonstrated(env, files[name]) for name, env in envs.items() if name in files}
+    for name, env in envs.items():
+        if (source := config.envs[name].demonstrations_file) is not None:
+            warn_of_other_ids(env, source)
     found: dict[str, dict[str, Overlap]] = {}
     for name, env in envs.items():
         parts = [part for part in envs if base_name(part) == base_name(name)]

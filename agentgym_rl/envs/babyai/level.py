@@ -70,7 +70,8 @@ class Level:
 
     def __init__(self, index: int) -> None:
         level, seed = level_and_seed(index)
-        taken = _layouts(type(self), tuple(earlier(index)))
+        kind: Callable[[int], Level] = type(self)
+        taken = _layouts(kind, tuple(earlier(index)))
         for self.seed in count(seed, FURTHER):
             self.minigrid: Any = _maker(self.ids[level])()
             """minigrid's environment."""
@@ -193,7 +194,7 @@ def in_order(mission: Any) -> tuple[Any, Any, bool]:
 
 
 @lru_cache(maxsize=64)
-def _layouts(kind: type[Level], indices: tuple[int, ...]) -> frozenset[str]:
+def _layouts(kind: Callable[[int], Level], indices: tuple[int, ...]) -> frozenset[str]:
     """The layouts of some tasks."""
     return frozenset(kind(index).layout for index in indices)
 

@@ -67,6 +67,7 @@ class WebShop(TextEnv):
             read=_read,
             extra="webshop",
             licence=TEXTS.licence if data is None else "products of Amazon's, collected for WebShop (MIT)",
+            other_ids="goals of the built-in shop here; for WebShop's give data" if data is None else "",
         )
         self._visit: Visit
 

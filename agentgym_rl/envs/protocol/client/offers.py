@@ -41,9 +41,8 @@ class Offer:
 
     def restrict(self, spec: EnvSpec) -> EnvSpec:
         """The facts of an environment that runs on the server."""
-        return replace(
-            spec, unavailable={split: f"on {self.address}: {why}" for split, why in self.unavailable.items()}
-        )
+        unavailable = {split: f"on {self.address}: {why}" for split, why in self.unavailable.items()}
+        return replace(spec, unavailable=unavailable, other_ids="" if self.agentgym else spec.other_ids)
 
     def same(self, spec: EnvSpec, task: Task) -> bool:
         """Whether a task is the one of that index here, if there is one.
