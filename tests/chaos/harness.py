@@ -193,7 +193,6 @@ def played(folder: Path, step: int) -> list[Any]:
 
 TIMES = (
     "sync/",
-    "mutual_information",
     "timing",
     "perf/",
     "run/wall_s",
@@ -204,8 +203,7 @@ TIMES = (
     "memory",
     "throughput",
 )
-"""In names of metrics that are times, or follow from times, of looks at a sync, which each launch takes anew, and
-one whose correction for chance depends on the order in which episodes finish."""
+"""In names of metrics that are times, or follow from times, and of looks at a sync, which each launch takes anew."""
 
 
 def same_training(one: Path, other: Path, stage: str) -> int:

@@ -455,3 +455,31 @@ def test_verls_own_entry_point_trains_in_our_worlds(tmp_path: Path) -> None:
     assert process.returncode == 0, out[-6000:]
     assert "val-core/textcraft" in out
     assert "Final validation metrics" in out
+
+
+DOWN = """
+import sys
+
+if any("default_worker.py" in word for word in sys.orig_argv):
+    from agentgym_rl.envs.core import EnvUnavailable
+    from agentgym_rl.envs.maze import Maze
+
+    async def reset(self, task):
+        raise EnvUnavailable("the server of maze is down")
+
+    Maze.reset = reset
+"""
+"""Executed by every Python process as it starts: in Ray's workers, where episodes run, the maze is down."""
+
+
+def test_an_environment_that_is_down_in_training_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(DOWN)
+    paths = filter(None, [str(tmp_path / "site"), os.environ.get("PYTHONPATH")])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    maze = "+envs={maze: {split: train_variants, demonstrations: 8}}"
+    done = train(tmp_path / "run", "algorithm=grpo", "run.cache=null", maze, check=False)
+    assert done.returncode == 2
+    assert re.search(r"only 0 of \d+ episodes of maze count \(run.min_counted_training=0.5\)", done.stderr)
+    assert "the server of maze is down" in done.stderr
+    assert not any(name.startswith("env/maze/") for row in metrics(tmp_path / "run") for name in row)

@@ -8,8 +8,14 @@ const Z = 1.959964;
 function shareInterval(values) {
   const alike = values.every((value) => value === values[0]);
   if (!alike && values.some((value) => value !== 0 && value !== 1)) return bootstrap(values);
-  const n = values.length, sum = Math.round(values.reduce((one, other) => one + other, 0));
-  return wilson(Math.min(n, Math.max(0, sum)), n);
+  const n = values.length, sum = values.reduce((one, other) => one + other, 0);
+  return wilson(Math.min(n, Math.max(0, rounded(sum))), n);
+}
+
+// The nearest whole number; of two the even one, as Python has it.
+function rounded(value) {
+  const up = Math.round(value);
+  return up - value === 0.5 && up % 2 ? up - 1 : up;
 }
 
 function wilson(successes, n) {
