@@ -289,7 +289,7 @@ KEYS: dict[str, Entry] = {
     "run.control": (True, evaluations),
     "run.evaluate_untrained": (False, evaluations),
     "run.greedy": (False, reads(evaluation)),
-    "run.min_counted": (0.5, reads(run)),
+    "run.min_counted": (0.5, reads(evaluation)),
     "run.min_counted_training": (0.9, reads(run)),
     "run.cache": ("kept", reads(tiny)),
     "run.resume": (False, reads(train)),
