@@ -122,6 +122,10 @@ def test_train_refuses(arguments, says, tmp_path):
         ("model.prompt_tokens=5", "more than model.prompt_tokens=5; raise it, or set rollout.style=compact"),
         ("model.response_tokens=3", "more than model.prompt_tokens + model.response_tokens"),
         ("rollout.thinking=strip", "rollout.thinking=strip has no effect: the model's chat template keeps"),
+        (
+            r"verl.actor_rollout_ref.model.custom_chat_template='{{messages[-1].content}}'",
+            "in the compact wording the chat template renders 'Thought:",
+        ),
         ("model.target_modules=[q_proj,gate]", "model.target_modules ['gate'] are no linear layers of the model"),
     ],
 )

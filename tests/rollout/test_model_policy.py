@@ -1,10 +1,13 @@
 """A model in this process, with the exact tokens it sampled."""
 
 import asyncio
+import shutil
 
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from transformers import AutoTokenizer  # noqa: E402
 
 from agentgym_rl.envs import Task, make  # noqa: E402
 from agentgym_rl.rollout.policies.model import TransformersModel  # noqa: E402
@@ -55,6 +58,19 @@ def test_what_is_no_model_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match="empty cannot be loaded as a model"):
         TransformersModel(str(tmp_path / "empty"), temperature=1, seed=0)
+
+
+def test_a_template_that_renders_episodes_in_another_way_is_refused(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = (
+        "{% for one in messages %}{% if one.role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+        "{{ one.content + eos_token }}{% endfor %}"
+    )
+    tokenizer.save_pretrained(tmp_path / "model")
+    TransformersModel(str(tmp_path / "model"), temperature=0, seed=0, style="agentgym")
+    with pytest.raises(ValueError, match=r"in the compact wording \(no system\)"):
+        TransformersModel(str(tmp_path / "model"), temperature=0, seed=0, style="compact")
 
 
 def test_an_episodes_seed_decides_what_is_drawn_whatever_was_drawn_before(folder):
