@@ -24,7 +24,7 @@ runs are not comparable."""
 OVERLAPPING = {"sciworld": {"agentgym"}}
 """Splits that repeat the tasks of others."""
 
-HIDDEN = {"alfworld", "babyai", "maze", "sheet", "todo", "weather", "wordle"}
+HIDDEN = {"alfworld", "babyai", "maze", "sciworld", "sheet", "todo", "weather", "wordle"}
 """Environments whose first observation leaves out what the agent finds out later, so that two games may share it."""
 
 STYLES = ("agentgym", "compact")
