@@ -39,6 +39,9 @@ def command(
     episodes: Annotated[
         Path | None, typer.Option(metavar="FILE.parquet", help="Write every episode, kept or not, for `view`, too.")
     ] = None,
+    min_counted: Annotated[
+        float, typer.Option(help="An error where less than this share counts; others failed outside the agent.")
+    ] = 1.0,
     concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 1,
     temperature: common.Temperature = 0,
     max_new_tokens: Annotated[
@@ -83,8 +86,8 @@ def command(
         with common.resumable(out), common.progress_bar(f"{env} {split}", detail) as progress:
             work = collect(
                 env, split, out, found, rules.of_env(env), n=n, seed=seed, difficulty=difficulty or None, keep=keep,
-                options=options, progress=progress, samples=samples, per_task=per_task, concurrency=concurrency,
-                host=where, episodes=episodes,
+                options=options, progress=progress, samples=samples, per_task=per_task,
+                min_counted=min_counted, concurrency=concurrency, host=where, episodes=episodes,
             )  # fmt: skip
             summary = asyncio.run(closing(found, work))
     finally:
@@ -93,8 +96,9 @@ def command(
     if as_json:
         common.print_json({"out": out} | asdict(summary) | ({"usage": usage} if usage else {}))
         return
+    failed = f", {summary.failed} failed outside the agent" if summary.failed else ""
     typer.echo(
-        f"{out}: {summary.kept} trajectories from {summary.attempted} episodes ({summary.succeeded} solved), "
+        f"{out}: {summary.kept} trajectories from {summary.attempted} episodes ({summary.succeeded} solved{failed}), "
         f"{summary.mean_turns:.1f} turns on average; panel {summary.digest}"
     )
     if others := {ending: number for ending, number in summary.endings.items() if ending != Ending.TERMINATED}:

@@ -14,10 +14,12 @@ from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.convert import Record
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.panels import digest, sample
+from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.rollout.journal import Journal
+from agentgym_rl.rollout.loop import check_rules, close, turn_limit
 from agentgym_rl.rollout.policies import Oracle, Policy
-from agentgym_rl.rollout.runner import Job, Progress, episodes_of, run_jobs
+from agentgym_rl.rollout.runner import PATIENCE, Job, Progress, episodes_of, run_jobs
 from agentgym_rl.rollout.settings import RolloutSettings, choice
 
 
@@ -39,6 +41,8 @@ class Summary:
     attempted: int
     """Episodes: for each task as many as the samples asked for."""
     succeeded: int
+    failed: int
+    """Episodes that failed outside the agent; they are in no file of trajectories."""
     kept: int
     mean_turns: float
     """Over the kept trajectories."""
@@ -63,6 +67,7 @@ async def collect(
     progress: Progress | None = None,
     samples: int = 1,
     per_task: int | None = None,
+    min_counted: float = 1.0,
     concurrency: int = 1,
     host: EnvHost | None = None,
     episodes: str | Path | None = None,
@@ -80,20 +85,25 @@ async def collect(
         options: of the environment's class.
         samples: episodes of each task.
         per_task: keep at most this many distinct trajectories of a task, the shortest first; None keeps every one.
+        min_counted: share of the episodes that must count; others failed outside the agent.
         concurrency: episodes that run at the same time, each in a session of its own.
         host: where the environment runs; None is this process.
         episodes: a ``.parquet`` file for every episode, kept or not (:mod:`agentgym_rl.data.episode_store`).
 
     Raises:
-        ValueError: an argument is out of range, or the journal beside ``out`` belongs to other settings.
+        ValueError: an argument is out of range, the rules do not suit the environment, or the journal beside ``out``
+            belongs to other settings.
         NothingKept: there is no trajectory to write; the message says how the episodes ended. The journal stays, so
             that the same call with ``keep="all"`` need not run them again.
-        EnvError: an episode failed outside the agent; what has finished stays in the journal.
+        EnvUnavailable: too few episodes count (``min_counted``), or ``PATIENCE`` in a row failed; what has finished
+            stays in the journal, and the same call runs the others again.
     """
     keep = choice(Keep, "keep", keep)
     for name, value in {"samples": samples, "per_task": per_task, "concurrency": concurrency}.items():
         if value is not None and value < 1:
             raise ValueError(f"{name} is {value}; give at least 1")
+    if not 0 <= min_counted <= 1:
+        raise ValueError(f"min_counted={min_counted:g} is no share; give a number from 0 to 1")
     if episodes is not None:
         episode_store.check(episodes)
     out, policy, settings, host = Path(out), policy or Oracle(), settings or RolloutSettings(), host or LocalHost()
@@ -101,6 +111,7 @@ async def collect(
     await host.check(env, of_class)
     session = host.open(env, of_class)
     try:
+        check_rules(session, settings)
         tasks = list(dict.fromkeys(sample(session, split, difficulty, n, seed)))
         identity = {
             "env": env,
@@ -110,7 +121,7 @@ async def collect(
             "policy": policy.name,
             "seed": seed,
             "samples": samples,
-            "max_turns": session.spec.max_turns if settings.max_turns is None else settings.max_turns,
+            "max_turns": turn_limit(session, settings),
             "panel": digest(session, tasks),
         }
         jobs = [Job(task, number) for task in tasks for number in range(samples)]
@@ -122,20 +133,28 @@ async def collect(
                 lambda _: of_class,
                 journal=journal,
                 concurrency=concurrency,
-                patience=1,
+                patience=PATIENCE,
                 progress=progress,
             )
     finally:
-        await session.close()
+        await close(session)
         await host.close()
     found = [entry.episode for entry in entries if entry.episode is not None]
-    ran = [episode for episode in found if episode.messages]  # the oracle has no way for the others
+    failed = [episode for episode in found if not episode.ending.counts]
+    counted = len(jobs) - len(failed)
+    if failed and (not counted or counted < min_counted * len(jobs)):
+        raise EnvUnavailable(
+            f"only {counted} of {len(jobs)} episodes count (min_counted={min_counted:g}); the others failed outside "
+            f"the agent, such as by: {failed[0].error}; what has finished is kept in {journal.path}, and the same "
+            "command runs the others again"
+        )
+    ran = [episode for episode in found if episode.messages]  # the oracle has no way for others that count
     if episodes is not None:
         for job, entry in zip(jobs, entries, strict=True):
             if entry.episode is not None:
                 entry.episode.seed = seed
                 entry.episode.tags = {"split": split, "policy": policy.name, "sample": job.sample}
-        episode_store.write(episodes, ran)
+        episode_store.write(episodes, [*ran, *failed])
     kept = convert.keep(map(_record, ran), successes=keep is Keep.success, per_task=per_task)
     if not kept:
         raise NothingKept(_why(out, found, keep))
@@ -145,6 +164,7 @@ async def collect(
     return Summary(
         attempted=len(jobs),
         succeeded=sum(episode.success for episode in found),
+        failed=len(failed),
         kept=len(kept),
         mean_turns=sum(turns) / len(kept),
         endings=dict(Counter(episode.ending.value for episode in found)),
@@ -154,7 +174,10 @@ async def collect(
 
 def _why(out: Path, episodes: Sequence[Episode], keep: Keep) -> str:
     """Why nothing is kept: how many episodes were solved, how they ended, and what the oracle lacks."""
-    endings = Counter(episode.ending.value if episode.messages else "no solution" for episode in episodes)
+    endings = Counter(
+        "no solution" if episode.ending.counts and not episode.messages else episode.ending.value
+        for episode in episodes
+    )
     ended = ", ".join(f"{number} {ending}" for ending, number in endings.most_common())
     fault = next((episode.error for episode in episodes if episode.error), None)
     told = f"; {fault}" if fault else "; --keep all writes them" if keep is Keep.success else ""

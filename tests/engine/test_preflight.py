@@ -4,14 +4,18 @@ import sys
 from pathlib import Path
 
 import pytest
+import toy
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
 from agentgym_rl.engine.recipe import compose as recipes
-from agentgym_rl.engine.recipe import preflight, tasks
+from agentgym_rl.engine.recipe import context, tasks
+from agentgym_rl.engine.recipe.config import PanelConfig
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.run import demonstrations
 from agentgym_rl.engine.run.train import train
+from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.rollout.conversation import ContextTooSmall
 
 pytestmark = pytest.mark.usefixtures("toy_recipes")
 
@@ -176,19 +180,76 @@ def test_a_mended_mistake_leaves_no_trace(toy_recipes, monkeypatch):
     assert not (toy_recipes / "summary.json").exists()
 
 
-def test_the_longest_first_observation_is_measured():
-    class Words:
-        """Builds a token a word."""
+class Words:
+    """Builds a token a word, of "say N" and "Count to 3.": 5; two more for some tasks."""
 
-        def build_initial_tokens(self, messages):
-            return [word for message in messages for word in message["content"].split()]
+    def __init__(self, *longer):
+        self.longer = longer
 
+    def build_initial_tokens(self, messages):
+        text = " ".join(message["content"] for message in messages)
+        return text.split() + ["longer"] * (2 if any(one in text for one in self.longer) else 0)
+
+
+def measured(config, words):
+    said = []
+    context.check_panels(config, words, tasks.panels(config), lambda *_: None)
+    return context.too_long(config, words, lambda *_: None, said.append), said
+
+
+def test_every_first_observation_is_measured():
+    """Panels whole, and the training tasks, of which those that do not fit are named and left out."""
     config = recipes.load(["experiment=counter"])
-    config.model.prompt_tokens = 5  # "say N" and "Count to 3."
-    preflight.check_context(config, Words())
-    config.model.prompt_tokens = 4
-    with pytest.raises(ValueError, match="counter: instruction and first observation take up to 5 tokens"):
-        preflight.check_context(config, Words())
+    config.model.prompt_tokens = 5
+    assert measured(config, Words()) == ([], [])
+    third = [f"counter_{index}" for index in range(40) if index % 3 == 2]
+    config.envs["counter"].panels["test"] = PanelConfig(split="test", difficulty=["length 1", "length 2"])
+    left_out, (said,) = measured(config, Words("to 3"))
+    assert sorted(left_out) == sorted(third)
+    assert "counter: training: instruction and first observation of 13 of 40 tasks (counter_" in said
+    assert "take up to 7 tokens, more than model.prompt_tokens=5; raise it" in said and "left out" in said
+    config.envs["counter"].panels["test"] = PanelConfig(split="test", n=10)
+    with pytest.raises(ContextTooSmall, match=r"counter: panel test: .* 3 of 10 tasks \(counter_41, counter_44, count"):
+        measured(config, Words("to 3"))
+    del config.envs["counter"].panels["test"]
+    with pytest.raises(ContextTooSmall, match="of 40 of 40 tasks"):
+        measured(config, Words("Count"))
+
+
+def test_of_a_large_pool_a_draw_is_measured(monkeypatch):
+    config = recipes.load(["experiment=counter"])
+    monkeypatch.setattr(context, "MEASURED", 6)
+    config.envs["counter"].panels.clear()
+    config.model.prompt_tokens = 5
+    left_out, (said,) = measured(config, Words("to 1"))
+    assert 0 < len(left_out) < 6 and "of 6 tasks" in said
+    assert measured(config, Words("to 1"))[0] == left_out
+
+
+def test_a_first_observation_that_cannot_be_had_is_left_to_the_rollouts(monkeypatch):
+    reset, failing = toy.Counter._reset, {"counter_3", "counter_40"}
+
+    async def broken(self, task):
+        if str(task) in failing:
+            raise EnvUnavailable("gone")
+        return await reset(self, task)
+
+    monkeypatch.setattr(toy.Counter, "_reset", broken)
+    config = recipes.load(["experiment=counter"])
+    assert measured(config, Words()) == ([], [])
+    failing |= {f"counter_{index}" for index in range(50)}
+    with pytest.raises(EnvUnavailable, match="none of 4 tasks can be begun, such as for: EnvUnavailable: gone"):
+        measured(config, Words())
+
+
+def test_tasks_that_are_left_out_are_not_drawn():
+    mixture = tasks.mixture(recipes.load(["experiment=counter"]))
+    drawn = [draw.task for draw in mixture.draw(3, 8, 2)]
+    mixture.leave_out(drawn[:3])
+    later = {draw.task for step in range(20) for draw in mixture.draw(step, 8, 2)}
+    assert later.isdisjoint(drawn[:3]) and later >= set(drawn[3:]) and len(later) == 37
+    with pytest.raises(ValueError, match="no training tasks for counter"):
+        mixture.leave_out(later)
 
 
 def test_training_pools():

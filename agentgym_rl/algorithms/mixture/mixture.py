@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isfinite
 from random import Random
 from typing import Any, ClassVar, Generic, TypeVar
@@ -100,6 +100,18 @@ class Mixture(ABC, Generic[C]):
             chosen = self.tasks.draw(env, self.pools.tasks[env], count, Random(f"{seed}:{step}:{env}"))
             drawn += map(Draw, chosen, self.tasks.samples(chosen, samples, *limits))
         return drawn
+
+    def leave_out(self, tasks: Collection[Task]) -> None:
+        """Draw these tasks no more.
+
+        Raises:
+            ValueError: an environment with a share has no others.
+        """
+        rest = {
+            env: [index for index in self.pools.tasks[env] if Task(env, index) not in tasks]
+            for env in {task.env for task in tasks}
+        }
+        self.pools = replace(self.pools, tasks={**self.pools.tasks, **rest})
 
     def bounds(self, samples: int) -> tuple[int, int]:
         """Fewest and most episodes of a task in a step that has ``samples`` a task on average.

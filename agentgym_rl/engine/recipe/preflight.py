@@ -23,19 +23,11 @@ from agentgym_rl.engine.recipe.config import (
 )
 from agentgym_rl.engine.recipe.processor import has_bfloat16
 from agentgym_rl.engine.recipe.schema import RecipeError
-from agentgym_rl.engine.recipe.tasks import curriculum, draw, host_of, hosted_env, needs, rules, training_pool
-from agentgym_rl.envs import Task, hosts
-from agentgym_rl.envs.actions import ActionFormat, parse_react
-from agentgym_rl.envs.formats import opening
+from agentgym_rl.engine.recipe.tasks import curriculum, host_of, needs
+from agentgym_rl.envs import hosts
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.rollout import growth, pretrained
-from agentgym_rl.rollout.conversation import ContextTooSmall
-from agentgym_rl.rollout.settings import RolloutSettings
-from agentgym_rl.rollout.tokens import TokenConversation
-
-SAMPLE = 32
-"""Tasks of each environment whose first observation is measured against the context."""
 
 
 def check(config: Config) -> None:
@@ -302,26 +294,6 @@ def check_hosts(config: Config) -> None:
         asyncio.run(place.check(name, config.envs[name].options))
 
 
-def check_context(config: Config, builder: Any) -> None:
-    """Instruction and first observation of some training and validation tasks must fit into the prompt.
-
-    Raises:
-        ContextTooSmall: names the environment, the tokens needed and the key to raise.
-        ValueError: ``rollout.thinking=strip`` with a template that keeps thinking.
-    """
-    for name, env_config in config.envs.items():
-        env = hosted_env(config, name)  # servers may word things in their own way
-        tasks: list[Task] = draw(training_pool(env, env_config), name, SAMPLE, config.seed)
-        longest = asyncio.run(_longest(env, tasks, builder, ActionFormat(config.rollout.action_format)))
-        if longest > config.model.prompt_tokens:
-            raise ContextTooSmall(
-                f"{name}: instruction and first observation take up to {longest} tokens, more than "
-                f"model.prompt_tokens={config.model.prompt_tokens}; raise it, or set rollout.style=compact"
-            )
-    if not config.rollout.one_segment:
-        asyncio.run(_check_segments(config, builder))
-
-
 def check_adapters(config: Config, network: Any) -> None:
     """Each of ``model.target_modules`` must be a linear layer of the model; PEFT passes over those that are none.
 
@@ -380,27 +352,3 @@ def check_template(builder: Any, styles: Iterable[str] = growth.OPENINGS) -> Non
                 f"{error}; choose another model (docs/models.md), or give a template with "
                 "verl.actor_rollout_ref.model.custom_chat_template"
             ) from error
-
-
-async def _check_segments(config: Config, builder: Any) -> None:
-    """A response, the question for notes and the notes must fit into a segment, and the template must fit the rules."""
-    conversation = TokenConversation(
-        server=None,
-        tokenizer=builder.tokenizer,
-        builder=builder,
-        sampling={},
-        prompt_limit=config.model.prompt_tokens,
-        response_limit=config.model.response_tokens,
-        settings=RolloutSettings.from_mapping(rules(config)),
-    )
-    await conversation.start([{"role": "user", "content": "?"}], parse_react)
-
-
-async def _longest(env: Any, tasks: list[Task], builder: Any, action_format: ActionFormat) -> int:
-    longest = 0
-    for task in tasks:
-        first = await env.reset(task)
-        messages = [*opening(env.spec, env.style, action_format), {"role": "user", "content": first.text}]
-        longest = max(longest, len(builder.build_initial_tokens(messages)))
-    await env.close()
-    return longest

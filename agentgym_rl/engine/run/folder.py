@@ -63,6 +63,8 @@ class State:
     """State of the mixture."""
     curriculum: dict[str, Any] | None = None
     """State of the curriculum."""
+    left_out: list[str] | None = None
+    """Training tasks that do not fit into the prompt and are not drawn; None where they are not known yet."""
     episodes: int = 0
     """Training episodes so far."""
     tokens: int = 0

@@ -32,7 +32,7 @@ from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
-from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.tasks import max_turns, optimizer, seeded
 from agentgym_rl.engine.run import checkpoint
@@ -262,6 +262,7 @@ class EngineRun:
             self.mixture.load_state_dict(state.mixture)
         if state.curriculum is not None:
             self.curriculum.load_state_dict(state.curriculum)
+        self.mixture.leave_out([Task.parse(item_id) for item_id in state.left_out or ()])
         self.trainer.global_steps = state.global_step
         self._restore_present()
 
@@ -427,3 +428,13 @@ class EngineRun:
         own = [episode for episode in episodes if not episode.prefix_turns]
         self.mixture.observe(own)
         self.curriculum.observe(own)
+        self._leave_out({episode.item_id for episode in episodes if episode.ending is Ending.PROMPT_LIMIT})
+
+    def _leave_out(self, item_ids: set[str]) -> None:
+        """Draw no more the tasks of a large pool that turned out not to fit into the prompt."""
+        known = self.state.left_out or []
+        if new := sorted(item_ids.difference(known)):
+            self.state.left_out = [*known, *new]
+            self.mixture.leave_out([Task.parse(item_id) for item_id in new])
+            limit = self.config.model.prompt_tokens
+            self.say(f"{', '.join(new)} do not fit into model.prompt_tokens={limit} and are left out from now on")

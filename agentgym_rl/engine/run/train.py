@@ -20,7 +20,7 @@ from rich.console import Console
 from agentgym_rl.algorithms.base import AS_LOADED, Needs
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
-from agentgym_rl.engine.recipe import overlap, preflight, tasks
+from agentgym_rl.engine.recipe import context, overlap, preflight, tasks
 from agentgym_rl.engine.recipe.compose import identity, to_yaml
 from agentgym_rl.engine.recipe.config import Config, Device, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest, versions
@@ -146,7 +146,10 @@ def _run(
     builder = continuous_token_builder(model, tokenizer, settings.data.apply_chat_template_kwargs)
     preflight.check_length(config, model)
     preflight.check_template(builder, [config.rollout.style])
-    preflight.check_context(config, builder)
+    context.check_segments(config, builder)
+    context.check_panels(config, builder, panels, progress.bar)
+    if state.left_out is None:
+        state.left_out = context.too_long(config, builder, progress.bar, progress.say)
     preflight.check_adapters(config, network)
     examples = demonstrations.examples(config, files, tokenizer, builder)
     validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)
@@ -231,6 +234,7 @@ def _summary(
         "wall_s": round(state.wall_s, 1),
         "parser_faults": state.parser_faults,
         "errors": state.errors,
+        "left_out": state.left_out,
         "seed": config.seed,
         "panels": {env: {label: panel.digest for label, panel in own.items()} for env, own in panels.items()},
         "overlaps": {env: {label: asdict(shared) for label, shared in own.items()} for env, own in overlaps.items()},
