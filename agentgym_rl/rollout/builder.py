@@ -53,9 +53,8 @@ def faithful(builder: Any) -> Any:
     ) -> MergeResult:
         """An observation after a response, which gets an end of turn where it was cut before one."""
         (observation,) = updated_messages[len(previous_messages) :]
-        before, ids = list(runtime_token_ids), frame.following(observation)
-        there = next(n for n in range(len(ids), -1, -1) if before[len(before) - n :] == ids[:n])
-        return MergeResult([*before, *ids[there:]], len(ids) - there, "context")
+        ids = frame.following(observation, list(runtime_token_ids))
+        return MergeResult([*runtime_token_ids, *ids], len(ids), "context")
 
     def merge_assistant_tokens(runtime_token_ids: Sequence[int], assistant_token_ids: Sequence[int]) -> MergeResult:
         """A response that was written elsewhere; what the model itself sampled is appended as it is."""

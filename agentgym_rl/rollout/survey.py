@@ -18,7 +18,7 @@ from agentgym_rl.rollout.builder import continuous_token_builder, faithful
 from agentgym_rl.rollout.template import CLOSE, OPEN
 
 MARK = re.compile(
-    r"<\|[^|<>\s]{1,40}\|>|<\|[a-z_]+>|<[a-z_]+\|>|<\uff5c[^<>]{1,40}\uff5c>|<(?:start|end)_of_turn>|\[\|[a-z]+\|\]|\[gMASK\]|<sop>"
+    r"<\|[^|<>\s]+\|>|<\|[a-z_]+>|<[a-z_]+\|>|<\uff5c[^<>]+\uff5c>|<(?:start|end)_of_turn>|\[\|[a-z]+\|\]|\[gMASK\]|<sop>"
 )
 """Special tokens as templates spell them."""
 END = "</s>"

@@ -29,14 +29,19 @@ class Frame:
     render: Callable[..., list[int]]
     """From messages, and ``add_generation_prompt=``, to tokens."""
 
-    def following(self, observation: Message) -> list[int]:
-        """The tokens from the end of a response on when an observation follows it, up to the next response."""
-        ids = self.render([ASKED, _said(WORDS[0]), observation], add_generation_prompt=True)
-        word = self._word
+    def following(self, observation: Message, before: list[int]) -> list[int]:
+        """The tokens that an observation appends, up to the next response.
+
+        They begin with what of the end of a turn is missing at the end of ``before``.
+        """
+        ids, word = self.render([ASKED, _said(WORDS[0]), observation], add_generation_prompt=True), self._word
         at = next((at for at in range(len(ids)) if ids[at : at + len(word)] == word), None)
         if at is None:
             raise ValueError("the template does not render a response before an observation")
-        return ids[at + len(word) :]
+        ids = ids[at + len(word) :]
+        marks = next((n for n, token in enumerate(ids) if token not in self._marks), len(ids))
+        there = next((n for n in range(marks, 0, -1) if before[-n:] == ids[:n]), 0)
+        return ids[there:]
 
     def written(self, response: Sequence[int]) -> list[int]:
         """The tokens of a response that the model did not sample, so that it follows the prompt as in the template.
@@ -65,6 +70,11 @@ class Frame:
         prompt, before = self._prompt, self._before([ASKED], add_generation_prompt=True)
         found = before[len(prompt) :] if before[: len(prompt)] == prompt else []
         return [] if EMPTY.sub("", self.tokenizer.decode(found)).strip() else found
+
+    @cached_property
+    def _marks(self) -> frozenset[int]:
+        """Tokens that are no text, such as an end of turn."""
+        return frozenset(self.tokenizer.added_tokens_decoder)
 
     @cached_property
     def _prompt(self) -> list[int]:
