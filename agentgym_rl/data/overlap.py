@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
-from agentgym_rl.envs import Task, TextEnv
+from agentgym_rl.data import agenttraj
+from agentgym_rl.envs import Task, TextEnv, item_ids
+from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.envs.splits import fingerprint
 
 COMPARED = 200
@@ -60,3 +64,44 @@ class Games:
         if index not in self._contents:
             self._contents[index] = fingerprint(await self.env.content(Task(self.env.spec.name, index)), 16)
         return self._contents[index]
+
+
+async def overlaps_of(
+    games: Games, panels: Mapping[str, Panel], training: Sequence[int], cloned: Sequence[int]
+) -> dict[str, Overlap]:
+    """The overlap of each panel of an environment with training tasks and with tasks that have demonstrations.
+
+    Raises:
+        EnvError: see :meth:`Games.shared`.
+    """
+    found = {}
+    for label, panel in panels.items():
+        indices = [Task.parse(item_id).index for item_id in panel.item_ids]
+        shared = [await games.shared(indices, others) for others in (training, cloned)]
+        found[label] = Overlap(len(indices), *shared)
+    await games.env.close()
+    return found
+
+
+def told(found: Mapping[str, Mapping[str, Overlap]]) -> str:
+    """The overlaps, by environment and panel, in one line; empty where there are no panels."""
+    counts = {f"{env}/{panel}": overlap for env, own in found.items() for panel, overlap in own.items()}
+    shared = [f"{panel}: {overlap}" for panel, overlap in counts.items() if overlap]
+    if not counts:
+        return ""
+    return f"overlap: {'; '.join(shared)}" if shared else "overlap: no panel has a task that is trained on"
+
+
+def demonstrated(env: TextEnv, file: Path) -> list[int]:
+    """Indices of the tasks in a file of trajectories, as far as the environment has them."""
+    name = env.spec.name
+    listed = (item_ids.read(trajectory.item_id) for trajectory in agenttraj.of_env(file, name))
+    return [index for _, index in filter(None, listed) if _has(env, Task(name, index))]
+
+
+def _has(env: TextEnv, task: Task) -> bool:
+    try:
+        env.difficulty(task)
+    except TaskNotFound:
+        return False
+    return True

@@ -5,11 +5,10 @@ import json
 
 import pytest
 
-from agentgym_rl.data.overlap import Overlap
+from agentgym_rl.data.overlap import Overlap, told
 from agentgym_rl.engine.recipe import tasks
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.config import EnvConfig, PanelConfig
-from agentgym_rl.engine.recipe.overlap import overlaps, told
 from agentgym_rl.engine.run import demonstrations
 from agentgym_rl.rollout.collect import collect
 
@@ -20,7 +19,7 @@ def found(tmp_path, *arguments, **envs):
     """The overlaps of a run with further environments."""
     config = load([*arguments, f"run.dir={tmp_path / 'run'}", "run.cache=null"])
     config.envs.update({name.replace("_", "-"): env for name, env in envs.items()})
-    return overlaps(config, tasks.panels(config), demonstrations.files(config, tmp_path))
+    return tasks.overlaps(config, tasks.panels(config), demonstrations.files(config, tmp_path))
 
 
 def ids(path, *item_ids):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,13 +15,15 @@ from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.scaling_inter import Curriculum, TurnLimit, curricula
-from agentgym_rl.data.panels import digest, indices_of, sample, select
+from agentgym_rl.data.overlap import COMPARED, Games, Overlap, demonstrated, overlaps_of
+from agentgym_rl.data.panels import digest, indices_of, sample, select, warn_of_other_ids
 from agentgym_rl.engine.recipe.config import Config, Device, EnvConfig, Mode
 from agentgym_rl.engine.recipe.schema import RecipeError, read, to_dict
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import TaskNotFound
 from agentgym_rl.envs.hosts import HostSettings, LocalHost, open_host
 from agentgym_rl.envs.numbering import Panel
+from agentgym_rl.envs.registry import base_name
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -175,4 +179,31 @@ def panels(config: Config) -> dict[str, dict[str, Panel]]:
             label: select(name, panel.split, panel.difficulty, panel.n, panel.seed, env.options, host)
             for label, panel in env.panels.items()
         }
+    return found
+
+
+def overlaps(
+    config: Config, panels: Mapping[str, Mapping[str, Panel]], files: Mapping[str, Path]
+) -> dict[str, dict[str, Overlap]]:
+    """How many tasks of each panel are among those that the run learns from, by environment and panel.
+
+    The parts of an environment count together. Contents are not asked of servers, where each takes an episode.
+
+    Args:
+        files: demonstrations by environment.
+
+    Raises:
+        EnvError: an environment cannot tell what a task shows.
+    """
+    envs = {name: hosted_env(config, name) for name in config.envs}
+    training = {name: training_pool(env, config.envs[name]) for name, env in envs.items()}
+    cloned = {name: demonstrated(env, files[name]) for name, env in envs.items() if name in files}
+    found: dict[str, dict[str, Overlap]] = {}
+    for name, env in envs.items():
+        if (source := config.envs[name].demonstrations_file) is not None:
+            warn_of_other_ids(env, source)
+        parts = [part for part in envs if base_name(part) == base_name(name)]
+        games = Games(env, 0 if host_of(config, name).kind == "remote" else COMPARED)
+        learned = [[index for part in parts for index in of.get(part, ())] for of in (training, cloned)]
+        found[name] = asyncio.run(overlaps_of(games, panels[name], *learned))
     return found

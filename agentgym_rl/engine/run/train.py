@@ -20,7 +20,8 @@ from rich.console import Console
 from agentgym_rl.algorithms.base import AS_LOADED, Needs
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
-from agentgym_rl.engine.recipe import context, overlap, preflight, tasks
+from agentgym_rl.data.overlap import Overlap, told
+from agentgym_rl.engine.recipe import context, preflight, tasks
 from agentgym_rl.engine.recipe.compose import identity, to_yaml
 from agentgym_rl.engine.recipe.config import Config, Device, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest, versions
@@ -133,8 +134,8 @@ def _run(
     from agentgym_rl.rollout.builder import continuous_token_builder
     from agentgym_rl.rollout.supervised import with_observations
 
-    overlaps = overlap.overlaps(config, panels, files)
-    if line := overlap.told(overlaps):
+    overlaps = tasks.overlaps(config, panels, files)
+    if line := told(overlaps):
         progress.say(line)
     network = skeleton(model)
     needs = tasks.needs(config)
@@ -212,7 +213,7 @@ def _plan(config: Config, needs: Needs) -> memory.Plan | None:
 
 
 def _summary(
-    config: Config, state: State, panels: dict[str, dict[str, Panel]], overlaps: overlap.Overlaps
+    config: Config, state: State, panels: dict[str, dict[str, Panel]], overlaps: dict[str, dict[str, Overlap]]
 ) -> dict[str, Any]:
     rollout = config.rollout
     rules = {key: getattr(rollout, key) for key in ("style", "action_format", "invalid_limit")}
