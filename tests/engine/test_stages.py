@@ -54,6 +54,7 @@ class ScriptedTrainer:
         self.die_after: int | None = None
         self.broken: set[str] = set()
         """Tasks whose training episodes fail outside the agent."""
+        self.broken_by = Ending.ENV_ERROR
         self.broken_panel: set[str] = set()
         """Tasks whose episodes fail in evaluations."""
         self.restored: list[str | None] = []
@@ -80,7 +81,7 @@ class ScriptedTrainer:
             )  # fmt: skip
             if row["item_id"] in (self.broken_panel if validate else self.broken):
                 episode = replace(
-                    episode, ending=Ending.ENV_ERROR, error="EnvUnavailable: gone", success=False, attempts=3
+                    episode, ending=self.broken_by, error="EnvUnavailable: gone", success=False, attempts=3
                 )
             result.append(Rollout(episode=episode, segments=(Example([1, row["index"]], [0.0, 1.0]),)))
             if take is not None and (len(result) % chunk == 0 or len(result) == len(rows)):
@@ -143,6 +144,7 @@ def run(toy_recipes):
         panel=None,
         broken=(),
         broken_panel=(),
+        broken_by=Ending.ENV_ERROR,
     ):
         folder_path = toy_recipes / name
         config = recipes.load(["experiment=counter", f"run.dir={folder_path}", "cloning.epochs=2", *overrides])
@@ -152,6 +154,7 @@ def run(toy_recipes):
         state = folder.load_state()
         trainer = ScriptedTrainer(folder.checkpoints, val_success)
         trainer.die_after, trainer.broken, trainer.broken_panel = die_after, set(broken), set(broken_panel)
+        trainer.broken_by = broken_by
         log = MetricsLog(folder.path, to_dict(config), state.global_step, state.logged)
         said: list[str] = []
         run = EngineRun(
@@ -505,6 +508,32 @@ def test_the_mean_of_panels_is_over_all_of_them_or_absent():
     scores = {"val": {"a": {"sampled": {"success": 1.0}}, "b": {"sampled": {"success": None}}}}
     assert panels_of("a").validation_success(scores) == 1.0
     assert panels_of("a", "b").validation_success(scores) is None
+
+
+def test_an_exploration_that_lost_episodes_resumes(run):
+    """A journal of an earlier version may lack episodes, or have another task's where a task is left out now."""
+    whole = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
+    with pytest.raises(Killed):
+        run(*EVOLVE, "algorithm.tasks_per_step=40", die_after=70)
+    (file,) = (whole.folder.path.parent / "a" / "exploring").iterdir()
+    entries = [json.loads(line) for line in file.read_text().splitlines()]
+    found = [one for one in entries if one["key"] != "9"]
+    found[3]["episode"]["item_id"] = "counter_49"
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in found))
+    again = run(*EVOLVE, "algorithm.tasks_per_step=40")
+    assert len(entries) == 64 and [len(items) for items in again.played if len(items) > 8] == [18, 80]
+    assert kept(again) == kept(whole) and again.weights == whole.weights
+
+
+def test_a_task_that_turns_out_not_to_fit_is_drawn_no_more(run):
+    broken = {"counter_1", "counter_2"}
+    trainer = run(*EVOLVE, "algorithm.tasks_per_step=40", broken=broken, broken_by=Ending.PROMPT_LIMIT)
+    assert sorted(trainer.state.left_out) == sorted(broken)
+    assert "counter_1, counter_2 do not fit into model.prompt_tokens=" in trainer.said[0]
+    first, second = (items for items in trainer.played if len(items) == 80)
+    assert broken <= set(first) and broken.isdisjoint(second)
+    assert trainer.state.errors["prompt_limit"] == 4
+    assert json.loads((trainer.folder.path / "state.json").read_text())["left_out"] == trainer.state.left_out
 
 
 def resumed_state(trainer):

@@ -2,6 +2,7 @@
 
 import inspect
 from functools import partial
+from itertools import product
 from types import SimpleNamespace
 
 import pytest
@@ -19,14 +20,15 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.config import ActorConfig, PolicyLossConfig
 from verl.workers.engine.utils import prepare_micro_batches
 
-from agentgym_rl.algorithms.base import Preference, Supervised
+from agentgym_rl.algorithms.base import Policy, Preference, Rollout, Supervised
 from agentgym_rl.algorithms.losses import episode_log_probs
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyLoss
+from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.verl.mapping import defaults
 from agentgym_rl.engine.verl.modes import ColocateTrainer, SeparateTrainer, SyncTrainer
 from agentgym_rl.engine.verl.trainer import without_correction
-from agentgym_rl.engine.verl.updates import dpo_loss, order, pair_batch, policy_loss, to_batch
+from agentgym_rl.engine.verl.updates import LOSSES, dpo_loss, order, pair_batch, policy_loss, to_batch
 from agentgym_rl.rollout.supervised import Example
 
 # supervised
@@ -260,6 +262,52 @@ def test_a_supervised_step_shows_its_progress(trainer, monkeypatch):
     monkeypatch.setattr("agentgym_rl.engine.verl.trainer.PART_S", 0.0)
     step()
     assert seen == [(done, 5) for done in range(1, 6)], "slow updates are shown one by one"
+
+
+def policy_step(trainer, monkeypatch):
+    """A policy update of which nothing is real but when it sets its loss; returns the loss that it ran with."""
+    ran = []
+    actor = SimpleNamespace(
+        loss_agg_mode="token-mean", policy_loss=SimpleNamespace(loss_mode="vanilla"), ppo_mini_batch_size=1,
+        ppo_epochs=1,
+    )  # fmt: skip
+    trainer.config.actor_rollout_ref.actor = actor
+    trainer.config.trainer.critic_warmup, trainer.config.data = 0, SimpleNamespace(max_response_length=9)
+    correction = SimpleNamespace(rollout_is=None, rollout_rs=None, bypass_mode=False)
+    trainer.config.algorithm = SimpleNamespace(rollout_correction=correction)
+    trainer.use_critic = trainer._with_reference = False
+    trainer.global_steps, trainer.timing_raw, trainer._update_of = 1, {}, {}
+    trainer._metrics = SimpleNamespace(add_step_metrics=lambda *_, **__: None)
+    trainer._on_policy = lambda: False
+    trainer._balance = trainer._compute_old_log_prob = lambda batch, metrics: batch
+    trainer._update_actor = lambda batch, metrics: (ran.append(trainer.actor_rollout_wg.losses[-1]), batch)[1]
+    for name, stub in {
+        "only": lambda batch, kept: batch, "write": lambda batch, *_, **__: batch,
+        "advantage_metrics": lambda *_: {}, "drift_metrics": lambda *_, **__: {},
+    }.items():  # fmt: skip
+        monkeypatch.setattr(f"agentgym_rl.engine.verl.trainer.queue.{name}", stub)
+    trainer._batch = KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[{}])
+    episode = Episode(env="e", item_id="e_1", ending=Ending.TERMINATED, reward=1.0, success=True, max_turns=1)
+    trainer.policy_step(Policy(rollouts=[Rollout(episode=episode, key="a_0")], advantages=[1.0]), 1e-3)
+    return ran[0]
+
+
+def test_every_update_sets_its_own_loss_in_whatever_order(trainer, monkeypatch):
+    examples = [Example([9, place], [0.0, 1.0]) for place in range(2)]
+    workers, trainer._loss = trainer.actor_rollout_wg, ""
+
+    def supervised():
+        trainer.sft_step(Supervised(examples=examples, mini_batch=2), 1e-3, "s", lambda *_: None)
+        return workers.losses[-1]
+
+    def preference():
+        workers.updates.clear()
+        trainer.preference_step(Preference(pairs=[(GOOD, BAD)], mini_batch=1, epochs=1, beta=0.1), 1e-3, "s")
+        return workers.losses[-1]
+
+    kinds = {"policy": partial(policy_step, trainer, monkeypatch), "supervised": supervised, "preference": preference}
+    for first, second in product(kinds, repeat=2):
+        assert [kinds[first](), kinds[second]()] == [LOSSES[first], LOSSES[second]]
 
 
 # the policy loss
