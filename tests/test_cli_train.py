@@ -1,6 +1,7 @@
 """``agentgym-rl train`` before anything is trained: recipes that a shell completes, and keys of verl."""
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
@@ -42,3 +43,27 @@ def test_show_refuses_what_a_run_would_be_refused_for():
 def test_cfg_job_is_show():
     shown = run("train", "experiment=smoke", "--show").stdout
     assert "algorithm:" in shown and run("train", "experiment=smoke", "--cfg", "job").stdout == shown
+
+
+@pytest.mark.parametrize(
+    ("keys", "epochs"),
+    [
+        ("algorithm=bc envs.textcraft.demonstrations_file=mine.json", 3),
+        ("algorithm=agentevol envs.textcraft.demonstrations_file=mine.json", 3),
+        ("algorithm=agentevol envs.textcraft.demonstrations_file=mine.json cloning.epochs=0", 0),
+        ("algorithm=grpo envs.textcraft.demonstrations=20", 3),
+        ("algorithm=grpo envs.textcraft.demonstrations=20 cloning.epochs=5", 5),
+        ("algorithm=grpo", 0),
+        ("experiment=smoke algorithm=grpo", 1),
+    ],
+)
+def test_demonstrations_are_cloned(keys, epochs):
+    shown = run("train", "name=mine", "env=textcraft", *keys.split(), "--show")
+    assert yaml.safe_load(shown.stdout)["cloning"]["epochs"] == epochs
+
+
+def test_cloning_without_demonstrations_or_epochs_is_refused():
+    asked = ["train", "name=mine", "env=textcraft", "algorithm=bc", "--show"]
+    assert "set envs.<name>.demonstrations or envs.<name>.demonstrations_file" in run(*asked).stderr
+    skipped = run(*asked, "envs.textcraft.demonstrations=3", "cloning.epochs=0")
+    assert skipped.exit_code == 2 and "algorithm=bc needs cloning.epochs of at least 1" in skipped.stderr

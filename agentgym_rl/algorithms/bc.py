@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 from agentgym_rl.algorithms.base import Algorithm, AlgorithmConfig, Metrics, Needs, Run, Supervised
 from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
 
+EPOCHS = 3
+"""Passes over demonstrations for which a recipe gives none."""
+
 
 @dataclass(kw_only=True)
 class CloningConfig:
     """Keys of ``cloning``."""
 
-    epochs: int = 0
-    """Passes over the demonstrations; 0 skips the stage."""
+    epochs: int | None = None
+    """Passes over demonstrations; 0 skips the stage, null takes 3 where an environment has demonstrations, else 0."""
     lr: float = 1e-5
     """Learning rate of the first pass; by default it falls linearly to a tenth."""
     mini_batch_trajectories: int = 16
@@ -30,7 +33,7 @@ class CloningConfig:
     """Schedule of the learning rate, and AdamW's settings."""
 
     def __post_init__(self) -> None:
-        if self.epochs < 0:
+        if self.epochs is not None and self.epochs < 0:
             raise ValueError(f"cloning.epochs must not be negative, got {self.epochs}")
         if self.mini_batch_trajectories < 1:
             raise ValueError(f"cloning.mini_batch_trajectories must be at least 1, got {self.mini_batch_trajectories}")
@@ -51,7 +54,7 @@ class Cloning(Algorithm[AlgorithmConfig]):
 
     @property
     def units(self) -> int:
-        return self.keys.epochs
+        return self.keys.epochs or 0
 
     def unit(self, run: Run, number: int) -> Metrics:
         update = Supervised(examples=run.demonstrations, mini_batch=self.keys.mini_batch_trajectories)

@@ -14,7 +14,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from agentgym_rl.algorithms.base import AlgorithmConfig, operational
-from agentgym_rl.algorithms.bc import CloningConfig
+from agentgym_rl.algorithms.bc import EPOCHS, CloningConfig
 from agentgym_rl.algorithms.mixture import MixtureConfig
 from agentgym_rl.algorithms.scaling_inter import CurriculumConfig
 from agentgym_rl.engine.recipe.processor import has_bfloat16, has_flash_attention
@@ -94,6 +94,11 @@ class EnvConfig:
     def __post_init__(self) -> None:
         _least(self, 1, "pool", "max_turns")
         _least(self, 0, "demonstrations")
+
+    @property
+    def has_demonstrations(self) -> bool:
+        """Whether there is something to clone."""
+        return bool(self.demonstrations or self.demonstrations_file)
 
 
 @dataclass(kw_only=True)
@@ -434,3 +439,7 @@ class Config:
     """Draw a timeline of each unit's episodes, ``timeline/step<N>.html``."""
     verl: dict[str, Any] = field(default_factory=dict)
     """Keys of verl's ``ppo_trainer`` configuration, set last."""
+
+    def __post_init__(self) -> None:
+        if self.cloning.epochs is None:
+            self.cloning.epochs = EPOCHS if any(env.has_demonstrations for env in self.envs.values()) else 0

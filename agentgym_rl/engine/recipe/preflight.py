@@ -209,13 +209,13 @@ def _check_needs(config: Config, needs: Needs) -> None:
     for key, names in needs.environments.items():
         if unknown := sorted(set(names) - set(config.envs)):
             raise RecipeError(f"{key} names {', '.join(unknown)}, which the run does not have")
-    if needs.cloning and config.cloning.epochs < 1:
-        raise RecipeError(f"algorithm={name} needs cloning.epochs of at least 1")
-    demonstrations = needs.demonstrations or config.cloning.epochs > 0 or config.run.control
-    if demonstrations and not any(env.demonstrations or env.demonstrations_file for env in config.envs.values()):
+    demonstrations = needs.demonstrations or needs.cloning or config.cloning.epochs or config.run.control
+    if demonstrations and not any(env.has_demonstrations for env in config.envs.values()):
         raise RecipeError(
             "behaviour cloning needs demonstrations; set envs.<name>.demonstrations or envs.<name>.demonstrations_file"
         )
+    if needs.cloning and not config.cloning.epochs:
+        raise RecipeError(f"algorithm={name} needs cloning.epochs of at least 1")
 
 
 def _check_batches(config: Config, needs: Needs) -> None:
