@@ -9,12 +9,14 @@ Then updates of a model of the shape of Qwen2.5-1.5B with random weights, as a w
 with bfloat16 copies of float32 weights; fused AdamW), on episodes of unequal length, 2,000 tokens on average:
 
 packed      ours: rows behind each other, all in one launch of attention, logits only where the loss reads them
+compiled    the same, with each layer compiled for any number of tokens
 recomputed  the same with gradient checkpointing
 by row      packed, attention row by row
 padded      transformers as it is: rows padded to the longest, sdpa, all logits, torch's own log-softmax; recomputed,
             because otherwise it would not fit
 
 All have the same loss and the same micro-batches. MFU counts 6 FLOPs a parameter and real token, and attention.
+`--sides` chooses among them, and `--profile` prints where the time of the first one's update goes.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from statistics import median
 from typing import Any
@@ -33,6 +36,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
 from agentgym_rl.algorithms.gigpo import returns
@@ -252,6 +256,7 @@ def advantages(rows: Rows, device: torch.device) -> torch.Tensor:
 
 SIDES: dict[str, tuple[str, bool, Side]] = {
     "packed": ("varlen", False, packed),
+    "compiled": ("varlen", False, packed),
     "recomputed": ("varlen", True, packed),
     "by row": ("packed", False, packed),
     "padded": ("sdpa", True, padded),
@@ -259,7 +264,9 @@ SIDES: dict[str, tuple[str, bool, Side]] = {
 """By name: the attention of the model, whether it recomputes, and how log-probabilities are computed."""
 
 
-def build(device: str, shape: dict[str, int], attention: str, *, recomputed: bool, ours: bool) -> PreTrainedModel:
+def build(
+    device: str, shape: dict[str, int], attention: str, *, recomputed: bool, ours: bool, compiled: bool = False
+) -> PreTrainedModel:
     """A model as verl's FSDP2 worker has it: float32 weights, bfloat16 copies to compute with on a GPU."""
     torch.manual_seed(0)
     config = Qwen2Config(**shape, attn_implementation=attention, pad_token_id=0)  # type: ignore[arg-type]
@@ -272,6 +279,8 @@ def build(device: str, shape: dict[str, int], attention: str, *, recomputed: boo
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16 if device == "cuda" else None, reduce_dtype=torch.float32)
     mesh = init_device_mesh(device, (1,))
     for layer in model.get_decoder().layers:
+        if compiled:
+            layer.compile(dynamic=True)
         fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
     fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
     return model.train()
@@ -329,10 +338,13 @@ class Speed:
     parameters: int
 
 
-def timed(device: str, shape: dict[str, int], batches: Sequence[Rows], repeats: int) -> Iterator[tuple[str, Speed]]:
+def timed(
+    device: str, shape: dict[str, int], batches: Sequence[Rows], repeats: int, sides: Sequence[str], profiled: bool
+) -> Iterator[tuple[str, Speed]]:
     """Each side with a model of its own, one after the other."""
-    for name, (attention, recomputed, side) in SIDES.items():
-        model = build(device, shape, attention, recomputed=recomputed, ours=side is packed)
+    for name in sides:
+        attention, recomputed, side = SIDES[name]
+        model = build(device, shape, attention, recomputed=recomputed, ours=side is packed, compiled=name == "compiled")
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
         first, seconds = update(model, optimizer, batches, side), []
         if device == "cuda":
@@ -343,12 +355,25 @@ def timed(device: str, shape: dict[str, int], batches: Sequence[Rows], repeats: 
             update(model, optimizer, batches, side)
             wait(device)
             seconds.append(time.perf_counter() - begun)
+        if profiled and name == sides[0]:
+            show_profile(device, partial(update, model, optimizer, batches, side))
         memory = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else 0.0
         yield name, Speed(seconds, memory, first, sum(one.numel() for one in model.parameters()))
         del model, optimizer
         gc.collect()  # FSDP2's modules know each other
         if device == "cuda":
             torch.cuda.empty_cache()
+
+
+def show_profile(device: str, work: Callable[[], Any]) -> None:
+    """Print the operations on the device that take most of its time."""
+    with profile(activities=[ProfilerActivity.CUDA if device == "cuda" else ProfilerActivity.CPU]) as profiler:
+        work()
+        wait(device)
+    rows = sorted(profiler.key_averages(), key=lambda row: -row.self_device_time_total - row.self_cpu_time_total)
+    for row in rows[:25]:
+        milliseconds = (row.self_device_time_total or row.self_cpu_time_total) / 1000
+        print(f"{milliseconds:9.1f} ms {row.count:6d} x {row.key[:110]}", flush=True)
 
 
 def wait(device: str) -> None:
@@ -363,7 +388,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="updates that are timed, after one that warms up")
     parser.add_argument("--episodes", type=int, help="of an update; 16, or 6 with --tiny")
     parser.add_argument("--micro-tokens", type=int, help="most tokens of a micro-batch; 8192, or 200 with --tiny")
+    parser.add_argument("--sides", default=",".join(SIDES), help="which sides, with commas between them")
+    parser.add_argument("--profile", action="store_true", help="where the time of the first side's update goes")
     arguments = parser.parse_args()
+    if unknown := set(sides := arguments.sides.split(",")) - set(SIDES):
+        parser.error(f"no side has the name {', '.join(sorted(unknown))}; choose {', '.join(SIDES)}")
     device, shape = arguments.device, TINY if arguments.tiny else SHAPE
     if device == "cuda" and not torch.cuda.is_available():
         parser.error("no CUDA device is there; --device cpu --tiny shows that the script works")
@@ -380,7 +409,7 @@ def main() -> None:
     print("            tokens/s [min, max]       TFLOP/s  MFU     GiB    loss")
     peak = next((value for part, value in PEAK.items() if part in name), None)
     with alone(device):
-        for side, one in timed(device, shape, batches, arguments.repeats):
+        for side, one in timed(device, shape, batches, arguments.repeats, sides, arguments.profile):
             speed = sorted(total / seconds for seconds in one.seconds)
             work = flops(shape, one.parameters, batches) / median(one.seconds)
             mfu = "-" if peak is None else f"{work / peak:.3f}"
