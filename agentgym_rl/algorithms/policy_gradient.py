@@ -54,7 +54,8 @@ class PolicyGradientConfig(ShapingConfig):
     """Keys of every policy gradient: the rewards, the loss and the size of an update."""
 
     mini_batch_tasks: int = 32
-    """Tasks of an update, each with all its episodes."""
+    """Tasks of an update, each with all its episodes. A batch that does not divide by it, or lost tasks, makes the
+    nearest number of updates, with more or fewer tasks each."""
     policy_loss: PolicyLoss = PolicyLoss.VANILLA
     """The loss of a token: vanilla (PPO), gspo, turn, cispo or sapo; see :mod:`agentgym_rl.algorithms.losses`."""
     clip: float = 0.2
@@ -102,8 +103,8 @@ class PolicyGradientConfig(ShapingConfig):
             return self.correction
         return Correction.TIS if off_policy else Correction.NONE
 
-    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
-        found = dict(super().unused(off_policy=off_policy))
+    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
+        found = dict(super().unused(off_policy=off_policy, environments=environments))
         correction = self.corrected_by(off_policy=off_policy)
         if correction is not Correction.TIS:
             found["importance_cap"] = f"algorithm.correction={correction} cuts no weights"
@@ -127,7 +128,7 @@ class GroupConfig(PolicyGradientConfig):
     next; 0 learns from the better episodes alone, as RAFT++ (arXiv 2504.11343) does without a baseline."""
     filter_groups: bool = False
     """Leave out tasks whose episodes all have the same reward, and roll out others in their place (dynamic sampling,
-    DAPO, arXiv 2503.14476, section 3.2)."""
+    DAPO, arXiv 2503.14476, section 3.2). Rewards are the environment's own, before they are shaped."""
     refills: int | None = None
     """Most tasks that a step rolls out in place of those left out; null allows ``tasks_per_step``."""
     min_reward_std: float = 0.0
@@ -138,8 +139,8 @@ class GroupConfig(PolicyGradientConfig):
         super().__post_init__()
         at_least(self, 0, "negative_weight", "min_reward_std", *(["refills"] if self.refills is not None else []))
 
-    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
-        found = dict(super().unused(off_policy=off_policy))
+    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
+        found = dict(super().unused(off_policy=off_policy, environments=environments))
         if not self.filter_groups:
             found |= dict.fromkeys(("refills", "min_reward_std"), "algorithm.filter_groups=false keeps all groups")
         return found

@@ -86,8 +86,11 @@ def test_the_critic_warms_up_from_the_first_step_of_the_stage():
     assert one.config.trainer.critic_warmup == 39, "the first step of the stage was 37"
 
 
-@pytest.mark.parametrize(("rows", "workers", "size"), [(8, 1, 4), (9, 1, 5), (30, 1, 15), (30, 4, 16), (3, 1, 2)])
-def test_as_many_updates_however_many_the_rows(rows, workers, size, monkeypatch):
+@pytest.mark.parametrize(
+    ("groups", "workers", "size"),
+    [([2, 2, 2, 2], 1, 4), ([2, 2, 3, 2], 1, 5), ([7, 8, 7, 8], 1, 15), ([7, 8, 7, 8], 4, 16), ([1, 1, 1], 1, 3)],
+)
+def test_updates_have_the_same_number_of_rows(groups, workers, size, monkeypatch):
     one, _ = trainer(SyncTrainer, 0)
     one.config = OmegaConf.create(
         {
@@ -105,12 +108,12 @@ def test_as_many_updates_however_many_the_rows(rows, workers, size, monkeypatch)
         return KVBatchMeta(partition_id="train", keys=keys, tags=[*batch.tags, *({"seq_len": 1} for _ in range(added))])
 
     monkeypatch.setattr("agentgym_rl.engine.verl.trainer.upsample_batch_to_divisible_size", padded)
-    keys = [f"{number}_0_0" for number in range(rows)]
+    keys = [f"{group}_{session}_0" for group, sessions in enumerate(groups) for session in range(sessions)]
     batch = one._balance(KVBatchMeta(partition_id="train", keys=keys, tags=[{"seq_len": 9} for _ in keys]), {})
     assert one.config.actor_rollout_ref.actor.ppo_mini_batch_size == size == one.config.critic.ppo_mini_batch_size
-    assert len(batch) == 2 * size, "4 tasks, 2 an update: 2 updates"
-    real = [number for key, number in one._update_of.items() if not key.startswith("pad")]
-    assert abs(real.count(0) - real.count(1)) <= 1
+    updates = max(one._update_of.values()) + 1
+    assert updates == (2 if len(groups) == 4 else 1), "2 tasks an update"
+    assert len(batch) == updates * size
 
 
 @pytest.mark.parametrize(

@@ -307,23 +307,51 @@ def test_the_turn_of_each_token(queue, batch):
 # which update takes which rows
 
 
-@given(segments=st.lists(st.integers(1, 3), min_size=1, max_size=20), updates=st.integers(1, 4), data=st.data())
-def test_equal_updates_in_a_seeded_order(segments, updates, data):
-    keys = [f"{number:09d}_0_{segment}" for number, own in enumerate(segments) for segment in range(own)]
+@given(
+    groups=st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=4), min_size=1, max_size=20),
+    tasks=st.integers(1, 6),
+    data=st.data(),
+)
+def test_an_update_takes_whole_groups_in_a_seeded_order(groups, tasks, data):
+    keys = [
+        f"{group:09d}_{session}_{segment}"
+        for group, sessions in enumerate(groups)
+        for session, segments in enumerate(sessions)
+        for segment in range(segments)
+    ]
 
     def shared(keys, seed="0"):
-        return rows.share_out(KVBatchMeta(partition_id="train", keys=keys, tags=[{} for _ in keys]), updates, seed)
+        return rows.share_out(KVBatchMeta(partition_id="train", keys=keys, tags=[{} for _ in keys]), tasks, seed)
 
     shares = shared(keys)
-    assert len(shares) == min(updates, len(segments))
-    assert sorted(key for share in shares for key in share) == keys
-    sizes = [len(share) for share in shares]
-    assert max(sizes) - min(sizes) <= max(segments), "as equal as whole episodes allow"
-    places = {rows.session_of(key): number for number, share in enumerate(shares) for key in share}
-    assert all(places[rows.session_of(key)] == number for number, share in enumerate(shares) for key in share)
+    assert sorted(key for share in shares for key in share) == keys, "every row once"
+    taken = [{rows.prompt_of(rows.session_of(key)) for key in share} for share in shares]
+    assert sum(map(len, taken)) == len(groups), "no group in two updates"
+    assert max(map(len, taken)) - min(map(len, taken)) <= 1
+    assert len(shares) == 1 or 3 * tasks / 4 < len(groups) / len(shares) <= 3 * tasks / 2, "updates do not shrink"
+    if len(groups) % tasks == 0:
+        assert {len(own) for own in taken} == {tasks}
     assert shared(data.draw(st.permutations(keys))) == shares, "whichever episode finished first"
-    if len(segments) > 12:
+    if len(groups) > 12 and len(shares) > 1:
         assert any(shared(keys, str(seed)) != shares for seed in range(1, 4))
+
+
+@pytest.mark.parametrize(
+    ("left", "sizes"),
+    [(16, [4, 4, 4, 4]), (15, [4, 4, 4, 3]), (13, [5, 4, 4]), (5, [5]), (6, [6]), (7, [4, 3]), (1, [1])],
+)
+def test_a_batch_that_lost_groups_makes_fewer_updates(left, sizes):
+    """The recipe reads 16 tasks a step and 4 an update; the filter or failures left some of them."""
+    keys = [f"{group:09d}_{session}_0" for group in range(left) for session in range(4)]
+    shares = rows.share_out(KVBatchMeta(partition_id="train", keys=keys, tags=[{} for _ in keys]), 4, "0")
+    assert [len(share) // 4 for share in shares] == sizes
+
+
+def test_groups_of_other_sizes_even_out_the_rows():
+    """Of updates with equal numbers of groups, the one with the fewest rows takes the next."""
+    keys = [f"{group:09d}_{session}_0" for group in range(40) for session in range(12 if group % 2 else 2)]
+    shares = rows.share_out(KVBatchMeta(partition_id="train", keys=keys, tags=[{} for _ in keys]), 20, "0")
+    assert abs(len(shares[0]) - len(shares[1])) <= 10, "the difference of two groups"
 
 
 @pytest.mark.parametrize(("count", "workers"), [(66, 1), (66, 2), (7, 4)])
@@ -332,7 +360,7 @@ def test_the_rows_of_an_update_are_dealt_to_the_workers(count, workers):
     keys = [f"{number:09d}_0_0" for number in range(count)]
     tags = [{"seq_len": 10 + number} for number in range(count)]
     batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
-    shares = rows.share_out(batch, 2, "0")
+    shares = rows.share_out(batch, -(-count // 2), "0")
     size = -(-max(map(len, shares)) // workers) * workers
     assert [len(share) for share in shares] == [-(-count // 2), count // 2]
     padding = [f"pad_{number}_0" for number in range(2 * size - count)]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
+from math import ceil
 from random import Random
 from typing import Any
 
@@ -138,21 +139,23 @@ def without_singletons(batch: KVBatchMeta, *, may_be_empty: bool = False) -> KVB
     return only(batch, kept)
 
 
-def share_out(batch: KVBatchMeta, updates: int, seed: str) -> list[list[str]]:
-    """Keys of the rows that each update takes: episodes in a seeded order, each with all its segments.
+def share_out(batch: KVBatchMeta, tasks: int, seed: str) -> list[list[str]]:
+    """Keys of the rows that each update takes: groups in a seeded order, each with all rows of its episodes.
 
-    The updates have equal numbers of rows, as far as whole episodes allow. The order does not depend on which episode
-    finished first. There are fewer updates where there are fewer episodes.
+    There are as many updates as the groups fill with ``tasks`` each, to the nearest number; so a batch that lost groups
+    makes fewer updates, not small ones. Their numbers of groups differ by at most one; among updates of equal numbers
+    the next group goes to the one with the fewest rows. The order does not depend on which episode finished first.
     """
-    segments: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for key in sorted(batch.keys, key=lambda key: (session_of(key), segment_of(key))):
-        segments.setdefault(session_of(key), []).append(key)
-    sessions = list(segments)
-    Random(seed).shuffle(sessions)
-    shares: list[list[str]] = [[] for _ in range(min(updates, len(sessions)))]
-    for session in sessions:
-        min(shares, key=len).extend(segments[session])
-    return shares
+        groups.setdefault(prompt_of(session_of(key)), []).append(key)
+    prompts = list(groups)
+    Random(seed).shuffle(prompts)
+    updates = max(1, ceil(len(prompts) / tasks - 1 / 2))
+    shares: list[list[list[str]]] = [[] for _ in range(updates)]
+    for prompt in prompts:
+        min(shares, key=lambda own: (len(own), sum(map(len, own)))).append(groups[prompt])
+    return [[*chain.from_iterable(own)] for own in shares]
 
 
 def arrange(batch: KVBatchMeta, shares: Sequence[Sequence[str]], workers: int) -> dict[str, int]:

@@ -426,11 +426,10 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             return self._update_critic(batch, metrics)
 
     def _balance(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Equal updates over the rows, as many as the recipe says, in a seeded order; padded to the same size."""
+        """Updates of whole groups, as many groups each as the recipe says, padded to the same number of rows."""
         workers = self.resource_pool_manager.get_n_gpus()
-        planned = -(-self.config.data.train_batch_size // self.parameter_sync_step // self._mini_batch)
         seed = f"{self.config.data.seed}:{self.global_steps}:{self.local_trigger_step}"
-        shares = queue.share_out(batch, planned, seed)
+        shares = queue.share_out(batch, self._mini_batch, seed)
         size = -(-max(map(len, shares)) // workers) * workers
         self.config.actor_rollout_ref.actor.ppo_mini_batch_size = self.config.critic.ppo_mini_batch_size = size
         batch = upsample_batch_to_divisible_size(batch, size * len(shares), self.tokenizer.eos_token_id)
