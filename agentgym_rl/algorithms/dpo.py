@@ -64,6 +64,7 @@ class DPO(Algorithm[DPOConfig]):
         chosen = pairs([rollout.episode for rollout in counted], config.pairs_per_task, seed)
         metrics = {"dpo/pairs": float(len(chosen)), "dpo/updates": 0.0}
         if not chosen:
+            run.say(f"dpo: step {number + 1} learned nothing: no task was both solved and failed")
             return metrics
         tokens = [rollout.segments[0] for rollout in counted]
         update = Preference(

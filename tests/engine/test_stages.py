@@ -190,6 +190,16 @@ def test_each_stage_has_its_own_optimizer_and_the_control_repeats_the_algorithms
     )
 
 
+def test_a_stage_that_learned_nothing_says_so(run):
+    """The scripted episodes of a task all have the same outcome, so no step has a pair."""
+    said = run("algorithm=dpo", "algorithm.steps=2", "algorithm.tasks_per_step=4", "algorithm.samples_per_task=2").said
+    assert said == [
+        *(f"dpo: step {step} learned nothing: no task was both solved and failed" for step in (1, 2)),
+        "dpo: nothing was learned; the weights are those that the stage began with",
+    ]
+    assert run(*EVOLVE, name="other").said == []
+
+
 def test_what_is_sampled_follows_from_seed_step_and_place(run):
     """A resumed run samples the same; no two episodes of a run share their seeds."""
     whole = run(*EVOLVE).streams

@@ -135,6 +135,8 @@ class Stages:
     def _finish(self, name: str, algorithm: Algorithm[Any], seconds: float) -> None:
         """Evaluate and save what a stage led to. A run that is stopped meanwhile goes on with the evaluation."""
         run, state = self.run, self.run.state
+        if name != UNTRAINED and algorithm.units and not state.updates:
+            run.say(f"{name}: nothing was learned; the weights are those that the stage began with")
         panels = run.evaluate(name, stoppable=True)
         state.best = run.panels.validation_success(panels)
         state.results.append(
