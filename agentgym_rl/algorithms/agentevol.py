@@ -82,10 +82,10 @@ class AgentEvolConfig(OnlineConfig):
         super().__post_init__()
         at_least(self, 1, "mini_batch_trajectories", "max_per_task")
 
-    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
+    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         keys = [f"search.{key}" for key in ("exploration", "branches", "resamples")]
         unsearched = {} if self.search.calls else dict.fromkeys(keys, "algorithm.search.calls=0 does not search")
-        return {**super().unused(off_policy=off_policy), **unsearched}
+        return {**super().unused(off_policy=off_policy, environments=environments), **unsearched}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,7 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
     @classmethod
     def needs(cls, config: AgentEvolConfig) -> Needs:
         return Needs(
+            takes_demonstrations=True,
             loaded_weights=config.restart_from is RestartFrom.BASE,
             validation="algorithm.keep_best" if config.keep_best else None,
             full_context="algorithm.search" if config.search.calls else None,

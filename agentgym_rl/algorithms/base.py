@@ -44,11 +44,12 @@ class AlgorithmConfig:
     name: str = ""
     """Its word in a recipe: the name of its entry point."""
 
-    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
+    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         """Keys that have no effect beside the others, and why; to set one is an error.
 
         Args:
             off_policy: whether the probabilities that learn are not those that sampled.
+            environments: how many have training tasks.
         """
         return {}
 
@@ -76,7 +77,7 @@ class OnlineConfig(AlgorithmConfig):
         at_least(self, 1, "tasks_per_step", "samples_per_task", "epochs")
         above(self, 0, "lr")
 
-    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
+    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         return self.optimizer.unused()
 
 
@@ -130,6 +131,7 @@ class Critic:
     """A value model of its own beside the policy."""
 
     lr: float
+    weight_decay: float = 0.0
     warmup: int = 0
     """Steps of the stage that train the critic alone."""
 
@@ -171,7 +173,9 @@ class Needs:
     group_filter: GroupFilter | None = None
     """Leaves out groups without a gradient."""
     demonstrations: bool = False
-    """Whether it learns from demonstrations."""
+    """Whether it learns from demonstrations, and needs some."""
+    takes_demonstrations: bool = False
+    """Whether it also learns from demonstrations where there are some."""
     cloning: bool = False
     """Whether the run must clone demonstrations first."""
     validation: str | None = None

@@ -11,9 +11,11 @@ the same observation, the anchor state; :math:`F` is their standard deviation, o
 
 Departures: the anchor is the text of the observation alone, which in partly observed environments may stand for several
 states ("nothing happens"). The paper feeds the model one prompt a turn; here an episode is one sequence, in which each
-turn's tokens have an advantage of their own. A turn whose observation occurs once has :math:`A^S = 0`. Groups are
-formed as in :mod:`~agentgym_rl.algorithms.grpo`. ``algorithm.filter_groups`` looks at rewards alone: it also leaves out
-a group whose episodes were rewarded alike and took ways of other lengths, where :math:`A^S` is not 0.
+turn's tokens have an advantage of their own. Mean and deviation of :math:`A^E` are over the episodes of the task, as in
+the paper; verl-agent's default (``compute_mean_std_cross_steps=True``) takes them over all turns of these episodes, so
+that long ones weigh more. A turn whose observation occurs once has :math:`A^S = 0`. Groups are formed as in
+:mod:`~agentgym_rl.algorithms.grpo`. ``algorithm.filter_groups`` looks at rewards alone: it also leaves out a group
+whose episodes were rewarded alike and took ways of other lengths, where :math:`A^S` is not 0.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ class GiGPOConfig(GRPOConfig):
         at_least(self, 0, "step_weight")
         share(self, "gamma")
 
-    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
-        found = super().unused(off_policy=off_policy)
+    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
+        found = super().unused(off_policy=off_policy, environments=environments)
         return found if self.step_weight else {**found, "gamma": "algorithm.step_weight=0 ignores single turns"}
 
 

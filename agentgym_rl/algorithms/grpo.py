@@ -32,8 +32,8 @@ class GRPOConfig(GroupConfig):
     normalise_by_std: bool = True
     """Divide the advantages of a group by the standard deviation of its rewards."""
 
-    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
-        found = super().unused(off_policy=off_policy)
+    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
+        found = super().unused(off_policy=off_policy, environments=environments)
         if not self.normalise_by_std or self.penalises:
             return found
         why = "algorithm.normalise_by_std=true divides by a deviation of the same scale, and no penalty is set"

@@ -50,6 +50,8 @@ class PPOConfig(PolicyGradientConfig):
     """GAE's lambda, of a token or turn."""
     critic_lr: float = 1e-5
     """Learning rate of the critic."""
+    critic_weight_decay: float = 0.0
+    """AdamW's decoupled weight decay of the critic."""
     critic_warmup: int = 0
     """Steps that train the critic alone."""
 
@@ -57,7 +59,7 @@ class PPOConfig(PolicyGradientConfig):
         super().__post_init__()
         share(self, "gamma", "lam")
         above(self, 0, "critic_lr")
-        at_least(self, 0, "critic_warmup")
+        at_least(self, 0, "critic_weight_decay", "critic_warmup")
 
 
 class PPO(PolicyGradient[PPOConfig]):
@@ -70,7 +72,7 @@ class PPO(PolicyGradient[PPOConfig]):
         estimator = Estimator(name="gae", gamma=config.gamma, lam=config.lam)
         return replace(
             super().needs(config),
-            critic=Critic(lr=config.critic_lr, warmup=config.critic_warmup),
+            critic=Critic(lr=config.critic_lr, weight_decay=config.critic_weight_decay, warmup=config.critic_warmup),
             estimator=estimator if config.level is Level.TOKEN else None,
         )
 

@@ -41,10 +41,15 @@ class ReinforcePPConfig(PolicyGradientConfig):
         super().__post_init__()
         share(self, "gamma")
 
-    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
-        found = super().unused(off_policy=off_policy)
-        why = "advantages are whitened over the batch, and no penalty is set"
-        return found if self.penalises else {**found, "reward_scale": why}
+    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
+        found = super().unused(off_policy=off_policy, environments=environments)
+        if self.penalises:
+            return found
+        found = {**found, "reward_scale": "advantages are whitened over the batch, and no penalty is set"}
+        if environments == 1 and self.gamma == 1:
+            why = "advantages are whitened over the batch, whose rewards are all of one environment"
+            found = {**found, "normalise_rewards": why}
+        return found
 
 
 class ReinforcePP(PolicyGradient[ReinforcePPConfig]):

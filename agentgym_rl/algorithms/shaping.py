@@ -67,8 +67,8 @@ class ShapingConfig(OnlineConfig):
         """Whether any reward changes."""
         return self.penalises or self.normalise_rewards or self.reward_scale != 1
 
-    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
-        found = super().unused(off_policy=off_policy)
+    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
+        found = super().unused(off_policy=off_policy, environments=environments)
         if self.overlong_tokens or self.overlong_turns:
             return found
         return {**found, "overlong_penalty": "algorithm.overlong_tokens=0 and algorithm.overlong_turns=0 have none"}

@@ -362,6 +362,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "gamma": (0.5, verl),
         "lam": (0.5, verl),
         "critic_lr": (0.5, verl),
+        "critic_weight_decay": (0.5, verl),
         "critic_warmup": (1, verl),
     },
     "gigpo": {**GROUPS, "normalise_by_std": (False, learning), "step_weight": (2, learning), "gamma": (0.5, learning)},

@@ -169,7 +169,9 @@ def test_attention_is_what_is_installed(installed, name, monkeypatch):
     ],
 )
 def test_what_lies_below_an_open_mapping_of_verl_is_handed_on(key):
-    assert OmegaConf.select(settings(f"verl.{key}=7"), key) == 7
+    engine = "verl.actor_rollout_ref.rollout.name=" + ("sglang" if "sglang" in key else "vllm")
+    critic = ["algorithm=ppo"] if key.startswith("critic") else []
+    assert OmegaConf.select(settings(*critic, engine, f"verl.{key}=7"), key) == 7
 
 
 @pytest.mark.parametrize(
@@ -238,7 +240,8 @@ def test_a_recipe_is_shown_where_no_engine_is_installed():
         "import sys\n"
         "for name in ('ray', 'torch', 'vllm', 'transformers'): sys.modules[name] = None\n"
         "from agentgym_rl.cli import main\n"
-        "sys.argv = ['agentgym-rl', 'train', 'experiment=textcraft_grpo_3b', 'verl.data.shuffle=false', '--show']\n"
+        "key = 'verl.actor_rollout_ref.model.use_liger=true'\n"
+        "sys.argv = ['agentgym-rl', 'train', 'experiment=textcraft_grpo_3b', key, '--show']\n"
         "main()\n"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -158,6 +158,50 @@ def test_values_and_keys_that_do_not_fit(overrides, says):
         preflight.check_config(load(["experiment=smoke", *overrides.split()]))
 
 
+ALONE = "one environment has all tasks of every step"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        *((f"mixture=dynamic mixture.{key}", f"mixture.{key.partition('=')[0]} has no effect: {why}") for key, why in (
+            ("value=failure", ALONE), ("smoothing=0.5", ALONE), ("floor=0.2", "mixture.tasks=off"),
+            ("temperature=2", "mixture.tasks=off"), ("decay=0.5", "mixture.tasks=off"),
+        )),
+        ("mixture=sequential mixture.steps=2", f"mixture.steps has no effect: {ALONE}"),
+        ("mixture=sequential mixture.order=[textcraft]", f"mixture.order has no effect: {ALONE}"),
+        ("envs.textcraft.share=0.5", "share has no effect: no other environment has a share"),
+        ("cloning.epochs=0 cloning.observation_weight=0.1", "observation_weight has no effect: nothing is cloned"),
+        ("cloning.epochs=0 envs.textcraft.demonstrations=9", "demonstrations has no effect: nothing is cloned"),
+        ("cloning.epochs=0 envs.textcraft.demonstrations_file=a", "demonstrations_file has no effect: nothing is"),
+        ("algorithm=reinforce_pp algorithm.normalise_rewards=true", "normalise_rewards has no effect: advantages are"),
+    ],
+)  # fmt: skip
+def test_keys_without_an_effect(overrides, says):
+    """One environment, or nothing that clones."""
+    with pytest.raises(RecipeError, match=says):
+        load(["experiment=smoke", *overrides.split()])
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        "env=both mixture=dynamic mixture.floor=0.2 mixture.smoothing=0.5",
+        "env=both mixture=sequential mixture.steps=2",
+        "mixture=dynamic mixture.tasks=task mixture.floor=0.2",
+        "env=both envs.textcraft.share=0.5",
+        "cloning.epochs=0 run.control=true cloning.observation_weight=0.1 envs.textcraft.demonstrations=9",
+        "cloning.epochs=0 algorithm=agentevol cloning.observation_weight=0.1 envs.textcraft.demonstrations=9",
+        "cloning.epochs=0 envs.textcraft.demonstrations=0",
+        "algorithm=reinforce_pp algorithm.normalise_rewards=true algorithm.gamma=0.9",
+        "algorithm=reinforce_pp algorithm.normalise_rewards=true algorithm.overlong_turns=2",
+        "algorithm=reinforce_pp algorithm.normalise_rewards=true env=both",
+    ],
+)
+def test_the_same_keys_where_they_have_one(overrides):
+    load(["experiment=smoke", *overrides.split()])
+
+
 def test_null_takes_out_of_a_recipe_what_has_no_effect_any_more():
     overrides = ["experiment=smollm2", "algorithm=grpo", "algorithm.filter_groups=false"]
     with pytest.raises(RecipeError, match=r"refills has no effect: .*; algorithm\.refills=null takes it out"):
@@ -192,7 +236,7 @@ def test_keys_of_agentgym_rl_name_ours():
     assert str(caught.value).splitlines() == [
         "data.train_file is AgentGym-RL's; here: envs.<name>.split: a split's name or the same file",
         "actor_rollout_ref.rollout.n is AgentGym-RL's; here: algorithm.samples_per_task",
-        "trainer.val_only is verl's; here: verl.trainer.val_only",
+        "trainer.val_only is verl's, and has no effect: agentgym-rl eval policy=runs/<name> evaluates a run",
         "All keys: docs/from-agentgym-rl.md",
     ]
 

@@ -53,7 +53,7 @@ COMMON = ("env=maze", "envs.maze.split={items}", "envs.maze.panels.test.split={i
           "logger.wandb=disabled", "run.evaluate_untrained=false", "seed=0")  # fmt: skip
 """The tasks of the recording are all there are, so that any draw of a step is all of them."""
 
-REPLAYED = (*COMMON, "envs.maze.demonstrations_file={demonstrations}", "envs.maze.panels.test.role=validation",
+REPLAYED = (*COMMON, "envs.maze.panels.test.role=validation",
             "engine.threads=1", "engine.start_seconds=500", "run.save_every=1", "engine.micro_tokens=2048",
             "run.min_counted=0", "run.keep_checkpoints=100")  # fmt: skip
 DRAWN = ("algorithm.tasks_per_step=8", "algorithm.samples_per_task=4")
@@ -64,7 +64,8 @@ POLICY = (*ONLINE, "algorithm.mini_batch_tasks=4")
 SEEDED_CRITIC = ("verl.critic.fsdp.full_determinism=true",)
 """verl draws a critic's value head from an unseeded generator otherwise."""
 
-CLONED = ("cloning.epochs=1", "cloning.mini_batch_trajectories=4", "cloning.lr=1e-3")
+DEMONSTRATED = ("envs.maze.demonstrations_file={demonstrations}",)
+CLONED = (*DEMONSTRATED, "cloning.epochs=1", "cloning.mini_batch_trajectories=4", "cloning.lr=1e-3")
 EVOLVED = (*ONLINE, "algorithm.mini_batch_trajectories=4")
 VALUED = (*POLICY, *SEEDED_CRITIC, "algorithm.critic_lr=1e-3", "algorithm.gamma=0.99", "algorithm.lam=0.95")
 
@@ -92,10 +93,10 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
                            "algorithm.filter_groups=true", "algorithm.refills=0", "algorithm.min_reward_std=0.4",
                            "algorithm.overlong_tokens=100")),
     "dpo": ("plain", ("algorithm=dpo", *ONLINE, "algorithm.mini_batch_pairs=4", "algorithm.pairs_per_task=2")),
-    "bc": ("plain", ("algorithm=bc", "cloning.epochs=2", "cloning.mini_batch_trajectories=3", "cloning.lr=1e-3",
-                     "cloning.observation_weight=0.1")),
+    "bc": ("plain", ("algorithm=bc", *DEMONSTRATED, "cloning.epochs=2", "cloning.mini_batch_trajectories=3",
+                     "cloning.lr=1e-3", "cloning.observation_weight=0.1")),
     "agentevol": ("plain", ("algorithm=agentevol", *EVOLVED, *CLONED, "run.control=true")),
-    "agentevol_on": ("plain", ("algorithm=agentevol", *EVOLVED, "algorithm.restart_from=current",
+    "agentevol_on": ("plain", ("algorithm=agentevol", *DEMONSTRATED, *EVOLVED, "algorithm.restart_from=current",
                                "algorithm.accumulate=true", "algorithm.max_per_task=2", "algorithm.keep_best=true")),
     "ppo_token": ("plain", ("algorithm=ppo", "algorithm.level=token", *VALUED)),
     "ppo_turn": ("plain", ("algorithm=ppo", "algorithm.level=turn", *VALUED, *CLONED)),

@@ -53,7 +53,8 @@ class Value(StrEnum):
 class DynamicConfig(MixtureConfig):
     """Keys of ``mixture=dynamic``; ``floor``, ``temperature`` and ``decay`` are those of shares, too."""
 
-    weight_keys: ClassVar[tuple[str, ...]] = ()
+    share_keys: ClassVar[tuple[str, ...]] = ("value", "smoothing")
+    both_keys: ClassVar[tuple[str, ...]] = ("floor", "temperature", "decay")
 
     value: Value = Value.VARIANCE
     """What an environment is worth: the variance of the reward within a task (variance), 1-p (failure) or the recent

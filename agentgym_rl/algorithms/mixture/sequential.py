@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from agentgym_rl.algorithms.mixture.mixture import Mixture, Pools
 from agentgym_rl.algorithms.mixture.tasks import MixtureConfig
@@ -14,6 +14,8 @@ from agentgym_rl.data.episode import Episode
 @dataclass(kw_only=True)
 class SequentialConfig(MixtureConfig):
     """Keys of ``mixture=sequential``."""
+
+    share_keys: ClassVar[tuple[str, ...]] = ("steps", "order")
 
     steps: int = 1
     """Steps (rounds of AgentEvol) of an environment before the next one's turn; the last one stays."""

@@ -62,8 +62,10 @@ class MixtureConfig:
     max_samples: int | None = None
     """Most episodes of a task in a step; null sets no limit."""
 
-    weight_keys: ClassVar[tuple[str, ...]] = ("floor", "temperature", "decay")
-    """Keys that have an effect on the weights of tasks alone."""
+    share_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys that have an effect on shares alone."""
+    both_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys that have an effect on the weights of tasks and on shares."""
 
     def __post_init__(self) -> None:
         if not 0 < self.floor <= 1:
@@ -79,11 +81,21 @@ class MixtureConfig:
                 f"mixture.max_samples={self.max_samples} must be null or at least min_samples={self.min_samples}"
             )
 
-    def unused(self) -> dict[str, str]:
-        """Keys that have no effect, and why."""
-        if self.tasks is not By.OFF:
-            return {}
-        return dict.fromkeys((*self.weight_keys, "min_samples", "max_samples"), "mixture.tasks=off treats tasks alike")
+    def unused(self, *, environments: int) -> dict[str, str]:
+        """Keys that have no effect, and why.
+
+        Args:
+            environments: how many have a share.
+        """
+        found: dict[str, str] = {}
+        if environments == 1:
+            why = "one environment has all tasks of every step"
+            found = dict.fromkeys(self.share_keys, why)
+        if self.tasks is By.OFF:
+            kept = self.both_keys if environments > 1 else ()
+            keys = {"floor", "temperature", "decay", "min_samples", "max_samples"}.difference(kept)
+            found |= dict.fromkeys(sorted(keys), "mixture.tasks=off treats tasks alike")
+        return found
 
 
 class Tasks:

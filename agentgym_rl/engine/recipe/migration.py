@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentgym_rl.engine.recipe.verl_keys import refusal
 from agentgym_rl.envs.tables import load
 
 _VERL = ("actor_rollout_ref", "critic", "data", "reward_model", "trainer")
@@ -30,5 +31,6 @@ def translated(keys: Iterable[str]) -> str:
         if key in KEYS.train:
             lines.append(f"{key} is AgentGym-RL's; here: {KEYS.train[key]}")
         elif key.partition(".")[0] in _VERL:
-            lines.append(f"{key} is verl's; here: verl.{key}")
+            why = refusal(key)
+            lines.append(f"{key} is verl's, and {why}" if why else f"{key} is verl's; here: verl.{key}")
     return "\n".join(lines)

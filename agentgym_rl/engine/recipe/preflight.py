@@ -109,11 +109,8 @@ def _check_engine(config: Config) -> None:
             )
 
 
-SEQUENCE_PARALLEL = (
-    "actor_rollout_ref.actor.ulysses_sequence_parallel_size",
-    "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size",
-)
-"""verl's keys of how many GPUs share a sequence."""
+SEQUENCE_PARALLEL = "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size"
+"""verl's key of how many GPUs share a sequence."""
 
 
 ROPE = ("actor_rollout_ref.model.override_config.rope_", "critic.model.override_config.rope_")
@@ -121,8 +118,7 @@ ROPE = ("actor_rollout_ref.model.override_config.rope_", "critic.model.override_
 
 
 def _sequence_parallel(config: Config) -> int:
-    verl = dict(flat(config.verl))
-    return max(int(verl.get(key, 1)) for key in SEQUENCE_PARALLEL)
+    return int(dict(flat(config.verl)).get(SEQUENCE_PARALLEL, 1))
 
 
 def check_micro_batch(config: Config) -> None:

@@ -64,6 +64,13 @@ def needs(config: Config) -> Needs:
     return chosen(config).needs(config.algorithm)
 
 
+def demonstrated(config: Config) -> bool:
+    """Whether the run learns from demonstrations, if it has some."""
+    own = needs(config)
+    own_stage = own.cloning or own.demonstrations or own.takes_demonstrations
+    return bool(config.cloning.epochs) or config.run.control or own_stage
+
+
 def optimizer(config: Config, stage: str) -> OptimizerConfig:
     """Settings of the updates of a stage; the control repeats those of the algorithm."""
     if stage == Cloning.stage:

@@ -11,6 +11,9 @@ from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.config import Config, Device, Mode, Stragglers
 from agentgym_rl.engine.recipe.schema import RecipeError
+from agentgym_rl.engine.recipe.tasks import demonstrated
+
+UNLEARNED = "nothing is cloned: cloning.epochs=0, and neither the algorithm nor run.control learns from demonstrations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,11 @@ def _unused(config: Config) -> Iterator[Unused]:
     yield from _of_run(config)
     for name in config.envs:
         yield from _of_env(config, name)
-    for key, why in config.algorithm.unused(off_policy=config.engine.off_policy).items():
+    environments = sum(env.share > 0 for env in config.envs.values())
+    for key, why in config.algorithm.unused(off_policy=config.engine.off_policy, environments=environments).items():
         yield Unused(f"algorithm.{key}", why)
-    for key, why in config.mixture.unused().items():
-        yield Unused(f"mixture.{key}", why)
+    for key, why in config.mixture.unused(environments=environments).items():
+        yield Unused(f"mixture.{key}", why, in_recipes=environments > 1)
 
 
 def _of_rollouts(config: Config) -> Iterator[Unused]:
@@ -110,6 +114,8 @@ def _of_run(config: Config) -> Iterator[Unused]:
     if not config.cloning.epochs:
         for key in ("lr", "optimizer", *(() if config.run.control else ("mini_batch_trajectories",))):
             yield Unused(f"cloning.{key}", "cloning.epochs=0 skips cloning", in_recipes=False)
+    if not demonstrated(config):
+        yield Unused("cloning.observation_weight", UNLEARNED, in_recipes=False)
     for key, why in config.cloning.optimizer.unused().items():
         yield Unused(f"cloning.{key}", f"cloning.{why}")
     if not isinstance(config.algorithm, OnlineConfig):
@@ -123,12 +129,19 @@ def _of_env(config: Config, name: str) -> Iterator[Unused]:
     env, place = config.envs[name], f"envs.{name}"
     if env.pool is None:
         yield Unused(f"{place}.pool_seed", f"{place}.pool=null takes all tasks")
+    if not demonstrated(config):
+        if env.demonstrations:
+            yield Unused(f"{place}.demonstrations", UNLEARNED, in_recipes=False)
+        if env.demonstrations_file is not None:
+            yield Unused(f"{place}.demonstrations_file", UNLEARNED, in_recipes=False)
     if env.demonstrations_file is not None:
         yield Unused(f"{place}.demonstrations", f"{place}.demonstrations_file is cloned", in_recipes=False)
     if not isinstance(config.algorithm, OnlineConfig):
         for key in ("share", "curriculum"):
             why = f"algorithm={config.algorithm.name} has no training episodes"
             yield Unused(f"{place}.{key}", why, in_recipes=False)
+    if env.share and [one for one in config.envs.values() if one.share] == [env]:
+        yield Unused(f"{place}.share", "no other environment has a share", in_recipes=False)
     if env.share and not mixtures()[config.mixture.type].uses_given_shares:
         yield Unused(f"{place}.share", f"mixture={config.mixture.type} sets the shares", in_recipes=False)
     for label, panel in env.panels.items():

@@ -17,15 +17,18 @@ from agentgym_rl.envs.tables import load
 class VerlKeys:
     """The file ``verl_keys.toml``."""
 
-    defaults: tuple[str, ...]
     open: tuple[str, ...]
     read_every_step: tuple[str, ...]
+    read: dict[str, tuple[str, ...]]
     whole: dict[str, int]
+    harmful: dict[str, str]
     ignored: dict[str, str]
     own: dict[str, str]
 
 
 KEYS = load(Path(__file__).with_name("verl_keys.toml"), VerlKeys)
+ENGINES = "actor_rollout_ref.rollout.engine_kwargs"
+"""Arguments of inference engines, by their names."""
 
 
 def is_open(key: str) -> bool:
@@ -33,25 +36,44 @@ def is_open(key: str) -> bool:
     return any(_in(key, one) for one in KEYS.open)
 
 
-def check_verl_keys(given: Mapping[str, Any], ours: Collection[str]) -> None:
+def refusal(key: str, ours: Collection[str] = ()) -> str:
+    """Why a dotted key of verl may not be given in any run, or which key of ours to set; empty if it may be given."""
+    for known, why in KEYS.harmful.items():
+        if _in(key, known):
+            return f"is refused: {why}"
+    for known, own in KEYS.own.items():
+        if _overlap(key, known):
+            return f"is set by {own}; set that"
+    for known, why in KEYS.ignored.items():
+        if _overlap(key, known):
+            return f"has no effect: {why}"
+    if any(_in(key, one) for keys in KEYS.read.values() for one in keys):
+        return ""
+    if any(_overlap(key, one) for one in ours):
+        return "is set by this package and cannot be changed"
+    return "has no effect: nothing in a run reads it"
+
+
+def check_verl_keys(given: Mapping[str, Any], ours: Collection[str], *, critic: bool) -> None:
     """No key of verl is given that this package sets, but for defaults, or that has no effect here.
 
     Args:
-        given: dotted keys under ``verl`` with their values.
+        given: dotted keys under ``verl``, which verl has, with their values.
         ours: dotted keys that ``verl_config`` sets.
+        critic: whether the run has a critic.
 
     Raises:
         RecipeError: names the key and says why, or which key of ours to set.
     """
+    engine = str(given.get("actor_rollout_ref.rollout.name", "vllm"))
     for key in given:
-        for known, why in KEYS.ignored.items():
-            if _overlap(key, known):
-                raise RecipeError(f"verl.{key} has no effect: {why}")
-        for known, own in KEYS.own.items():
-            if _overlap(key, known):
-                raise RecipeError(f"verl.{key} is set by {own}; set that")
-        if any(_overlap(key, one) for one in ours) and not any(_in(key, one) for one in KEYS.defaults):
-            raise RecipeError(f"verl.{key} is set by this package and cannot be changed")
+        why = refusal(key, ours)
+        if not critic and _in(key, "critic"):
+            why = "has no effect: the algorithm has no critic"
+        if _in(key, ENGINES) and not _in(key, f"{ENGINES}.{engine}"):
+            why = f"has no effect: {engine} generates"
+        if why:
+            raise RecipeError(f"verl.{key} {why}")
 
 
 def check_sampling(given: Mapping[str, Any], algorithm: AlgorithmConfig) -> None:

@@ -71,8 +71,6 @@ def verl_config(config: Config, model_path: str, run_dir: Path, largest_tensor: 
     """
     result, given = defaults(), dict(flat(config.verl))
     ours = _common(config, model_path, run_dir) | _device(config, largest_tensor) | _mode(config) | _correction(config)
-    check_verl_keys(given, ours)
-    check_sampling(given, config.algorithm)
     OmegaConf.set_struct(result, False)  # some of verl's keys are optional and absent from its defaults
     for key, value in ours.items():
         OmegaConf.update(result, key, value, merge=True)
@@ -82,6 +80,8 @@ def verl_config(config: Config, model_path: str, run_dir: Path, largest_tensor: 
             OmegaConf.update(result, key, value, merge=True, force_add=is_open(key))
         except (OmegaConfBaseException, AttributeError) as error:
             raise RecipeError(_said(result, key, error)) from error
+    check_verl_keys(given, ours, critic=needs(config).critic is not None)
+    check_sampling(given, config.algorithm)
     return result
 
 
@@ -181,6 +181,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "critic.strategy": "fsdp2",
         "critic.model.path": model_path,
         "critic.optim.lr": critic.lr,
+        "critic.optim.weight_decay": critic.weight_decay,
         "critic.optim.clip_grad": 1.0,
         "critic.ppo_mini_batch_size": policy.mini_batch_tasks,
         "critic.use_dynamic_bsz": True,
