@@ -67,8 +67,8 @@ def needs(config: Config) -> Needs:
 def demonstrated(config: Config) -> bool:
     """Whether the run learns from demonstrations, if it has some."""
     own = needs(config)
-    own_stage = own.cloning or own.demonstrations or own.takes_demonstrations
-    return bool(config.cloning.epochs) or config.run.control or own_stage
+    asked = own.cloning or own.demonstrations or own.takes_demonstrations
+    return asked or config.run.control or bool(config.cloning.epochs)
 
 
 def optimizer(config: Config, stage: str) -> OptimizerConfig:
