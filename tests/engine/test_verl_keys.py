@@ -114,14 +114,12 @@ def test_keys_of_ours_that_are_named_exist():
         ("trainer.v1.agentgym.fewest_samples=1", "is set by this package"),
         ("data.shuffle", "has no effect: the mixture draws"),
         ("distillation.enabled", "has no effect: nothing in a run reads it"),
-        ("critic.cliprange_value", "has no effect: the algorithm has no critic"),
-        ("critic.optim.weight_decay", "has no effect: the algorithm has no critic"),
     ],
 )
 def test_refused(key, says):
     ours = {"reward.num_workers", "trainer.v1.agentgym"}
     with pytest.raises(RecipeError, match=rf"^verl\.{key} {says}"):
-        check_verl_keys({key: 1}, ours, critic=False)
+        check_verl_keys({key: 1}, ours)
 
 
 def test_unknown_keys_and_keys_of_ours_are_refused_where_a_run_is_composed():
@@ -141,3 +139,5 @@ def test_keys_of_a_critic_where_there_is_one():
     assert verl_config(config, "model", Path("run")).critic.cliprange_value == 0.1
     with pytest.raises(RecipeError, match=r"is set by algorithm\.critic_weight_decay"):
         check_verl(load(["experiment=smoke", "algorithm=ppo", "verl.critic.optim.weight_decay=0.1"]))
+    with pytest.raises(RecipeError, match=r"verl\.critic has no effect: algorithm=grpo has no critic"):
+        load(["experiment=smoke", "algorithm=grpo", key])

@@ -11,7 +11,7 @@ from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.config import Config, Device, Mode, Stragglers
 from agentgym_rl.engine.recipe.schema import RecipeError
-from agentgym_rl.engine.recipe.tasks import demonstrated
+from agentgym_rl.engine.recipe.tasks import demonstrated, needs
 
 UNLEARNED = "nothing is cloned: cloning.epochs=0, and neither the algorithm nor run.control learns from demonstrations"
 
@@ -63,6 +63,8 @@ def _unused(config: Config) -> Iterator[Unused]:
     if not config.model.lora_rank:
         for key in ("lora_alpha", "target_modules"):
             yield Unused(f"model.{key}", "model.lora_rank=0 trains all weights")
+    if needs(config).critic is None:
+        yield Unused("verl.critic", f"algorithm={config.algorithm.name} has no critic", in_recipes=False)
     yield from _of_run(config)
     for name in config.envs:
         yield from _of_env(config, name)

@@ -54,13 +54,12 @@ def refusal(key: str, ours: Collection[str] = ()) -> str:
     return "has no effect: nothing in a run reads it"
 
 
-def check_verl_keys(given: Mapping[str, Any], ours: Collection[str], *, critic: bool) -> None:
+def check_verl_keys(given: Mapping[str, Any], ours: Collection[str]) -> None:
     """No key of verl is given that this package sets, but for defaults, or that has no effect here.
 
     Args:
         given: dotted keys under ``verl``, which verl has, with their values.
         ours: dotted keys that ``verl_config`` sets.
-        critic: whether the run has a critic.
 
     Raises:
         RecipeError: names the key and says why, or which key of ours to set.
@@ -68,8 +67,6 @@ def check_verl_keys(given: Mapping[str, Any], ours: Collection[str], *, critic: 
     engine = str(given.get("actor_rollout_ref.rollout.name", "vllm"))
     for key in given:
         why = refusal(key, ours)
-        if not critic and _in(key, "critic"):
-            why = "has no effect: the algorithm has no critic"
         if _in(key, ENGINES) and not _in(key, f"{ENGINES}.{engine}"):
             why = f"has no effect: {engine} generates"
         if why:

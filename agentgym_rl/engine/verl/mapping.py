@@ -80,7 +80,7 @@ def verl_config(config: Config, model_path: str, run_dir: Path, largest_tensor: 
             OmegaConf.update(result, key, value, merge=True, force_add=is_open(key))
         except (OmegaConfBaseException, AttributeError) as error:
             raise RecipeError(_said(result, key, error)) from error
-    check_verl_keys(given, ours, critic=needs(config).critic is not None)
+    check_verl_keys(given, ours)
     check_sampling(given, config.algorithm)
     return result
 
