@@ -64,7 +64,7 @@ def needs(config: Config) -> Needs:
     return chosen(config).needs(config.algorithm)
 
 
-def demonstrated(config: Config) -> bool:
+def learns_from_demonstrations(config: Config) -> bool:
     """Whether the run learns from demonstrations, if it has some."""
     own = needs(config)
     asked = own.cloning or own.demonstrations or own.takes_demonstrations

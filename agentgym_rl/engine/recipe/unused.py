@@ -11,7 +11,7 @@ from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.config import Config, Device, Mode, Stragglers
 from agentgym_rl.engine.recipe.schema import RecipeError
-from agentgym_rl.engine.recipe.tasks import demonstrated, needs
+from agentgym_rl.engine.recipe.tasks import learns_from_demonstrations, needs
 
 UNLEARNED = "nothing is cloned: cloning.epochs=0, and neither the algorithm nor run.control learns from demonstrations"
 
@@ -116,7 +116,7 @@ def _of_run(config: Config) -> Iterator[Unused]:
     if not config.cloning.epochs:
         for key in ("lr", "optimizer", *(() if config.run.control else ("mini_batch_trajectories",))):
             yield Unused(f"cloning.{key}", "cloning.epochs=0 skips cloning", in_recipes=False)
-    if not demonstrated(config):
+    if not learns_from_demonstrations(config):
         yield Unused("cloning.observation_weight", UNLEARNED, in_recipes=False)
     for key, why in config.cloning.optimizer.unused().items():
         yield Unused(f"cloning.{key}", f"cloning.{why}")
@@ -131,7 +131,7 @@ def _of_env(config: Config, name: str) -> Iterator[Unused]:
     env, place = config.envs[name], f"envs.{name}"
     if env.pool is None:
         yield Unused(f"{place}.pool_seed", f"{place}.pool=null takes all tasks")
-    if not demonstrated(config):
+    if not learns_from_demonstrations(config):
         if env.demonstrations:
             yield Unused(f"{place}.demonstrations", UNLEARNED, in_recipes=False)
         if env.demonstrations_file is not None:
