@@ -17,7 +17,7 @@ from agentgym_rl.data.files import is_source, rows, write_text
 from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import TaskNotFound
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
-from agentgym_rl.envs.numbering import Panel
+from agentgym_rl.envs.numbering import Panel, facts
 from agentgym_rl.envs.splits import fingerprint
 
 log = logging.getLogger(__name__)
@@ -160,9 +160,11 @@ def write_item_ids(path: str | Path, tasks: Iterable[Task]) -> None:
 
 
 def digest(env: TextEnv, tasks: Sequence[Task]) -> str:
-    """First 12 hex digits of the sha256 over one line ``item id, tab, goal, tab, difficulty`` a task."""
-    lines = (f"{task}\t{env.goal(task)}\t{env.difficulty(task)}\n" for task in tasks)
-    return fingerprint("".join(lines), 12)
+    """First 12 hex digits of the sha256 over one line ``item id, tab, goal, tab, difficulty`` a task.
+
+    Where the environment has another revision of the task than the first, a tab and its number follow.
+    """
+    return fingerprint("".join(f"{facts(env, task)}\n" for task in tasks), 12)
 
 
 def label(split: str, difficulty: Sequence[str] | None = None, n: int | None = None, seed: int = 0) -> str:

@@ -318,6 +318,10 @@ class TextEnv(ABC):
     def difficulty(self, task: Task) -> str:
         """A short label to group results by, such as ``depth 2``. Cheap: called for whole splits."""
 
+    def revision(self, task: Task) -> int:
+        """Counts the games that have had this id, goal and difficulty; digests of panels hold it. 1 by default."""
+        return 1
+
     def oracle(self, task: Task) -> list[str]:
         """Actions that solve the task.
 

@@ -19,6 +19,13 @@ class Panel:
     digest: str
 
 
+def facts(env: TextEnv, task: Task, item_id: str | None = None) -> str:
+    """What a digest holds of a task: its id, goal and difficulty, and its revision if it is not the first."""
+    revision = env.revision(task)
+    parts = [item_id or str(task), env.goal(task), env.difficulty(task), *([] if revision == 1 else [str(revision)])]
+    return "\t".join(parts)
+
+
 def digests(env: TextEnv) -> dict[str, str]:
     """A digest of each split: of its size, and of its first and last task with goal and difficulty.
 
@@ -29,6 +36,6 @@ def digests(env: TextEnv) -> dict[str, str]:
     for split, indices in env.spec.splits.items():
         lines = [str(len(indices))]
         for task in (Task(env.spec.name, indices[at]) for at in (0, -1)):
-            lines.append(f"{Task(base, task.index)}\t{env.goal(task)}\t{env.difficulty(task)}")
+            lines.append(facts(env, task, str(Task(base, task.index))))
         found[split] = fingerprint("\n".join(lines), 12)
     return found

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.data.panels import _shuffled, digest, label, sample, select
-from agentgym_rl.envs import make
+from agentgym_rl.envs import Task, make
 
 pytestmark = pytest.mark.usefixtures("toys")
 
@@ -26,6 +26,15 @@ def test_digest_is_over_id_goal_and_difficulty():
     env = make("counter")
     tasks = [task for task in sample(env, "train") if task.index in (3, 9)]
     assert digest(env, tasks) == hashlib.sha256("".join(lines).encode()).hexdigest()[:12]
+
+
+@pytest.mark.parametrize(("env", "index", "revision"), [("textcraft", 3, 1), ("textcraft", 950_044, 2), ("maze", 3, 1)])
+def test_digest_tells_games_apart_that_have_had_the_same_id_goal_and_difficulty(env, index, revision, monkeypatch):
+    environment, task = make(env), Task(env, index)
+    assert environment.revision(task) == revision
+    before = digest(environment, [task])
+    monkeypatch.setattr(type(environment), "revision", lambda self, task: 7)
+    assert digest(environment, [task]) != before
 
 
 def test_draw_is_seeded_sorted_and_without_replacement():

@@ -11,7 +11,7 @@ from agentgym_rl.envs.babyai.drawing import draw
 from agentgym_rl.envs.babyai.exact import RULES, ExactSession
 from agentgym_rl.envs.babyai.geometry import Plan
 from agentgym_rl.envs.babyai.level import Level, Outcome
-from agentgym_rl.envs.babyai.levels import LEVELS, MAX_INDEX, SPLITS, level_and_seed
+from agentgym_rl.envs.babyai.levels import LAYERS, LEVELS, MAX_INDEX, SPLITS, level_and_seed
 from agentgym_rl.envs.babyai.oracle import solve
 from agentgym_rl.envs.babyai.wording import ending_note, observe, quoted_list, refusal_note
 from agentgym_rl.envs.core import BlockingEnv, EnvSpec, Observation, Step, Style, Task, TaskNotFound, in_thread
@@ -110,6 +110,10 @@ class BabyAI(BlockingEnv):
     def difficulty(self, task: Task) -> str:
         """The level's name, such as ``GoToRedBallGrey``."""
         return LEVELS[level_and_seed(self._index(task))[0]]
+
+    def revision(self, task: Task) -> int:
+        """2 for variants, of which those that repeated another split's layout are drawn again."""
+        return 2 if any(self._index(task) in indices for indices in LAYERS[1:]) else 1
 
     def oracle(self, task: Task) -> list[str]:
         """See :func:`.oracle.solve`. May take more turns than the default limit."""

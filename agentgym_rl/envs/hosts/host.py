@@ -71,6 +71,9 @@ class EnvProxy(TextEnv):
     def difficulty(self, task: Task) -> str:
         return self.facts.difficulty(task)
 
+    def revision(self, task: Task) -> int:
+        return self.facts.revision(task)
+
     def oracle(self, task: Task) -> list[str]:
         return self.facts.oracle(task)
 

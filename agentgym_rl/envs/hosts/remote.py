@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from agentgym_rl.envs.core import (
     EnvSpec,
@@ -28,6 +28,8 @@ from agentgym_rl.envs.protocol.client.offers import Offer
 from agentgym_rl.envs.protocol.client.servers import Refused, Servers
 from agentgym_rl.envs.protocol.wire import dialect
 from agentgym_rl.envs.registry import make
+
+Fact = TypeVar("Fact", str, int)
 
 
 class RemoteHost(EnvHost):
@@ -164,6 +166,10 @@ class RemoteEnv(EnvProxy):
         """The difficulty, or ``unknown`` for a task that only the server has."""
         return self._fact(super().difficulty, task, "unknown")
 
+    def revision(self, task: Task) -> int:
+        """See :meth:`TextEnv.revision`; 1 for a task that only the server has."""
+        return self._fact(super().revision, task, 1)
+
     def oracle(self, task: Task) -> list[str]:
         """See :meth:`TextEnv.oracle`.
 
@@ -187,7 +193,7 @@ class RemoteEnv(EnvProxy):
         self._index(task)
         return (offer := self._offer) is None or offer.same(self.facts.spec, task)
 
-    def _fact(self, ask: Callable[[Task], str], task: Task, unknown: str) -> str:
+    def _fact(self, ask: Callable[[Task], Fact], task: Task, unknown: Fact) -> Fact:
         if not self._same(task):
             return unknown
         try:

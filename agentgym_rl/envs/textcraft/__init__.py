@@ -110,6 +110,10 @@ class TextCraft(TextEnv):
     def difficulty(self, task: Task) -> str:
         return f"depth {self._tasks.book.depth(self._tasks.locate(self._index(task))[0])}"
 
+    def revision(self, task: Task) -> int:
+        """2 for variants, of which those that repeated another split's game are drawn again."""
+        return 2 if self._index(task) >= self._tasks.stride else 1
+
     def oracle(self, task: Task) -> list[str]:
         return list(self._plan(task).commands)
 
