@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -58,14 +58,42 @@ def other() -> Callable[[str], Any]:
     return import_module if os.environ.get("AGENTGYM_RL_DOORS") else pytest.importorskip
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Headless Chromium. Make data with ``asyncio.run`` before: this thread then runs playwright's own loop."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'agentgym-rl[dev]'")
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("needs a browser: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
+@pytest.fixture(scope="session")
+def chromium() -> Any:
+    """The package's own browser. Whatever needs one is skipped without it, with the line that installs it."""
+    needed = "needs playwright: pip install 'agentgym-rl[dev]'"
+    module = pytest.importorskip("agentgym_rl.envs.browser.chromium", reason=needed)
+    chromium = module.CHROMIUM
+    try:
+        context = chromium.call_blocking(chromium.lease())
+    except module.BrowserMissing as error:
+        pytest.skip(str(error))
+    chromium.call_blocking(chromium.give_back(context))
+    return chromium
+
+
+@pytest.fixture(scope="session")
+def playwright_browser(chromium: Any) -> Iterator[tuple[Any, asyncio.AbstractEventLoop]]:
+    """A browser for pages, one for all tests, and playwright's loop, which :func:`browser` lets this thread run."""
+    from playwright.sync_api import sync_playwright
+
+    from agentgym_rl.envs.browser.chromium import program
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program(), args=["--no-sandbox"])
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield browser, loop
+        asyncio._set_running_loop(loop)
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def browser(playwright_browser: tuple[Any, asyncio.AbstractEventLoop]) -> Iterator[Any]:
+    """Headless Chromium. Make data with ``asyncio.run`` before: this thread then runs playwright's own loop."""
+    browser, loop = playwright_browser
+    asyncio._set_running_loop(loop)
+    yield browser
+    for context in browser.contexts:
+        context.close()
+    asyncio._set_running_loop(None)

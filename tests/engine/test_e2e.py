@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from typing import Any
 import pytest
 
 from agentgym_rl.data import episode_store
-from agentgym_rl.envs.browser.chromium import PROGRAMS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -252,7 +250,7 @@ def test_a_pretrained_model_learns(tmp_path: Path) -> None:
     assert found["stages"][-1]["panels"]["unseen_goals"]["textcraft"]["sampled"]["n"] == 4
 
 
-@pytest.mark.skipif(not any(map(shutil.which, PROGRAMS)), reason="needs Chromium")
+@pytest.mark.usefixtures("chromium")
 def test_the_web_is_learned_from(tmp_path: Path) -> None:
     """A shop as text, and pages and sites in a browser: cloning of oracle trajectories, a step of GRPO, evaluations."""
     names = ("webshop", "miniwob", "webarena")

@@ -98,12 +98,7 @@ def other() -> Site:
 
 
 @pytest.fixture(scope="module")
-def site(other: Site) -> Site:
-    try:
-        with Play(Settings()):
-            pass
-    except BrowserMissing as error:
-        pytest.skip(str(error))
+def site(chromium: Chromium, other: Site) -> Site:
     return Site(other)
 
 
@@ -263,6 +258,7 @@ def test_a_crashed_page_is_unavailable(site: Site, form: Play) -> None:
     assert "hello old" in form.click("Greet")
 
 
+@pytest.mark.usefixtures("chromium")
 def test_a_site_that_goes_down_is_unavailable() -> None:
     site = Site()
     with Play(Settings(hosts=(site.host,)), f"{site.url}/second") as play:
@@ -276,6 +272,7 @@ def test_a_site_that_goes_down_is_unavailable() -> None:
         assert play.view.url.startswith("chrome-error:") and not play.session.dead, "any port of a host is no site"
 
 
+@pytest.mark.usefixtures("chromium")
 def test_assets_stand_for_the_network() -> None:
     def serve(asked: Asked) -> Asset | None:
         page = Asset(b"<title>Made up</title><img src=/none>", "text/html")

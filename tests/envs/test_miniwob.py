@@ -7,7 +7,6 @@ transcript stands for that.
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 pytest.importorskip("playwright", reason="the extra miniwob is not installed")
 
 from agentgym_rl.envs import Task
-from agentgym_rl.envs.browser.chromium import CHROMIUM, PROGRAMS
+from agentgym_rl.envs.browser.chromium import CHROMIUM
 from agentgym_rl.envs.checks import CHECKS, Subject, format_faults
 from agentgym_rl.envs.core import EnvUnavailable, MissingExtra, ProtocolError, TaskNotFound
 from agentgym_rl.envs.hosts import LocalHost
@@ -24,14 +23,17 @@ from agentgym_rl.envs.miniwob.tasks import SEEDS, SPLITS, TEXTS, only, problem
 from agentgym_rl.envs.probe import follow, walk
 
 PAGES = TEXTS.tasks
-needs_browser = pytest.mark.skipif(
-    not any(map(shutil.which, PROGRAMS)) or episode.find_spec("miniwob") is None,
-    reason="needs Chromium and the package miniwob",
-)
+needs_browser = pytest.mark.usefixtures("chromium", "pages")
 
 
 def task(page: str, seed: int = 0) -> Task:
     return Task("miniwob", seed * len(PAGES) + PAGES.index(page))
+
+
+@pytest.fixture(scope="module")
+def pages() -> None:
+    if episode.find_spec("miniwob") is None:
+        pytest.skip("the extra miniwob is not installed")
 
 
 @pytest.fixture(scope="module")

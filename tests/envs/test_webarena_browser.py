@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.browser.assets import Asked
-from agentgym_rl.envs.browser.chromium import CHROMIUM, PROGRAMS
+from agentgym_rl.envs.browser.chromium import CHROMIUM
 from agentgym_rl.envs.checks import CHECKS, Subject, format_faults
 from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable, ProtocolError
 from agentgym_rl.envs.hosts import LocalHost
@@ -29,7 +28,7 @@ from agentgym_rl.envs.webarena import COMMANDS, WebArena, tasks
 from agentgym_rl.envs.webarena.sites.visit import SITES, Visit
 
 pytestmark = [
-    pytest.mark.skipif(not any(map(shutil.which, PROGRAMS)), reason="needs Chromium"),
+    pytest.mark.usefixtures("chromium"),
     pytest.mark.timeout(300),
 ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -229,11 +228,10 @@ def test_they_need_the_address_of_the_shop(tmp_path: Path) -> None:
     assert env.goal(Task("webarena", 436)) == "Order it."
 
 
-@pytest.mark.skipif(not any(map(shutil.which, ("chromium", "chromium-headless-shell"))), reason="needs Chromium")
+@pytest.mark.usefixtures("chromium")
 @pytest.mark.timeout(300)
 def test_a_task_in_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The options reach the shop, and the order's page is opened; a shop that hangs is no score."""
-    pytest.importorskip("playwright", reason="the extra webarena is not installed")
     path, asked = tmp_path / "test.json", Task("webarena", 436)
     path.write_text(json.dumps([entry((*ORDERED, "SKU of /sales/order/view/order_id/191/"))]))
     monkeypatch.setenv("SHOP_PASSWORD", "secret")

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
 from hypothesis import given
@@ -112,15 +110,12 @@ def test_no_text_of_an_episode_becomes_markup(tmp_path):
     )
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-def test_a_browser_draws_the_lanes(tmp_path):
-    page = write(tmp_path / "x.html", "x", [episode(f"maze_{number}", turns=[turn(0.6)]) for number in range(30)])
-    command = [
-        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1000,1400", "--dump-dom",
-        f"--user-data-dir={tmp_path / 'profile'}", page.as_uri(),
-    ]  # fmt: skip
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    width, height = (int(re.search(rf'<canvas[^>]* {side}="(\d+)"', dom)[1]) for side in ("width", "height"))
+def test_a_browser_draws_the_lanes(tmp_path, browser):
+    file = write(tmp_path / "x.html", "x", [episode(f"maze_{number}", turns=[turn(0.6)]) for number in range(30)])
+    page = browser.new_page(viewport={"width": 1000, "height": 1400})
+    page.goto(file.as_uri())
+    width, height = page.locator("canvas").first.evaluate("canvas => [canvas.width, canvas.height]")
+    page.close()
     assert width > 500
     assert height > 400, "the script has sized the canvas to the lanes"
 

@@ -185,22 +185,27 @@ async def _within(seconds: float, closing: Awaitable[None]) -> bool:
     return True
 
 
+def program() -> str | None:
+    """Path of the first of :data:`PROGRAMS` that is on the PATH; none is Playwright's own."""
+    return next(filter(None, map(shutil.which, PROGRAMS)), None)
+
+
 async def _launch(playwright: Playwright) -> Browser:
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)  # None is Playwright's own
+    path = program()
     try:
         return await playwright.chromium.launch(
-            executable_path=program,
+            executable_path=path,
             args=list(FLAGS),
             ignore_default_args=list(WITHOUT),
             chromium_sandbox=not _is_root(),  # it refuses to start with its sandbox as root
         )
     except Error as error:
-        if program is None and "Executable doesn't exist" in str(error):
+        if path is None and "Executable doesn't exist" in str(error):
             raise BrowserMissing(
                 f"there is no Chromium: none of {', '.join(PROGRAMS)} is on the PATH; install it with: apt-get install "
                 "chromium-headless-shell (or chromium), or: playwright install chromium"
             ) from error
-        raise EnvUnavailable(f"{program or 'Chromium'} does not start: {_first_line(error)}") from error
+        raise EnvUnavailable(f"{path or 'Chromium'} does not start: {_first_line(error)}") from error
 
 
 @contextmanager
