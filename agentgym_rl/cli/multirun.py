@@ -37,7 +37,7 @@ def run_all(overrides: Sequence[str], console: Console, show: bool) -> int:
     Raises:
         RecipeError, RunFolderError: a job is wrong; nothing has been started.
     """
-    listed = by_engine(jobs(overrides))
+    listed = by_engine(jobs(overrides, show=show))
     console.print(_listing(listed))
     if show:
         return 0

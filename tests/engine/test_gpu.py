@@ -19,7 +19,7 @@ from agentgym_rl.engine.recipe import config as recipe_config
 from agentgym_rl.engine.recipe import preflight
 from agentgym_rl.engine.recipe.compose import RecipeError, load
 from agentgym_rl.engine.recipe.config import Mode
-from agentgym_rl.engine.run import session
+from agentgym_rl.engine.run import session, sweep
 from agentgym_rl.engine.verl import cluster, environment, mapping
 
 GPU = ["experiment=smoke", "engine=gpu", "cloning.mini_batch_trajectories=8", "algorithm.tasks_per_step=8",
@@ -355,3 +355,11 @@ def test_on_a_cpu_there_is_one_of_each():
     found = mapping.verl_config(config, "model", Path("run"))
     assert found.actor_rollout_ref.rollout.agent.num_workers == 1
     assert found.transfer_queue.backend.SimpleStorage.num_data_storage_units == 1
+
+
+def test_a_sweep_is_shown_where_there_are_no_gpus(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    swept = [*GPU, "seed=0,1"]
+    assert len(sweep.jobs(swept, show=True)) == 2
+    with pytest.raises(RecipeError, match="this machine has 0"):
+        sweep.jobs(swept)

@@ -30,6 +30,7 @@ from agentgym_rl.engine.run.stop import Stop, on_signals
 from agentgym_rl.engine.run.train import train
 from agentgym_rl.engine.verl import cluster, launch
 from agentgym_rl.engine.verl.cluster import RayNotStarted, _start
+from agentgym_rl.engine.verl.sync_probe import doubt
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.supervised import Example
 
@@ -630,3 +631,47 @@ print("the end", file=sys.stderr)
     assert done.stderr == "the end\n"
     log = (tmp_path / "log").read_text()
     assert "of verl" in log and "left behind" in log
+
+
+VLLM_SAYS = """\x1b[0;36m(EngineCore pid=7)\x1b[0;0m ERROR 11-26 09:00:01 [core.py:1] EngineCore failed to start.
+(EngineCore pid=7) ERROR 11-26 09:00:01 [core.py:1]   File "flashinfer.py", line 3, in <module>
+(Worker_TP0 pid=8) ERROR 11-26 09:00:01 [multiproc.py:1] ModuleNotFoundError: No module named 'flashinfer'
+(EngineCore pid=7) ERROR 11-26 09:00:01 [core.py:1] Exception: WorkerProc initialization failed due to an exception.
+Traceback (most recent call last):
+RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
+"""
+
+
+def test_a_launch_that_fails_in_a_process_of_vllm_quotes_it(monkeypatch, tmp_path):
+    def fail(config):
+        raise RuntimeError("Engine core initialization failed. See root cause above. Failed core proc(s): {}")
+
+    monkeypatch.setattr(launch, "_start", fail)
+    monkeypatch.setattr(launch.ray_logs, "folder", lambda: tmp_path)
+    (tmp_path / "worker-1.err").write_text("ValueError: of another matter\n")
+    with pytest.raises(launch.LaunchFailed, match=f"Failed core proc.*; it may be in {tmp_path}"):
+        launch.launch(SETTINGS, 5, lambda text: None)
+    (tmp_path / "worker-2.err").write_text(VLLM_SAYS)
+    says = rf"did not start: ModuleNotFoundError: No module named 'flashinfer' \({tmp_path}/worker-2\.err\)"
+    with pytest.raises(launch.LaunchFailed, match=says):
+        launch.launch(SETTINGS, 5, lambda text: None)
+    monkeypatch.setattr(launch.ray_logs, "folder", lambda: None)
+    with pytest.raises(launch.LaunchFailed, match="it is in Ray's logs of the vLLM server, on its node"):
+        launch.launch(SETTINGS, 5, lambda text: None)
+
+
+def test_a_signal_during_the_launch_ends_it_at_once():
+    said = []
+    stop = Stop(said.append, 600)
+    with pytest.raises(KeyboardInterrupt), stop.at_once():
+        stop.handle(signal.SIGINT, None)
+    assert not said and not stop()
+    stop.handle(signal.SIGINT, None)
+    assert stop(), "a unit finishes first"
+
+
+@pytest.mark.parametrize(("difference", "told"), [(0.051, True), (0.011, False), (None, False)])
+def test_probabilities_that_differ_are_told(difference, told):
+    found = doubt({} if difference is None else {"sync/log_prob_difference": difference})
+    assert (found is not None) is told
+    assert not told or ("differ by 0.051 nats a token" in found and "more than 0.02" in found)

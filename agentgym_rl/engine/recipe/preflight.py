@@ -30,14 +30,18 @@ from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.rollout import growth, pretrained
 
 
-def check(config: Config) -> None:
+def check(config: Config, *, devices: bool = True) -> None:
     """Everything that needs neither environments, nor servers, nor verl.
+
+    Args:
+        devices: whether the run is to start here, and its GPUs must be there.
 
     Raises:
         RecipeError, FileNotFoundError, MissingExtra, ValueError: see the four checks.
     """
     check_config(config)
-    check_devices(config.engine)
+    if devices:
+        check_devices(config.engine)
     check_model(config)
     check_micro_batch(config)
 

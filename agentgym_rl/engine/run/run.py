@@ -41,6 +41,7 @@ from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.engine.verl.liveness import root
+from agentgym_rl.engine.verl.sync_probe import doubt
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.envs import Task
 from agentgym_rl.eval.score import Count, check_counted
@@ -91,6 +92,8 @@ class EngineRun:
     """Metrics of the present unit beside those that the algorithm returns."""
     rollout_s: float = 0.0
     """Seconds that the rollouts of the present unit took."""
+    _doubted: bool = False
+    """It was said that vLLM's probabilities differ from those that learn."""
     _journal: Journal | None = None
     _asked: int = 0
     _calls: int = 0
@@ -150,6 +153,9 @@ class EngineRun:
 
         yield from self.trainer.batches(number, self.steps, rows)
         self.metrics |= self.trainer.step_metrics
+        if not self._doubted and (warning := doubt(self.trainer.step_metrics)) is not None:
+            self.say(warning)
+            self._doubted = True
         self.rollout_s += self.trainer.timing_raw["gen"]
         self.episodes += self.trainer.step_episodes
         self._observe(self.trainer.step_episodes)

@@ -31,6 +31,7 @@ class Stop:
         self._max_hours = max_hours
         self._ends = float("inf") if max_hours is None else time.monotonic() + 3600 * max_hours
         self._asked = False
+        self._launching = False
         self._timer: threading.Timer | None = None
 
     def __call__(self) -> bool:
@@ -44,7 +45,7 @@ class Stop:
 
     def handle(self, number: int, frame: Any) -> None:
         """The signal handler of the main thread."""
-        if self._asked:
+        if self._asked or self._launching:
             raise KeyboardInterrupt
         self._asked = True
         if number == signal.SIGINT:
@@ -56,6 +57,15 @@ class Stop:
         self._timer = threading.Timer(self._stop_seconds, signal.pthread_kill, (main, signal.SIGINT))
         self._timer.daemon = True
         self._timer.start()
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Inside there is no unit that could finish: the first signal ends the run."""
+        self._launching = True
+        try:
+            yield
+        finally:
+            self._launching = False
 
     def end(self) -> None:
         """The present unit has ended: the limit on its time is gone."""

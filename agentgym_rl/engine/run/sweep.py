@@ -76,8 +76,11 @@ def expand(overrides: Sequence[str]) -> list[tuple[list[str], list[str]]]:
     ]
 
 
-def jobs(overrides: Sequence[str]) -> list[Job]:
+def jobs(overrides: Sequence[str], *, show: bool = False) -> list[Job]:
     """The jobs of a sweep, composed and checked as far as possible before anything starts.
+
+    Args:
+        show: they are only listed, for which this machine needs no GPUs.
 
     Raises:
         RecipeError: the message names the job and what is wrong with it, or the jobs that would share a folder.
@@ -88,7 +91,7 @@ def jobs(overrides: Sequence[str]) -> list[Job]:
     for number, (own, all_of) in enumerate(expanded, start=1):
         try:
             config = load(all_of)
-            preflight.check(config)
+            preflight.check(config, devices=not show)
             check_verl(config)
             tasks.panels(config)
             tasks.mixture(config)

@@ -165,7 +165,8 @@ def _run(
                 progress.say(memory.told(plan, network))
             if of_gpus is not None:
                 progress.say(of_gpus)
-            trainer = session.trainer(settings, config.engine, progress, base=base)
+            with stop.at_once():
+                trainer = session.trainer(settings, config.engine, progress, base=base)
             signal.signal(signal.SIGTERM, stop.handle)  # Ray has put its own in place
 
             from agentgym_rl.engine.run.cache import ClonedCache  # these import verl's trainer, as the session did

@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from verl.workers.rollout.replica import get_rollout_replica_class
 
 import agentgym_rl.engine.verl.storage  # noqa: F401 - registers itself
+from agentgym_rl.engine.verl import ray_logs
 from agentgym_rl.engine.verl.agent_loops import EarlyManager
 from agentgym_rl.engine.verl.liveness import root
 from agentgym_rl.engine.verl.modes import TRAINERS
@@ -43,15 +44,27 @@ def launch(config: DictConfig, seconds: float, say: Callable[[str], None]) -> Ag
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
+        where = "" if (logs := ray_logs.folder()) is None else f" in {logs}"
         raise LaunchFailed(
-            f"the workers were not ready after {seconds:g} s; Ray's logs say what they waited for, "
-            "and engine.start_seconds gives a slow machine more time"
+            f"the workers were not ready after {seconds:g} s; Ray's logs{where} say what they waited for, and "
+            "engine.start_seconds gives a slow machine more time"
         )
     if "error" in outcome:
-        raise LaunchFailed(f"the engine did not start: {root(outcome['error'])}") from outcome["error"]
+        raise LaunchFailed(f"the engine did not start: {_cause(outcome['error'])}") from outcome["error"]
     say("engine ready")
     trainer: AgentTrainer = outcome["trainer"]
     return trainer
+
+
+def _cause(error: BaseException) -> str:
+    """The root of an error; where it lies in a process that vLLM started, what that process said."""
+    said, logs = root(error), ray_logs.folder()
+    if ray_logs.ELSEWHERE not in said:
+        return said
+    if logs is None:
+        return f"{said}; it is in Ray's logs of the vLLM server, on its node"
+    found = ray_logs.cause(logs)
+    return f"{said}; it may be in {logs}" if found is None else f"{found[0]} ({found[1]})"
 
 
 def _start(config: DictConfig) -> AgentTrainer:

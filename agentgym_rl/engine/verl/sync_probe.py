@@ -30,6 +30,9 @@ ROUNDED = 1e-1
 SHARE = 0.1
 """Their tolerance as a share of how far the weights have moved, where that is more, because rounding grows with the
 logits: SmolLM2-135M after two updates with a rate of 1e-3 differs by 0.10 on an H100."""
+DIFFERENCE = "sync/log_prob_difference"
+DOUBTED = 2e-2
+"""A larger difference is told: importance ratios of the samples are wrong by as much."""
 
 UNCHANGED = "The server still has the weights that it started with: nothing reaches it, or adapters are left out."
 OTHER = "A part of the weights is missing or old, or the server's type rounds more than the training workers'."
@@ -100,7 +103,19 @@ class SyncProbe:
                     f"{moved:.2g}. {UNCHANGED if stayed else OTHER}"
                 )
         self._proven = self._proven or moved > 2 * self.tolerance
-        return {"sync/log_prob_difference": max(differences), "sync/log_prob_moved": moved}
+        return {DIFFERENCE: max(differences), "sync/log_prob_moved": moved}
+
+
+def doubt(metrics: Metrics) -> str | None:
+    """A warning where vLLM samples from probabilities that differ much from those that learn."""
+    difference = metrics.get(DIFFERENCE, 0.0)
+    if difference <= DOUBTED:
+        return None
+    return (
+        f"warning: the log-probabilities of vLLM and of the training workers differ by {difference:.2g} nats a token "
+        f"of a fixed text, more than {DOUBTED:g}, and so do importance ratios from 1 ({DIFFERENCE}); "
+        "docs/engine.md says what may help"
+    )
 
 
 def on_servers(tokens: list[int], handles: Sequence[Any]) -> list[torch.Tensor]:
