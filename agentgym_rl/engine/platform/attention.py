@@ -83,18 +83,17 @@ def attend_at_once(
             device to learn it.
     """
     if dropout or not has_kernel(value):
-        rows = {"cu_seq_lens_q": cu_seq_lens_q, "position_ids": position_ids}
-        window = {"sliding_window": sliding_window}
         return attend(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **rows, **window, **others
-        )
+            module, query, key, value, attention_mask, cu_seq_lens_q=cu_seq_lens_q, position_ids=position_ids,
+            dropout=dropout, scaling=scaling, sliding_window=sliding_window, **others,
+        )  # fmt: skip
     _only_known(others)
     ends = _ends(cu_seq_lens_q, position_ids).to(torch.int32)
     longest = int(ends.diff().max()) if max_length_q is None else max_length_q
     # autocast leaves positions, and so queries and keys, in the precision of the weights
     q, k, v = (part.squeeze(0).transpose(0, 1).to(value.dtype) for part in (query, key, value))
     window = (-1 if sliding_window is None else sliding_window - 1, 0)
-    out = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scaling, window_size=window, **_grouped())
+    out: Any = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scaling, window_size=window, **_grouped())
     return out.unsqueeze(0), None
 
 
@@ -107,7 +106,7 @@ def has_kernel(value: torch.Tensor) -> bool:
 
 
 @cache
-def _grouped() -> dict[str, bool]:
+def _grouped() -> dict[str, Any]:
     """What lets keys have fewer heads than queries: torch 2.11 does, later versions want to be told."""
     return {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
 

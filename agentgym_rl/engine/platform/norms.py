@@ -19,7 +19,7 @@ def fuse_norms(model: torch.nn.Module) -> int:
     """Compute those norms of a model that are known in one pass; returns how many they are."""
     found = [module for module in model.modules() if type(module).__name__ in FUSED]
     for module in found:
-        module.forward = MethodType(_forward, module)  # type: ignore[method-assign]
+        module.forward = MethodType(_forward, module)
     return len(found)
 
 

@@ -82,7 +82,7 @@ class PackedRows:
     def _gradient_sync_context(self, *, is_last_micro_batch: bool) -> Iterator[None]:
         """A worker alone casts its weights once an update: FSDP2 drops and casts them again with each micro-batch."""
         if torch.distributed.get_world_size() == 1 and isinstance(self.module, FSDPModule):  # type: ignore[attr-defined]
-            self.module.set_reshard_after_backward(is_last_micro_batch)
+            self.module.set_reshard_after_backward(is_last_micro_batch)  # type: ignore[attr-defined]
         with super()._gradient_sync_context(is_last_micro_batch=is_last_micro_batch):  # type: ignore[misc]
             yield
 

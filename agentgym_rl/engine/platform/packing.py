@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.autograd.function import FunctionCtx
 from torch.utils.checkpoint import checkpoint
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class TokenLogProbs(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx, logits: torch.Tensor, labels: torch.Tensor, temperature: torch.Tensor | None = None
+        ctx: Any, logits: torch.Tensor, labels: torch.Tensor, temperature: torch.Tensor | None = None
     ) -> torch.Tensor:
         total = torch.cat([_wide(_over(*part)).logsumexp(-1) for part in _in_chunks(logits, temperature)])
         ctx.save_for_backward(logits, labels, temperature, total)
