@@ -211,6 +211,22 @@ def test_playing_while_learning(tmp_path: Path, mode: str, stragglers: str) -> N
     assert trained[-1]["run/episodes"] == 4 * 8 * 4
 
 
+def test_tasks_that_do_not_fit_into_the_prompt_are_counted_named_and_left_out(tmp_path: Path) -> None:
+    """One training task in twenty; of a large pool, those that were not measured before are found out in a round."""
+    folder = tmp_path / "run"
+    done = train(folder, "algorithm=agentevol", "model.prompt_tokens=194", "envs.textcraft.options={max_depth: 1}",
+                 "algorithm.tasks_per_step=96", "algorithm.samples_per_task=1", "run.cache=null",
+                 "envs.textcraft.panels.new_variants.seed=4")  # fmt: skip
+    found = summary(folder)
+    assert "instruction and first observation of" in done.stdout and "are left out" in done.stdout
+    names = dict.fromkeys(file.name.partition(".")[0] for file in (folder / "episodes").glob("step*"))
+    played = [one for name in names for one in episode_store.read(folder / "episodes" / f"{name}.parquet")]
+    assert len(played) == 2 * 96, "as many as were asked for"
+    lost = [one.item_id for one in played if one.ending.value == "prompt_limit"]
+    assert found["errors"].get("prompt_limit", 0) == len(lost) and len(lost) == len(set(lost))
+    assert set(lost) <= set(found["left_out"]) and len(found["left_out"]) > len(lost)
+
+
 LORA = (*EASY, "cloning.epochs=1", "cloning.mini_batch_trajectories=8", "model.lora_rank=4",
         "engine.verify_sync=always", "run.evaluate_untrained=false")  # fmt: skip
 
