@@ -9,6 +9,7 @@
     ag.evaluate("oracle", "textcraft:test:20").table
     ag.train(experiment="demo", algorithm="grpo")
     ag.load("runs/demo-grpo-seed0").metrics
+    ag.compare("runs/demo-*").table
 
 Importing this loads nothing else; a name is loaded when it is first used.
 """
@@ -17,19 +18,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentgym_rl.api.comparison import RunComparison, compare
     from agentgym_rl.api.evaluation import Evaluation, evaluate
     from agentgym_rl.api.runs import RunData, load
     from agentgym_rl.api.training import train
     from agentgym_rl.envs.registry import available
     from agentgym_rl.envs.sync import SyncEnv, make
 
-__all__ = ["Evaluation", "RunData", "SyncEnv", "available", "evaluate", "load", "make", "train"]
+__all__ = [
+    "Evaluation", "RunComparison", "RunData", "SyncEnv", "available", "compare", "evaluate", "load", "make", "train",
+]  # fmt: skip
 
 _PLACES = {
     "Evaluation": "api.evaluation",
+    "RunComparison": "api.comparison",
     "RunData": "api.runs",
     "SyncEnv": "envs.sync",
     "available": "envs.registry",
+    "compare": "api.comparison",
     "evaluate": "api.evaluation",
     "load": "api.runs",
     "make": "envs.sync",

@@ -11,6 +11,7 @@ import typer
 
 from agentgym_rl.cli.common import console, print_json, run_folders, say
 from agentgym_rl.cli.view import Browser, Port, serve
+from agentgym_rl.data.files import write_text
 from agentgym_rl.envs.extras import needs
 
 if TYPE_CHECKING:
@@ -29,10 +30,20 @@ def command(
     ],
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="ARM", help="Compare every arm with this one on the same seeds; left out, with bc."),
+        typer.Option(metavar="ARM", help="Compare every arm with this one; left out, with bc of the same runs."),
     ] = None,
     decoding: Annotated[str, typer.Option(help="Which evaluations: sampled or greedy.")] = "sampled",
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all numbers as CSV.")] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            "--arms",
+            help="Call arms by as few keys as tell them apart (short) or by all that differ (keys); or make each run "
+            "an arm, called by its name (run).",
+        ),
+    ] = "short",
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all numbers as CSV, in percent.")] = None,
+    latex: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables as LaTeX.")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one page with tables and curves.")] = None,
     episodes: Annotated[
         Path | None,
@@ -50,12 +61,14 @@ def command(
 ) -> None:
     """Compare runs of any algorithms and seeds: success, paired differences, cost, curves.
 
-    Runs that differ in nothing but their seed are one arm. Intervals are over seeds.
+    Runs that differ in nothing but their seed are one arm, and intervals are over seeds; with --arms run, over tasks.
     """
     with needs("comparing", "train"):
+        from agentgym_rl.eval.comparison import forms
         from agentgym_rl.eval.comparison.compare import compare
+        from agentgym_rl.eval.comparison.rows import rows, write_csv
         from agentgym_rl.eval.comparison.runs import find, read
-        from agentgym_rl.eval.comparison.tables import rows, tables, write_csv
+        from agentgym_rl.eval.comparison.tables import remarks, tables
 
         if html or view:
             from agentgym_rl.eval.comparison.page import links, page, write_page
@@ -67,7 +80,7 @@ def command(
     if not view and (port or not browser):
         raise ValueError("--port and --no-browser say how to show the page; add --view")
     folders, begun = find(runs)
-    comparison = compare([read(folder) for folder in folders], decoding, baseline)
+    comparison = compare([read(folder) for folder in folders], decoding, baseline, by)
     link = links(comparison, episodes, html.parent) if html and episodes else None
     screen = console()
     if as_json:
@@ -75,13 +88,19 @@ def command(
             print_json(row)
     else:
         for table in tables(comparison):
-            screen.print(table)
+            screen.print(forms.Screen(table))
+        for remark in remarks(comparison):
+            say(screen, remark)
         for run in comparison.runs:
             if run.stage is not None:
                 say(screen, f"not finished, in {run.stage}: {run.folder}")
         for folder in begun:
             say(screen, f"left out, nothing is learnt yet: {folder}")
     written = [write_csv(comparison, csv)] if csv else []
+    for file, form in ((latex, forms.latex), (markdown, forms.markdown)):
+        if file:
+            write_text(file, form(tables(comparison), remarks(comparison)))
+            written.append(file)
     written += [write_page(comparison, html, link)] if html else []
     written += write_png(comparison, png) if png else []
     for file in written if not as_json else ():

@@ -21,6 +21,7 @@ from agentgym_rl.engine.run.sweep import Job, by_engine, jobs
 from agentgym_rl.engine.run.train import train
 from agentgym_rl.envs.core import EnvError
 from agentgym_rl.eval.comparison.compare import compare
+from agentgym_rl.eval.comparison.forms import Screen
 from agentgym_rl.eval.comparison.runs import read
 from agentgym_rl.eval.comparison.tables import tables
 
@@ -102,6 +103,6 @@ def _compare(finished: Sequence[Path], console: Console) -> None:
         say(console, f"not compared: {error}")
         return
     for table in shown:
-        console.print(table)
+        console.print(Screen(table))
     folders = shlex.join(map(str, finished))
     say(console, f"curves and differences of the settings: agentgym-rl compare {folders} --html compare.html")

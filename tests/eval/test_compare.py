@@ -9,8 +9,10 @@ from made_runs import write_run
 from rich.console import Console
 
 from agentgym_rl.eval.comparison.compare import compare
+from agentgym_rl.eval.comparison.forms import Screen, latex, markdown
+from agentgym_rl.eval.comparison.rows import write_csv
 from agentgym_rl.eval.comparison.runs import read
-from agentgym_rl.eval.comparison.tables import tables, write_csv
+from agentgym_rl.eval.comparison.tables import remarks, tables
 from agentgym_rl.eval.intervals import wilson
 
 
@@ -27,10 +29,10 @@ def runs(tmp_path, algorithm, *rows, **more):
     ]  # fmt: skip
 
 
-def text(comparison):
-    console = Console(width=250, file=StringIO())
+def text(comparison, width=250):
+    console = Console(width=width, file=StringIO())
     for table in tables(comparison):
-        console.print(table)
+        console.print(Screen(table))
     return console.file.getvalue()
 
 
@@ -162,12 +164,12 @@ def test_random_policy_and_oracle_stand_below_the_arms(tmp_path):
     found = compare([one, two])
     assert found.bounds == {"random": (0.05, 0.05, 0.05), "oracle": (1.0, 1.0, 1.0)}
     assert [line.split() for line in text(found).splitlines() if "│ random" in line] == [
-        ["│", "random", "│", "│", "5.0", "│", "5.0", "│", "5.0", "│"]
+        ["│", "random", "│", "│", "│", "5.0", "│", "5.0", "│", "5.0", "│"]
     ]
     assert compare([two]).bounds == {}
     rows = list(csv.DictReader(write_csv(found, tmp_path / "a.csv").open()))
     assert [(row["arm"], row["mean"]) for row in rows if row["kind"] == "reference"] == [
-        *[("random", "0.05")] * 3, *[("oracle", "1.0")] * 3,
+        *[("random", "5.0")] * 3, *[("oracle", "100.0")] * 3,
     ]  # fmt: skip
 
 
@@ -177,15 +179,9 @@ def test_only_differences_whose_interval_excludes_0_are_bold(tmp_path):
     alone = compare(runs(tmp_path, "rloo", (0.1, 0.9)))
     shown = [[cell.clear for one in found.differences for cell in one.cells] for found in (clear, unclear, alone)]
     assert [any(of) for of in shown] == [True, False, False]
-    bold = [any(span.style == "bold" for span in _spans(found)) for found in (clear, unclear, alone)]
+    bold = [any(row.bold for row in tables(found)[1].rows) for found in (clear, unclear, alone)]
     assert bold == [True, False, False]
     assert "One seed says nothing" in text(alone) and "One seed says nothing" not in text(clear)
-
-
-def _spans(found):
-    """The cells of the second table."""
-    table = tables(found)[1].renderables[1]
-    return [cell for column in table.columns for cell in column.cells if not isinstance(cell, str)]
 
 
 def test_decoding(tmp_path):
@@ -201,11 +197,12 @@ def test_csv_holds_all_numbers(tmp_path):
     assert [(row["kind"], row["arm"], row["baseline"]) for row in rows] == [
         ("success", "bc", ""), ("success", "grpo", ""), ("difference", "grpo", "bc"),
     ]  # fmt: skip
-    assert float(rows[1]["mean"]) == 0.3 and rows[1]["seeds"] == "0 1" and rows[1]["by_seed"] == "0.3 0.3"
+    assert rows[1]["mean"] == "30.0" and rows[1]["seeds"] == "0 1" and rows[1]["by_seed"] == "30 30"
+    assert rows[1]["runs"] == "grpo0 grpo1"
     assert (float(rows[1]["episodes"]), float(rows[1]["minutes"])) == (2000, 5)
-    assert float(rows[1]["per_1000_episodes"]) == pytest.approx(0.075)
-    assert float(rows[2]["mean"]) == pytest.approx(0.15) and float(rows[2]["p"]) == 0.5
-    assert float(rows[2]["low"]) == pytest.approx(0.15 - 12.7062 * 0.05, abs=1e-4)  # sd of 0.2 and 0.1 over sqrt(2)
+    assert float(rows[1]["per_1000_episodes"]) == pytest.approx(7.5)
+    assert float(rows[2]["mean"]) == pytest.approx(15) and float(rows[2]["p"]) == 0.5
+    assert float(rows[2]["low"]) == pytest.approx(15 - 12.7062 * 5, abs=1e-2)  # sd of 0.2 and 0.1 over sqrt(2)
 
 
 def test_labels_with_brackets_reach_the_terminal(tmp_path):
@@ -214,3 +211,92 @@ def test_labels_with_brackets_reach_the_terminal(tmp_path):
         for name in ("bold", "easy")
     ]
     assert 'difficulty=["bold"]' in text(compare(pair))
+
+
+def test_every_table_names_the_runs(tmp_path):
+    found = compare([
+        read(write_run(tmp_path / f"demo-{name}-seed{seed}", algorithm=name, seed=seed, stages={"bc": 0.1, name: 0.2}))
+        for name in ("grpo", "ppo") for seed in (0, 1)
+    ])  # fmt: skip
+    names = [{row.names[table.heads.index("runs")] for row in table.rows} for table in tables(found)]
+    alone = {"demo-grpo-seed*", "demo-ppo-seed*"}
+    assert names == [alone | {"demo-grpo-seed*, demo-ppo-seed*"}, alone, alone]
+
+
+def test_run_against_run(tmp_path):
+    again = {"cloning": {"epochs": 3}}
+    pair = [
+        read(write_run(tmp_path / "first", stages={"bc": 0.1, "grpo": 0.5})),
+        read(write_run(tmp_path / "second", seed=4, stages={"bc": 0.1, "grpo": 0.3}, config=again)),
+        read(write_run(tmp_path / "third", stages={"bc": 0.1, "grpo": 0.5})),
+    ]
+    with pytest.raises(ValueError, match=r"the same arm and seed.*--arms run"):
+        compare(pair)
+    found = compare(pair, baseline="second", by="run")
+    assert [one.label for one in found.arms] == ["first: bc", "second: bc", "third: bc", "first", "second", "third"]
+    cell = next(one.cells[0] for one in found.differences if one.arm == "first")
+    # Wilson's intervals of 50 and 30 of 100: [0.4038, 0.5962], [0.2189, 0.3958]
+    assert (cell.mean, cell.over) == (pytest.approx(0.2), "tasks")
+    assert cell.interval == (pytest.approx(0.2 - 0.13578, abs=1e-4), pytest.approx(0.2 + 0.12577, abs=1e-4))
+    assert cell.clear and "runs" not in tables(found)[0].heads
+    own = [(one.arm, one.baseline) for one in compare(pair, by="run").differences]
+    assert own == [("first", "first: bc"), ("second", "second: bc"), ("third", "third: bc")]
+
+
+def test_arms_called_by_all_keys_that_differ(tmp_path):
+    pair = [
+        read(write_run(tmp_path / name, stages={"grpo": 0.2}, config={"cloning": {"epochs": n}, "model": {"size": n}}))
+        for n, name in enumerate(("a", "b"))
+    ]
+    assert [one.label for one in compare(pair).arms] == ["grpo cloning.epochs=0", "grpo cloning.epochs=1"]
+    assert [one.label for one in compare(pair, by="keys").arms] == [
+        "grpo cloning.epochs=0 model.size=0", "grpo cloning.epochs=1 model.size=1",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="arms 'name' is unknown; choose short, keys or run"):
+        compare(pair, by="name")
+
+
+def test_runs_without_a_panel_in_common_are_remarked_on(tmp_path):
+    runs_ = [
+        read(write_run(tmp_path / env, stages={"grpo": 0.2}, panels=(f"{env}/x",))) for env in ("toy", "maze", "sea")
+    ]
+    assert remarks(compare(runs_[:2])) == ["toy and maze share no panel: nothing compares them"]
+    assert remarks(compare(runs_[:1])) == []
+    more = [read(write_run(tmp_path / "hill", stages={"grpo": 0.1}, panels=("hill/x",)))]
+    assert remarks(compare(runs_ + more))[-1] == "nor do 3 other pairs of runs share one"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_tables_fit_the_terminal_and_show_every_number(tmp_path, width):
+    panels = tuple(f"environment{n}/a_long_panel" for n in range(6))
+    config = {"model": {"path": "a/very/long/path/of/a/model/that/differs"}}
+    runs_ = [
+        read(write_run(tmp_path / f"{name}-with-a-long-name-seed{seed}", algorithm=name, seed=seed, panels=panels,
+                       stages={"bc": 0.123, name: 0.456 + 0.01 * seed}, config=more, bounds={"random": 0.01}))
+        for name, more in (("grpo", {}), ("agentevol", config)) for seed in range(3)
+    ]  # fmt: skip
+    found = compare(runs_)
+    shown = text(found, width)
+    assert max(map(len, shown.splitlines())) <= width
+    for table in tables(found):
+        for row in table.rows:
+            for cell in row.cells:
+                assert shown.count(cell) >= row.cells.count(cell), cell
+    assert shown.replace("│", "").count("environment5") == 3
+
+
+def test_markdown_and_latex(tmp_path):
+    runs_ = runs(tmp_path, "grpo", (0.1, 0.5), (0.2, 0.61), bounds={"oracle": 1.0})
+    runs_ += [
+        read(write_run(tmp_path / "a_b", algorithm="ppo", stages={"ppo": 0.3}, config={"model": {"path": "x|y"}}))
+    ]
+    found = compare(runs_)
+    lines = markdown(tables(found), ["a remark"]).splitlines()
+    assert "| arm | runs | seeds | toy<br>new |" in lines and "| :-- | :-- | :-- | --: |" in lines
+    assert "| oracle |  |  | 100.0 |" in lines and lines[-1] == "a remark"
+    assert any(line.startswith("| ppo | a\\_b | 0 | 30.0 \\[22, 40\\]† |") for line in lines)
+    assert any("**+40.5" in line for line in lines)
+    written = latex(tables(found))
+    assert "ppo & a\\_b & 0 & 30.0 {[}22, 40]\\dag{} \\\\" in written
+    assert "\\midrule\noracle &  &  & 100.0 \\\\" in written and "\\textbf{+40.5" in written
+    assert written.count("\\begin{tabular}") == written.count("\\bottomrule") == len(tables(found))

@@ -30,11 +30,12 @@ def command(*arguments):
 
 def test_a_folder_of_runs_with_every_output(folder, tmp_path):
     out = tmp_path / "out"
-    code, output = command(folder, "--csv", out / "a.csv", "--html", out / "a.html", "--png", out / "a.png")
+    files = {f"--{kind}": out / f"a.{kind}" for kind in ("csv", "html", "latex", "markdown", "png")}
+    code, output = command(folder, *(word for pair in files.items() for word in pair))
     assert code == 0, output
     assert "agentevol" in output and "+30.0" in output and "left out, nothing is learnt yet: " in output
-    assert sorted(path.name for path in out.iterdir()) == ["a.csv", "a.html", "a.png"]
-    assert output.count("written: ") == 3
+    assert sorted(path.name for path in out.iterdir()) == [file.name for file in files.values()]
+    assert output.count("written: ") == 5
 
 
 def test_globs_baseline_and_decoding(folder):
@@ -57,6 +58,12 @@ def test_mistakes_are_one_line(folder, arguments, says):
     code, output = command(folder / arguments[0], *arguments[1:])
     assert code == 2
     assert says in output and len(output.strip().splitlines()) == 1
+
+
+def test_run_against_run(folder):
+    code, output = command(folder, "--arms", "run", "--baseline", "grpo0")
+    assert code == 0, output
+    assert "agentevol1: bc" in output and "Each arm is one run" in output
 
 
 def test_runs_that_differ_in_their_panels(folder):
@@ -82,6 +89,6 @@ def test_seeds_of_an_arm_are_those_that_ended_it(folder):
         lines = [line.replace("│", " ").split() for line in command(folder)[1].splitlines()]
         return next(line for line in lines if line[:1] == ["grpo"])
 
-    assert seeds()[1:4] == ["0,", "1", "35.0"]
+    assert seeds()[1:6] == ["grpo0,", "grpo1", "0,", "1", "35.0"]
     unfinish(folder / "grpo1", "grpo")
-    assert seeds()[1:3] == ["0", "30.0"]
+    assert seeds()[1:5] == ["grpo0,", "grpo1", "0", "30.0"]

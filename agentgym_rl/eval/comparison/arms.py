@@ -19,6 +19,8 @@ BOOKKEEPING = (
 ONLINE = ("algorithm.*", "curriculum.*", "mixture.*", "envs.*.share", "envs.*.curriculum*")
 NOT_YET = {"untrained": (*ONLINE, "cloning.*"), "bc": ONLINE}
 """Keys without effect until a stage has ended."""
+NAMINGS = ("short", "keys", "run")
+"""What arms are called by: as few keys as tell them apart, all keys that differ, or runs, each an arm of its own."""
 CHOICES = (".type", ".name")
 """Endings of keys that choose from a group of recipes."""
 
@@ -36,6 +38,13 @@ class Arm:
     """By seed; several of a seed where algorithms share a stage before they part."""
 
     @property
+    def names(self) -> list[str]:
+        """Names of its runs; those of several runs without their seeds."""
+        if len(self.runs) == 1:
+            return [self.runs[0].name]
+        return list(dict.fromkeys(_without_seed(run, run.name) for run in self.runs))
+
+    @property
     def ended(self) -> tuple[Run, ...]:
         """Runs that were evaluated at the end of the stage; all while none of them was."""
         return tuple(run for run in self.runs if run.stages[self.stage]["panels"]) or self.runs
@@ -46,13 +55,24 @@ class Arm:
         return sorted({run.seed for run in self.ended})
 
 
-def arms(runs: Sequence[Run]) -> list[Arm]:
+def arms(runs: Sequence[Run], by: str = "short") -> list[Arm]:
     """The arms of some runs: untrained, bc, each algorithm, control.
 
+    Args:
+        by: one of :data:`NAMINGS`.
+
     Raises:
-        ValueError: two runs are the same but for their name, or a panel of theirs has different tasks.
+        ValueError: there is no such naming, two runs are the same but for their name and not compared by name, or a
+            panel of theirs has different tasks.
     """
-    _check(runs)
+    if by not in NAMINGS:
+        raise ValueError(f"arms {by!r} is unknown; choose {', '.join(NAMINGS[:-1])} or {NAMINGS[-1]}")
+    if not runs:
+        raise ValueError("no runs to compare")
+    _check_panels(runs)
+    if by == "run":
+        return _each_run(runs)
+    _check_seeds(runs)
     grouped: dict[tuple[str, str], list[Run]] = {}
     facts: dict[tuple[str, str], dict[str, Any]] = {}
     for run in runs:
@@ -68,7 +88,7 @@ def arms(runs: Sequence[Run]) -> list[Arm]:
         if stage == "control" and len(keys) > 1 and all(config in of for _, config in keys):
             endings = [f"of {of[config]}" for _, config in keys]
         else:
-            endings = labels([facts[key] for key in keys])
+            endings = labels([facts[key] for key in keys], whole=by == "keys")
         named |= {key: f"{stage} {ending}".strip() for key, ending in zip(keys, endings, strict=True)}
     return [
         Arm(label, key[0], facts[key], tuple(sorted(grouped[key], key=lambda run: (run.seed, run.name))))
@@ -81,16 +101,24 @@ def identity(run: Run, unused: Sequence[str] = ()) -> dict[str, Any]:
 
     A seed inside a text (``model.path=runs/first-seed3``) is masked, so that it does not separate the seeds of an arm.
     """
-    seed = re.compile(rf"(?<=seed){run.seed}(?!\d)")
     return {
-        key: seed.sub("*", value) if isinstance(value, str) else value
+        key: _without_seed(run, value) if isinstance(value, str) else value
         for key, value in run.config.items()
         if not any(fnmatchcase(key, pattern) for pattern in (*BOOKKEEPING, *unused))
     }
 
 
-def labels(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Short texts that tell configurations apart, by as few keys as possible; empty for a single configuration."""
+def _without_seed(run: Run, text: str) -> str:
+    """``demo-grpo-seed*`` of ``demo-grpo-seed3``."""
+    return re.sub(rf"(?<=seed){run.seed}(?!\d)", "*", text)
+
+
+def labels(configs: Sequence[Mapping[str, Any]], whole: bool = False) -> list[str]:
+    """Short texts that tell configurations apart; empty for a single configuration.
+
+    Args:
+        whole: by all keys that differ, instead of as few as possible.
+    """
     if len(configs) == 1:
         return [""]
     rows = [{"envs": "+".join(trained(config)), **config} for config in configs]
@@ -101,9 +129,11 @@ def labels(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     )
     alone = [key for key in candidates if _distinct(rows, [key]) == len(rows)]
     for key in alone[:1] or candidates:
-        if _distinct(rows, [*chosen, key]) > told_apart:
+        if not whole and _distinct(rows, [*chosen, key]) > told_apart:
             chosen.append(key)
             told_apart = _distinct(rows, chosen)
+    if whole:
+        chosen = [key for key in candidates if key != "envs"]
     return [
         " ".join(f"{re.sub(r'[.](type|name)$', '', key)}={shown(row[key])}" for key in chosen if key in row)
         for row in rows
@@ -122,19 +152,33 @@ def trained(config: Mapping[str, Any]) -> list[str]:
     return [env for env in envs if config.get(f"envs.{env}.share") != 0]
 
 
-def _check(runs: Sequence[Run]) -> None:
-    if not runs:
-        raise ValueError("no runs to compare")
+def _each_run(runs: Sequence[Run]) -> list[Arm]:
+    """An arm for each run at each of its stages, called by the run's name and, before the last, the stage."""
+    names = [run.name for run in runs]
+    called = [str(run.folder) if names.count(run.name) > 1 else run.name for run in runs]
+    found = [
+        Arm(name if stage == run.algorithm else f"{name}: {stage}", stage, identity(run), (run,))
+        for run, name in zip(runs, called, strict=True)
+        for stage in run.stages
+    ]
+    return sorted(found, key=lambda arm: _rank(arm.stage)[0])
+
+
+def _check_seeds(runs: Sequence[Run]) -> None:
     seen: dict[tuple[str, int], Run] = {}
-    digests: dict[tuple[str, str], tuple[str, Run]] = {}
     for run in runs:
         key = (json.dumps(identity(run), sort_keys=True), run.seed)
         if key in seen:
             raise ValueError(
                 f"{seen[key].folder} and {run.folder} are the same arm and seed ({run.algorithm}, seed {run.seed}); "
-                "leave one out"
+                "leave one out, or compare run by run with --arms run"
             )
         seen[key] = run
+
+
+def _check_panels(runs: Sequence[Run]) -> None:
+    digests: dict[tuple[str, str], tuple[str, Run]] = {}
+    for run in runs:
         for (env, label), digest in run.digests.items():
             if not digest:
                 continue

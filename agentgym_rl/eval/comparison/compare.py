@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import hypot
 from statistics import mean
 
 from agentgym_rl.eval.comparison.arms import Arm, arms
@@ -30,7 +32,7 @@ class Estimate:
     mean: float
     interval: tuple[float, float] | None
     over: str
-    """What the interval is over: seeds (Student), tasks (the panel's, of a single seed), or nothing."""
+    """What the interval is over: seeds (Student), tasks (the panel's, of single runs), or nothing."""
     by_seed: Mapping[int, float]
     p: float | None = None
     """Sign-flip p value, of a difference over several seeds."""
@@ -74,6 +76,8 @@ class Comparison:
     """Everything a table, a file or a page shows."""
 
     runs: tuple[Run, ...]
+    by: str
+    """What arms are called by, see :data:`.arms.NAMINGS`."""
     decoding: str
     arms: tuple[Arm, ...]
     columns: tuple[Column, ...]
@@ -96,6 +100,12 @@ class Comparison:
         return any(cell is not None and cell.over == "tasks" for row in self.success for cell in row)
 
     @property
+    def strangers(self) -> list[tuple[str, str]]:
+        """Pairs of runs, by name, that share no panel; they cannot be compared."""
+        pairs = combinations(self.runs, 2)
+        return [(one.name, other.name) for one, other in pairs if not one.digests.keys() & other.digests.keys()]
+
+    @property
     def bounds(self) -> dict[str, tuple[float | None, ...]]:
         """Success of the random policy and the oracle by column."""
         return {
@@ -103,10 +113,15 @@ class Comparison:
         }
 
 
-def compare(runs: Sequence[Run], decoding: str = "sampled", baseline: str | None = None) -> Comparison:
+def compare(
+    runs: Sequence[Run], decoding: str = "sampled", baseline: str | None = None, by: str = "short"
+) -> Comparison:
     """Compare runs of any algorithms and seeds.
 
     Args:
+        by: what arms are called by, one of :data:`.arms.NAMINGS`. With ``run`` the intervals of differences are over
+            the tasks of a panel, by Newcombe's hybrid of the two runs' own (1998, method 10), which takes no account
+            of the tasks being the same and is therefore rather too wide.
         baseline: label of the arm that the others are compared with on the same seeds; left out, each is compared
             with the stage before (bc, else untrained) of the same run. An algorithm is compared with the control stage
             of the same run always.
@@ -116,36 +131,70 @@ def compare(runs: Sequence[Run], decoding: str = "sampled", baseline: str | None
     """
     if decoding not in DECODINGS:
         raise ValueError(f"decoding {decoding!r} is unknown; choose {' or '.join(DECODINGS)}")
-    found = arms(runs)
+    found = arms(runs, by)
     columns = _columns(runs)
     labels = [arm.label for arm in found]
     if baseline is not None and baseline not in labels:
         raise ValueError(f"there is no arm {baseline!r}; the arms are: {'; '.join(labels)}")
-    differences = []
+    against = None if baseline is None else found[labels.index(baseline)]
+    of = _run_differences if by == "run" else _arm_differences
+    return Comparison(
+        runs=tuple(runs),
+        by=by,
+        decoding=decoding,
+        arms=tuple(found),
+        columns=columns,
+        success=tuple(tuple(success(arm, column, decoding) for column in columns) for arm in found),
+        differences=tuple(of(found, against, columns, decoding)),
+        costs=tuple(_cost(arm, columns, decoding) for arm in found),
+        reference=_reference(runs),
+    )
+
+
+def _arm_differences(
+    found: Sequence[Arm], baseline: Arm | None, columns: Sequence[Column], decoding: str
+) -> Iterator[Difference]:
+    """On the seeds that both have."""
     for arm in found:
         if baseline is None:
             start = stage_before(arm.runs[0], arm.stage)
             pairs = [(start, [_within(arm, start, column, decoding) for column in columns])] if start else []
         else:
-            other = found[labels.index(baseline)]
-            pairs = [(baseline, [_between(arm, other, column, decoding) for column in columns])]
+            pairs = [(baseline.label, [_between(arm, baseline, column, decoding) for column in columns])]
         if arm.stage not in ("untrained", "bc", "control") and all("control" in run.stages for run in arm.runs):
             pairs.append(("control", [_within(arm, "control", column, decoding) for column in columns]))
-        differences += [
-            Difference(arm.label, against, tuple(_paired(values) for values in cells))
-            for against, cells in pairs
-            if against != arm.label and (baseline or any(cells))
-        ]
-    return Comparison(
-        runs=tuple(runs),
-        decoding=decoding,
-        arms=tuple(found),
-        columns=columns,
-        success=tuple(tuple(success(arm, column, decoding) for column in columns) for arm in found),
-        differences=tuple(differences),
-        costs=tuple(_cost(arm, columns, decoding) for arm in found),
-        reference=_reference(runs),
-    )
+        for against, cells in pairs:
+            if against != arm.label and (baseline or any(cells)):
+                yield Difference(arm.label, against, tuple(_paired(values) for values in cells))
+
+
+def _run_differences(
+    found: Sequence[Arm], baseline: Arm | None, columns: Sequence[Column], decoding: str
+) -> Iterator[Difference]:
+    """Of arms that are single runs: with the baseline, else with an earlier stage of the same run."""
+    for arm in found:
+        run = arm.runs[0]
+        own = {other.stage: other for other in found if other.runs[0] is run}
+        others = [own.get(stage_before(run, arm.stage) or "") if baseline is None else baseline]
+        if arm.stage not in ("untrained", "bc", "control"):
+            others.append(own.get("control"))
+        for other in others:
+            if other is not None and other is not arm:
+                pairs = [[success(one, column, decoding) for one in (arm, other)] for column in columns]
+                yield Difference(arm.label, other.label, tuple(_over_tasks(*pair) for pair in pairs))
+
+
+def _over_tasks(mine: Estimate | None, theirs: Estimate | None) -> Estimate | None:
+    """A run's success minus another's; None where one of them has none."""
+    if mine is None or theirs is None:
+        return None
+    centre, seed = mine.mean - theirs.mean, next(iter(mine.by_seed))
+    if mine.interval is None or theirs.interval is None:
+        return Estimate(centre, None, "nothing", {seed: centre})
+    (low, high), (other_low, other_high) = mine.interval, theirs.interval
+    below = hypot(mine.mean - low, other_high - theirs.mean)
+    above = hypot(high - mine.mean, theirs.mean - other_low)
+    return Estimate(centre, (centre - below, centre + above), "tasks", {seed: centre})
 
 
 def _reference(runs: Sequence[Run]) -> dict[str, dict[tuple[str, str], float]]:

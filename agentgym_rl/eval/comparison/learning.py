@@ -169,7 +169,11 @@ def _controls(comparison: Comparison, env: str, label: str) -> tuple[tuple[str, 
     column = Column(env, label, ((env, label, 1.0),))
     found = []
     for arm, cost in zip(comparison.arms, comparison.costs, strict=True):
-        of = [one.label for one in online(comparison) if arm.stage == "control" and one.config == arm.config]
+        of = [
+            one.label
+            for one in online(comparison)
+            if arm.stage == "control" and one.config == arm.config and any(run is arm.runs[0] for run in one.runs)
+        ]
         cell = success(arm, column, comparison.decoding)
         if of and cell is not None:
             found.append((of[0], cost.minutes, cell.mean))

@@ -24,7 +24,17 @@ from agentgym_rl.eval.comparison.charts import (
 from agentgym_rl.eval.comparison.compare import Comparison, Estimate
 from agentgym_rl.eval.comparison.learning import AXES, arm_curves, online, plots
 from agentgym_rl.eval.comparison.runs import Run
-from agentgym_rl.eval.comparison.tables import BOUNDS, ONE_SEED, cell_text, points, rate_text, seeds_text
+from agentgym_rl.eval.comparison.tables import (
+    BOUNDS,
+    ONE_RUN,
+    ONE_SEED,
+    cell_text,
+    names_text,
+    points,
+    rate_text,
+    remarks,
+    seeds_text,
+)
 from agentgym_rl.eval.html import render, script
 from agentgym_rl.eval.html.chart import Chart
 
@@ -82,7 +92,9 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
         arms=[_looks(comparison, number) for number in range(len(comparison.arms))],
         number={arm.label: number for number, arm in enumerate(comparison.arms)},
         bounds=comparison.bounds,
-        notes=(BOUNDS, ONE_SEED),
+        names={arm.label: names_text(arm.names) for arm in comparison.arms},
+        notes=(BOUNDS, ONE_SEED, ONE_RUN),
+        remarks=remarks(comparison),
         arms_alone=any(len(arm.seeds) < 2 for arm in comparison.arms),
         reach=_reach(comparison),
         chips=[number for number, arm in enumerate(comparison.arms) if arm.label in curves],

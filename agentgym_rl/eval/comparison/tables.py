@@ -1,30 +1,47 @@
-"""A comparison in the terminal and as CSV."""
+"""The tables of a comparison, whatever they are written as (:mod:`.forms`): in percent and percentage points."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Iterator, Sequence
-from io import StringIO
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
+from agentgym_rl.eval.comparison.arms import Arm
+from agentgym_rl.eval.comparison.compare import Comparison, Estimate
 
-from agentgym_rl.data.files import write_text
-from agentgym_rl.eval.comparison.compare import Column, Comparison, Estimate
-
-FIELDS = (
-    "kind", "arm", "baseline", "stage", "seeds", "env", "panel", "decoding", "mean", "low", "high", "interval_over",
-    "p", "by_seed", "episodes", "minutes", "per_1000_episodes", "per_minute",
-)  # fmt: skip
 BOUNDS = "random chooses among the actions that are listed, where a model has to write one; oracle knows the solution"
 ONE_SEED = "One seed says nothing about other seeds: its differences have no interval, and its curves no band."
+ONE_RUN = "Each arm is one run: intervals are over the tasks of a panel, and say nothing about other seeds."
+MOST = 3
+"""Names, or pairs of names, that are listed; of more, the number is said."""
 
 
-def tables(comparison: Comparison) -> list[Group]:
-    """Success, differences and what they cost, in percent and percentage points."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Of a table."""
+
+    names: tuple[str, ...]
+    cells: tuple[str, ...]
+    bold: frozenset[int] = frozenset()
+    """Numbers of the cells that stand out."""
+    bound: bool = False
+    """It belongs below the line: the random policy, or the oracle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Names on the left, then a column of numbers for each panel."""
+
+    title: str
+    heads: tuple[str, ...]
+    """Of the names."""
+    columns: tuple[tuple[str, str], ...]
+    """Environment and panel."""
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+
+def tables(comparison: Comparison) -> list[Table]:
+    """Success, differences and what they cost."""
     found = [_success(comparison)]
     if comparison.differences:
         found.append(_differences(comparison))
@@ -33,70 +50,83 @@ def tables(comparison: Comparison) -> list[Group]:
     return found
 
 
-def _success(comparison: Comparison) -> Group:
-    table = _table(("arm", "seeds"), comparison.columns)
-    for arm, row in zip(comparison.arms, comparison.success, strict=True):
-        table.add_row(Text(arm.label), Text(seeds_text(arm.seeds)), *(Text(cell_text(cell, arm.seeds)) for cell in row))
-    table.add_section()
-    for policy, bounds in comparison.bounds.items():
-        table.add_row(policy, "", *("-" if bound is None else f"{100 * bound:.1f}" for bound in bounds))
+def remarks(comparison: Comparison) -> list[str]:
+    """What the tables cannot show."""
+    pairs = comparison.strangers
+    said = [f"{one} and {other} share no panel: nothing compares them" for one, other in pairs[:MOST]]
+    return said + ([f"nor do {len(pairs) - MOST} other pairs of runs share one"] if len(pairs) > MOST else [])
+
+
+def _success(comparison: Comparison) -> Table:
+    rows = [
+        Row(
+            (arm.label, *_runs(comparison, arm), seeds_text(arm.seeds)),
+            tuple(cell_text(cell, arm.seeds) for cell in cells),
+        )
+        for arm, cells in zip(comparison.arms, comparison.success, strict=True)
+    ]
+    heads = ("arm", *_runs_head(comparison), "seeds")
+    rows += [
+        Row((policy, *[""] * (len(heads) - 1)), tuple("-" if one is None else f"{100 * one:.1f}" for one in bounds),
+            bound=True)
+        for policy, bounds in comparison.bounds.items()
+    ]  # fmt: skip
     title = f"Success in %, {comparison.decoding}: mean over seeds with 95% interval (Student)"
-    dagger = ["† one seed: the interval over the tasks of its panel"] if comparison.has_single_seeds else []
-    explained = [BOUNDS] if comparison.bounds else []
-    return Group(title, table, *dagger, *explained, "")
+    notes = ["† one seed: the interval over the tasks of its panel"] if comparison.has_single_seeds else []
+    return _table(comparison, title, heads, rows, notes + ([BOUNDS] if comparison.bounds else []))
 
 
-def _differences(comparison: Comparison) -> Group:
-    table = _table(("arm", "minus"), comparison.columns)
-    for difference in comparison.differences:
-        cells = [Text(difference_text(cell), "bold" if cell and cell.clear else "") for cell in difference.cells]
-        table.add_row(Text(difference.arm), Text(difference.baseline), *cells)
-    title = "Difference in points on the same seeds, with paired 95% interval (Student; bold without 0) and sign-flip p"
-    alone = [ONE_SEED] if any(len(arm.seeds) < 2 for arm in comparison.arms) else []
-    return Group(title, table, *alone, "")
+def _differences(comparison: Comparison) -> Table:
+    arms = {arm.label: arm for arm in comparison.arms}
+    rows = [
+        Row(
+            (difference.arm, difference.baseline, *_runs(comparison, arms[difference.arm])),
+            tuple(map(difference_text, difference.cells)),
+            frozenset(number for number, cell in enumerate(difference.cells) if cell is not None and cell.clear),
+        )
+        for difference in comparison.differences
+    ]
+    if comparison.by == "run":
+        title, notes = "Difference in points, with 95% interval over tasks (Newcombe; bold without 0)", [ONE_RUN]
+    else:
+        title = (
+            "Difference in points on the same seeds, with paired 95% interval (Student; bold without 0) and sign-flip p"
+        )
+        notes = [ONE_SEED] if any(len(arm.seeds) < 2 for arm in comparison.arms) else []
+    return _table(comparison, title, ("arm", "minus", *_runs_head(comparison)), rows, notes)
 
 
-def _rates(comparison: Comparison) -> Group:
-    table = _table(("arm", "episodes", "minutes"), comparison.columns)
+def _rates(comparison: Comparison) -> Table:
+    rows = []
     for arm, cost in zip(comparison.arms, comparison.costs, strict=True):
         if cost.has_gains:
             rates = zip(cost.per_1000_episodes, cost.per_minute, strict=True)
-            cells = [Text(f"{rate_text(episodes)} | {rate_text(minutes)}") for episodes, minutes in rates]
-            table.add_row(Text(arm.label), f"{cost.episodes:,.0f}", f"{cost.minutes:.1f}", *cells)
-    return Group("What a stage spends, and the points it gains for it: per 1,000 episodes | per minute", table, "")
+            cells = tuple(f"{rate_text(episodes)} | {rate_text(minutes)}" for episodes, minutes in rates)
+            spent = (f"{cost.episodes:,.0f}", f"{cost.minutes:.1f}")
+            rows.append(Row((arm.label, *_runs(comparison, arm), *spent), cells))
+    title = "What a stage spends, and the points it gains for it: per 1,000 episodes | per minute"
+    return _table(comparison, title, ("arm", *_runs_head(comparison), "episodes", "minutes"), rows, [])
 
 
-def rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """One row per arm (or difference, random policy, oracle) and column; success and differences as shares."""
-    for arm, row, cost in zip(comparison.arms, comparison.success, comparison.costs, strict=True):
-        for number, (column, cell) in enumerate(zip(comparison.columns, row, strict=True)):
-            rates = {"per_1000_episodes": cost.per_1000_episodes[number], "per_minute": cost.per_minute[number]}
-            spent = {"episodes": cost.episodes, "minutes": cost.minutes}
-            yield (
-                {"kind": "success", "arm": arm.label, "stage": arm.stage, "decoding": comparison.decoding}
-                | _cells(column, cell) | spent | rates
-            )  # fmt: skip
-    stages = {arm.label: arm.stage for arm in comparison.arms}
-    for difference in comparison.differences:
-        for column, cell in zip(comparison.columns, difference.cells, strict=True):
-            yield (
-                {"kind": "difference", "arm": difference.arm, "baseline": difference.baseline,
-                 "stage": stages[difference.arm], "decoding": comparison.decoding} | _cells(column, cell)
-            )  # fmt: skip
-    for policy, bounds in comparison.bounds.items():
-        for column, bound in zip(comparison.columns, bounds, strict=True):
-            place = {"env": column.env, "panel": column.panel, "decoding": comparison.decoding}
-            yield {"kind": "reference", "arm": policy, **place, "mean": bound}
+def _table(
+    comparison: Comparison, title: str, heads: tuple[str, ...], rows: Sequence[Row], notes: Sequence[str]
+) -> Table:
+    columns = tuple((column.env, column.panel.replace("_", " ")) for column in comparison.columns)
+    return Table(title, heads, columns, tuple(rows), tuple(notes))
 
 
-def write_csv(comparison: Comparison, path: Path) -> Path:
-    """Write the :func:`rows` of a comparison."""
-    out = StringIO()
-    writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows(comparison))
-    write_text(path, out.getvalue())
-    return path
+def _runs_head(comparison: Comparison) -> tuple[str, ...]:
+    """No column of runs where they are the arms."""
+    return () if comparison.by == "run" else ("runs",)
+
+
+def _runs(comparison: Comparison, arm: Arm) -> tuple[str, ...]:
+    return () if comparison.by == "run" else (names_text(arm.names),)
+
+
+def names_text(names: Sequence[str]) -> str:
+    """``a, b, c and 2 more``."""
+    return ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" if len(names) > MOST else "")
 
 
 def cell_text(cell: Estimate | None, seeds: Sequence[int]) -> str:
@@ -141,23 +171,3 @@ def seeds_text(seeds: Iterable[int]) -> str:
     """``0, 1, 2``, in short where there are many."""
     all_of = list(seeds)
     return ", ".join(map(str, all_of)) if len(all_of) <= 5 else f"{all_of[0]}..{all_of[-1]} ({len(all_of)})"
-
-
-def _table(heads: tuple[str, ...], columns: Iterable[Column]) -> Table:
-    table = Table()
-    for number, head in enumerate(heads):
-        table.add_column(head, justify="left" if number == 0 or head in ("minus", "seeds") else "right")
-    for column in columns:
-        table.add_column(f"{column.env}\n{column.panel.replace('_', ' ')}", justify="right", no_wrap=True)
-    return table
-
-
-def _cells(column: Column, cell: Estimate | None) -> dict[str, object]:
-    place: dict[str, object] = {"env": column.env, "panel": column.panel}
-    if cell is None:
-        return place
-    low, high = cell.interval or (None, None)
-    return place | {
-        "seeds": " ".join(map(str, cell.by_seed)), "mean": cell.mean, "low": low, "high": high, "p": cell.p,
-        "interval_over": cell.over, "by_seed": " ".join(f"{value:.6g}" for value in cell.by_seed.values()),
-    }  # fmt: skip

@@ -1,0 +1,35 @@
+"""Runs compared from Python."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import agentgym_rl as ag
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "eval"))
+from made_runs import write_run
+
+
+@pytest.fixture
+def pair(tmp_path):
+    write_run(tmp_path / "a", stages={"bc": 0.1, "grpo": 0.3})
+    write_run(tmp_path / "b", algorithm="ppo", stages={"bc": 0.1, "ppo": 0.5})
+    return tmp_path
+
+
+def test_tables_frame_and_page(pair):
+    found = ag.compare(pair / "a", pair / "b", arms="run", baseline="a")
+    frame = found.table.set_index(["kind", "arm"])
+    assert frame.loc[("success", "b"), "mean"] == 50 and frame.loc[("difference", "b"), "mean"] == 20
+    assert "Success in %" in repr(found) and "+20.0" in repr(found)
+    assert "+20.0" in found.markdown and found.markdown == found._repr_markdown_() and r"\toprule" in found.latex
+    assert "<h1>2 runs compared</h1>" in found.write_page(pair / "page.html").read_text()
+
+
+def test_globs_and_mistakes(pair):
+    assert len(ag.compare(f"{pair}/*").comparison.runs) == 2
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        ag.compare(pair / "c")
+    with pytest.raises(ValueError, match="there is no arm 'sft'"):
+        ag.compare(pair, baseline="sft")
