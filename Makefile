@@ -1,11 +1,12 @@
 # `make demo` and `make test` are all one needs; each target first brings what it needs.
 PYTHON ?=
+REPOSITORY ?= $(shell git remote get-url origin 2>/dev/null)
 BIN := .venv/bin
 READY := .venv/.setup
 GPU_TESTS := tests/engine/test_contracts.py tests/engine/test_recipes.py tests/engine/test_gpu.py tests/rollout/test_templates.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs e2e lint format clean setup-gpu gpu-check doors openenv-check mcp-check webarena-check sky-check \
+.PHONY: help setup demo test docs e2e lint format clean setup-gpu gpu-check dist doors openenv-check mcp-check webarena-check sky-check \
 	chaos soak e2e-nodes
 
 help:  ## print this list
@@ -73,6 +74,9 @@ setup-gpu:  ## install into .venv-gpu, with CUDA builds of torch and vLLM (sever
 
 gpu-check: setup-gpu  ## install the GPU set, and run the tests against it that need no GPU (by hand; not part of CI)
 	.venv-gpu/bin/python -m pytest -p no:cacheprovider -n 0 $(GPU_TESTS)
+
+dist:  ## build what a package index takes, and check it as the index does (REPOSITORY=https://HOST/OWNER/agentgym-rl)
+	REPOSITORY="$(REPOSITORY)" PYTHON="$(PYTHON)" scripts/dist.sh
 
 clean:  ## remove .venv and caches; runs/ stays
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache dist site

@@ -95,9 +95,9 @@ for group, commands in GROUPS.items():
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from agentgym_rl.data.written_by import package_version
 
-        typer.echo(version("agentgym-rl"))
+        typer.echo(package_version())
         raise typer.Exit
 
 

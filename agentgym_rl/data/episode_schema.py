@@ -22,9 +22,10 @@ error              string   what the infrastructure or the model's API said when
 episode            string   the whole episode: JSON of :meth:`agentgym_rl.data.episode.Episode.to_dict`, ASCII only
 =================  =======  =============================================================================
 
-The file's metadata hold :data:`VERSION` under :data:`KEY`. A listing reads the columns before ``episode``; an episode
-is read with the others of its row group, which are :data:`GROUP` in all but the last. Files of a newer version are
-refused; a field that ``episode`` lacks, having been written by an older version of this package, reads as its default.
+The file's metadata hold :data:`VERSION` under :data:`KEY`, and the package's version under :data:`PACKAGE`. A listing
+reads the columns before ``episode``; an episode is read with the others of its row group, which are :data:`GROUP` in
+all but the last. Files of a newer version are refused; a field that ``episode`` lacks, having been written by an older
+version of this package, reads as its default.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from agentgym_rl.data.episode import Episode
 
 KEY = b"agentgym_rl.episodes"
 VERSION = 2
+PACKAGE = b"agentgym_rl.version"
+"""Key of the version of the package that wrote the file."""
 VERSION_1 = {"max_turns": "horizon"}
 """Columns that have another name in files of version 1."""
 GROUP = 100

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.data.episode_schema import GROUP, KEY, VERSION, VERSION_1, Summary, version
+from agentgym_rl.data.episode_schema import GROUP, KEY, PACKAGE, VERSION, VERSION_1, Summary, version
 from agentgym_rl.data.files import rows, shard_of, shards, write_parquet
+from agentgym_rl.data.written_by import package_version
 from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.tables import arrow, batches, parquet_file
 
@@ -54,7 +55,7 @@ def write_texts(path: str | Path, episodes: Sequence[tuple[Summary, str]]) -> No
     path = Path(path)
     table = _table([summary for summary, _ in episodes])
     table = table.append_column("episode", pyarrow.array([text for _, text in episodes], pyarrow.string()))
-    table = table.replace_schema_metadata({KEY: str(VERSION).encode()})
+    table = table.replace_schema_metadata({KEY: str(VERSION).encode(), PACKAGE: package_version().encode()})
     write_parquet(
         path, table, row_group_size=GROUP, compression="zstd", use_dictionary=[*SUMMARY], write_statistics=False
     )

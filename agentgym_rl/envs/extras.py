@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
 from agentgym_rl.envs.core import EnvUnavailable, MissingExtra
 
+ENGINE_ENDS = (3, 13)
+"""The first Python for which verl has no release."""
+
 
 def missing(purpose: object, package: str | None, extra: str) -> MissingExtra:
-    """The error that names the purpose, the package and the pip command.
+    """The error that names the purpose, the package and the pip command, or a Python for which the package exists.
 
     Args:
         extra: the pip extra that brings the package; ``cpu`` stands for the engine, which ``gpu`` brings, too.
     """
+    if extra == "cpu" and sys.version_info >= ENGINE_ENDS:
+        own = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
+        return MissingExtra(f"{purpose} needs verl, which has no release for {own}; use Python 3.11 or 3.12")
     command = f"pip install 'agentgym-rl[{extra}]'" + (" (or [gpu])" if extra == "cpu" else "")
     return MissingExtra(f"{purpose} needs the package {package!r}; install it with: {command}")
 

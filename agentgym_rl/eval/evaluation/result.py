@@ -11,6 +11,7 @@ from typing import Any
 
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.data.files import write_text
+from agentgym_rl.data.written_by import package_version
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.rules import renamed
@@ -116,6 +117,7 @@ class Result:
         envs = self.envs()
         found = {
             "version": VERSION,
+            "agentgym-rl": package_version(),
             "plan": self.plan,
             "macro": macro(list(envs.values())),
             "envs": envs,

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from agentgym_rl.data.files import write_text
+from agentgym_rl.data.written_by import package_version
 from agentgym_rl.envs.tables import json_object, read_utf8
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -69,7 +70,8 @@ class Rules:
 
     def keep(self, model: Path, facts: Mapping[str, Any]) -> None:
         """Write the rules, and what else is known of the weights, into a model's folder."""
-        write_text(model / FILE, json.dumps({**facts, "rules": self.to_dict()}, indent=1) + "\n")
+        found = {"agentgym-rl": package_version(), **facts, "rules": self.to_dict()}
+        write_text(model / FILE, json.dumps(found, indent=1) + "\n")
 
     def but(self, **given: Any) -> Rules:
         """These rules with other settings of episodes; what is None stays as it is."""

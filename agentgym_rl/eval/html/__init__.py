@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentgym_rl.data.written_by import package_version
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.eval.html.palette import css
 
@@ -48,7 +49,8 @@ def render(template: str, code: str, data: Any, **values: Any) -> str:
     written = written.replace("<", "\\u003c")  # no text can end the element
     digest = b64encode(sha256(code.encode()).digest()).decode()
     page = _templates().get_template(template)
-    return page.render(values | {"style": style(), "script": code, "digest": digest, "data": written})
+    own = {"style": style(), "script": code, "digest": digest, "data": written, "version": package_version()}
+    return page.render(values | own)
 
 
 @cache

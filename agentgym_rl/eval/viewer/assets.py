@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentgym_rl.data.written_by import package_version
 from agentgym_rl.eval import html
 
 CHUNK = 50
@@ -15,7 +16,8 @@ def page(source: str) -> str:
     Args:
         source: where its script finds the episodes: ``server`` or ``files``.
     """
-    return (html.HERE / "viewer/page/page.html").read_text(encoding="utf-8").replace("SOURCE", source)
+    text = (html.HERE / "viewer/page/page.html").read_text(encoding="utf-8")
+    return text.replace("SOURCE", source).replace("VERSION", package_version())
 
 
 def script() -> str:
