@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
@@ -53,6 +55,17 @@ def test_a_build_from_a_clone_names_no_address(index_page, monkeypatch):
     metadata = {"version": "1.2"}
     index_page.CustomMetadataHook(str(ROOT), {}).update(metadata)
     assert metadata["urls"] == {} and metadata["readme"]["text"] == (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_status_line_has_the_versions_that_are_pinned():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    status = text[text.index("**Status:**") :].partition("\n\n")[0].replace("\n", " ")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"version {project['version']}." in status
+    engine = str(project["optional-dependencies"]["cpu"])
+    pins = dict(re.findall(r"(verl|torch|vllm|transformers|ray)(?:-cpu)?==(\d+\.\d+)", engine))
+    named = re.findall(r"(verl|torch|vLLM|transformers|Ray) (\d+\.\d+)", status)
+    assert {name.lower(): number for name, number in named} == pins
 
 
 def test_files_carry_the_version(tmp_path):
