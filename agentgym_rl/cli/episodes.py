@@ -6,11 +6,16 @@ import json
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import console, run_folders
+from agentgym_rl.cli.common import console, progress_bar, run_folders, say
+from agentgym_rl.eval.search import Hit, Index, hits
+
+if TYPE_CHECKING:
+    from agentgym_rl.data.episode_schema import Summary
+    from agentgym_rl.data.episode_store import EpisodeStore
 
 Place = Annotated[
     Path,
@@ -37,21 +42,39 @@ def command(
     panel: Annotated[str | None, typer.Option(help="Only of evaluations on this panel.")] = None,
     split: Annotated[str | None, typer.Option(help="Only of this split; training's is train.")] = None,
     decoding: Annotated[str | None, typer.Option(help="Only sampled, or only greedy.")] = None,
+    grep: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Only those that contain this text; words in this order, any case."),
+    ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option("--in", metavar="FIELD", help="With --grep, search observation, response or thought alone."),
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Show at most so many; 50 in a table.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
     whole: Annotated[bool, typer.Option("--whole", help="With --json, print whole episodes.")] = False,
 ) -> None:
-    """List the episodes of a run: of training, of its evaluations, or of a collection."""
+    """List the episodes of a run: of training, of its evaluations, or of a collection.
+
+    With --grep the first use reads all episodes into a search index in the cache; later ones read what is new.
+    """
     from agentgym_rl.data.episode_store import EpisodeStore
 
+    if within is not None and grep is None:
+        raise ValueError("--in says where to search; add --grep TEXT")
     steps = None if step is None else _steps(step)
     store = EpisodeStore(place)
     found = store.query(
         env=env, ending=ending, success=success, task=task, step=steps, panel=panel, split=split, decoding=decoding
     )
+    if grep is not None:
+        found = _containing(store, found, grep, within)
     if as_json:
         for one in found[:limit]:
-            print(json.dumps(store.open(one).to_dict() if whole else asdict(one)))
+            printed = store.open(one).to_dict() if whole else asdict(one)
+            if grep is not None:
+                printed["hits"] = [asdict(hit) for hit in hits(store.open(one), grep, within)]
+            print(json.dumps(printed))
         return
 
     from rich.table import Table
@@ -60,6 +83,7 @@ def command(
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("file", "row", "task", "step", "panel", "ending", "solved", "reward", "turns", "tokens"):
         table.add_column(name, justify="right" if name in ("row", "step", "reward", "turns", "tokens") else "left")
+    said: list[tuple[Summary, list[Hit]]] = []
     for one in found[: limit or 50]:
         tokens = one.prompt_tokens + one.response_tokens
         panel_of = " ".join(filter(None, (one.panel or one.split, one.decoding)))
@@ -78,11 +102,25 @@ def command(
             tokens or "",
         )
         table.add_row(*(Text(str(cell)) for cell in cells))
+        if grep is not None:
+            said.append((one, hits(store.open(one), grep, within)))
     screen = console()
     screen.print(table)
+    for one, own in said:
+        for hit in own:
+            say(screen, f"{one.file}/{one.row} turn {hit.turn} {hit.field}: {hit.excerpt}")
     shown = min(len(found), limit or 50)
     of = "" if shown == len(found) else f" (the first {shown} are shown; --limit shows more)"
     screen.print(f"{len(found):,} of {len(store.table):,} episodes{of}", highlight=False)
+
+
+def _containing(store: EpisodeStore, found: list[Summary], text: str, within: str | None) -> list[Summary]:
+    """Those of some episodes that contain a text."""
+    index = Index(store)
+    with progress_bar("search index") as progress:
+        index.update(progress)
+    places = index.find(text, within)
+    return [one for one in found if (one.file, one.row) in places]
 
 
 def _steps(text: str) -> tuple[int, int]:

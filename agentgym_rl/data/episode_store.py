@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,19 @@ def read(path: str | Path) -> list[Episode]:
     return episodes
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file on the disk, which holds some of the rows of a file of a store."""
+
+    file: str
+    path: Path
+    stamp: int
+    """When it was written, in nanoseconds since the epoch."""
+    first: int
+    """Its first row in the file."""
+    count: int
+
+
 class EpisodeStore:
     """The episodes of a run, of a folder or of one file. Files that appear later are found by :meth:`refresh`.
 
@@ -134,6 +147,18 @@ class EpisodeStore:
             files = [_placed(name, [self._seen[part][1] for part in own]) for name, own in self._parts.items()]
             self._whole = pyarrow.concat_tables(files).combine_chunks()
         return self._whole
+
+    @property
+    def parts(self) -> list[Part]:
+        """The files on the disk, in order."""
+        found = []
+        for file, own in self._parts.items():
+            first = 0
+            for path in own:
+                stamp, listing = self._seen[path]
+                found.append(Part(file, path, stamp, first, len(listing)))
+                first += len(listing)
+        return found
 
     def query(
         self,

@@ -26,17 +26,18 @@ def parts(turn: Turn) -> list[dict[str, Any]]:
 
     Without tokens a part is one piece of text.
     """
-    spans = list(_spans(turn))
+    cut = list(spans(turn))
     found: list[dict[str, Any]] = []
-    for text, at, log_prob in _pieces(turn, spans):
-        kind = next((kind for start, end, kind in spans if start <= at < end), "other")
+    for text, at, log_prob in _pieces(turn, cut):
+        kind = next((kind for start, end, kind in cut if start <= at < end), "other")
         if not found or found[-1]["kind"] != kind:
             found.append({"kind": kind, "tokens": []})
         found[-1]["tokens"].append([text, log_prob])
     return found
 
 
-def _spans(turn: Turn) -> Iterator[Span]:
+def spans(turn: Turn) -> Iterator[Span]:
+    """The thoughts and the action of a response."""
     response = turn.response
     if response.lstrip().startswith("{"):
         if thought := _JSON_THOUGHT.search(response):
