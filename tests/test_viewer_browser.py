@@ -38,7 +38,9 @@ def places(tmp_path_factory):
     viewer = Viewer(store)
     threading.Thread(target=viewer.serve_forever, daemon=True).start()
     exported = export(EpisodeStore(folder), tmp_path_factory.mktemp("exported")).as_uri()
-    yield {"served": viewer.url, "exported": exported, "folder": folder}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AGENTGYM_RL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield {"served": viewer.url, "exported": exported, "folder": folder}
     viewer.shutdown()
     viewer.server_close()
 
@@ -425,6 +427,35 @@ def test_hostile_text_is_text(page):
     assert page.locator("main script, main img, main iframe, main a[href^=javascript]").count() == 0
     assert page.locator("main .control").first.get_attribute("title") == "U+202E"
     assert page.locator(".facts dd", has_text="<script>").count() == 1
+
+
+@served
+def test_what_was_said_is_searched_for(page):
+    page.keyboard.press("f")
+    page.keyboard.type("start: o")
+    page.keyboard.press("Enter")
+    expect(page.locator("#count")).to_contain_text("15 of 18 episodes")
+    page.fill("#f-said", "say 3")
+    page.press("#f-said", "Enter")
+    expect(page.locator("#count")).to_contain_text("3 of 18 episodes")
+    page.locator(".row").first.click()
+    expect(page.locator(".episode .hit")).to_have_count(1)
+    expect(page.locator(".turn.current.hit")).to_have_attribute("id", "turn-3")
+    assert page.locator(".turn.current .worth").inner_text().split("\n") == [
+        "reward 0.000",
+        "advantage \N{MINUS SIGN}2.500",
+    ]
+    page.reload()
+    expect(page.locator("#count")).to_contain_text("3 of 18 episodes")
+    expect(page.locator(".turn.current.hit")).to_have_attribute("id", "turn-3")
+    page.click("#clear")
+    expect(page.locator("#count")).to_have_text("18 episodes")
+    expect(page.locator("#f-said")).to_have_value("")
+
+
+@pytest.mark.parametrize("page", ["exported"], indirect=True)
+def test_an_exported_page_has_no_search(page):
+    assert page.locator("#f-said").count() == 0 and page.locator("#f-task").count() == 1
 
 
 @served

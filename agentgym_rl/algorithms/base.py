@@ -242,6 +242,13 @@ class Policy:
     """Weights, one an episode, of a supervised loss on its observation tokens, added to the policy loss."""
 
 
+def note_advantages(update: Policy) -> None:
+    """Write down in the episodes of an update what it takes their turns to be worth."""
+    for rollout, own in zip(update.rollouts, update.advantages or (), strict=bool(update.advantages)):
+        turns = len(rollout.episode.turns)
+        rollout.episode.advantages = list(own) if isinstance(own, Sequence) else [own] * turns
+
+
 @dataclass(slots=True, kw_only=True)
 class Supervised:
     """Supervised updates: one shuffled pass over examples, or ``updates`` mini-batches of them."""

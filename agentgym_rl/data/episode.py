@@ -117,6 +117,9 @@ class Episode:
     """What the infrastructure or the model's API said when it ended the episode; else ``None``."""
     tags: dict[str, Any] = field(default_factory=dict)
     """What it belongs to: panel, decoding, split."""
+    advantages: list[float] = field(default_factory=list)
+    """What an update took each turn to be worth, before it whitened them; empty where no update learned from it, or
+    verl's estimator gave a number to each token."""
 
     @property
     def seconds(self) -> float:

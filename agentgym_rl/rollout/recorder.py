@@ -8,8 +8,9 @@ that it ran, and the caller those that no process holds (they ended without a tu
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from agentgym_rl.data.files import shards
 MOST = 20_000
 """Episodes that a process keeps; beyond it the oldest go, which no step has asked for."""
 
-WriteShards = Callable[[Path, list[str]], Iterable[Sequence[str]]]
+Advantages = Mapping[str, Sequence[float]]
+"""``Episode.advantages`` by key; they are known when the process that ran an episode has long written it down."""
+WriteShards = Callable[[Path, Advantages], Iterable[Sequence[str]]]
 """Has every process write (:meth:`EpisodeRecorder.write`) and gives the keys that each has written."""
 
 
@@ -49,17 +52,24 @@ class EpisodeRecorder:
             self._kept.popitem(last=False)
         return replace(episode, turns=[replace(turn, pieces=[], log_probs=[]) for turn in episode.turns])
 
-    def write(self, path: str | Path, keys: Iterable[str]) -> list[str]:
+    def write(self, path: str | Path, asked: Advantages) -> list[str]:
         """Write those of the episodes that are kept here, as one file, and forget them; returns their keys.
 
         No file is written where none is kept here.
         """
-        own = {key: kept for key in keys if (kept := self._kept.get(key)) is not None}
+        own = {key: kept for key in asked if (kept := self._kept.get(key)) is not None}
         if own:
-            episode_store.write_texts(path, [*own.values()])
+            episode_store.write_texts(
+                path, [(summary, _with_advantages(text, asked[key])) for key, (summary, text) in own.items()]
+            )
             for key in own:
                 self._kept.pop(key, None)  # meanwhile newer ones may have taken its place
         return [*own]
+
+
+def _with_advantages(text: str, advantages: Sequence[float]) -> str:
+    """The text of an episode with a field more at its end, which replaces the empty one; nothing else is read."""
+    return f'{text[:-1]},"advantages":{json.dumps(list(advantages))}}}' if advantages else text
 
 
 def store(folder: Path, name: str, episodes: Sequence[Episode], write_shards: WriteShards | None = None) -> None:
@@ -75,7 +85,8 @@ def store(folder: Path, name: str, episodes: Sequence[Episode], write_shards: Wr
     for path in shards(folder / f"{name}.parquet"):
         path.unlink()
     keys = [key_of(episode) for episode in episodes]
-    written = set() if write_shards is None else {key for own in write_shards(folder / name, keys) for key in own}
+    asked = {key: episode.advantages for key, episode in zip(keys, episodes, strict=True)}
+    written = set() if write_shards is None else {key for own in write_shards(folder / name, asked) for key in own}
     rest = [episode for key, episode in zip(keys, episodes, strict=True) if key not in written]
     if rest or not written:
         episode_store.write(folder / f"{name}.parquet", rest)

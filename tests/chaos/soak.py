@@ -37,6 +37,7 @@ from agentgym_rl.engine.run.stages import Stages
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.hosts import open_host
 from agentgym_rl.rollout.policies.scripted import Oracle, Random
+from agentgym_rl.rollout.recorder import Advantages
 from agentgym_rl.rollout.settings import RolloutSettings
 
 WARM = 0.5
@@ -89,7 +90,7 @@ class ScriptedTrainer:
     def policy_step(self, update: Any, lr: float) -> int:
         return 1
 
-    def write_episodes(self, path: Path, keys: list[str]) -> list[list[str]]:
+    def write_episodes(self, path: Path, asked: Advantages) -> list[list[str]]:
         return []
 
     def rollouts(self, rows: Any, **_: Any) -> list[Rollout]:

@@ -36,6 +36,7 @@ from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.run.train import train
 from agentgym_rl.engine.verl.agent_loops import EarlyWorker
 from agentgym_rl.engine.verl.rows import prompt_of, read_episodes, session_of
+from agentgym_rl.rollout.recorder import Advantages
 
 RENAMED: dict[str, str] = {}
 """Fields of episodes and turns that have another name now than in the recording: recorded name, present name."""
@@ -157,7 +158,7 @@ class RecordedManager:
         order = sorted(range(len(items)), key=lambda row: self.recording.items.index(items[row]))
         asyncio.run(_Player(self.config, self.recording.batches[self.batch], first).play(batch[order]))
 
-    def write_episodes(self, path: Path, keys: list[str]) -> list[list[str]]:
+    def write_episodes(self, path: Path, asked: Advantages) -> list[list[str]]:
         """Nothing: the queue carries recorded episodes whole."""
         return []
 
@@ -198,8 +199,8 @@ class _Overheard:
         self.manager = getattr(manager, "manager", manager)
         self.episodes = episodes
 
-    def write_episodes(self, path: Path, keys: list[str]) -> list[list[str]]:
-        written: list[list[str]] = self.manager.write_episodes(path, keys)
+    def write_episodes(self, path: Path, asked: Advantages) -> list[list[str]]:
+        written: list[list[str]] = self.manager.write_episodes(path, asked)
         return written
 
     def generate_sequences(self, batch: Any) -> None:

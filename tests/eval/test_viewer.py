@@ -230,6 +230,14 @@ def get(viewer, path, **headers):
     return answer, answer.read().decode()
 
 
+def test_the_server_searches(viewer, tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_RL_CACHE", str(tmp_path / "cache"))
+    found = {"step000000": [3], "step000010": [3], "step000020": [3]}
+    assert json.loads(get(viewer, "/api/search?text=say+3")[1]) == found
+    answer, text = get(viewer, "/api/search?text=%21")
+    assert answer.status == 400 and text.startswith("there is no word in '!'")
+
+
 def test_the_server_answers(viewer, tmp_path):
     answer, text = get(viewer, "/api/index")
     found = json.loads(text)

@@ -28,7 +28,7 @@ def test_what_is_carried_has_everything_else():
 def test_an_episode_without_tokens_is_carried_whole(tmp_path):
     recorder, failed = EpisodeRecorder(), episode(1, turns=0)
     assert recorder.record(failed) is failed
-    assert recorder.write(tmp_path / "a.parquet", [key_of(failed)]) == [] and not list(tmp_path.iterdir())
+    assert recorder.write(tmp_path / "a.parquet", {key_of(failed): []}) == [] and not list(tmp_path.iterdir())
 
 
 def test_a_step_is_stored_by_all_processes_and_the_caller(tmp_path):
@@ -67,5 +67,17 @@ def test_a_repeated_step_replaces_what_an_earlier_attempt_stored(tmp_path):
 def test_episodes_that_no_step_asks_for_are_dropped_in_the_end(tmp_path):
     recorder = EpisodeRecorder(most=2)
     carried = [recorder.record(episode(number)) for number in range(3)]
-    assert recorder.write(tmp_path / "a.0.parquet", map(key_of, carried)) == [key_of(one) for one in carried[1:]]
-    assert recorder.write(tmp_path / "b.0.parquet", map(key_of, carried)) == []
+    asked = {key_of(one): [] for one in carried}
+    assert recorder.write(tmp_path / "a.0.parquet", asked) == [key_of(one) for one in carried[1:]]
+    assert recorder.write(tmp_path / "b.0.parquet", asked) == []
+
+
+def test_advantages_that_are_known_later_are_stored_too(tmp_path):
+    worker = EpisodeRecorder()
+    first, second = worker.record(episode(0)), worker.record(episode(1))
+    first.advantages = [0.5] * len(first.turns)
+    store(tmp_path, "step1", [first, second], lambda path, asked: [worker.write(shard(path, 0), asked)])
+    kept = episode_store.read(tmp_path / "step1.parquet")
+    assert [one.advantages for one in kept] == [[0.5] * len(first.turns), []]
+    kept[0].advantages = []
+    assert kept == [episode(0), episode(1)]

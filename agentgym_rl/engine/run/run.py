@@ -27,6 +27,7 @@ from agentgym_rl.algorithms.base import (
     Supervised,
     Update,
     Weights,
+    note_advantages,
 )
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
@@ -192,6 +193,7 @@ class EngineRun:
         size = self.config.cloning.mini_batch_trajectories
         match update:
             case Policy():
+                note_advantages(update)
                 count = self.trainer.policy_step(update, lr)
             case Supervised():
                 metrics, count = self.trainer.sft_step(update, lr, seed, partial(self.progress, "learn"))

@@ -20,7 +20,7 @@ from verl.workers.rollout.replica import get_rollout_replica_class
 
 from agentgym_rl.engine.verl.rows import pack
 from agentgym_rl.rollout.agent_loop import AgentGymLoop
-from agentgym_rl.rollout.recorder import EpisodeRecorder, shard
+from agentgym_rl.rollout.recorder import Advantages, EpisodeRecorder, shard
 
 READ = {"prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores", "num_turns"}
 """Fields of an output that trainer or workers read."""
@@ -51,9 +51,9 @@ class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
             recorder=self._recorder,
         )
 
-    async def write_episodes(self, path: Path, keys: list[str]) -> list[str]:
+    async def write_episodes(self, path: Path, asked: Advantages) -> list[str]:
         """Write the full episodes that this process ran; returns their keys."""
-        return await asyncio.to_thread(self._recorder.write, path, keys)
+        return await asyncio.to_thread(self._recorder.write, path, asked)
 
     async def _run_prompt(
         self, prompt: dict[str, Any], sampling_params: dict[str, Any], trajectory: dict[str, Any], trace: bool = False
@@ -150,10 +150,10 @@ class EarlyManager(AgentLoopManagerTQ):  # type: ignore[misc]
             ]
         )
 
-    def write_episodes(self, path: Path, keys: list[str]) -> list[list[str]]:
+    def write_episodes(self, path: Path, asked: Advantages) -> list[list[str]]:
         """Every worker writes the episodes that it ran, as a shard; returns the keys of each."""
         workers = enumerate(self.agent_loop_workers)
         written: list[list[str]] = ray.get(
-            [worker.write_episodes.remote(shard(path, number), keys) for number, worker in workers]
+            [worker.write_episodes.remote(shard(path, number), asked) for number, worker in workers]
         )
         return written

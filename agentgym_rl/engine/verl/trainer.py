@@ -45,6 +45,7 @@ from agentgym_rl.engine.verl.schedule import Schedule
 from agentgym_rl.engine.verl.sync_probe import SyncProbe
 from agentgym_rl.engine.verl.updates import LOSSES, Pair, order, pair_batch, to_batch
 from agentgym_rl.engine.verl.worker import AgentWorker, CriticWorker
+from agentgym_rl.rollout.recorder import Advantages
 from agentgym_rl.rollout.supervised import Example, from_rollout
 
 Rows = Callable[[int, int, int | None], list[dict[str, Any]]]
@@ -224,9 +225,9 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self.agent_loop_manager.generate_sequences(batch)
         return partition
 
-    def write_episodes(self, path: Path, keys: list[str]) -> list[list[str]]:
+    def write_episodes(self, path: Path, asked: Advantages) -> list[list[str]]:
         """The agent-loop processes write the episodes that they ran; see :mod:`agentgym_rl.rollout.recorder`."""
-        written: list[list[str]] = self.agent_loop_manager.write_episodes(path, keys)
+        written: list[list[str]] = self.agent_loop_manager.write_episodes(path, asked)
         return written
 
     # batches of a policy gradient

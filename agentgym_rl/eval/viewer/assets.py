@@ -7,7 +7,7 @@ from agentgym_rl.eval import html
 
 CHUNK = 50
 """Episodes of one script of an exported folder."""
-SCRIPTS = ("data", "filters", "list", "intervals", "overview", "latency", "notes", "episode", "task", "app")
+SCRIPTS = ("data", "filters", "list", "intervals", "overview", "latency", "notes", "search", "episode", "task", "app")
 
 
 def page(source: str) -> str:

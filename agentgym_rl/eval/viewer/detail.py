@@ -28,10 +28,10 @@ OF_EPISODE = (
 def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
     """Plain JSON types.
 
-    ``opening`` are the messages before the first response; each turn has its ``parts`` (:func:`.parts.parts`), the
-    ``observation_tokens`` that followed it, and whether its observation was ``shown`` to the model. ``pictures`` holds
-    each distinct picture once; ``picture``, of the episode's start and of each turn, is a place in it or None;
-    ``undrawn`` says why there are none where the environment cannot run here.
+    ``opening`` are the messages before the first response; each turn has its ``parts`` (:func:`.parts.parts`), its
+    ``advantage`` where that is known, the ``observation_tokens`` that followed it, and whether its observation was
+    ``shown`` to the model. ``pictures`` holds each distinct picture once; ``picture``, of the episode's start and of
+    each turn, is a place in it or None; ``undrawn`` says why there are none where the environment cannot run here.
     """
     start = episode.start if episode.messages else 0
     drawn: Sequence[Picture | None] = ()
@@ -49,6 +49,7 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
             {name: getattr(turn, name) for name in OF_TURN}
             | {
                 "parts": parts(turn),
+                "advantage": episode.advantages[number] if episode.advantages else None,
                 "shown": len(episode.messages) > start + 2 * number + 1,
                 "tokens": turn.tokens[1] - turn.tokens[0],
                 "observation_tokens": max(0, after - turn.tokens[1]),

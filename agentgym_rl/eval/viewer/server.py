@@ -7,6 +7,7 @@ It listens on 127.0.0.1 only and refuses requests for any other host name, so th
 ``GET /api/index``                     every summary, see :mod:`.listing`; new files are found here
 ``GET /api/episode?file=F&row=N``      one episode, see :mod:`.detail`
 ``GET /api/goals?task=T&task=...``     goals of tasks, see :mod:`.goals`
+``GET /api/search?text=T``             rows, by file, of the episodes that contain a text
 ``POST /api/note?file=F&row=N``        a note on an episode, see :mod:`.notes`
 =====================================  ==========================================================
 
@@ -26,6 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.eval.html import style
+from agentgym_rl.eval.search import Index
 from agentgym_rl.eval.viewer import notes
 from agentgym_rl.eval.viewer.assets import page, script
 from agentgym_rl.eval.viewer.detail import detail, encode
@@ -61,6 +63,7 @@ class Viewer(ThreadingHTTPServer):
         self.stores = {"": episodes} if isinstance(episodes, EpisodeStore) else episodes
         self.front = front
         self.lock = Lock()
+        self.searching = Lock()
         for store in self.stores.values():
             notes.read(store.place)
         super().__init__((HOST, port), Handler)
@@ -103,6 +106,8 @@ class Handler(BaseHTTPRequestHandler):
                 with self.server.lock:
                     found = goals(parse_qs(address.query).get("task", ()))
                 self._send(HTTPStatus.OK, "application/json", encode(found))
+            case "api/search":
+                self._search(store, parse_qs(address.query).get("text", [""])[0])
             case "api/episode":
                 self._episode(store, parse_qs(address.query))
             case _:
@@ -148,6 +153,19 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             store.refresh()
             found = listing(store)
+        self._send(HTTPStatus.OK, "application/json", encode(found))
+
+    def _search(self, store: EpisodeStore, text: str) -> None:
+        """The first search reads all episodes, which takes a while; other requests are answered meanwhile."""
+        index = Index(store)
+        found: dict[str, list[int]] = {}
+        try:
+            with self.server.searching:
+                index.update()
+                for file, row in sorted(index.find(text)):
+                    found.setdefault(file, []).append(row)
+        except ValueError as error:
+            return self._send(HTTPStatus.BAD_REQUEST, "text/plain", str(error))
         self._send(HTTPStatus.OK, "application/json", encode(found))
 
     def _episode(self, store: EpisodeStore, asked: dict[str, list[str]]) -> None:

@@ -90,7 +90,7 @@ function neighbour(by_) {
 const KEYS = [
   ["j k or ↓ ↑", "next and previous in the list"], ["Enter", "open the episode"], ["n p or → ←", "next and previous turn"],
   ["] [", "next and previous episode"], ["s", "the same task at other steps"], ["Escape", "back to the overview"],
-  ["/", "filter by text"], ["g", "group the samples of a task, or not"], ["e", "note on the episode"], ["l", "shade tokens by log-probability, or not"], ["d", "light or dark"],
+  ["/", "filter by text"], ["f", "search in what was said and done"], ["g", "group the samples of a task, or not"], ["e", "note on the episode"], ["l", "shade tokens by log-probability, or not"], ["d", "light or dark"],
   ["r", "look for new episodes"], ["?", "these keys"],
 ];
 
@@ -129,6 +129,8 @@ async function refresh() {
   await loadIndex();
   buildFilters();
   by("total").textContent = `${number(store.count)} episodes`;
+  asked = "";
+  searchThenSelect();
   select();
   await show();
 }
@@ -145,14 +147,14 @@ const ACTIONS = {
   s: () => { if (route.kind === "episode" && route.at >= 0) go(taskPath(named("item_id", route.at))); },
   Escape: () => { go(innerWidth <= NARROW && route.kind !== "list" ? "/list" : "/"); by("list").focus(); },
   g: () => change("single", wanted.single ? "" : "1"),
-  "/": () => by("f-task").focus(), "?": help, l: turnShading, d: turnTheme, r: () => { refresh(); },
+  "/": () => by("f-task").focus(), f: () => by("f-said")?.focus(), "?": help, l: turnShading, d: turnTheme, r: () => { refresh(); },
 };
 
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || by("help").open) return;
   const target = event.target;
   if (target.closest("input, select, textarea")) {
-    if (event.key === "Escape" || (event.key === "Enter" && target.id === "f-task")) { target.blur(); by("list").focus(); event.preventDefault(); }
+    if (event.key === "Escape" || (event.key === "Enter" && ["f-task", "f-said"].includes(target.id))) { target.blur(); by("list").focus(); event.preventDefault(); }
     return;
   }
   if (event.key === "Enter" && target.closest("button, a, summary")) return;
@@ -169,6 +171,7 @@ async function start() {
   for (const key of Object.keys(wanted)) if (filters.has(key)) wanted[key] = filters.get(key);
   buildFilters();
   select();
+  searchThenSelect();
   by("list").addEventListener("scroll", paint, { passive: true });
   addEventListener("resize", paint);
   addEventListener("hashchange", show);

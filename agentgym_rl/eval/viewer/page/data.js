@@ -15,6 +15,9 @@ const fromServer = {
   async goals(tasks) {
     return ask("api/goals?" + new URLSearchParams(tasks.map((task) => ["task", task])));
   },
+  async search(text) {
+    return ask("api/search?" + new URLSearchParams({ text }));
+  },
   async note(at, note) {
     const place = new URLSearchParams({ file: named("file", at), row: store.columns.row[at] });
     store.notes = await ask("api/note?" + place, { method: "POST", body: JSON.stringify(note) });
@@ -41,6 +44,7 @@ const fromFiles = {
     return load("data/goals.js");
   },
   note: null, // a page from a file can only be read
+  search: null, // and has no index
 };
 
 // Scripts of an export call this with gzip-compressed JSON as base64.

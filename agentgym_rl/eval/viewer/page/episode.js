@@ -36,6 +36,7 @@ function showEpisode(at, data) {
     data.turns.map((one, place) => turnOf(data, one, place, times))));
   by("main").scrollTop = 0;
   showGoal();
+  showHits();
 }
 
 function showGoal() {
@@ -105,7 +106,7 @@ function turnOf(data, one, place, times) {
             one.observation_tokens && one.shown ? ` · ${number(one.observation_tokens)} tokens` : null,
             one.shown ? null : " · not shown to the model"),
           el("pre", null, one.observation)),
-        one.reward ? el("p", { class: "reward" }, "reward " + number(one.reward, 3)) : null),
+        worth(one, data)),
       drawn(data, one.picture)));
 }
 
@@ -114,6 +115,14 @@ function part(one) {
   return el("span", { class: "part " + one.kind, title: label, "data-kind": one.kind },
     one.tokens.map(([text, logProb]) => logProb === null ? el("span", { class: "token" }, text)
       : el("span", { class: "token p" + level(logProb), title: `log p ${number(logProb, 3)}, p ${number(Math.exp(logProb), 3)}` }, text)));
+}
+
+// What a turn was worth: its reward and, where an update learned from it, its advantage.
+function worth(one, data) {
+  if (!data.counts) return null;
+  const signed = one.advantage === null ? null : (one.advantage > 0 ? "+" : "") + number(one.advantage, 3);
+  return el("p", { class: "worth" }, el("span", { class: "reward" + (one.reward ? "" : " none") }, "reward " + number(one.reward, 3)),
+    signed && el("span", { class: "advantage" + (one.advantage < 0 ? " bad" : "") }, "advantage " + signed));
 }
 
 // The action as the environment read it, where that differs from what was written or could not be done.

@@ -5,8 +5,8 @@ const ORDERS = {
   file: "as stored", failures: "failures first", newest: "newest first", varied: "most varied tasks", step: "by step",
   reward: "by reward", turns: "by turns", tokens: "by tokens", item_id: "by task",
 };
-const wanted = { env: "", ending: "", result: "", panel: "", step: "", file: "", tag: "", task: "", order: "file", down: "", single: "" };
-const NARROWING = ["env", "ending", "result", "panel", "step", "file", "tag", "task"];
+const wanted = { env: "", ending: "", result: "", panel: "", step: "", file: "", tag: "", task: "", said: "", order: "file", down: "", single: "" };
+const NARROWING = ["env", "ending", "result", "panel", "step", "file", "tag", "task", "said"];
 let view = []; // a place for each row of the list: an episode, or the first of the samples of a task
 let samples = new Map(); // all episodes of a row, by its place
 let matching = 0; // episodes that match all filters
@@ -18,7 +18,7 @@ function tokens(at) {
 
 function buildFilters() {
   const form = by("filters");
-  const search = el("input", {
+  const words = el("input", {
     id: "f-task", type: "search", placeholder: "Task, goal, note, file or error", "aria-label": "Task, goal, note, file or error", autocomplete: "off",
     title: "Press / to come here", on: { input: (event) => change("task", event.target.value) },
   });
@@ -28,7 +28,8 @@ function buildFilters() {
   });
   const panels = tally((at) => panelOf(at));
   form.replaceChildren(
-    search,
+    words,
+    searchField() ?? "",
     choice("env", "All environments", tally((at) => named("env", at))),
     choice("result", "Any result", tally(result), RESULTS),
     choice("ending", "Any ending", tally((at) => named("ending", at))),
@@ -69,6 +70,11 @@ function change(key, value) {
   showFilters();
   select();
   remember();
+  searchThenSelect();
+}
+
+function searchThenSelect() {
+  search().then((news) => { if (news) select(); }, (error) => fail(`This cannot be searched for: ${error.message}`));
 }
 
 // Narrow the list to what was pressed in a chart; pressed again, show everything.
@@ -87,6 +93,7 @@ function clearFilters() {
   showFilters();
   select();
   remember();
+  searchThenSelect();
 }
 
 function showFilters() {
@@ -117,17 +124,18 @@ function select() {
   const env = code("env");
   const ending = code("ending"), file = code("file");
   const [first, last] = steps() ?? [-Infinity, Infinity];
-  const search = wanted.task.trim().toLowerCase();
-  const including = (column) => store.values[column].map((text) => text.toLowerCase().includes(search));
-  const [tasks, files, errors] = search ? ["item_id", "file", "error"].map(including) : [[], [], []];
-  const asked = search ? store.values.item_id.map((task) => (goals.get(task) ?? "").toLowerCase().includes(search)) : [];
-  const noted = (at) => (noteOf(at)?.note ?? "").toLowerCase().includes(search);
+  const text = wanted.task.trim().toLowerCase();
+  const including = (column) => store.values[column].map((one) => one.toLowerCase().includes(text));
+  const [tasks, files, errors] = text ? ["item_id", "file", "error"].map(including) : [[], [], []];
+  const wished = text ? store.values.item_id.map((task) => (goals.get(task) ?? "").toLowerCase().includes(text)) : [];
+  const noted = (at) => (noteOf(at)?.note ?? "").toLowerCase().includes(text);
   const found = [];
   scope = [];
   for (let at = 0; at < store.count; at++) {
     if (env !== null && columns.env[at] !== env) continue;
+    if (said && !said.has(at)) continue;
     if (wanted.tag && !noteOf(at)?.tags.includes(wanted.tag)) continue;
-    if (search && !tasks[columns.item_id[at]] && !asked[columns.item_id[at]] && !files[columns.file[at]]
+    if (text && !tasks[columns.item_id[at]] && !wished[columns.item_id[at]] && !files[columns.file[at]]
       && !errors[columns.error[at]] && !noted(at)) continue;
     scope.push(at);
     if (ending !== null && columns.ending[at] !== ending) continue;
