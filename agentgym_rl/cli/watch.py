@@ -3,46 +3,69 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agentgym_rl.cli.common import Json, console, print_json, run_folders
 from agentgym_rl.envs.extras import needs
 
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from agentgym_rl.eval.watching import Standing
+
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.", autocompletion=run_folders)],
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 2.0,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for a run that is not there yet.")] = 30.0,
     once: Annotated[bool, typer.Option("--once", help="Print the present state and exit, as into a pipe.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show a run while it runs: stage, success by environment, speed, time left, errors. Ctrl-C ends the view only."""
+    """Show a run while it runs: stage, success by environment, speed, time left, errors, and why it learns nothing.
+
+    A run that is starting is waited for. Ctrl-C ends the view only.
+    """
     with needs("watching", "train"):
         from agentgym_rl.engine.run.lock import holder
     from agentgym_rl.eval import watching
 
-    def picture(standing: watching.Standing) -> object:
-        process = holder(run)
-        return watching.picture(standing, f"run by {process}" if process else "not running; the same command resumes")
-
-    screen, standing = console(), watching.read(run)
+    screen, process = console(), holder(run)
     if as_json:
-        print_json(standing.to_dict() | {"process": holder(run)})
-        return
-    if once or not screen.is_terminal:
-        screen.print(picture(standing))
-        return
-    from rich.live import Live
+        print_json(watching.read(run, process).to_dict() | {"process": process})
+    elif once or not screen.is_terminal:
+        screen.print(_picture(watching.read(run, process), process))
+    else:
+        with suppress(KeyboardInterrupt):
+            _follow(run, screen, every, wait)
 
-    try:
-        with Live(console=screen, auto_refresh=False) as live:
-            while True:
-                live.update(picture(standing), refresh=True)  # type: ignore[arg-type]
-                if standing.finished and holder(run) is None:
-                    return
-                time.sleep(every)
-                standing = watching.read(run)
-    except KeyboardInterrupt:
-        return
+
+def _picture(standing: Standing, process: str | None) -> RenderableType:
+    from agentgym_rl.eval import watching
+
+    return watching.picture(standing, f"run by {process}" if process else "not running; the same command resumes")
+
+
+def _follow(run: Path, screen: Console, every: float, wait: float) -> None:
+    """Draw a run again and again until it is finished; one that is not there yet may take ``wait`` seconds."""
+    from rich.live import Live
+    from rich.text import Text
+
+    from agentgym_rl.engine.run.lock import holder
+    from agentgym_rl.eval import watching
+
+    begun = time.monotonic()
+    with Live(console=screen, auto_refresh=False) as live:
+        while (waited := time.monotonic() - begun) < wait and not watching.begun(run) and holder(run) is None:
+            live.update(Text(f"waiting for a run in {run}: {waited:.0f} of {wait:.0f} s"), refresh=True)
+            time.sleep(every)
+        while True:
+            process = holder(run)
+            standing = watching.read(run, process)
+            live.update(_picture(standing, process), refresh=True)
+            if standing.finished and process is None:
+                return
+            time.sleep(every)

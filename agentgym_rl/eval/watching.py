@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentgym_rl.data.files import read_jsonl
+from agentgym_rl.eval.diagnosis import Finding, diagnose
+from agentgym_rl.eval.step_line import duration
+from agentgym_rl.eval.units import UNITS, Row, by_stage, left_s, number, stage_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,9 +20,8 @@ if TYPE_CHECKING:
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 24
 """Values of a sparkline."""
-UNITS = "run/units"
-"""Metric with the number of units of the stage that a row belongs to."""
-_STAGE, _ENV, _PANEL, _SUCCESS, _ERRORS = "stage/", "env/", "val/", "/success", "errors/"
+METRICS = "metrics.jsonl"
+_ENV, _PANEL, _SUCCESS, _ERRORS = "env/", "val/", "/success", "errors/"
 
 
 @dataclass(frozen=True)
@@ -27,31 +29,30 @@ class Standing:
     """What ``metrics.jsonl`` says of a run."""
 
     name: str
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Row]
     written: float
-    """When the last row was written, in seconds since the epoch."""
+    """When the last row was written, or the run began where there is none, in seconds since the epoch."""
     finished: bool
 
     @property
     def stage(self) -> str | None:
         """The stage of the newest row."""
-        return next((_stages(row)[0] for row in reversed(self.rows) if _stages(row)), None)
+        return next(filter(None, map(stage_of, reversed(self.rows))), None)
 
     @property
-    def units(self) -> list[Mapping[str, Any]]:
+    def units(self) -> list[Row]:
         """The rows of the present stage's units."""
-        return [row for row in self.rows if UNITS in row and _stages(row) == [self.stage]]
+        return [] if self.stage is None else by_stage(self.rows).get(self.stage, [])
 
     @property
     def left_s(self) -> float | None:
         """Seconds that the rest of the stage takes at the pace of its units so far; None before the second one."""
-        units = self.units
-        if len(units) < 2:
-            return None
-        first, last, name = units[0], units[-1], f"{_STAGE}{self.stage}"
-        done = last[name] - first[name]
-        pace = (last["run/wall_s"] - first["run/wall_s"]) / done if done else 0.0
-        return float(pace * (last[UNITS] - last[name]))
+        return None if self.stage is None else left_s(self.units, self.stage)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Stages that learned nothing, and why."""
+        return diagnose(self.rows)
 
     def curves(self) -> dict[tuple[str, str], list[float]]:
         """Success by environment and source: ``training``, or a panel."""
@@ -76,13 +77,13 @@ class Standing:
         return {key: value for key, value in {**newest, **kinds}.items() if value}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types: name, stage, units done and planned, seconds left, newest success, failures."""
+        """Plain JSON types: name, stage, units done and planned, seconds left, newest success, failures, findings."""
         unit = self.units[-1] if self.units else {}
         return {
             "name": self.name,
             "finished": self.finished,
             "stage": self.stage,
-            "unit": unit.get(f"{_STAGE}{self.stage}"),
+            "unit": unit.get(f"stage/{self.stage}"),
             "units": unit.get(UNITS),
             "left_s": self.left_s,
             "success": [
@@ -90,20 +91,30 @@ class Standing:
                 for (env, source), values in self.curves().items()
             ],
             "failures": self.failures(),
+            "findings": [asdict(finding) for finding in self.findings],
         }
 
 
-def read(folder: Path) -> Standing:
+def begun(folder: Path) -> bool:
+    """Whether a run has come as far as its metrics."""
+    return (folder / METRICS).is_file()
+
+
+def read(folder: Path, process: str | None = None) -> Standing:
     """The standing of a run.
+
+    Args:
+        process: that runs it, if any, so that a folder without metrics is that of a run which is starting.
 
     Raises:
         FileNotFoundError: no run has written into the folder.
     """
-    file = folder / "metrics.jsonl"
-    if not file.is_file():
+    file = folder / METRICS
+    if not begun(folder) and process is None:
         raise FileNotFoundError(f"{file} does not exist; {folder} is not the folder of a run, or it has only begun")
-    rows = list(read_jsonl(file, torn_end=True))
-    return Standing(folder.name, rows, file.stat().st_mtime, (folder / "summary.json").is_file())
+    rows = list(read_jsonl(file, torn_end=True)) if begun(folder) else []
+    written = next(one for one in (*([file] if rows else []), folder / "identity.yaml", folder) if one.exists())
+    return Standing(folder.name, rows, written.stat().st_mtime, (folder / "summary.json").is_file())
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -122,9 +133,10 @@ def picture(standing: Standing, process: str, now: float | None = None) -> Rende
     from rich.table import Table
     from rich.text import Text
 
-    ago = (time.time() if now is None else now) - standing.written
+    ago = duration((time.time() if now is None else now) - standing.written)
     status = "finished" if standing.finished else process
-    head = Text.assemble((standing.name, "bold"), f"  {status}, last row {_duration(ago)} ago")
+    since = f"last row {ago} ago" if standing.rows else f"no row yet, for {ago}"
+    head = Text.assemble((standing.name, "bold"), f"  {status}, {since}")
     progress = Text(_progress(standing))
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("environment", "episodes of", "success", ""):
@@ -132,29 +144,22 @@ def picture(standing: Standing, process: str, now: float | None = None) -> Rende
     for (env, source), values in standing.curves().items():
         table.add_row(env, source, f"{100 * values[-1]:.1f} %", sparkline(values))
     failures = [Text(f"{key}: {value:.3g}", style="yellow") for key, value in standing.failures().items()]
-    return Group(head, progress, table, *failures)
+    findings = [Text(str(finding), style="bold red") for finding in standing.findings]
+    return Group(head, *findings, progress, table, *failures)
 
 
 def _progress(standing: Standing) -> str:
     """Stage, units, what was spent and what is left."""
-    parts = [standing.stage or "no row yet"]
+    stage = standing.stage
+    if stage is None:
+        return ""
+    parts = [stage]
     if units := standing.units:
-        parts[0] += f" {units[-1][f'{_STAGE}{standing.stage}']:g} of {units[-1][UNITS]:g}"
+        parts[0] += f" {number(units[-1], stage)} of {units[-1][UNITS]:g}"
     if spent := [row for row in standing.rows if "run/episodes" in row]:
-        parts += [f"{spent[-1]['run/episodes']:,} training episodes", f"{_duration(spent[-1]['run/wall_s'])} of work"]
+        parts += [f"{spent[-1]['run/episodes']:,} training episodes", f"{duration(spent[-1]['run/wall_s'])} of work"]
     if speeds := [row["rollout/episodes_per_s"] for row in standing.rows if "rollout/episodes_per_s" in row]:
         parts.append(f"{speeds[-1]:.2g} episodes/s")
     if not standing.finished and (left := standing.left_s):
-        parts.append(f"about {_duration(left)} of this stage left, without evaluations")
+        parts.append(f"about {duration(left)} of this stage left, without evaluations")
     return "  ".join(parts)
-
-
-def _stages(row: Mapping[str, Any]) -> list[str]:
-    return [key[len(_STAGE) :] for key in row if key.startswith(_STAGE)]
-
-
-def _duration(seconds: float) -> str:
-    """Hours, minutes and seconds."""
-    minutes, rest = divmod(round(max(seconds, 0)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -12,9 +12,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.processor import has_bfloat16
+from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.verl import cluster, launch
 from agentgym_rl.engine.verl import environment as processes
@@ -61,7 +63,7 @@ def composed(model, *overrides):
 def run(session, *overrides, base=False, model="model"):
     """The trainer a run gets."""
     config, settings = composed(model, *overrides)
-    return session.trainer(settings, config.engine, SimpleNamespace(say=lambda text: None), base=base)
+    return session.trainer(settings, config.engine, Progress(Console(quiet=True)), base=base)
 
 
 def test_runs_that_differ_in_what_a_step_reads_share_an_engine(engine):

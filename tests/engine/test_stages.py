@@ -7,6 +7,7 @@ real one.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -165,12 +166,14 @@ def run(toy_recipes):
             say=said.append, stop=stop,
         )  # fmt: skip
         cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), digest(config, cloned=True))
-        trainer.said, trainer.folder, trainer.state = said, folder, state
+        trainer.told, trainer.folder, trainer.state = said, folder, state
         trainer.stages = Stages(run, cache)
         try:
             trainer.stages.complete()
         finally:
             log.close()
+            trainer.steps = [line for line in said if re.match(r"\w+ \d+ of \d+", line)]
+            trainer.said = [line for line in said if line not in trainer.steps]
         return trainer
 
     return start
@@ -195,6 +198,8 @@ def test_a_stage_that_learned_nothing_says_so(run):
     said = run("algorithm=dpo", "algorithm.steps=2", "algorithm.tasks_per_step=4", "algorithm.samples_per_task=2").said
     assert said == [
         *(f"dpo: step {step} learned nothing: no task was both solved and failed" for step in (1, 2)),
+        "dpo is not learning: no group has episodes of unequal reward; take other tasks (envs.<name>.difficulty), more "
+        "algorithm.samples_per_task, or mixture.tasks=task",
         "dpo: nothing was learned; the weights are those that the stage began with",
     ]
     assert run(*EVOLVE, name="other").said == []
@@ -506,6 +511,34 @@ def test_an_environment_without_an_episode_that_counts_has_no_figure():
     found = episode_metrics([episode("up", Ending.TURN_LIMIT), episode("down", Ending.TIMEOUT)])
     assert {name for name in found if name.startswith("env/down/")} == {"env/down/error_rate", "env/down/max_turns"}
     assert found["env/up/success"] == 0 and found["env/up/cut_share"] == found["curriculum/cut_share"] == 1
+
+
+def test_what_is_lost_to_the_context_and_to_invalid_actions():
+    def episode(ending, *invalid):
+        turns = [Turn(response="", action="", observation="", reward=0.0, invalid=one) for one in invalid]
+        return Episode(
+            env="toy", item_id="toy_1", ending=ending, reward=0.0, success=False, max_turns=3, turns=turns
+        )  # fmt: skip
+
+    found = episode_metrics([episode(Ending.CONTEXT_LIMIT, True, True), episode(Ending.TERMINATED, False, True),
+                             episode(Ending.TIMEOUT, False)])  # fmt: skip
+    assert (found["env/toy/context_share"], found["env/toy/invalid_turns"]) == (0.5, 0.75)
+
+
+def test_a_run_tells_each_step_and_once_why_it_learns_nothing(run, monkeypatch):
+    alerts = []
+    monkeypatch.setattr(MetricsLog, "alert", lambda self, finding: alerts.append((finding.stage, finding.rule)))
+    monkeypatch.setattr(ScriptedTrainer, "policy_step", lambda self, update, lr: self.step_metrics.update(DEAD) or 1)
+    trainer = run("algorithm=grpo", "algorithm.steps=3")
+    first, second, third = trainer.steps[-3:]
+    assert first.startswith("grpo 1 of 3  counter: success ") and second.endswith(" left")
+    (dead,) = trainer.said
+    assert "the entropy has collapsed" in dead
+    assert trainer.told[-4:] == [first, second, dead, third]
+    assert alerts == [("grpo", "entropy")]
+
+
+DEAD = {"actor/entropy": 0.001}
 
 
 def test_the_mean_of_panels_is_over_all_of_them_or_absent():

@@ -253,6 +253,14 @@ def test_the_server_answers(viewer, tmp_path):
     assert json.loads(get(viewer, "/api/index")[1])["count"] == 19
 
 
+def test_the_list_says_why_a_run_learns_nothing(viewer, tmp_path):
+    assert json.loads(get(viewer, "/api/index")[1])["findings"] == [], "it has no metrics"
+    rows = [{"step": at, "stage/grpo": at, "run/units": 2, "actor/entropy": 0.0} for at in (1, 2)]
+    (tmp_path / "demo" / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (finding,) = json.loads(get(viewer, "/api/index")[1])["findings"]
+    assert finding.startswith("grpo is not learning: the entropy has collapsed to 0 nats")
+
+
 def test_goals_of_tasks(viewer):
     text = get(viewer, "/api/goals?task=textcraft_3&task=babyai_1&task=hostile_7&task=x")[1]
     found = json.loads(text)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import ExitStack
 from io import StringIO
 
 import pytest
@@ -63,9 +64,20 @@ def test_failures_of_the_newest_step_are_named(run):
 
 def test_a_run_that_has_only_begun(run):
     (run / "metrics.jsonl").write_text("")
-    assert "no row yet" in drawn(watching.read(run))
+    standing = watching.read(run)
+    assert "mine  run by me, no row yet, for 1:05" in drawn(standing, "run by me", standing.written + 65)
     (run / "metrics.jsonl").write_text(json.dumps(ROWS[2]) + "\n")
     assert watching.read(run).left_s is None, "one unit has no pace"
+
+
+def test_a_run_that_learns_nothing_says_so(run):
+    with (run / "metrics.jsonl").open("a") as file:
+        for number in (3, 4):
+            file.write(json.dumps(unit(number + 1, "grpo", number, 4, **{"env/toy/context_share": 1.0})) + "\n")
+    says = "grpo is not learning: nearly all episodes are cut at the context limit (toy 100%); raise model.response"
+    assert says in " ".join(drawn(watching.read(run)).split())
+    (finding,) = watching.read(run).to_dict()["findings"]
+    assert (finding["stage"], finding["rule"]) == ("grpo", "context limit")
 
 
 def test_errors_are_counted_by_kind_over_the_run(run):
@@ -109,3 +121,41 @@ def test_it_draws_anew_until_the_run_is_finished(run, monkeypatch):
     monkeypatch.setattr("agentgym_rl.cli.watch.console", lambda: Console(force_terminal=True, file=StringIO()))
     result = CliRunner().invoke(app, ["watch", str(run), "--every", "0.5"])
     assert (result.exit_code, looks) == (0, [0.5])
+
+
+def test_a_run_that_is_starting_has_no_metrics_yet(tmp_path):
+    assert watching.read(tmp_path, "me").rows == [] and not watching.begun(tmp_path)
+    with locked(tmp_path):
+        shown = CliRunner().invoke(app, ["watch", str(tmp_path), "--once"]).output
+        assert f"process {os.getpid()}" in shown and "no row yet, for 0:0" in shown
+        found = json.loads(CliRunner().invoke(app, ["watch", str(tmp_path), "--json"]).stdout)
+        assert found["stage"] is None and f"process {os.getpid()}" in found["process"]
+
+
+def test_it_waits_for_a_run_that_is_not_there_yet(run, tmp_path, monkeypatch):
+    """First nothing, then a process in the folder, then metrics, then the end."""
+    later, looks, screen = tmp_path / "later", [], StringIO()
+    events = [lambda: later.mkdir(), lambda: locks.enter_context(locked(later)),
+              lambda: (later / "metrics.jsonl").write_text((run / "metrics.jsonl").read_text()),
+              lambda: (locks.close(), (later / "summary.json").write_text("{}"))]  # fmt: skip
+
+    def sleep(seconds):
+        looks.append(seconds)
+        events.pop(0)()
+
+    monkeypatch.setattr("agentgym_rl.cli.watch.time.sleep", sleep)
+    monkeypatch.setattr(
+        "agentgym_rl.cli.watch.console", lambda: Console(force_terminal=True, width=200, file=screen)
+    )
+    with ExitStack() as locks:
+        result = CliRunner().invoke(app, ["watch", str(later)])
+    assert (result.exit_code, events) == (0, [])
+    seen = screen.getvalue()
+    places = [seen.index(part) for part in ("waiting for a run in", "no row yet", "grpo 2 of 4", "finished, last row")]
+    assert places == sorted(places)
+
+
+def test_it_waits_no_longer_than_it_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("agentgym_rl.cli.watch.console", lambda: Console(force_terminal=True, file=StringIO()))
+    result = CliRunner().invoke(app, ["watch", str(tmp_path), "--every", "0.1", "--wait", "0.2"])
+    assert result.exit_code == 2 and "is not the folder of a run" in result.output

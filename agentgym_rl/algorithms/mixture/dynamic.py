@@ -115,9 +115,9 @@ class Dynamic(Mixture[DynamicConfig]):
         return {env: floor / len(shares) + (1 - floor) * share for env, share in shares.items()}
 
     def metrics(self) -> dict[str, float]:
-        """Adds ``value``, and where there was an episode ``estimate`` and ``uncertainty`` of the success rate: mean and
-        standard deviation."""
-        metrics = super().metrics()
+        """Adds ``mixture/floor``, the least share, ``value``, and where there was an episode ``estimate`` and
+        ``uncertainty`` of the success rate: mean and standard deviation."""
+        metrics = super().metrics() | {"mixture/floor": self.config.floor / len(self._shares)}
         for env, posterior in self.fast.items():
             metrics[f"env/{env}/value"] = self.value(env)
             if not posterior.known:

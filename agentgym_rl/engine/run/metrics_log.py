@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import append_jsonl, read_jsonl, write_jsonl
+from agentgym_rl.eval.diagnosis import Finding
 from agentgym_rl.eval.episode_rows import COLUMNS, episode_rows
+
+RECENT = 200
+"""Rows that are kept in memory."""
 
 
 class MetricsLog:
@@ -31,6 +36,8 @@ class MetricsLog:
         kept = [row for row in rows[:logged] if row["step"] <= last_step]
         write_jsonl(self.path, kept)
         self.rows = len(kept)
+        self.recent = deque(kept, maxlen=RECENT)
+        """The newest rows."""
         self.file = self.path.open("a", encoding="utf-8")
         self.wandb = self._start_wandb(folder, config)
         self.tensorboard = None
@@ -65,8 +72,10 @@ class MetricsLog:
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
         """Write the metrics of a step."""
-        append_jsonl(self.file, {"step": step, **metrics})
+        row = {"step": step, **metrics}
+        append_jsonl(self.file, row)
         self.rows += 1
+        self.recent.append(row)
         if self.wandb is not None:
             self.wandb.log(metrics, step=step)
         if self.tensorboard is not None:
@@ -88,6 +97,11 @@ class MetricsLog:
             for name, own in shown.items()
         }
         self.wandb.log(tables, step=step)
+
+    def alert(self, finding: Finding) -> None:
+        """Tell W&B, which tells its user, why a stage learns nothing."""
+        if self.wandb is not None:
+            self.wandb.alert(title=f"{finding.stage} is not learning: {finding.rule}", text=str(finding), level="WARN")
 
     def close(self) -> None:
         self.file.close()

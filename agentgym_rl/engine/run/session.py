@@ -72,10 +72,11 @@ class Session:
         arguments = (settings, variables(engine), engine.ray_address, engine.start_seconds, run)
         import setuptools  # noqa: F401  # here, for while it replaces distutils, a second thread that imports it fails
 
-        with ThreadPoolExecutor(1, "import") as pool:  # verl's trainer takes seconds to import, Ray to start
-            launch = pool.submit(import_module, "agentgym_rl.engine.verl.launch")
-            self._running.enter_context(cluster(*arguments))
-        self._trainer = launch.result().launch(settings, engine.start_seconds, progress.say)
+        with progress.waiting("starting the engine"):
+            with ThreadPoolExecutor(1, "import") as pool:  # verl's trainer takes seconds to import, Ray to start
+                launch = pool.submit(import_module, "agentgym_rl.engine.verl.launch")
+                self._running.enter_context(cluster(*arguments))
+            self._trainer = launch.result().launch(settings, engine.start_seconds, progress.say)
         if engine.device == "cpu":
             share = max(1, cores() // engine.workers)
             self._trainer.actor_rollout_wg.set_threads(share if engine.threads is None else engine.threads)

@@ -21,7 +21,7 @@ from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.eval import timeline
 from agentgym_rl.eval.score import errors, score
-from agentgym_rl.eval.watching import UNITS
+from agentgym_rl.eval.units import UNITS
 
 UNTRAINED = "untrained"
 
@@ -131,6 +131,7 @@ class Stages:
                 name = f"step{state.global_step:06d}"
                 timeline.write(run.folder.path / "timeline" / f"{name}.html", name, episodes)
         run.log.log(state.global_step, metrics)
+        run.report_unit()
 
     def _finish(self, name: str, algorithm: Algorithm[Any], seconds: float) -> None:
         """Evaluate and save what a stage led to. A run that is stopped meanwhile goes on with the evaluation."""
@@ -165,6 +166,7 @@ def episode_metrics(episodes: Sequence[Episode]) -> Metrics:
     for env in sorted({episode.env for episode in episodes}):
         own = [episode for episode in episodes if episode.env == env]
         metrics |= figures(score(own, ""), f"env/{env}/") | cut_share(own, f"env/{env}/")
+        metrics |= lost(own, f"env/{env}/")
         metrics |= gradient_groups(own, f"env/{env}/")
         metrics[f"env/{env}/max_turns"] = max(episode.max_turns for episode in own)
     metrics |= gradient_groups(episodes, "rollout/")
@@ -186,6 +188,17 @@ def cut_share(episodes: Sequence[Episode], prefix: str) -> Metrics:
     """Share of the episodes that count which the turn limit ended; no metric where none counts."""
     cut = [episode.ending is Ending.TURN_LIMIT for episode in episodes if episode.ending.counts]
     return {f"{prefix}cut_share": fmean(cut)} if cut else {}
+
+
+def lost(episodes: Sequence[Episode], prefix: str) -> Metrics:
+    """Shares of episodes that the context limit ended, and of turns with an invalid action, where an episode counts."""
+    counted = [episode for episode in episodes if episode.ending.counts]
+    if not counted:
+        return {}
+    metrics = {f"{prefix}context_share": fmean(one.ending is Ending.CONTEXT_LIMIT for one in counted)}
+    if turns := [turn for episode in counted for turn in episode.turns]:
+        metrics[f"{prefix}invalid_turns"] = fmean(turn.invalid for turn in turns)
+    return metrics
 
 
 def gradient_groups(episodes: Sequence[Episode], prefix: str) -> Metrics:

@@ -34,6 +34,7 @@ from agentgym_rl.engine.run.session import Session, variables
 from agentgym_rl.engine.run.stop import Stop, on_signals
 from agentgym_rl.engine.verl.mapping import agent_loops, check_verl, verl_config
 from agentgym_rl.envs.numbering import Panel
+from agentgym_rl.eval.diagnosis import diagnose
 from agentgym_rl.eval.reference import reference
 from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -126,13 +127,14 @@ def _run(
     session: Session,
 ) -> None:
     # verl takes seconds to import, so the recipe is checked before
-    from verl.utils.config import validate_config
-    from verl.utils.tokenizer import hf_tokenizer
+    with progress.waiting("loading verl"):
+        from verl.utils.config import validate_config
+        from verl.utils.tokenizer import hf_tokenizer
 
-    from agentgym_rl.engine.run.metrics_log import MetricsLog
-    from agentgym_rl.engine.verl.weights import largest_tensor, skeleton
-    from agentgym_rl.rollout.builder import continuous_token_builder
-    from agentgym_rl.rollout.supervised import with_observations
+        from agentgym_rl.engine.run.metrics_log import MetricsLog, read
+        from agentgym_rl.engine.verl.weights import largest_tensor, skeleton
+        from agentgym_rl.rollout.builder import continuous_token_builder
+        from agentgym_rl.rollout.supervised import with_observations
 
     overlaps = tasks.overlaps(config, panels, files)
     if line := told(overlaps):
@@ -186,8 +188,12 @@ def _run(
             )
             with watched(trainer, alone=plan is not None) as watch:
                 Stages(run, cache).complete()
+        findings = diagnose(read(folder.path))
         summary = _summary(config, state, panels, overlaps) | {"memory_gib": watch.peaks}
+        summary["findings"] = [asdict(finding) for finding in findings]
         folder.write_summary(summary)
+        for finding in findings:
+            progress.say(str(finding))
         if state.errors:
             kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(state.errors.items()))
             progress.say(f"failed outside the agent: {kinds} (docs/faults.md)")

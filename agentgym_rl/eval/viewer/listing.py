@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.episode_store import EpisodeStore
+from agentgym_rl.eval import watching
 from agentgym_rl.eval.viewer import notes
 
 NAMED = ("env", "item_id", "ending", "panel", "split", "decoding", "file", "error")
@@ -16,7 +18,7 @@ MEASURED = ("reward", "seconds")
 
 
 def listing(store: EpisodeStore) -> dict[str, Any]:
-    """``{"run", "count", "values": {column: texts}, "columns": {column: codes or numbers}, "notes"}``."""
+    """``{"run", "count", "values": {column: texts}, "columns": {column: codes or numbers}, "notes", "findings"}``."""
     table = store.table
     values: dict[str, list[str]] = {}
     columns: dict[str, list[Any]] = {}
@@ -33,5 +35,10 @@ def listing(store: EpisodeStore) -> dict[str, Any]:
         ]
     return {
         "run": store.place.resolve().name, "count": len(table), "values": values, "columns": columns,
-        "notes": notes.read(store.place),
+        "notes": notes.read(store.place), "findings": findings(store.place),
     }  # fmt: skip
+
+
+def findings(place: Path) -> list[str]:
+    """Why stages of a run learned nothing; none where the place is not the folder of a run."""
+    return [str(finding) for finding in watching.read(place).findings] if watching.begun(place) else []

@@ -21,6 +21,7 @@ function showOverview() {
   by("main").replaceChildren(el("div", { class: "overview" },
     el("div", { class: "title" }, el("h2", null, "Is it learning, and how does it fail?"), el("span", { class: "space" }), switchMetric()),
     el("p", { class: "sub" }, factsOf(training, evaluated)),
+    store.findings.map((finding) => el("p", { class: "error" }, finding)),
     scope.length ? null : el("p", { class: "empty" }, "No episode matches all filters."),
     el("div", { class: "pair" },
       training.length ? half("", "Training", `${metric} over steps`, trainingChart(training)) : null,

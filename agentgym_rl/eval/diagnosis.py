@@ -1,0 +1,210 @@
+"""Whether a run is dead: rules over its metrics, each with the cause and the remedy.
+
+A rule looks at the last two units of a stage that have its metrics, and finds something only if both show it. What it
+finds goes to the terminal, ``summary.json``, ``agentgym-rl watch``, the viewer and W&B's alerts;
+``docs/stability.md`` lists the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from agentgym_rl.eval.units import Row, by_env, by_stage
+
+STEPS = 2
+"""Units that must show it."""
+MOST = 0.95
+"""Share of responses or episodes from which on a run counts as having no others."""
+ADVANTAGE = 1e-3
+"""Mean absolute advantage of a token below which nothing is learned. One task of 250 with a gradient is above it."""
+ENTROPY = 0.005
+"""Nats a token below which the samples of a task are alike: 200 tokens then differ by one nat."""
+RATIO = 3.0
+"""Factor between the probabilities of a token in learning and in sampling that is far from 1 for a hundredth of the
+tokens; ``algorithm.dual_clip`` counts no greater one unless it is set."""
+AT_FLOOR = 1.05
+"""Share of an environment, as a multiple of the least one, up to which it is at its floor."""
+SOLVED = 0.9
+"""Success from which on an environment rightly has the least share."""
+KEPT = ("agentevol/kept", "dpo/pairs")
+"""Metrics that count what an algorithm learns from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Why a stage learns nothing, and what to do."""
+
+    stage: str
+    rule: str
+    cause: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.stage} is not learning: {self.cause}; {self.remedy}"
+
+
+Rule = Callable[[Sequence[Row]], tuple[str, str] | None]
+"""Cause and remedy, from the units of a stage."""
+
+
+def diagnose(rows: Iterable[Row]) -> list[Finding]:
+    """What the last units of each stage show, from the rows of ``metrics.jsonl``."""
+    return [
+        Finding(stage=stage, rule=name, cause=found[0], remedy=found[1])
+        for stage, units in by_stage(rows).items()
+        for name, rule in RULES.items()
+        if (found := rule(units)) is not None
+    ]
+
+
+# the rules
+
+
+def no_gradient(units: Sequence[Row]) -> tuple[str, str] | None:
+    """No group with a gradient: nothing to learn from, or one and the same reward everywhere."""
+    last = _last(units, lambda row: _learns(row) is not None)
+    rewards = {reward for row in last for reward in by_env(row, "reward").values()}
+    all_alike = len(rewards) == 1 and not any(map(_uneven_groups, last))
+    if not last or (any(map(_learns, last)) and not all_alike):
+        return None
+    success = [value for row in last for value in by_env(row, "success").values()]
+    if success and min(success) == 1:
+        return "every episode succeeds", "take harder tasks (envs.<name>.difficulty)"
+    rest = "more algorithm.samples_per_task, or mixture.tasks=task"
+    if success and max(success) == 0:
+        return "no episode succeeds", f"clone first (cloning.epochs), take easier tasks (envs.<name>.difficulty), {rest}"
+    return "no group has episodes of unequal reward", f"take other tasks (envs.<name>.difficulty), {rest}"
+
+
+def invalid(units: Sequence[Row]) -> tuple[str, str] | None:
+    """All responses are invalid."""
+    found = _environments(units, "invalid_turns", lambda share: share >= MOST)
+    return found and (
+        f"nearly all responses are invalid ({found})",
+        "clone first (cloning.epochs), let rollout.action_format be what the model writes, or raise "
+        "rollout.max_new_tokens if responses are cut",
+    )
+
+
+def entropy(units: Sequence[Row]) -> tuple[str, str] | None:
+    """The entropy has collapsed."""
+    last = _last(units, lambda row: "actor/entropy" in row)
+    if not last or max(row["actor/entropy"] for row in last) >= ENTROPY:
+        return None
+    return (
+        f"the entropy has collapsed to {last[-1]['actor/entropy']:.2g} nats a token, and samples of a task are alike",
+        "go back to an earlier checkpoint with algorithm.clip_high=0.28, algorithm.entropy=0.001 or a smaller "
+        "algorithm.lr",
+    )
+
+
+def ratio(units: Sequence[Row]) -> tuple[str, str] | None:
+    """Probabilities in learning are far from those in sampling."""
+    last = _last(units, lambda row: "diagnostics/ratio_low" in row)
+    apart = [max(row["diagnostics/ratio_high"], 1 / max(row["diagnostics/ratio_low"], 1e-9)) for row in last]
+    if not apart or min(apart) < RATIO:
+        return None
+    return (
+        f"learning and sampling differ by a factor of {apart[-1]:.2g} in the probability of 1 token of 100",
+        "set engine.mode=sync or a smaller engine.max_staleness, algorithm.correction=tis, and engine.verify_sync, "
+        "which compares the weights of both",
+    )
+
+
+def context(units: Sequence[Row]) -> tuple[str, str] | None:
+    """Everything is cut at the context limit."""
+    found = _environments(units, "context_share", lambda share: share >= MOST)
+    return found and (
+        f"nearly all episodes are cut at the context limit ({found})",
+        "raise model.response_tokens, set rollout.context=window or fold, or lower rollout.max_new_tokens",
+    )
+
+
+def floor(units: Sequence[Row]) -> tuple[str, str] | None:
+    """A mixture's share is at its floor, and too small for the environment to have episodes."""
+    last = _last(units, lambda row: "mixture/floor" in row)
+    starved = [{env: share for env, share in by_env(row, "share").items() if _starves(row, env, share)} for row in last]
+    envs = [env for env in starved[-1] if all(env in one for one in starved)] if starved else []
+    if not envs:
+        return None
+    return (
+        f"the mixture's least share, {last[-1]['mixture/floor']:.2g}, left {', '.join(envs)} without an episode in "
+        f"{STEPS} steps",
+        "raise mixture.floor or algorithm.tasks_per_step",
+    )
+
+
+def not_finite(units: Sequence[Row]) -> tuple[str, str] | None:
+    """The gradient is infinite or not a number."""
+    last = _last(units, lambda row: bool(_gradients(row)))
+    if not last or any(isfinite(value) for row in last for value in _gradients(row)):
+        return None
+    return (
+        "the gradient is not finite, and no update is taken",
+        "go back to an earlier checkpoint with a smaller algorithm.lr",
+    )
+
+
+RULES: dict[str, Rule] = {
+    "no gradient": no_gradient,
+    "invalid responses": invalid,
+    "entropy": entropy,
+    "ratio": ratio,
+    "context limit": context,
+    "mixture": floor,
+    "gradient": not_finite,
+}
+
+
+# what they read
+
+
+def _last(units: Sequence[Row], tells: Callable[[Row], bool]) -> list[Row]:
+    """The last units that tell something, or none where there are too few."""
+    found: list[Row] = []
+    for row in reversed(units):
+        if tells(row):
+            found.insert(0, row)
+        if len(found) == STEPS:
+            return found
+    return []
+
+
+def _environments(units: Sequence[Row], name: str, holds: Callable[[float], bool]) -> str | None:
+    """The environments whose metric holds in the last units that have it, with its last value in percent."""
+    envs = sorted({env for row in units for env in by_env(row, name)})
+    found = []
+    for env in envs:
+        key = f"env/{env}/{name}"
+        last = _last(units, lambda row, key=key: key in row)  # type: ignore[misc]
+        if last and all(holds(row[key]) for row in last):
+            found.append(f"{env} {100 * last[-1][key]:.0f}%")
+    return ", ".join(found) or None
+
+
+def _learns(row: Row) -> bool | None:
+    """Whether a unit had something to learn from; None where its metrics do not say."""
+    if kept := [row[name] for name in KEPT if name in row]:
+        return any(kept)
+    if _uneven_groups(row):
+        return True
+    if sizes := [value for name, value in row.items() if name.startswith("diagnostics/advantage_")]:
+        return bool(max(sizes) >= ADVANTAGE)
+    return False if "batch/filtered_groups" in row else None
+
+
+def _uneven_groups(row: Row) -> bool:
+    """Whether rewards differ within a group that is learned from."""
+    return bool(row.get("diagnostics/gradient_share", row.get("rollout/gradient_groups", 0)))
+
+
+def _starves(row: Row, env: str, share: float) -> bool:
+    """Whether an environment that is not solved has the least share and no episode that counts."""
+    unsolved = row.get(f"env/{env}/estimate", 0.0) < SOLVED
+    return share <= AT_FLOOR * row["mixture/floor"] and f"env/{env}/success" not in row and unsolved
+
+
+def _gradients(row: Row) -> list[float]:
+    return [row[name] for name in ("actor/grad_norm", "supervised/grad_norm") if name in row]
