@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FAMILIES = "agentevol|curriculum|diagnostics|dpo|env|errors|gigpo|rollout|run|search|shaping|stage|supervised|sync|val"
+FAMILIES = (
+    "agentevol|curriculum|diagnostics|dpo|env|errors|gigpo|mixture|rollout|run|search|shaping|stage|supervised|sync|val"
+)
 NAME = re.compile(rf'"((?:{FAMILIES})/[a-z_/{{}}]*[a-z}}])"')
 
 

@@ -65,16 +65,20 @@ def diagnose(rows: Iterable[Row]) -> list[Finding]:
 def no_gradient(units: Sequence[Row]) -> tuple[str, str] | None:
     """No group with a gradient: nothing to learn from, or one and the same reward everywhere."""
     last = _last(units, lambda row: _learns(row) is not None)
-    rewards = {reward for row in last for reward in by_env(row, "reward").values()}
-    all_alike = len(rewards) == 1 and not any(map(_uneven_groups, last))
-    if not last or (any(map(_learns, last)) and not all_alike):
+    rewards, success = (
+        {value for row in last for value in by_env(row, name).values()} for name in ("reward", "success")
+    )
+    alike = len(rewards) == 1 and success in ({0}, {1}) and not any(map(_uneven_groups, last))
+    if not last or (any(map(_learns, last)) and not alike):
         return None
-    success = [value for row in last for value in by_env(row, "success").values()]
-    if success and min(success) == 1:
+    if success == {1}:
         return "every episode succeeds", "take harder tasks (envs.<name>.difficulty)"
     rest = "more algorithm.samples_per_task, or mixture.tasks=task"
-    if success and max(success) == 0:
-        return "no episode succeeds", f"clone first (cloning.epochs), take easier tasks (envs.<name>.difficulty), {rest}"
+    if success == {0}:
+        return (
+            "no episode succeeds",
+            f"clone first (cloning.epochs), take easier tasks (envs.<name>.difficulty), {rest}",
+        )
     return "no group has episodes of unequal reward", f"take other tasks (envs.<name>.difficulty), {rest}"
 
 

@@ -54,7 +54,8 @@ def _trend(values: Sequence[float], form: str) -> str:
 
 def _amounts(row: Row, before: Row) -> list[str]:
     """Length of an episode and tokens a second, from what was spent since the row before."""
-    episodes, tokens, seconds = (row[name] - before.get(name, 0) for name in ("run/episodes", "run/tokens", "run/wall_s"))
+    spent = ("run/episodes", "run/tokens", "run/wall_s")
+    episodes, tokens, seconds = (row[name] - before.get(name, 0) for name in spent)
     if not episodes or seconds <= 0:
         return []
     return [f"length {tokens / episodes:,.0f} tokens", f"{tokens / seconds:,.0f} tokens/s"]

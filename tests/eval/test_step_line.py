@@ -15,7 +15,8 @@ def test_a_step_in_one_line():
     rows = [
         unit(1, **{"env/toy/success": 0.25, "env/toy/reward": 0.3}),
         unit(2, **{"env/toy/success": 0.35, "env/toy/reward": 0.5, "env/maze/success": 1.0, "env/maze/reward": 1.0}),
-        {"step": 2, "stage/grpo": 2, "val/new/toy/success": 0.9, "run/episodes": 32, "run/tokens": 3200, "run/wall_s": 26},
+        {"step": 2, "stage/grpo": 2, "val/new/toy/success": 0.9, "run/episodes": 32, "run/tokens": 3200,
+         "run/wall_s": 26},
         unit(3, **{"env/toy/success": 0.5, "env/toy/reward": 0.3, "env/maze/success": 0.5, "env/maze/reward": 0.5},
              **LEARNT),
     ]  # fmt: skip

@@ -144,9 +144,7 @@ def test_it_waits_for_a_run_that_is_not_there_yet(run, tmp_path, monkeypatch):
         events.pop(0)()
 
     monkeypatch.setattr("agentgym_rl.cli.watch.time.sleep", sleep)
-    monkeypatch.setattr(
-        "agentgym_rl.cli.watch.console", lambda: Console(force_terminal=True, width=200, file=screen)
-    )
+    monkeypatch.setattr("agentgym_rl.cli.watch.console", lambda: Console(force_terminal=True, width=200, file=screen))
     with ExitStack() as locks:
         result = CliRunner().invoke(app, ["watch", str(later)])
     assert (result.exit_code, events) == (0, [])
