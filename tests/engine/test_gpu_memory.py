@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from agentgym_rl.engine.platform.packing import ON_GPU  # noqa: E402
 from agentgym_rl.engine.recipe.compose import load  # noqa: E402
 from agentgym_rl.engine.recipe.schema import RecipeError  # noqa: E402
 from agentgym_rl.engine.recipe.tasks import needs  # noqa: E402
@@ -84,3 +85,7 @@ def test_a_pair_fits_together(network):
     together = replace(needs(config), rows_together=4)
     found, _ = gpu_memory.fitted(config, together, network, lambda: 79.1)
     assert found.engine.micro_tokens >= 4 * config.model.context
+
+
+def test_logits_are_in_float32_for_as_many_tokens_as_are_planned_with():
+    assert gpu_memory.CHUNK == ON_GPU

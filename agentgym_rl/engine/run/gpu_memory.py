@@ -27,6 +27,8 @@ ENOUGH, MOST = 8192, 24576
 """Tokens of a micro-batch that fill a GPU, so that nothing need be computed twice for more, and beyond which it gains
 nothing."""
 STEP = 1024
+CHUNK = 1024
+"""Tokens whose logits are in float32 at once, :data:`agentgym_rl.engine.platform.packing.ON_GPU`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,10 @@ def need(model: Shapes, depth: int, width: int, *, workers: int, lora: bool, mod
         lora: adapters learn; then activations of all layers are kept nonetheless.
         models: that lie on the GPU, a critic among them.
     """
-    from agentgym_rl.engine.platform.packing import ON_GPU  # imports torch
-
     gathered = model.parameters if workers == 1 else 3 * model.parameters / depth
     gradients = FLOAT * model.learn * (1 if workers == 1 else 1 + 1 / workers)  # whole until the last micro-batch
     states = FLOAT * model.parameters / workers + gradients + 2 * FLOAT * model.learn / workers + HALF * gathered
-    chunk = 2 * FLOAT * ON_GPU * model.vocabulary
+    chunk = 2 * FLOAT * CHUNK * model.vocabulary
     kept = HALF * model.kept * (model.parameters / model.learn if lora else 1)
     return Need(
         sure=EMPTY + (models * states + chunk) / GIB,

@@ -14,7 +14,6 @@ import torch
 from verl.utils import tensordict_utils as tu
 
 from agentgym_rl.algorithms.base import Metrics
-from agentgym_rl.engine.recipe.config import VerifySync
 from agentgym_rl.engine.verl.updates import to_batch
 from agentgym_rl.rollout.supervised import Example
 
@@ -65,8 +64,8 @@ class SyncProbe:
         return cls(tokens, tolerance, on_servers(tokens, handles)[0], share)
 
     def due(self, when: str) -> bool:
-        """Whether the next sync is to be looked at; ``when`` is a value of :class:`VerifySync`."""
-        return when == VerifySync.ALWAYS or (when == VerifySync.FIRST and not self._proven)
+        """Whether the next sync is to be looked at; ``when`` is ``always``, ``first`` or ``never``."""
+        return when == "always" or (when == "first" and not self._proven)
 
     def learner(self, workers: Any) -> torch.Tensor:
         """[tokens - 1]: by the training workers."""
