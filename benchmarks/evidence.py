@@ -16,7 +16,7 @@ it as you like.
     python benchmarks/evidence.py algorithms --page             # only write the page from the raw results
 
 Raw results and pages are those that ``benchmarks/studies.py`` names: JSON in ``benchmarks``, tables in marked blocks of
-pages in ``docs``, with pictures in ``docs/images``. Claims that do not hold are listed in ``docs/not-shown.md``, too.
+pages in ``docs``, with pictures in ``docs/images``. The claims of all studies that do not hold are printed.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from evidence_page import doubts_table, page, pictures, with_table
+from evidence_page import doubts, page, pictures
 from rich.console import Console
 from settings_digest import digest as settings
-from studies import DOUBTS, STUDIES, Study
+from studies import STUDIES, Study
 
 from agentgym_rl.data.files import read_jsonl, write_text
 from agentgym_rl.engine.recipe.compose import load
@@ -147,8 +147,9 @@ def main() -> None:
     rows = results(study)
     write_text(study.page, page(study, study.page.read_text(), rows))
     pictures(study, rows)
-    doubts = doubts_table(STUDIES, {name: results(one) for name, one in STUDIES.items()})
-    write_text(DOUBTS, with_table(DOUBTS.read_text(), "doubts", "\n".join(doubts), DOUBTS))
+    console.print(
+        "what did not show:", *doubts(STUDIES, {name: results(one) for name, one in STUDIES.items()}), sep="\n"
+    )
     console.print(f"raw results: {study.raw}\npage: {study.page}", highlight=False, soft_wrap=True)
 
 

@@ -106,16 +106,13 @@ def averaged(found: Sequence[float]) -> tuple[str, str]:
     return cell(found, signed=True), f"{sum(value > 0 for value in found)} of {len(found)}"
 
 
-def doubts_table(studies: Mapping[str, Study], rows: Mapping[str, Rows]) -> Iterator[str]:
-    """The claims of all studies that do not hold."""
-    yield "| study | claim | average | seeds in favour | verdict |"
-    yield "|---|---|---|---|---|"
+def doubts(studies: Mapping[str, Study], rows: Mapping[str, Rows]) -> Iterator[str]:
+    """The claims of all studies that do not hold: study, claim, average difference, seeds in favour, verdict."""
     for name, study in studies.items():
         for one in chain.from_iterable(study.orderings.values()):
             found = differences(study, rows[name], one)
             if found and verdict(found) != "holds":
-                cells = [f"[{name}]({study.page.name})", one.claim, *averaged(found), verdict(found)]
-                yield f"| {' | '.join(cells)} |"
+                yield " | ".join([name, one.claim, *averaged(found), verdict(found)])
 
 
 def page(study: Study, text: str, rows: Rows) -> str:

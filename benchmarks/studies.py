@@ -9,8 +9,6 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
-DOUBTS = DOCS / "not-shown.md"
-"""The page of claims that do not hold."""
 
 Side = str | Mapping[str, str]
 """An arm, ``arm/control``, or an arm for each column."""

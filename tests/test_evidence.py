@@ -78,12 +78,10 @@ def test_the_page_keeps_what_stands_around_its_tables():
 def test_claims_that_do_not_hold_are_listed():
     # evolution against its control: +10, 0, -26.7; sd 18.95, half width 4.303 * 18.95 / sqrt(3) = 47.1
     third = [row("bc", 2, 0.1, 0.5, 0.8), row("evol", 2, 0.4, 0.6, 0.9, control=0.9)]
-    listed = list(pages.doubts_table({"algorithms": ALGORITHMS}, {"algorithms": [*ROWS, *third]}))[2:]
-    assert [line.split(" | ")[1:] for line in listed] == [
-        ["AgentEvol > its control", "-5.6 [-52.6, +41.5]", "1 of 3", "not shown |"],
-        ["all environments together > each alone", "+0.0", "0 of 1", "too few seeds |"],
+    assert list(pages.doubts({"algorithms": ALGORITHMS}, {"algorithms": [*ROWS, *third]})) == [
+        "algorithms | AgentEvol > its control | -5.6 [-52.6, +41.5] | 1 of 3 | not shown",
+        "algorithms | all environments together > each alone | +0.0 | 0 of 1 | too few seeds",
     ]
-    assert all(line.startswith("| [algorithms](evidence.md) | ") for line in listed)
 
 
 @cache
