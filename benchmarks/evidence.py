@@ -147,9 +147,8 @@ def main() -> None:
     rows = results(study)
     write_text(study.page, page(study, study.page.read_text(), rows))
     pictures(study, rows)
-    console.print(
-        "what did not show:", *doubts(STUDIES, {name: results(one) for name, one in STUDIES.items()}), sep="\n"
-    )
+    every = {name: results(one) for name, one in STUDIES.items()}
+    console.print("what did not show:", *doubts(STUDIES, every), sep="\n", highlight=False, soft_wrap=True)
     console.print(f"raw results: {study.raw}\npage: {study.page}", highlight=False, soft_wrap=True)
 
 
