@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from agentgym_rl.cli.common import console, print_json, run_folders, say
-from agentgym_rl.cli.view import Browser, Port, serve
+from agentgym_rl.cli.view import Browser, Port, serve, stores_of
 from agentgym_rl.data.files import write_text
 from agentgym_rl.envs.extras import needs
-
-if TYPE_CHECKING:
-    from agentgym_rl.data.episode_store import EpisodeStore
-    from agentgym_rl.eval.comparison.runs import Run
 
 
 def command(
@@ -106,19 +100,8 @@ def command(
     for file in written if not as_json else ():
         say(screen, f"written: {file}")
     if view:
-        stores = _stores(comparison.runs)
-        places = {run.folder: f"{place}/" for place, (run, _) in stores.items()}
+        stores = stores_of([run.folder for run in comparison.runs])
+        places = {folder: f"run{number}/" for number, folder in enumerate(stores)}
         front = page(comparison, lambda run: places.get(run.folder))
-        episodes_of = {place: store for place, (_, store) in stores.items()}
-        serve(episodes_of, port, browser, f"{len(comparison.runs)} runs", front)
-
-
-def _stores(runs: Sequence[Run]) -> dict[str, tuple[Run, EpisodeStore]]:
-    """The runs that have episodes, by the address of theirs."""
-    from agentgym_rl.data.episode_store import EpisodeStore
-
-    found = {}
-    for number, run in enumerate(runs):
-        with suppress(FileNotFoundError):  # a run may have been kept without its episodes
-            found[f"run{number}"] = (run, EpisodeStore(run.folder))
-    return found
+        episodes_of = {places[folder].rstrip("/"): store for folder, store in stores.items()}
+        serve(episodes_of, port, browser, f"{len(comparison.runs)} runs", lambda: front)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import progress_bar
-from agentgym_rl.cli.episodes import Place
+from agentgym_rl.cli.common import progress_bar, run_folders
+from agentgym_rl.data.files import write_text
 
 if TYPE_CHECKING:
     from agentgym_rl.data.episode_store import EpisodeStore
@@ -19,7 +20,14 @@ Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the 
 
 
 def command(
-    place: Place,
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN|FILE...",
+            help="Folder of a run, of episode files, or such a file; or several runs, as folders of runs or globs.",
+            autocompletion=run_folders,
+        ),
+    ],
     port: Port = 0,
     html: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write a folder that needs no server instead.")
@@ -29,12 +37,18 @@ def command(
     ] = True,
     browser: Browser = True,
 ) -> None:
-    """Read the episodes of a run in a browser: filter, step through, compare a task across training."""
+    """See how runs train, and read their episodes, in a browser.
+
+    Of several runs the first page lists them all, with their metrics over each other.
+    """
     from agentgym_rl.data.episode_store import EpisodeStore
 
     if html is not None and (port or not browser):
         raise ValueError("--html writes a folder that needs no server; leave --port and --no-browser out")
-    store = EpisodeStore(place)
+    if runs := _several(places):
+        _view_runs(runs, port, html, pictures, browser)
+        return
+    store = EpisodeStore(places[0])
     if html is not None:
         _export(store, html, pictures)
         return
@@ -42,8 +56,57 @@ def command(
     serve(store, port, browser, f"{len(store.table):,} episodes")
 
 
+def _several(places: Sequence[str]) -> list[Path]:
+    """The runs that places mean; empty where they are one place with episodes of its own.
+
+    Raises:
+        FileNotFoundError: one of several places does not exist, or there is no run in them.
+    """
+    from agentgym_rl.eval.comparison.runs import folders_of
+
+    found = [folders_of(place) for place in places]
+    runs = list({path.resolve(): path for _, inside in found for path in inside}.values())
+    folders = [folder for own, _ in found for folder in own]
+    if len(folders) == 1 and (runs == folders or not runs):
+        return []
+    if not runs:
+        raise FileNotFoundError(f"{', '.join(places)}: there is no run; several places are shown if they are runs")
+    return runs
+
+
+def _view_runs(runs: Sequence[Path], port: int, html: Path | None, pictures: bool, browser: bool) -> None:
+    from agentgym_rl.eval.training.page import page
+
+    stores = stores_of(runs)
+    if html is None:
+        addresses = {run: f"run{number}/" for number, run in enumerate(stores)}
+        episodes = {f"run{number}": store for number, store in enumerate(stores.values())}
+        serve(episodes, port, browser, f"{len(runs)} runs", lambda: page(runs, addresses))
+        return
+    addresses = {run: f"{number:03d}-{run.resolve().name}/index.html" for number, run in enumerate(stores)}
+    for run, store in stores.items():
+        _export(store, (html / addresses[run]).parent, pictures)
+    write_text(html / "index.html", page(runs, addresses))
+    typer.echo(f"{html / 'index.html'}: {len(runs)} runs")
+
+
+def stores_of(runs: Sequence[Path]) -> dict[Path, EpisodeStore]:
+    """The episodes of each run that has some."""
+    from agentgym_rl.data.episode_store import EpisodeStore
+
+    found = {}
+    for run in runs:
+        with suppress(FileNotFoundError):  # a run may have just begun, or been kept without its episodes
+            found[run] = EpisodeStore(run)
+    return found
+
+
 def serve(
-    episodes: EpisodeStore | Mapping[str, EpisodeStore], port: int, browser: bool, what: str, front: str | None = None
+    episodes: EpisodeStore | Mapping[str, EpisodeStore],
+    port: int,
+    browser: bool,
+    what: str,
+    front: Callable[[], str] | None = None,
 ) -> None:
     """Show episodes until Ctrl-C; see :class:`agentgym_rl.eval.viewer.server.Viewer`.
 

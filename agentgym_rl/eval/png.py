@@ -78,7 +78,7 @@ def _draw(axes: Any, chart: Chart, axis: str, labels: Sequence[str]) -> None:
     axes.set_title(chart.name)
     axes.set_xlabel(chart.axes[axis])
     axes.set_ylabel(chart.y_label)
-    axes.set_ylim(0, 1.02 * chart.top)
+    axes.set_ylim(chart.bottom, 1.02 * chart.top)
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=NICE))
     if chart.names:
         axes.set_xticks(range(len(chart.names)), chart.names)

@@ -86,7 +86,12 @@ def test_the_page_is_whole_and_needs_nothing_else(tmp_path):
         "minutes": "minutes",
         "steps": "training steps",
     }
-    assert [chart["axes"] for chart in charts(html)] == [axes] * 3
+    assert [chart["axes"] for chart in charts(html)][:3] == [axes] * 3
+    assert [chart["name"].split(", ")[0] for chart in charts(html)[3:]] == [
+        "toy: success",
+        "toy: success",
+        "tokens a second",
+    ]
 
 
 def charts(html):

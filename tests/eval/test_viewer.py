@@ -326,7 +326,7 @@ def test_other_sites_do_not_reach_the_server(viewer):
 
 def test_runs_lie_behind_a_front_page(tmp_path):
     stores = {name: EpisodeStore(run_folder(tmp_path / name)) for name in ("run0", "run1")}
-    viewer = Viewer(stores, front="<!doctype html>both")
+    viewer = Viewer(stores, front=lambda: "<!doctype html>both")
     threading.Thread(target=viewer.serve_forever, daemon=True).start()
     try:
         assert get(viewer, "/")[1] == "<!doctype html>both"

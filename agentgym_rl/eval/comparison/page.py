@@ -37,7 +37,9 @@ from agentgym_rl.eval.comparison.tables import (
 )
 from agentgym_rl.eval.html import render, script
 from agentgym_rl.eval.html.chart import Chart
+from agentgym_rl.eval.training.curves import charts as training_charts
 
+TRAINING = "A line a run, from its beginning, in its arm's colour; it ends where its stage does and where no value is."
 Link = Callable[[Run], str | None]
 """Address of a page with a run's episodes; None where there is none."""
 
@@ -79,12 +81,14 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
         ),
         "horizon": _over_time(comparison, "max_turns", "Turn limit", "Most turns of a training episode"),
     }
+    if trained := _training(comparison):
+        sections["training"] = _Section("Training", trained, TRAINING)
     figures = [figure for section in sections.values() for figure in section.figures]
     curves = {arm.label for plot in drawn for arm, _ in plot.curves}
     count = len(comparison.runs)
     return render(
         "comparison/page.html",
-        script("comparison/page.js"),
+        script("html/charts.js"),
         [chart for section in sections.values() for chart in section.charts],
         title=f"{count} run{'s' if count > 1 else ''} compared",
         facts=_facts(comparison),
@@ -108,6 +112,22 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
         shown=shown, place=_place, zip=zip,
         cell_text=cell_text, points=points, rate_text=rate_text, seeds_text=seeds_text, short=short,
     )  # fmt: skip
+
+
+def _training(comparison: Comparison) -> list[Figure]:
+    """The metrics of all runs, in the colours of their arms."""
+    names = [run.name for run in comparison.runs]
+    called = {str(run.folder) if names.count(run.name) > 1 else run.name: run for run in comparison.runs}
+    looks = {label: _look_of(comparison, run) for label, run in called.items()}
+    drawn = training_charts({label: run.metrics for label, run in called.items()}, looks)
+    return [Figure(measure.title, measure.note, chart, ()) for measure, chart in drawn]
+
+
+def _look_of(comparison: Comparison, run: Run) -> tuple[str, str, int]:
+    """Colour, line style and number of the arm of a run's algorithm, or of its newest stage."""
+    own = {arm.stage: number for number, arm in enumerate(comparison.arms) if any(run is one for one in arm.runs)}
+    number = own.get(run.algorithm, list(own.values())[-1])
+    return *look(comparison.arms, number), number
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,21 +65,33 @@ def find(places: Sequence[str]) -> tuple[list[Path], list[Path]]:
     found: list[Path] = []
     begun: list[Path] = []
     for place in places:
-        folders = [Path(place)] if Path(place).exists() else [Path(match) for match in sorted(glob.glob(place))]
-        if not folders:
-            raise FileNotFoundError(f"{place} does not exist; it is not the folder of a run, nor a glob of some")
-        for folder in folders:
-            inside = [folder] if is_run(folder) else sorted(path for path in folder.glob("*") if is_run(path))
-            readable = [path for path in inside if (path / "summary.json").is_file() or _going(path) is not None]
-            if not readable and len(folders) == 1:
-                raise FileNotFoundError(
-                    f"{folder} is not the folder of a run that can be compared and holds none: no summary.json, and no "
-                    "metrics.jsonl and state.json; a run writes them with its first unit"
-                )
-            found += readable
-            begun += [path for path in inside if path not in readable]
+        folders, inside = folders_of(place)
+        readable = [path for path in inside if (path / "summary.json").is_file() or _going(path) is not None]
+        if not readable and len(folders) == 1:
+            raise FileNotFoundError(
+                f"{folders[0]} is not the folder of a run that can be compared and holds none: no summary.json, and no "
+                "metrics.jsonl and state.json; a run writes them with its first unit"
+            )
+        found += readable
+        begun += [path for path in inside if path not in readable]
     unique = {path.resolve(): path for path in found}
     return list(unique.values()), begun
+
+
+def folders_of(place: str) -> tuple[list[Path], list[Path]]:
+    """The folders that a place means, and the runs among and in them.
+
+    Args:
+        place: the folder of a run, a folder of runs, or a glob of either.
+
+    Raises:
+        FileNotFoundError: it does not exist.
+    """
+    folders = [Path(place)] if Path(place).exists() else [Path(match) for match in sorted(glob.glob(place))]
+    if not folders:
+        raise FileNotFoundError(f"{place} does not exist; it is not the folder of a run, nor a glob of some")
+    inside = [[folder] if is_run(folder) else sorted(filter(is_run, folder.glob("*"))) for folder in folders]
+    return folders, [path for own in inside for path in own]
 
 
 def is_run(folder: Path) -> bool:

@@ -20,9 +20,10 @@ function ticks(from, to, step) {
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, place) => (first + place) * step);
 }
 
-// 1.5M, 2k, 150, 0.25.
+// 1.5M, 2k, 150, 0.25, 5e-4.
 function short(value) {
-  const [size, unit] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([one]) => value >= one) || [1, ""];
+  if (value && Math.abs(value) < 0.001) return Number(value.toPrecision(3)).toExponential();
+  const [size, unit] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([one]) => Math.abs(value) >= one) || [1, ""];
   return Number((value / size).toPrecision(4)) + unit;
 }
 
@@ -49,7 +50,8 @@ function chart(data, axis) {
   const from = names ? -0.5 : data.from ?? 0;
   const to = names ? names.length - 0.5 : Math.max(greatest(lines.map((line) => line.x[axis])), from) || 1;
   const x = (value) => round(MARGIN.left + ((right - MARGIN.left) * (value - from)) / (to - from || 1));
-  const y = (value) => round(base - ((base - MARGIN.top) * value) / data.top);
+  const bottom = data.bottom ?? 0;
+  const y = (value) => round(base - ((base - MARGIN.top) * (value - bottom)) / (data.top - bottom));
   const steps = ticks(from, to, roundStep(to - from || 1, right / 90, axis !== "minutes" && axis !== "seconds"));
   const marks = names ? placeNames(names, x, base, slant, right)
     : steps.map((tick) => svg("text", { x: x(tick), y: base + 18, "text-anchor": "middle" }, short(tick)));
@@ -113,7 +115,8 @@ function placeNames(names, x, base, slant, right) {
 // Grid, titles of the axes, and what is in the chart; the whole answers to pointer and keys.
 function framed(data, xTitle, y, { right, marks }, inside) {
   const { width, height } = data;
-  const grid = ticks(0, data.top, roundStep(data.top, 5, data.whole)).map((tick) => [
+  const bottom = data.bottom ?? 0;
+  const grid = ticks(bottom, data.top, roundStep(data.top - bottom, 5, data.whole)).map((tick) => [
     svg("line", { x1: MARGIN.left, x2: right, y1: y(tick), y2: y(tick), class: "grid" }),
     svg("text", { x: MARGIN.left - 8, y: y(tick) + 4, "text-anchor": "end" }, short(tick))]);
   const titles = [
@@ -150,7 +153,7 @@ function series(line, axis, x, y, data) {
     x1: xs[at], x2: xs[at], y1: y(line.band[0][place]), y2: y(line.band[1][place]), class: "whisker" })) : [];
   const dots = line.filled ? [] : chosen.map((place, at) => {
     const dot = pointOf(line, xs[at], y(line.y[place]));
-    dot.dataset.says = line.says[place] ?? "";
+    dot.dataset.says = line.says[place] ?? `${line.label}: ${short(line.y[place])} · ${data.axes[axis]} ${short(line.x[axis][place])}`;
     if (data.press) dot.press = () => data.press(line, place);
     return dot;
   });

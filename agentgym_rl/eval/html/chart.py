@@ -17,7 +17,7 @@ class Line:
     """Places of the points by axis; a line is left out on an axis that it does not have."""
     y: Sequence[float]
     says: Sequence[str] = ()
-    """What a reader is told at each point."""
+    """What a reader is told at each point; where it is empty, a page says label, value and place."""
     band: tuple[Sequence[float], Sequence[float]] | None = None
     """Its lower and upper edge."""
     dashes: str = "-"
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lines over the same axes; the y axis starts at 0."""
+    """Lines over the same axes."""
 
     name: str
     axes: Mapping[str, str]
@@ -56,5 +56,7 @@ class Chart:
     y_label: str = ""
     names: Sequence[str] = ()
     """Names of the places 0, 1, ... of the x axis, instead of numbers."""
+    bottom: float = 0.0
+    """Start of the y axis, at most 0."""
     references: Mapping[str, float] = field(default_factory=dict)
     """Heights of lines across the chart, by name."""

@@ -4,6 +4,7 @@ It listens on 127.0.0.1 only and refuses requests for any other host name, so th
 
 =====================================  ==========================================================
 ``GET /``, ``viewer.css``/``.js``      the page
+``GET /training.html``                 a run's metrics, see :mod:`agentgym_rl.eval.training.page`
 ``GET /api/index``                     every summary, see :mod:`.listing`; new files are found here
 ``GET /api/episode?file=F&row=N``      one episode, see :mod:`.detail`
 ``GET /api/goals?task=T&task=...``     goals of tasks, see :mod:`.goals`
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
@@ -28,11 +29,12 @@ from urllib.parse import parse_qs, urlsplit
 from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.eval.html import style
 from agentgym_rl.eval.search import Index
+from agentgym_rl.eval.training.page import page as training_page
 from agentgym_rl.eval.viewer import notes
 from agentgym_rl.eval.viewer.assets import page, script
 from agentgym_rl.eval.viewer.detail import detail, encode
 from agentgym_rl.eval.viewer.goals import goals
-from agentgym_rl.eval.viewer.listing import listing
+from agentgym_rl.eval.viewer.listing import has_metrics, listing
 
 HOST = "127.0.0.1"
 POLICY = (
@@ -48,7 +50,7 @@ class Viewer(ThreadingHTTPServer):
 
     Args:
         episodes: a store, or several by their place.
-        front: HTML of the page at ``/``, for several.
+        front: makes the HTML of the page at ``/``, for several.
 
     Raises:
         OSError: the port is taken.
@@ -58,7 +60,7 @@ class Viewer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(
-        self, episodes: EpisodeStore | Mapping[str, EpisodeStore], port: int = 0, front: str | None = None
+        self, episodes: EpisodeStore | Mapping[str, EpisodeStore], port: int = 0, front: Callable[[], str] | None = None
     ) -> None:
         self.stores = {"": episodes} if isinstance(episodes, EpisodeStore) else episodes
         self.front = front
@@ -89,13 +91,15 @@ class Handler(BaseHTTPRequestHandler):
             return self._send(HTTPStatus.FORBIDDEN, "text/plain", "this server is for this machine only")
         address = urlsplit(self.path)
         if address.path == "/" and self.server.front is not None:
-            return self._send(HTTPStatus.OK, "text/html", self.server.front, policy=None)
+            return self._send(HTTPStatus.OK, "text/html", self.server.front(), policy=None)
         store, asked = self._store(address.path)
         if store is None:
             return self._missing()
         match asked:
             case "":
                 self._send(HTTPStatus.OK, "text/html", page("server"))
+            case "training.html" if has_metrics(store.place):
+                self._send(HTTPStatus.OK, "text/html", training_page([store.place], {}, back="./"), policy=None)
             case "viewer.css":
                 self._send(HTTPStatus.OK, "text/css", style())
             case "viewer.js":

@@ -166,6 +166,7 @@ async function start() {
   document.documentElement.style.colorScheme = kept("agentgym-theme") || "";
   await loadIndex();
   by("run").replaceChildren(visible(store.run));
+  by("training").hidden = !store.trained;
   by("total").textContent = `${number(store.count)} episodes`;
   const filters = readAddress();
   for (const key of Object.keys(wanted)) if (filters.has(key)) wanted[key] = filters.get(key);

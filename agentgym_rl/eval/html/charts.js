@@ -1,4 +1,4 @@
-// What the comparison does when it is used: the axis of the charts, arms that are hidden, light or dark.
+// What a page of charts does when it is used: the axis of the charts, lines that are hidden, light or dark.
 
 const charts = JSON.parse(by("data").textContent);
 const boxes = document.querySelectorAll("[data-chart]");
