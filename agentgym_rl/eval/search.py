@@ -93,11 +93,14 @@ class Index:
         query = f'{"" if within is None else within + " : "}"{quoted}" *'
         places = {(str(part.path.resolve()), part.stamp): part for part in self.store.parts}
         with closing(self._open()) as database:
-            parts = [(places[path, stamp], *own) for path, stamp, *own in _parts(database) if (path, stamp) in places]
-            found = set()
-            for part, first, last in parts:
-                rows = database.execute("SELECT rowid FROM said WHERE said MATCH ? AND rowid BETWEEN ? AND ?",
-                                        (query, first, last))  # fmt: skip
+            found: set[tuple[str, int]] = set()
+            for path, stamp, first, last in _parts(database):
+                part = places.get((path, stamp))
+                if part is None:
+                    continue
+                rows = database.execute(
+                    "SELECT rowid FROM said WHERE said MATCH ? AND rowid BETWEEN ? AND ?", (query, first, last)
+                )
                 found |= {(part.file, part.first + row - first) for (row,) in rows}
         return found
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import isfinite
-from typing import Any
 
 from agentgym_rl.eval.html.chart import Chart, Line
+from agentgym_rl.eval.units import Row, stage_of
 
 AXES = {
     "steps": "step", "episodes": "training episodes", "tokens": "training tokens", "minutes": "minutes since the start",
@@ -20,8 +20,6 @@ MOST = 150
 """Points of a line, evenly spaced; as many as a page draws."""
 SPEED = "tokens/s"
 """Name of the metric that :func:`with_speed` adds."""
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ def _chart(measure: Measure, lines: Sequence[Line]) -> Chart:
 
 def _lines(label: str, rows: Sequence[Row], measure: Measure, colour: str, dashes: str, key: int) -> Iterator[Line]:
     own = [row for row in rows if _evaluates(row) == measure.evaluated]
-    for (_, known), group in groupby(own, lambda row: (_stage(row), _value(row, measure) is not None)):
+    for (_, known), group in groupby(own, lambda row: (stage_of(row), _value(row, measure) is not None)):
         if known:
             piece = _thinned(list(group))
             scale = 100.0 if measure.percent else 1.0
@@ -140,10 +138,6 @@ def _value(row: Row, measure: Measure) -> float | None:
 
 def _evaluates(row: Row) -> bool:
     return any(name.startswith("val/") for name in row)
-
-
-def _stage(row: Row) -> str:
-    return next((name for name in row if name.startswith("stage/")), "")
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from agentgym_rl.eval.evaluation.rules import read_config
 from agentgym_rl.eval.html import render, script
 from agentgym_rl.eval.html.palette import ARMS, DASHES
 from agentgym_rl.eval.training.curves import AXES, charts
-from agentgym_rl.eval.watching import Standing, read
+from agentgym_rl.eval.watching import Standing, begun, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Trained:
         """A run from its folder; what it does not say is left out."""
         try:
             config = read_config(folder) if (folder / "config.yaml").is_file() else {}
-            known = read(folder) if (folder / "metrics.jsonl").is_file() else None
+            known = read(folder) if begun(folder) else None
         except ValueError as error:
             return cls(folder, "", "", None, str(error))
         return cls(folder, config.get("algorithm", {}).get("name", ""), str(config.get("seed", "")), known)
@@ -52,6 +52,11 @@ class Trained:
         unit = self.standing.to_dict()
         done = f", {unit['unit']:g} of {unit['units']:g}" if unit["units"] else ""
         return f"{unit['stage']}{done}"
+
+    @property
+    def findings(self) -> list[str]:
+        """Why it learns nothing, where it does not."""
+        return [str(finding) for finding in self.standing.findings] if self.standing else []
 
     @property
     def success(self) -> str:

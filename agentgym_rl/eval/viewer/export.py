@@ -16,12 +16,13 @@ from typing import Any
 
 from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.data.files import write_text
+from agentgym_rl.eval import watching
 from agentgym_rl.eval.html import style
 from agentgym_rl.eval.training.page import page as training_page
 from agentgym_rl.eval.viewer.assets import CHUNK, page, script
 from agentgym_rl.eval.viewer.detail import detail, encode
 from agentgym_rl.eval.viewer.goals import goals
-from agentgym_rl.eval.viewer.listing import has_metrics, listing
+from agentgym_rl.eval.viewer.listing import listing
 
 Progress = Callable[[int, int], None]
 """Called with the number of episodes written and of all episodes."""
@@ -60,7 +61,7 @@ def export(store: EpisodeStore, out: Path, pictures: bool = True, progress: Prog
         write_text(file, _packed([detail(episode, pictures) for episode in episodes]))
     if progress:
         progress(len(table), len(table))
-    if has_metrics(store.place):
+    if watching.begun(store.place):
         write_text(out / "training.html", training_page([store.place], {}, back="index.html"))
     write_text(index, page("files"))
     return index

@@ -17,11 +17,6 @@ MEASURED = ("reward", "seconds")
 """Columns of numbers, rounded to four decimals; None where there is none, or JSON has no word for it."""
 
 
-def has_metrics(place: Path) -> bool:
-    """Whether a place is a run that has logged something."""
-    return (place / "metrics.jsonl").is_file()
-
-
 def listing(store: EpisodeStore) -> dict[str, Any]:
     """``{"run", "count", "values": {column: texts}, "columns": {column: codes or numbers}, "notes", "trained",
     "findings"}``; ``trained`` says whether there is a training page."""
@@ -41,7 +36,7 @@ def listing(store: EpisodeStore) -> dict[str, Any]:
         ]
     return {
         "run": store.place.resolve().name, "count": len(table), "values": values, "columns": columns,
-        "notes": notes.read(store.place), "trained": has_metrics(store.place), "findings": findings(store.place),
+        "notes": notes.read(store.place), "trained": watching.begun(store.place), "findings": findings(store.place),
     }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from agentgym_rl.data.episode_store import EpisodeStore
+from agentgym_rl.eval import watching
 from agentgym_rl.eval.html import style
 from agentgym_rl.eval.search import Index
 from agentgym_rl.eval.training.page import page as training_page
@@ -34,7 +35,7 @@ from agentgym_rl.eval.viewer import notes
 from agentgym_rl.eval.viewer.assets import page, script
 from agentgym_rl.eval.viewer.detail import detail, encode
 from agentgym_rl.eval.viewer.goals import goals
-from agentgym_rl.eval.viewer.listing import has_metrics, listing
+from agentgym_rl.eval.viewer.listing import listing
 
 HOST = "127.0.0.1"
 POLICY = (
@@ -98,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
         match asked:
             case "":
                 self._send(HTTPStatus.OK, "text/html", page("server"))
-            case "training.html" if has_metrics(store.place):
+            case "training.html" if watching.begun(store.place):
                 self._send(HTTPStatus.OK, "text/html", training_page([store.place], {}, back="./"), policy=None)
             case "viewer.css":
                 self._send(HTTPStatus.OK, "text/css", style())
