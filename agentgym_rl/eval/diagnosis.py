@@ -85,7 +85,9 @@ def no_gradient(units: Sequence[Row]) -> tuple[str, str] | None:
 def invalid(units: Sequence[Row]) -> tuple[str, str] | None:
     """All responses are invalid."""
     found = _environments(units, "invalid_turns", lambda share: share >= MOST)
-    return found and (
+    if found is None:
+        return None
+    return (
         f"nearly all responses are invalid ({found})",
         "clone first (cloning.epochs), let rollout.action_format be what the model writes, or raise "
         "rollout.max_new_tokens if responses are cut",
@@ -120,7 +122,9 @@ def ratio(units: Sequence[Row]) -> tuple[str, str] | None:
 def context(units: Sequence[Row]) -> tuple[str, str] | None:
     """Everything is cut at the context limit."""
     found = _environments(units, "context_share", lambda share: share >= MOST)
-    return found and (
+    if found is None:
+        return None
+    return (
         f"nearly all episodes are cut at the context limit ({found})",
         "raise model.response_tokens, set rollout.context=window or fold, or lower rollout.max_new_tokens",
     )

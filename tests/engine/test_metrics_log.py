@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -15,6 +16,7 @@ from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read, without_seed
+from agentgym_rl.eval.diagnosis import Finding
 from agentgym_rl.eval.episode_rows import ROWS
 
 OVERRIDES = ["experiment=smoke", "algorithm=grpo", "seed=3", "name=n-grpo-seed3", "logger.wandb=offline"]
@@ -108,6 +110,17 @@ def test_nothing_is_started_where_wandb_is_disabled(tmp_path):
     log.log_episodes(1, [played(0)])
     log.close()
     assert not (tmp_path / "wandb").exists()
+
+
+def test_a_finding_is_an_alert(tmp_path):
+    log = MetricsLog(tmp_path, whole(*OVERRIDES[:-1], "logger.wandb=disabled"), last_step=0)
+    finding = Finding(stage="grpo", rule="entropy", cause="it has collapsed", remedy="lower algorithm.lr")
+    log.alert(finding)
+    log.wandb = create_autospec(wandb.Run, instance=True)
+    log.alert(finding)
+    says = "grpo is not learning: it has collapsed; lower algorithm.lr"
+    log.wandb.alert.assert_called_once_with(title="grpo is not learning: entropy", text=says, level="WARN")
+    log.close()
 
 
 def test_tensorboard_has_the_same_numbers(tmp_path):
