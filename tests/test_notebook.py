@@ -4,6 +4,7 @@ import ast
 import asyncio
 import inspect
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,34 @@ NOTEBOOK = Path(__file__).parents[1] / "examples/first_steps.ipynb"
 CELLS = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
 
 
-def test_it_holds_no_output():
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in CELLS)
+ONE_GPU = [
+    cell for cell in json.loads(NOTEBOOK.with_name("one_gpu.ipynb").read_text())["cells"] if cell["cell_type"] == "code"
+]
+
+
+def test_they_hold_no_output():
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in [*CELLS, *ONE_GPU])
+
+
+@pytest.mark.e2e
+def test_the_one_that_trains_does_so_without_a_gpu(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    names: dict = {"__name__": "__main__"}
+    for cell in ONE_GPU:
+        exec("".join(cell["source"]), names)
+    assert "name: smoke-grpo-seed0" in names["shown"] and names["summary"]["algorithm"] == "grpo"
+
+
+@pytest.mark.parametrize(("gib", "size"), [(15.7, "0.5b"), (23.6, "1.5b"), (47.4, "3b"), (79.1, "3b")])
+def test_the_model_follows_from_the_memory(gib, size):
+    from agentgym_rl.engine.recipe.compose import load
+
+    names = {"gib": gib, "sys": sys}
+    exec("".join(ONE_GPU[1]["source"]), names)
+    config = load(names["recipe"])
+    assert config.model.path.lower() == f"qwen/qwen2.5-{size}-instruct" and config.engine.workers == 1
 
 
 def test_it_runs(tmp_path, monkeypatch, capsys):

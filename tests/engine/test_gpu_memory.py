@@ -89,3 +89,32 @@ def test_a_pair_fits_together(network):
 
 def test_logits_are_in_float32_for_as_many_tokens_as_are_planned_with():
     assert gpu_memory.CHUNK == ON_GPU
+
+
+SHAPES = {"0.5b": (896, 24, 14, 2, 4864), "1.5b": (1536, 28, 12, 2, 8960), "3b": (2048, 36, 16, 2, 11008)}
+"""Of Qwen2.5: width, layers, heads, heads of keys, width of the MLP."""
+
+
+@pytest.mark.parametrize(
+    ("gib", "size", "overrides"),
+    [
+        (15.7, "0.5b", []),
+        (23.6, "1.5b", []),
+        (47.4, "3b", []),
+        (79.1, "0.5b", ["model.lora_rank=0"]),
+        (79.1, "1.5b", ["model.lora_rank=0"]),
+        (79.1, "3b", ["model.lora_rank=0"]),
+    ],
+)
+def test_the_recipe_for_one_gpu_fits_as_it_says(gib, size, overrides):
+    width, layers, heads, keys, mlp = SHAPES[size]
+    shape = transformers.Qwen2Config(
+        vocab_size=151_936, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
+        num_key_value_heads=keys, intermediate_size=mlp, tie_word_embeddings=True,
+    )  # fmt: skip
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(shape)
+    config = load(["experiment=textcraft_one_gpu", f"model=qwen2.5-{size}", *overrides])
+    found, line = gpu_memory.fitted(config, needs(config), model, lambda: gib)
+    assert found.engine.workers == 1 and "where it runs out" not in line, line
+    assert found.engine.micro_tokens >= config.model.context
