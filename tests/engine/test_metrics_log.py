@@ -16,6 +16,7 @@ from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read, without_seed
+from agentgym_rl.engine.verl.mapping import renamed
 from agentgym_rl.eval.diagnosis import Finding
 from agentgym_rl.eval.episode_rows import ROWS
 
@@ -136,3 +137,30 @@ def test_tensorboard_has_the_same_numbers(tmp_path):
     events.Reload()
     assert [(one.step, one.value) for one in events.Scalars("env/textcraft/success")] == [(1, 0.25), (2, 0.75)]
     assert not (tmp_path / "wandb").exists()
+
+
+@pytest.mark.parametrize(
+    ("of_verl", "ours"),
+    [
+        ("critic/score/mean", "reward/score/mean"), ("critic/returns/min", "reward/returns/min"),
+        ("critic/vf_loss", "critic/vf_loss"), ("critic/values/mean", "critic/values/mean"),
+        ("critic/rewards_of_ours", "critic/rewards_of_ours"), ("actor/rewards/mean", "actor/rewards/mean"),
+    ],
+)  # fmt: skip
+def test_rewards_are_not_called_the_critics(of_verl, ours):
+    assert renamed(of_verl) == ours
+
+
+def test_wandb_draws_what_is_of_episodes_against_them(tmp_path, monkeypatch):
+    defined = []
+
+    class Started:
+        def define_metric(self, name, **more):
+            defined.append((name, more))
+
+        def finish(self):
+            pass
+
+    monkeypatch.setattr(wandb, "init", lambda **_: Started())
+    MetricsLog(tmp_path, whole(*OVERRIDES), last_step=0).close()
+    assert defined == [(family, {"step_metric": "run/episodes"}) for family in ("env/*", "val/*")]

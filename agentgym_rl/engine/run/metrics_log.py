@@ -56,7 +56,7 @@ class MetricsLog:
             mode = "online" if os.environ.get("WANDB_API_KEY") else "offline"
         import wandb
 
-        return wandb.init(
+        run = wandb.init(
             project=logger["project"],
             name=name,
             group=logger["group"] or without_seed(name, seed),
@@ -69,6 +69,9 @@ class MetricsLog:
             config=dict(config),
             settings=wandb.Settings(silent=True, console="off"),
         )
+        for family in ("env/*", "val/*"):  # so that runs of any algorithm lie over each other
+            run.define_metric(family, step_metric="run/episodes")
+        return run
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
         """Write the metrics of a step."""

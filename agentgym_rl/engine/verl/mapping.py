@@ -28,6 +28,16 @@ from agentgym_rl.eval.evaluation.rules import flat
 PACKAGE = "agentgym_rl.engine"
 ESTIMATOR = "agentgym_rl"
 """Name of the estimator for algorithms that compute their own advantages."""
+_OF_REWARDS = ("score", "rewards", "advantages", "returns")
+"""What verl logs under ``critic/`` of every algorithm, though few have a critic."""
+
+
+def renamed(metric: str) -> str:
+    """Our name of a metric of verl: ``reward/score/mean`` for ``critic/score/mean``."""
+    family, _, rest = metric.partition("/")
+    return f"reward/{rest}" if family == "critic" and rest.partition("/")[0] in _OF_REWARDS else metric
+
+
 BUCKET = 64
 """MiB of shared memory in which weights travel to vLLM on a CPU; the largest tensor must fit."""
 

@@ -41,6 +41,7 @@ from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.buffer import EpisodeBuffer
+from agentgym_rl.engine.verl.mapping import renamed
 from agentgym_rl.engine.verl.schedule import Schedule
 from agentgym_rl.engine.verl.sync_probe import SyncProbe
 from agentgym_rl.engine.verl.updates import LOSSES, Pair, order, pair_batch, to_batch
@@ -269,7 +270,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
             self._compute_metrics(batch, metrics, self.timing_raw, global_steps=self.global_steps, epoch=0)
             tq.kv_clear(keys=batch.keys, partition_id=batch.partition_id)
-        self.step_metrics = {key: float(value) for key, value in metrics.items()}
+        self.step_metrics = {renamed(key): float(value) for key, value in metrics.items()}
 
     def _sample(self) -> tuple[KVBatchMeta, list[Rollout]]:
         """The next batch and its rollouts; with a critic also their values."""
