@@ -37,14 +37,13 @@ def paired(better: Mapping[int, float], worse: Mapping[int, float]) -> list[floa
 
 
 def cell(found: Sequence[float], signed: bool = False) -> str:
-    """Mean and 95% interval over seeds."""
+    """Mean and half of Student's 95% interval over seeds, which is symmetric."""
     if not found:
         return ""
-    form = "{:+.1f}" if signed else "{:.1f}"
-    text = form.format(mean(found))
+    text = f"{mean(found):{'+' if signed else ''}.1f}"
     if len(found) > 1:
         low, high = student(found)
-        text += f" [{form.format(low)}, {form.format(high)}]"
+        text += f" ±{(high - low) / 2:.1f}"
     return text
 
 

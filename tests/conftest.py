@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -97,3 +98,32 @@ def browser(playwright_browser: tuple[Any, asyncio.AbstractEventLoop]) -> Iterat
     for context in browser.contexts:
         context.close()
     asyncio._set_running_loop(None)
+
+
+@pytest.fixture
+def example_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The packages under ``examples/``, as if installed."""
+    hydra = pytest.importorskip("hydra.core.config_store")
+    from agentgym_rl.algorithms.installed import installed
+    from agentgym_rl.envs import registry
+
+    choices: list[tuple[str, str]] = []
+    for pyproject in (HERE.parent / "examples").glob("*/pyproject.toml"):
+        project = tomllib.loads(pyproject.read_text())["project"]
+        info = tmp_path / f"{project['name'].replace('-', '_')}-1.0.dist-info"
+        info.mkdir()
+        info.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1.0\n")
+        lines = []
+        for group, points in project.get("entry-points", {}).items():
+            lines += [f"[{group}]", *(f"{name} = {place}" for name, place in points.items())]
+            choices += [("env" if group.endswith(".envs") else "algorithm", f"{name}.yaml") for name in points]
+        info.joinpath("entry_points.txt").write_text("\n".join([*lines, ""]))
+        monkeypatch.syspath_prepend(pyproject.parent)
+    monkeypatch.syspath_prepend(tmp_path)
+    installed.cache_clear()
+    registry.read_points.cache_clear()
+    yield
+    installed.cache_clear()
+    registry.read_points.cache_clear()
+    for folder, file in choices:
+        hydra.ConfigStore.instance().repo.get(folder, {}).pop(file, None)

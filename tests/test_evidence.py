@@ -54,7 +54,7 @@ def test_values_and_averages():
 
 def test_cells_and_verdicts():
     # mean 11, sd sqrt(2), half width 12.706 * 1 = 12.706
-    assert pages.cell([10.0, 12.0]) == "11.0 [-1.7, 23.7]"
+    assert pages.cell([10.0, 12.0]) == "11.0 ±12.7"
     assert pages.cell([10.0], signed=True) == "+10.0"
     differences = ([9.0, 10.0, 9.5], [-9.0, -10.0, -9.5], [-1.0, 1.0, 0.0], [5.0, 5.1])
     assert [pages.verdict(found) for found in differences] == [
@@ -66,9 +66,9 @@ def test_the_page_keeps_what_stands_around_its_tables():
     text = ALGORITHMS.page.read_text().replace("## Orderings", "## Orderings\n\nReasons.")
     renewed = pages.page(ALGORITHMS, text, ROWS)
     assert "Reasons." in renewed
-    assert "| evol | 2 | 35.0 [-28.5, 98.5] | 50.0 [50.0, 50.0] |" in renewed
+    assert "| evol | 2 | 35.0 ±63.5 | 50.0 ±0.0 |" in renewed
     # +20, +10, 0 on both seeds
-    assert "| AgentEvol > BC | +20.0 [+20.0, +20.0] | +10.0 [+10.0, +10.0] | +0.0 [+0.0, +0.0] |" in renewed
+    assert "| AgentEvol > BC | +20.0 ±0.0 | +10.0 ±0.0 | +0.0 ±0.0 |" in renewed
     assert "| 2 of 2 | 0.500 | too few seeds |" in renewed
     assert pages.page(ALGORITHMS, renewed, ROWS) == renewed
     with pytest.raises(ValueError, match="no block '<!-- table arms -->'"):
@@ -79,7 +79,7 @@ def test_claims_that_do_not_hold_are_listed():
     # evolution against its control: +10, 0, -26.7; sd 18.95, half width 4.303 * 18.95 / sqrt(3) = 47.1
     third = [row("bc", 2, 0.1, 0.5, 0.8), row("evol", 2, 0.4, 0.6, 0.9, control=0.9)]
     assert list(pages.doubts({"algorithms": ALGORITHMS}, {"algorithms": [*ROWS, *third]})) == [
-        "algorithms | AgentEvol > its control | -5.6 [-52.6, +41.5] | 1 of 3 | not shown",
+        "algorithms | AgentEvol > its control | -5.6 ±47.1 | 1 of 3 | not shown",
         "algorithms | all environments together > each alone | +0.0 | 0 of 1 | too few seeds",
     ]
 

@@ -11,6 +11,9 @@ import typer
 from agentgym_rl.cli.common import console, say
 from agentgym_rl.envs.extras import needs
 
+OVERRIDES = "AGENTGYM_RL_OVERRIDES"
+"""Environment variable with further overrides of every run, after those of the command."""
+
 GROUPS = ("experiment", "env", "algorithm", "model", "engine", "curriculum", "mixture", "logger")
 
 
@@ -72,6 +75,7 @@ def command(
     if not overrides:
         typer.echo(f"Name a recipe: agentgym-rl train experiment=NAME; there are: {', '.join(options('experiment'))}")
         raise typer.Exit(2)
+    overrides = [*overrides, *shlex.split(os.environ.get(OVERRIDES, ""))]
     screen = console(130)  # bound to the terminal, whatever standard output is redirected to later
     if not multirun:
         config = load(overrides)

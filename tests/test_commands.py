@@ -1,0 +1,145 @@
+"""Every command of README, docs and examples is run as it stands.
+
+What trains is composed and checked as ``train`` does before it starts Ray (``--show``); ``engine/test_front_door.py``
+lets the engine run those of README. A server is opened and closed again. What needs an API, a hub, another's server or
+another's files is listed in ``ELSEWHERE``; of these ``test_docs.py`` checks that command and options exist.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from documented import OURS
+from typer.testing import CliRunner, Result
+
+from agentgym_rl.cli import app
+from agentgym_rl.data import episode_store
+
+sys.path.insert(0, str(Path(__file__).parent / "eval"))
+
+from made_runs import write_run
+from viewer_episodes import made
+
+pytest.importorskip("verl")
+
+ELSEWHERE = {
+    "an API": r"policy[ =]openai:|--model openai:",
+    "another's server": r"--address|HOST",
+    "a model's weights": r"policy[ =](runs/|\./|smollm2)|^agentgym-rl (fetch|export (?!evals))",
+    "the hub": r"templates Qwen|tasks .*AgentGym/",
+    "another's files": r"textcraft_train|data=|-o sites=|lmrlgym|executer_logs|evaluated/|pairs\.json --env"
+    r"|collect mcp",
+    "W&B": r"^agentgym-rl sync",
+    "Chromium": r"play (miniwob|webarena)_",
+    "a package of the reader's": r"check echo",
+    "a client that speaks first": r"--protocol mcp",
+}
+"""What a command needs that a test has not, and how to tell."""
+SHAPE = re.compile(r"[A-Z]{2,}\b|<\w+>|/shared/runs|evals/A|[= ]-?m?=?$|--install-completion|^agentgym-rl \w+$")
+"""A gap to be filled in, or the name of a command alone."""
+
+LINES = sorted({shlex.join(words) for _, words in OURS})
+TRAIN = [line for line in LINES if line.startswith("agentgym-rl train ") and not re.search(r"NAME|VALUE|-m$", line)]
+RUN = ["agentgym-rl envs", *(
+    line for line in LINES
+    if not line.startswith("agentgym-rl train") and not SHAPE.search(line.replace("FOLDER.parquet", ""))
+    and not any(re.search(sign, line) for sign in ELSEWHERE.values())
+)]  # fmt: skip
+
+
+def run(line: str, show: bool = False) -> Result:
+    """A line as a shell reads it, in this process; nobody types anything."""
+    words = shlex.split(os.path.expandvars(line))[1:]
+    shown = ["--show"] if show and "--show" not in words else []
+    return CliRunner().invoke(app, [*words, *shown], prog_name="agentgym-rl")
+
+
+def test_what_is_not_run_is_not_much_and_there():
+    for what, sign in ELSEWHERE.items():
+        assert any(re.search(sign, line) for line in LINES), f"no command needs {what} any more"
+    assert len(TRAIN) > 60 and len(RUN) > 70
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the pages' commands speak of: runs, an evaluation, trajectories, a model."""
+    place = tmp_path_factory.mktemp("world")
+    panels = ("textcraft/new_variants", "maze/new_mazes")
+    for name in ("agentevol", "grpo"):
+        for seed in (0, 1):
+            folder = place / "runs" / f"demo-{name}-seed{seed}"
+            curve = [
+                {"step": step, f"stage/{name}": step, "run/episodes": 100 * step, "run/wall_s": 60.0 * step,
+                 "val/new_variants/textcraft/success": step / 10}
+                for step in (1, 2, 3)
+            ]  # fmt: skip
+            stages = {"bc": 0.3, name: 0.5 + seed / 10}
+            write_run(folder, algorithm=name, seed=seed, stages=stages, panels=panels, metrics=curve)
+            for step in (2, 41):
+                tried = [(task, success) for task in range(4) for success in (True, False)]
+                episodes = [made(task, env="textcraft", success=success, step=step) for task, success in tried]
+                episode_store.write(folder / "episodes" / f"step{step:06d}.parquet", episodes)
+    shutil.copy(folder / "episodes/step000041.parquet", place / "tried.parquet")
+    (place / "runs/smoke-grpo-seed0").symlink_to("demo-grpo-seed0")
+    (place / "runs/verl-agent-alfworld-gigpo-seed0").symlink_to("demo-grpo-seed0")
+    for model in ("model", "my-model"):
+        (place / model).mkdir()
+        facts = {"model_type": "qwen2", "max_position_embeddings": 32768, "architectures": ["Qwen2ForCausalLM"]}
+        (place / model / "config.json").write_text(json.dumps(facts))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        for file in ("demonstrations.json", "mine.json", "AgentTraj.json"):
+            assert run(f"agentgym-rl collect textcraft --n 3 --out made/{file}").exit_code == 0
+            os.rename(f"made/{file}", file)
+        assert run("agentgym-rl eval panel=textcraft:test:3 policy=oracle out=made/oracle").exit_code == 0
+    return place
+
+
+@pytest.fixture
+def here(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh copy of the world, as the current folder."""
+    shutil.copytree(world, tmp_path / "world", symlinks=True)
+    monkeypatch.chdir(tmp_path / "world")
+    return tmp_path / "world"
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers end as soon as they would listen, as with Ctrl-C."""
+    from agentgym_rl.envs.protocol import server
+    from agentgym_rl.eval.viewer.server import Viewer
+
+    monkeypatch.setattr(server, "serve", lambda *_: None)
+    monkeypatch.setattr(Viewer, "serve_forever", lambda _: None)
+    monkeypatch.setattr("webbrowser.open", lambda _: True)
+
+
+@pytest.mark.parametrize("line", TRAIN)
+def test_what_trains_composes_and_is_checked(line, here, example_packages):
+    result = run(line, show=True)
+    assert result.exit_code == 0, result.output
+
+
+SLOW = r"^agentgym-rl check"
+"""New processes for each of many tasks."""
+
+
+@pytest.mark.parametrize(
+    "line", [pytest.param(line, marks=[pytest.mark.e2e] * bool(re.search(SLOW, line))) for line in RUN]
+)
+def test_a_command_runs(line, here, stopped, example_packages):
+    if "evals/oracle" in line and " eval " not in line:
+        (here / "evals").mkdir()
+        os.rename("made/oracle", "evals/oracle")
+    if "--episodes view" in line:
+        assert run("agentgym-rl view runs/demo-grpo-seed0 --html view/demo-grpo-seed0").exit_code == 0
+    result = run(line)
+    nobody_plays = line.startswith("agentgym-rl play") and "--policy" not in line
+    assert result.exit_code == (1 if nobody_plays else 0), result.output
