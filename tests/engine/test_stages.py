@@ -442,7 +442,10 @@ def test_what_cloned_weights_depend_on(toy_recipes):
     def of(*overrides, cloned=True):
         return digest(recipes.load(["experiment=counter", *overrides]), cloned=cloned)
 
-    assert of() == of("algorithm=ppo", "mixture=dynamic", "envs.counter.share=0.5", "name=other")
+    assert of() == of("algorithm=ppo", "mixture=dynamic", "name=other")
+    shared = recipes.load(["experiment=counter"])
+    shared.envs["counter"].share = 0.5
+    assert digest(shared, cloned=True) == of()
     changes = (
         "seed=1",
         "cloning.lr=1",
