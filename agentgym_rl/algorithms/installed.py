@@ -2,26 +2,57 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any
 
+log = logging.getLogger(__name__)
 
-@cache
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The classes of an entry-point group."""
+
+    found: Mapping[str, Any]
+    """By name."""
+    broken: Mapping[str, str]
+    """What is wrong with the others, by name."""
+
+
 def installed(group: str, base: type) -> Mapping[str, Any]:
-    """The classes of an entry-point group by name.
+    """The classes of an entry-point group by name. One that cannot be used is left out, with a warning.
 
     Raises:
-        ValueError: an entry point is no subclass of ``base``, or two have one name.
+        ValueError: two have one name.
+    """
+    return read(group, base).found
+
+
+@cache
+def read(group: str, base: type) -> Installed:
+    """The classes of a group, and what cannot be used; read from disk, and warned of, once a process.
+
+    Raises:
+        ValueError: two have one name.
     """
     found: dict[str, Any] = {}
+    broken: dict[str, str] = {}
     for point in entry_points(group=group):
-        loaded: object = point.load()
-        if not (isinstance(loaded, type) and issubclass(loaded, base)):
-            raise ValueError(f"entry point {point.name} = {point.value} must be a subclass of {base.__qualname__}")
         if point.name in found:
             raise ValueError(f"entry point {point.value}: {group} has {point.name!r} already; rename yours")
-        found[point.name] = loaded
-    return MappingProxyType(found)
+        try:
+            loaded: object = point.load()
+        except Exception as error:  # a module may raise anything, and others must not fail with it
+            broken[point.name] = f"its entry point {point.value} cannot be loaded: {type(error).__name__}: {error}"
+            log.warning("%s %r is left out: %s", group, point.name, broken[point.name])
+            continue
+        if isinstance(loaded, type) and issubclass(loaded, base):
+            found[point.name] = loaded
+        else:
+            broken[point.name] = f"its entry point {point.value} is no subclass of {base.__qualname__}"
+            log.warning("%s %r is left out: %s", group, point.name, broken[point.name])
+    return Installed(MappingProxyType(found), MappingProxyType(broken))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from contextlib import nullcontext
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.envs.core import EnvError, TextEnv, UnknownEnv
+from agentgym_rl.envs.core import EnvError, MissingExtra, TextEnv, UnknownEnv
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.quoted import conversations
 
@@ -45,11 +46,21 @@ def env_class(name: str) -> type[TextEnv]:
         raise UnknownEnv(f"unknown environment {name!r}; installed environments: {', '.join(sorted(points)) or 'none'}")
     point = points[name]
     try:
-        with needs(f"environment {name!r}", name):
+        with needs(f"environment {name!r}", name) if _ours(point) else nullcontext():
             found: type[TextEnv] = point.load()
-    except (ImportError, AttributeError) as error:
-        raise EnvError(f"environment {name!r}: its entry point {point.value} cannot be loaded: {error}") from error
+    except MissingExtra:
+        raise
+    except Exception as error:  # a module of another package may raise anything
+        raise EnvError(
+            f"environment {name!r}: its entry point {point.value} cannot be loaded: {type(error).__name__}: {error}; "
+            "mend or uninstall the package that brings it"
+        ) from error
     return found
+
+
+def _ours(point: EntryPoint) -> bool:
+    """Whether this package brings an environment, and so has the extra that it may need."""
+    return point.value.startswith("agentgym_rl.")
 
 
 def base_name(name: str) -> str:

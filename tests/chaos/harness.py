@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 CLONED = 10
 """Global steps of cloning."""
 RECIPE = (
-    "experiment=smoke", "env=maze", "logger.wandb=disabled", "run.evaluate_untrained=false", "run.save_every=1",
+    "experiment=smoke", "+env=maze", "logger.wandb=disabled", "run.evaluate_untrained=false", "run.save_every=1",
     "engine.start_seconds=900",
     "envs.maze.difficulty=[steps 1-4]", "envs.maze.demonstrations=48", "envs.maze.panels.test.n=8",
     "envs.maze.max_turns=8", "envs.textcraft.demonstrations=0", "envs.textcraft.max_turns=4",

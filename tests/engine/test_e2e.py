@@ -41,7 +41,7 @@ def summary(folder: Path) -> dict[str, Any]:
     return found
 
 
-EASY = ("env=maze", "envs.maze.difficulty=[steps 1-4]", "envs.maze.demonstrations=48", "envs.maze.panels.test.n=8",
+EASY = ("+env=maze", "envs.maze.difficulty=[steps 1-4]", "envs.maze.demonstrations=48", "envs.maze.panels.test.n=8",
         "envs.maze.max_turns=8", "envs.textcraft.share=0", "envs.textcraft.demonstrations=0", "cloning.epochs=10",
         "cloning.mini_batch_trajectories=2", "cloning.lr=4e-3", "algorithm.tasks_per_step=8")  # fmt: skip
 """Short mazes, which a model solves now and then as soon as it knows the words, so that there is something to learn."""
@@ -275,7 +275,7 @@ def test_the_web_is_learned_from(tmp_path: Path) -> None:
     (recipes / "web.yaml").write_text(f"# @package envs\ndefaults: [{', '.join(names)}]\n")
     few = [f"envs.{name}.{key}" for name in names for key in ("demonstrations=4", "panels.test.n=2", "max_turns=10")]
     folder = tmp_path / "run"
-    train(folder, "--recipes", str(recipes.parent), "env=web", *few, "envs.textcraft.share=0",
+    train(folder, "--recipes", str(recipes.parent), "+env=web", *few, "envs.textcraft.share=0",
           "envs.textcraft.demonstrations=0", "envs.textcraft.panels.new_variants.n=1", "algorithm=grpo",
           "algorithm.steps=1", "algorithm.tasks_per_step=6", "algorithm.samples_per_task=2",
           "algorithm.mini_batch_tasks=6", "envs.miniwob.options.pages=click-test",

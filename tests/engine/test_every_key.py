@@ -38,7 +38,7 @@ from agentgym_rl.rollout.supervised import Example
 
 pytestmark = pytest.mark.usefixtures("toy_recipes")
 
-TWO = "env=generous"
+TWO = "+env=generous"
 """A second environment."""
 BASE = ("experiment=counter", TWO, "seed=0")
 ASYNC = "engine.mode=colocate_async"

@@ -153,7 +153,7 @@ def test_groups_of_little_variance_leave_too():
 
 def test_what_is_drawn_in_their_place(toy_recipes):
     """By seed, step and redraw, from the mixture, with the turn limit of the step."""
-    overrides = ["experiment=counter", "env=generous", "algorithm.tasks_per_step=8", "curriculum=stepwise",
+    overrides = ["experiment=counter", "+env=generous", "algorithm.tasks_per_step=8", "curriculum=stepwise",
                  "curriculum.rounds=[3,7]", "curriculum.steps=1"]  # fmt: skip
     config = recipes.load(overrides)
     asked = []

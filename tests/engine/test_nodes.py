@@ -30,7 +30,7 @@ NET = "10.77.0"
 PORT = 6379
 ALGORITHMS = "bc,grpo,rloo,reinforce_pp,gigpo,dpo,agentevol"
 RECIPE = (
-    "experiment=smoke", "env=maze", "logger.wandb=disabled", "run.evaluate_untrained=false",
+    "experiment=smoke", "+env=maze", "logger.wandb=disabled", "run.evaluate_untrained=false",
     "engine.nodes=2", "engine.workers=1", f"engine.ray_address={NET}.1:{PORT}", "engine.start_seconds=600",
     "engine.kv_cache_gib=1", "envs.maze.difficulty=[steps 1-4]", "envs.maze.demonstrations=48",
     "envs.maze.panels.test.n=8", "envs.maze.max_turns=6", "envs.maze.host.kind=ray", "envs.maze.host.workers=2",

@@ -33,7 +33,7 @@ def refused(*arguments):
     ("arguments", "says"),
     [
         (["experiment=countre"], "unknown environment 'countre'; installed environments:"),
-        (["experiment=needy"], "pip install 'agentgym-rl[needy]'"),
+        (["experiment=needy"], "No module named 'a_package_nobody_has'"),
         (["experiment=countr"], "experiment/countr"),
         (["experiment=counter", "cloning.epoch=3"], "cloning.epoch is unknown (did you mean epochs?)"),
         (["experiment=counter", "cloning.epochs=three"], "cloning.epochs"),

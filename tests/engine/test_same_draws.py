@@ -32,7 +32,7 @@ VALUES = Path(__file__).parent / "recorded" / "draws.json"
 
 # What is drawn from, in the words of a recipe. Renamed keys are renamed here and nowhere else.
 
-COMMON = ("experiment=smoke", "env=maze", "envs.textcraft.split=train", "seed=3")
+COMMON = ("experiment=smoke", "+env=maze", "envs.textcraft.split=train", "seed=3")
 """Two environments, with 480 mazes and more recipes."""
 
 UNEQUAL = ("envs.maze.share=2",)

@@ -50,7 +50,7 @@ TASKS = ("maze_51", "maze_89", "maze_98", "maze_134", "maze_148", "maze_231", "m
 
 COMMON = ("env=maze", "envs.maze.split={items}", "envs.maze.panels.test.split={items}",
           "rollout.style=compact", "rollout.max_new_tokens=24", "envs.maze.max_turns=8",
-          "logger.wandb=disabled", "run.evaluate_untrained=false", "seed=0")  # fmt: skip
+          "logger.wandb=disabled", "run.evaluate_untrained=false", "cloning.epochs=0", "seed=0")  # fmt: skip
 """The tasks of the recording are all there are, so that any draw of a step is all of them."""
 
 REPLAYED = (*COMMON, "envs.maze.panels.test.role=validation",

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,18 @@ def test_unknown_world_lists_the_installed_ones(toys):
         make("countre")
 
 
-def test_missing_extra_names_the_pip_command(toys):
-    with pytest.raises(
-        MissingExtra, match=r"needs the package 'a_package_nobody_has'.*pip install 'agentgym-rl\[needy\]'"
-    ):
+def test_missing_extra_names_the_pip_command(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("agentgym_rl.envs.babyai")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "minigrid", None)
+    with pytest.raises(MissingExtra, match=r"needs the package 'minigrid.*pip install 'agentgym-rl\[babyai\]'"):
+        env_class("babyai")
+
+
+def test_a_package_of_others_has_no_extra_of_ours(toys):
+    with pytest.raises(EnvError, match=r"'needy': its entry point needy_world:Needy .*'a_package_nobody_has'") as said:
         env_class("needy")
+    assert "agentgym-rl[" not in str(said.value)
 
 
 def test_a_broken_plug_in_names_its_entry_point(toys):

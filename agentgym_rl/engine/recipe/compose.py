@@ -11,26 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
-from hydra.plugins.config_source import ConfigResult
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException, ValidationError
 
-from agentgym_rl.algorithms import algorithms
-from agentgym_rl.algorithms.mixture import mixtures
-from agentgym_rl.algorithms.scaling_inter import curricula
+from agentgym_rl.algorithms import Algorithm
+from agentgym_rl.algorithms.installed import read
+from agentgym_rl.algorithms.mixture import Mixture
+from agentgym_rl.algorithms.scaling_inter import TurnLimit
+from agentgym_rl.engine.recipe import overrides as words
 from agentgym_rl.engine.recipe.config import Config, PretrainedModelConfig, TinyModelConfig
-from agentgym_rl.engine.recipe.migration import translated
 from agentgym_rl.engine.recipe.schema import CHOSEN, RecipeError, explain, nearest, schema, to_dict, typed
 from agentgym_rl.engine.recipe.unused import check_unused
+from agentgym_rl.engine.recipe.yaml_files import RecipeFiles
 from agentgym_rl.envs import registry
-from agentgym_rl.rollout import pretrained
 
 __all__ = [
     "RecipeError",
@@ -49,11 +47,12 @@ FOLDERS = "AGENTGYM_RL_RECIPES"
 
 GROUPS = ("experiment", "env", "model", "algorithm", "engine", "curriculum", "mixture", "logger")
 
-_EVERYWHERE = {"env.host": "kind", "env.address": "address"}
-"""Keys of a host that may be given for every environment."""
-
-_ROUNDS = "algorithm.rounds_ctrl."
-"""AgentGym-RL's keys of a curriculum."""
+_KINDS: dict[str, tuple[str, type]] = {
+    "algorithm": ("agentgym_rl.algorithms", Algorithm),
+    "curriculum": ("agentgym_rl.curricula", TurnLimit),
+    "mixture": ("agentgym_rl.mixtures", Mixture),
+}
+"""Entry-point group and base class, by the group that chooses among them."""
 
 
 def recipes_dir() -> Path:
@@ -91,21 +90,6 @@ def own_recipes() -> list[Path]:
 
 def _has_groups(folder: Path) -> bool:
     return any((folder / group).is_dir() for group in GROUPS)
-
-
-class RecipeFiles(FileConfigSource):
-    """A user's folder of recipes: as Hydra reads folders, but a file may begin with a byte order mark."""
-
-    @staticmethod
-    def scheme() -> str:
-        return "recipes"
-
-    def load_config(self, config_path: str) -> ConfigResult:
-        path = Path(self.path, self._normalize_file_name(config_path))
-        with path.open(encoding="utf-8-sig") as file:
-            header = self._get_header_dict(file.read(512))
-            file.seek(0)
-            return ConfigResult(self.provider, f"{self.scheme()}://{self.path}", OmegaConf.load(file), header)
 
 
 @contextmanager
@@ -149,17 +133,17 @@ def load(overrides: Sequence[str]) -> Config:
         RecipeError: an unknown group, key or value, a wrong type, a missing mandatory value, or a key that has no
             effect beside the others.
     """
-    if theirs := translated(map(_key, overrides)):
-        raise RecipeError(f"{theirs}\nAll keys: docs/from-agentgym-rl.md")
-    everywhere = dict(filter(None, map(_everywhere, overrides)))
-    own = [one for one in overrides if not _everywhere(one)]
+    words.check(overrides, options)
+    everywhere = dict(filter(None, map(words.everywhere, overrides)))
+    own = [one for one in overrides if not words.everywhere(one)]
     try:
         with loader():
-            own = _curriculum(own)
-            wanted = [*_searchpath(), *(part for one in own for part in _spelled_out(one))]
+            own = words.with_curriculum(own)
+            wanted = [*_searchpath(), *(part for one in own for part in words.spelled_out(one))]
             composed = compose("config", wanted)
-            if _is_tiny(composed) and composed.model.path is not None and "model" not in map(_key, own):
+            if _is_tiny(composed) and composed.model.path is not None and "model" not in map(words.key, own):
                 composed = compose("config", [*wanted, "model=hf"])
+            _replace_envs(composed, own)
         # `run.dir` is built from the name, so that a missing name has to be looked for first
         missing = {"name"} if OmegaConf.is_missing(composed, "name") else OmegaConf.missing_keys(composed)
         if missing:
@@ -170,7 +154,8 @@ def load(overrides: Sequence[str]) -> Config:
     assert isinstance(config, Config)
     for env in config.envs.values():
         env.host = everywhere | env.host
-    check_unused(config, {_key(one) for one in own if not one.endswith("=null")})
+    words.check_place(config.name, config.run.dir)
+    check_unused(config, {words.key(one) for one in own if not one.endswith("=null")})
     return config
 
 
@@ -198,7 +183,30 @@ def restore(values: Mapping[str, Any]) -> Config:
 
 def _installed() -> dict[str, Mapping[str, Any]]:
     """Classes by name, by the group that chooses among them."""
-    return {"algorithm": algorithms(), "curriculum": curricula(), "mixture": mixtures()}
+    return {group: read(*kind).found for group, kind in _KINDS.items()}
+
+
+def _replace_envs(composed: DictConfig, overrides: Sequence[str]) -> None:
+    """``env=X`` takes the place of an experiment's environments, with as many demonstrations; ``+env=X`` adds one.
+
+    Raises:
+        RecipeError: a key is one of an environment that is replaced.
+    """
+    chosen = [one for one in overrides if one.startswith("env=")]
+    if not chosen or not any(one.startswith("experiment=") for one in overrides):
+        return
+    added = [part for one in overrides if one.startswith("+env=") for part in words.spelled_out(one)]
+    kept = compose("config", [*_searchpath(), *chosen, *added]).envs
+    replaced = [name for name in composed.envs if kept and name not in kept]  # env=none leaves the experiment's
+    for name in replaced:
+        if unused := next((one for one in overrides if words.key(one).startswith(f"envs.{name}.")), None):
+            raise RecipeError(f"{unused} has no effect: {chosen[-1]} replaces {name}; +{chosen[-1]} adds to it")
+    with open_dict(composed.envs):
+        demonstrations = sum(composed.envs.pop(name).demonstrations for name in replaced)
+    given = set(map(words.key, overrides))
+    for name, env in composed.envs.items():
+        if not ({f"envs.{name}.demonstrations", f"envs.{name}.demonstrations_file"} & given or env.demonstrations):
+            env.demonstrations = -(-demonstrations // len(composed.envs))
 
 
 def _said(error: Exception) -> str:
@@ -206,7 +214,14 @@ def _said(error: Exception) -> str:
     cause = error.__cause__ or error.__context__
     if isinstance(error, MissingConfigException) and error.options:
         missing, known = str(error.missing_cfg_file), sorted(error.options)
-        return f"{missing} is unknown{nearest(missing.rpartition('/')[2], known)}; choose {', '.join(known)}"
+        group, _, choice = missing.rpartition("/")
+        if group in _KINDS and (why := read(*_KINDS[group]).broken.get(choice)):
+            return f"{group}={choice}: {why}"
+        return f"{missing} is unknown{nearest(choice, known)}; choose {', '.join(known)}"
+    if isinstance(cause, ValidationError) and "not a subclass of EnvConfig" in str(cause):
+        return _no_such_env(str(cause.full_key))
+    if unreadable := words.unreadable(error):
+        return unreadable
     if isinstance(cause, OmegaConfBaseException):
         place = str(error).partition(":")[0] + ": " if str(error).startswith("In '") else ""
         return f"{place}{explain(cause)}"
@@ -215,8 +230,11 @@ def _said(error: Exception) -> str:
     return f"{error}" if cause is None else f"{error}\n{cause}"
 
 
-def _key(override: str) -> str:
-    return override.partition("=")[0].lstrip("+~")
+def _no_such_env(name: str) -> str:
+    known = registry.available()
+    if registry.base_name(name) in known:
+        return f"envs.{name}: the run does not have this environment; +env={name} adds it"
+    return f"envs.{name}: no such environment{nearest(name, known)}; agentgym-rl envs lists those installed"
 
 
 def _searchpath() -> list[str]:
@@ -224,57 +242,9 @@ def _searchpath() -> list[str]:
     return [f"hydra.searchpath=[{','.join(folders)}]"] if folders else []
 
 
-def _everywhere(override: str) -> tuple[str, str] | None:
-    """Key and value of a host's setting that is given for every environment."""
-    key, _, value = override.partition("=")
-    return None if key not in _EVERYWHERE else (_EVERYWHERE[key], value)
-
-
-def _spelled_out(override: str) -> list[str]:
-    """An override as Hydra wants it."""
-    key, _, value = override.partition("=")
-    group, _, last = _key(override).partition(".")
-    if last == CHOSEN.get(group):
-        raise RecipeError(f"{key} holds the choice that {group}={value} makes; write that")
-    if key == "model" and "/" in value:
-        return ["model=hf", f"++model.path={value}"]
-    if key == "model" and ":" in value and pretrained.find(value) is not None:
-        return [f"model={value.partition(':')[0]}", f"++model.path={value}"]
-    return [f"++{override}" if "." in key and key[0] not in "+~" else override]
-
-
 def _is_tiny(composed: DictConfig) -> bool:
     kind: Any = OmegaConf.get_type(composed.model)
     return kind is schema(TinyModelConfig)
-
-
-def _curriculum(overrides: Sequence[str]) -> list[str]:
-    """The overrides, with AgentGym-RL's keys of a curriculum as ours.
-
-    Raises:
-        RecipeError: a value is not AgentGym-RL's, or there are keys of both.
-    """
-    theirs = [one for one in overrides if _key(one).startswith(_ROUNDS)]
-    if not theirs:
-        return list(overrides)
-    ours = [one for one in overrides if one not in theirs]
-    if any(_key(one).partition(".")[0] == "curriculum" for one in ours):
-        raise RecipeError("algorithm.rounds_ctrl and curriculum are both set; they mean the same, give one")
-    parsed = OverridesParser.create().parse_overrides(theirs)
-    given: dict[str, Any] = {_key(str(one.input_line)).removeprefix(_ROUNDS): one.value() for one in parsed}
-    keys = {"type": "curriculum", "rounds": "curriculum.rounds", "steps_scaling_inter": "curriculum.steps"}
-    if unknown := sorted(set(given) - set(keys)):
-        raise RecipeError(f"{_ROUNDS}{unknown[0]} is unknown; AgentGym-RL's keys are {', '.join(keys)}")
-    types = {"fixed": "fixed", "scaling_inter_stepwise": "stepwise"}
-    if given.get("type") not in types:
-        raise RecipeError(f"{_ROUNDS}type={given.get('type')!r} is unknown; choose {', '.join(types)}")
-    if given.get("rounds") is None:
-        raise RecipeError(f"{_ROUNDS}rounds is missing")
-    if given["type"] == "fixed":
-        given.pop("steps_scaling_inter", None)  # AgentGym-RL's scripts set it for both
-    rounds = given["rounds"] if isinstance(given["rounds"], list) else [given["rounds"]]
-    values = {**given, "type": types[given["type"]], "rounds": f"[{','.join(map(str, rounds))}]"}
-    return [*ours, *(f"{keys[key]}={value}" for key, value in values.items())]
 
 
 def identity(config: Config) -> str:

@@ -7,6 +7,7 @@ the dataclass itself, whose ``__post_init__`` checks the values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING as ABSENT
 from dataclasses import Field, field, fields, is_dataclass, make_dataclass
@@ -18,6 +19,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+
+from agentgym_rl.engine.recipe.migration import ours
 
 CHOSEN = {"algorithm": "name", "curriculum": "type", "mixture": "type"}
 """The key of a group that holds its choice."""
@@ -147,11 +150,26 @@ def explain(error: OmegaConfBaseException) -> str:
     """What is wrong with a recipe; of an unknown key also the keys there are."""
     if isinstance(error, ConfigKeyError | ConfigAttributeError) and is_dataclass(error.object_type):
         return _unknown(str(error.full_key), error.object_type)
-    return str(error)
+    key, says = error.full_key, str(error).splitlines()[0]
+    if not key:
+        return says
+    if refused := _REFUSED.fullmatch(says):
+        return f"{key}={refused[1]} is not {_MEANT[refused[2]]}"
+    return f"{key} is a block of keys; write {key}.KEY=VALUE" if _BLOCK.match(says) else f"{key}: {says}"
+
+
+_REFUSED = re.compile(
+    r"Value '(.*)' (?:of type '\w+' could not be converted to|is not a valid) (\w+)(?: \(type \w+\))?"
+)
+_MEANT = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "Boolean": "true or false"}
+_BLOCK = re.compile(r"Invalid type assigned: \w+ is not a subclass|Cannot assign \w+ to Dict|Cannot merge DictConfig")
+"""Of OmegaConf's messages."""
 
 
 def _unknown(path: str, kind: Any) -> str:
     block, _, key = path.rpartition(".")
+    if meant := ours(key):
+        return f"{path} is unknown; here: {meant}"
     keys = [one.name for one in fields(kind) if one.name != CHOSEN.get(block)]
     return f"{path} is unknown{nearest(key, keys)}; {kind.__name__} has {', '.join(keys) or 'no keys'}"
 

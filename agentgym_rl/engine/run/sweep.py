@@ -11,8 +11,9 @@ from pathlib import Path
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
+from agentgym_rl.engine.recipe import overrides as words
 from agentgym_rl.engine.recipe import preflight, tasks
-from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, loader, to_yaml
+from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, loader, options, to_yaml
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.run.folder import RunFolder
@@ -52,6 +53,7 @@ def expand(overrides: Sequence[str]) -> list[tuple[list[str], list[str]]]:
     Raises:
         RecipeError: an override is not in Hydra's grammar, or sweeps over an interval.
     """
+    words.check(overrides, options)
     choices: list[list[str]] = []
     swept: list[bool] = []
     try:
@@ -69,7 +71,7 @@ def expand(overrides: Sequence[str]) -> list[tuple[list[str], list[str]]]:
                 if not choices[-1]:
                     raise RecipeError(f"{override.input_line} matches nothing")
     except HydraException as error:
-        raise RecipeError(f"{error}") from error
+        raise RecipeError(words.unreadable(error) or f"{error}") from error
     return [
         ([override for override, own in zip(chosen, swept, strict=True) if own], list(chosen))
         for chosen in product(*choices)

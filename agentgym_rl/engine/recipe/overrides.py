@@ -1,0 +1,121 @@
+"""The words of a command line, checked one by one and spelled out as Hydra wants them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import OverrideParseException
+
+from agentgym_rl.engine.recipe.migration import translated
+from agentgym_rl.engine.recipe.schema import CHOSEN, RecipeError
+from agentgym_rl.rollout import pretrained
+
+_EVERYWHERE = {"env.host": "kind", "env.address": "address"}
+"""Keys of a host that may be given for every environment."""
+
+_ROUNDS = "algorithm.rounds_ctrl."
+"""AgentGym-RL's keys of a curriculum."""
+
+
+def key(override: str) -> str:
+    """``seed`` of ``seed=1``, also of ``+seed=1`` and ``~seed``."""
+    return override.partition("=")[0].lstrip("+~")
+
+
+def check(overrides: Sequence[str], options: Callable[[str], Sequence[str]]) -> None:
+    """Every word is ``KEY=VALUE``, and no key is AgentGym-RL's or verl's.
+
+    Args:
+        options: what a group can be set to.
+
+    Raises:
+        RecipeError: one is not; names the word, and ours.
+    """
+    for one in overrides:
+        if one[:1] != "~" and (not key(one) or "=" not in one):
+            meant = f"; did you mean experiment={one}?" if one in options("experiment") else "; write it like seed=1"
+            raise RecipeError(f"{one!r} is not KEY=VALUE{meant}")
+    if theirs := translated(map(key, overrides)):
+        raise RecipeError(f"{theirs}\nAll keys: docs/from-agentgym-rl.md")
+
+
+def unreadable(error: Exception) -> str | None:
+    """What is wrong with an override that is not in Hydra's grammar; None where it is."""
+    if several := re.match(r"Ambiguous value for argument '(.+?)=(.+)'", str(error)):
+        name, values = several.groups()
+        return f"{name}={values} has several values; `train -m` runs one after the other, {name}=[{values}] is a list"
+    if not isinstance(error, OverrideParseException):
+        return None
+    name, _, value = error.override.partition("=")
+    return f"{error.override!r} cannot be read; quote the value, such as '{name}=\"{value}\"'"
+
+
+def everywhere(override: str) -> tuple[str, str] | None:
+    """Key and value of a host's setting that is given for every environment."""
+    name, _, value = override.partition("=")
+    return None if name not in _EVERYWHERE else (_EVERYWHERE[name], value)
+
+
+def spelled_out(override: str) -> list[str]:
+    """An override as Hydra wants it."""
+    name, _, value = override.partition("=")
+    group, _, last = key(override).partition(".")
+    if last == CHOSEN.get(group):
+        raise RecipeError(f"{name} holds the choice that {group}={value} makes; write that")
+    if name == "+env":
+        return [f"+env@envs={value}"]
+    if name == "model" and "/" in value:
+        return ["model=hf", f"++model.path={value}"]
+    if name == "model" and ":" in value and pretrained.find(value) is not None:
+        return [f"model={value.partition(':')[0]}", f"++model.path={value}"]
+    return [f"++{override}" if "." in name and name[0] not in "+~" else override]
+
+
+def with_curriculum(overrides: Sequence[str]) -> list[str]:
+    """The overrides, with AgentGym-RL's keys of a curriculum as ours.
+
+    Raises:
+        RecipeError: a value is not AgentGym-RL's, or there are keys of both.
+    """
+    theirs = [one for one in overrides if key(one).startswith(_ROUNDS)]
+    if not theirs:
+        return list(overrides)
+    ours = [one for one in overrides if one not in theirs]
+    if any(key(one).partition(".")[0] == "curriculum" for one in ours):
+        raise RecipeError("algorithm.rounds_ctrl and curriculum are both set; they mean the same, give one")
+    parsed = OverridesParser.create().parse_overrides(theirs)
+    given: dict[str, Any] = {key(str(one.input_line)).removeprefix(_ROUNDS): one.value() for one in parsed}
+    keys = {"type": "curriculum", "rounds": "curriculum.rounds", "steps_scaling_inter": "curriculum.steps"}
+    if unknown := sorted(set(given) - set(keys)):
+        raise RecipeError(f"{_ROUNDS}{unknown[0]} is unknown; AgentGym-RL's keys are {', '.join(keys)}")
+    types = {"fixed": "fixed", "scaling_inter_stepwise": "stepwise"}
+    if given.get("type") not in types:
+        raise RecipeError(f"{_ROUNDS}type={given.get('type')!r} is unknown; choose {', '.join(types)}")
+    if given.get("rounds") is None:
+        raise RecipeError(f"{_ROUNDS}rounds is missing")
+    if given["type"] == "fixed":
+        given.pop("steps_scaling_inter", None)  # AgentGym-RL's scripts set it for both
+    rounds = given["rounds"] if isinstance(given["rounds"], list) else [given["rounds"]]
+    values = {**given, "type": types[given["type"]], "rounds": f"[{','.join(map(str, rounds))}]"}
+    return [*ours, *(f"{keys[name]}={value}" for name, value in values.items())]
+
+
+_NAME = re.compile(r"\w[\w.,=+@-]*")
+
+
+def check_place(name: str, folder: str) -> None:
+    """A run's name names a folder below ``runs/``, and nothing else.
+
+    Raises:
+        RecipeError: it does not, or the folder has no name.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise RecipeError(
+            f"name={name!r} must be letters, digits and . _ - = , + @ and begin with a letter or digit, like "
+            "name=my_run; run.dir=FOLDER puts a run elsewhere"
+        )
+    if not folder.strip():
+        raise RecipeError("run.dir is empty; give a folder, or leave it out for runs/<name>")
