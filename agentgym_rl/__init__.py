@@ -46,8 +46,10 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
         return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    if name == "__version__":
+        return import_module(f"{__name__}.data.written_by").package_version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), *__all__, "__version__"]

@@ -10,6 +10,8 @@ from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any
 
+from agentgym_rl.envs import own_files
+
 log = logging.getLogger(__name__)
 
 
@@ -32,6 +34,18 @@ def installed(group: str, base: type) -> Mapping[str, Any]:
     return read(group, base).found
 
 
+def adopt(reference: str, base: type) -> str:
+    """Take a class from a file, such as ``./mine.py:LastTurn``; returns the name to choose it by.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it has no such class.
+    """
+    name = own_files.adopt(reference, base)
+    read.cache_clear()
+    return name
+
+
 @cache
 def read(group: str, base: type) -> Installed:
     """The classes of a group, and what cannot be used; read from disk, and warned of, once a process.
@@ -41,7 +55,7 @@ def read(group: str, base: type) -> Installed:
     """
     found: dict[str, Any] = {}
     broken: dict[str, str] = {}
-    for point in entry_points(group=group):
+    for point in (*entry_points(group=group), *own_files.points(group, base)):
         if point.name in found:
             raise ValueError(f"entry point {point.value}: {group} has {point.name!r} already; rename yours")
         try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
 FIGURES = ("success", "reward", "turns", "error_rate")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
-    """What an evaluation found."""
+    """What an evaluation found; a notebook shows its table."""
 
     result: Result
     records: tuple[Episode, ...]
@@ -79,11 +80,7 @@ class Evaluation:
         Raises:
             MissingExtra: pandas is not installed.
         """
-        rows = []
-        for env, levels in self.result.difficulties().items():
-            rows.append({"env": env, "difficulty": "all", **_row(self.result.envs()[env])})
-            rows += [{"env": env, "difficulty": level, **_row(one)} for level, one in levels.items()]
-        return frame(rows)
+        return frame([{"env": env, "difficulty": level, **_row(score)} for env, level, score in self._scores()])
 
     @property
     def episodes(self) -> DataFrame:
@@ -101,6 +98,25 @@ class Evaluation:
     def _whole(self) -> Score:
         scores = list(self.result.envs().values())
         return scores[0] if len(scores) == 1 else macro(scores)
+
+    def _scores(self) -> Iterator[tuple[str, str, Score]]:
+        """Environment, difficulty (first ``all``) and figures."""
+        for env, levels in self.result.difficulties().items():
+            yield env, "all", self.result.envs()[env]
+            yield from ((env, level, score) for level, score in levels.items())
+
+    def __repr__(self) -> str:
+        return f"<Evaluation: {self}>"
+
+    def _repr_html_(self) -> str:
+        head = ("environment", "difficulty", "tasks", "episodes", "success", "reward")
+        body = [
+            (env, level, score.tasks, score.episodes, _told(score.success), _told(score.reward))
+            for env, level, score in self._scores()
+        ]
+        rows = [f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in row)}</tr>"
+                for tag, row in (("th", head), *(("td", row) for row in body))]  # fmt: skip
+        return f"<table><caption>{escape(str(self))}</caption>{''.join(rows)}</table>"
 
     def __str__(self) -> str:
         policy, scores = self.result.plan["policy"], self.result.envs()
@@ -244,6 +260,14 @@ def _slug(request: Request) -> str:
     """Names the folder of a result."""
     name = re.sub(r"[^A-Za-z0-9.]+", "_", request.policy.removeprefix("openai:")).strip("_")
     return f"{name}-n{request.samples}-t{request.temperature:g}-seed{request.seed}"
+
+
+def _told(measure: Measure | None) -> str:
+    """A mean with its 95% interval; ``-`` where no episode counts."""
+    if measure is None:
+        return "-"
+    low, high = measure.ci95
+    return f"{measure.value:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def _row(score: Score) -> dict[str, Any]:

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunData:
     """What a run has written. Tables are read when they are first asked for; they need pandas (extra ``data``)."""
 
     folder: Path
     config: Mapping[str, Any]
     """The whole configuration."""
+
+    def __repr__(self) -> str:
+        return f"<RunData: {self.folder}>"
 
     @cached_property
     def metrics(self) -> DataFrame:

@@ -17,6 +17,7 @@ GROUPS = {
         "tasks": "agentgym-rl tasks textcraft --split train --n 5 --goals",
         "play": "agentgym-rl play textcraft",
         "check": "agentgym-rl check textcraft",
+        "new": "agentgym-rl new env house",
         "serve": "agentgym-rl serve textcraft babyai --port 36001",
     },
     "Data": {

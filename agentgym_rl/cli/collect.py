@@ -107,4 +107,4 @@ def command(
 
 def _spent(usage: Usage, price: Price) -> str:
     tokens = f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
-    return f"{tokens}, cost {usage.cost(price):.2f}" if any(price) else tokens
+    return f"{tokens}, cost {usage.cost(price):.4f}" if any(price) else tokens

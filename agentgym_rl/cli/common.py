@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentgym_rl.envs.hosts import EnvHost, HostSettings, open_host
-from agentgym_rl.envs.registry import available, check_options
+from agentgym_rl.envs.own_files import is_file
+from agentgym_rl.envs.registry import adopt, available, check_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,8 +25,17 @@ def _env_names(incomplete: str) -> list[str]:
     return [name for name in available() if name.startswith(incomplete)]
 
 
+def _adopted(name: str) -> str:
+    return adopt(name) if is_file(name) else name
+
+
 EnvName = Annotated[
-    str, typer.Argument(help="Name of an environment; `agentgym-rl envs` lists them.", autocompletion=_env_names)
+    str,
+    typer.Argument(
+        help="Name of an environment; `agentgym-rl envs` lists them. Or a file with one: ./house.py:House.",
+        autocompletion=_env_names,
+        callback=_adopted,
+    ),
 ]
 
 

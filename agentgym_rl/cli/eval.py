@@ -143,7 +143,7 @@ def _afterword(result: Result, out: Path) -> list[str]:
     cost = result.cost
     if "calls" in cost:
         spent = f"{cost['calls']} calls, {cost['prompt_tokens']:,} + {cost['completion_tokens']:,} tokens"
-        lines.append(spent + (f", cost {cost['price']:.2f}" if "price" in cost else "") + f", {cost['seconds']:.0f} s")
+        lines.append(spent + (f", cost {cost['price']:.4f}" if "price" in cost else "") + f", {cost['seconds']:.0f} s")
     return [*lines, f"written: {out}"]
 
 

@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.envs import own_files
 from agentgym_rl.envs.core import EnvError, MissingExtra, TextEnv, UnknownEnv
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.quoted import conversations
@@ -19,8 +20,22 @@ GROUP = "agentgym_rl.envs"
 
 @cache
 def read_points() -> dict[str, EntryPoint]:
-    """The entry points by name; read from disk once a process."""
-    return {point.name: point for point in entry_points(group=GROUP)}
+    """The entry points by name, with those of files of one's own; read from disk once a process."""
+    return {point.name: point for point in (*entry_points(group=GROUP), *own_files.points(GROUP, TextEnv))}
+
+
+def adopt(reference: str) -> str:
+    """Take an environment from a file, such as ``./house.py:House``; returns its name.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it has no such environment, or one with the name of an environment that is installed.
+    """
+    name = own_files.adopt(reference, TextEnv)
+    if name in entry_points(group=GROUP).names:
+        raise ValueError(f"{reference}: {name!r} is the name of an environment that is installed; rename yours")
+    read_points.cache_clear()
+    return name
 
 
 def available() -> list[str]:

@@ -61,14 +61,14 @@ class SyncEnv:
         """What the agent is told before the first observation."""
         return self.spec.instructions[self.env.style]
 
-    def reset(self, task: Task | str) -> str:
-        """Start a task, such as ``textcraft_12``; returns the first observation.
+    def reset(self, task: Task | str | int) -> str:
+        """Start a task, such as ``textcraft_12`` or its number 12; returns the first observation.
 
         Raises:
             TaskNotFound: there is no such task.
             EnvUnavailable, EnvTimeout: the environment cannot start it.
         """
-        return self._seen(wait(self.env.reset(_task(task))))
+        return self._seen(wait(self.env.reset(self._task(task))))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Carry out a command; returns observation, reward, terminated, truncated and info.
@@ -80,17 +80,17 @@ class SyncEnv:
         step = wait(self.env.step(action))
         return self._seen(step.observation), step.reward, step.terminated, step.truncated, dict(step.info)
 
-    def goal(self, task: Task | str) -> str:
+    def goal(self, task: Task | str | int) -> str:
         """The task in one line of text."""
-        return self.env.goal(_task(task))
+        return self.env.goal(self._task(task))
 
-    def oracle(self, task: Task | str) -> list[str]:
+    def oracle(self, task: Task | str | int) -> list[str]:
         """Commands that solve the task.
 
         Raises:
             OracleUnavailable: none can be computed.
         """
-        return self.env.oracle(_task(task))
+        return self.env.oracle(self._task(task))
 
     def close(self) -> None:
         """End the episode and free what the session holds."""
@@ -106,9 +106,10 @@ class SyncEnv:
         self.actions = observation.actions
         return observation.text
 
-
-def _task(task: Task | str) -> Task:
-    return Task.parse(task) if isinstance(task, str) else task
+    def _task(self, task: Task | str | int) -> Task:
+        if isinstance(task, int):
+            return Task(self.spec.name, task)
+        return Task.parse(task) if isinstance(task, str) else task
 
 
 def make(name: str, **options: Any) -> SyncEnv:

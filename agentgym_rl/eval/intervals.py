@@ -21,10 +21,15 @@ FLIPS = 9_999
 Interval = tuple[float, float]
 
 
-def _stats() -> Any:
+def stats() -> Any:
+    """``scipy.stats``, asked for before there is anything to compute.
+
+    Raises:
+        MissingExtra: scipy is not installed.
+    """
     with needs("an interval", "eval"):
-        from scipy import stats
-    return stats
+        from scipy import stats as found
+    return found
 
 
 def wilson(successes: int, n: int) -> Interval:
@@ -37,7 +42,7 @@ def wilson(successes: int, n: int) -> Interval:
         raise ValueError(f"{successes} successes of {n} is impossible")
     if n == 0:
         return 0.0, 1.0
-    low, high = _stats().binomtest(successes, n).proportion_ci(method="wilson")
+    low, high = stats().binomtest(successes, n).proportion_ci(method="wilson")
     return float(low), float(high)
 
 
@@ -49,7 +54,7 @@ def student(values: Sequence[float]) -> Interval:
     """
     if len(values) < 2:
         raise ValueError(f"an interval over {len(values)} values is unknown; it needs at least two")
-    margin = float(_stats().t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
+    margin = float(stats().t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
     return fmean(values) - margin, fmean(values) + margin
 
 
@@ -67,7 +72,7 @@ def bootstrap(values: Sequence[float], seed: str, draws: int = DRAWS) -> Interva
         raise ValueError("a bootstrap needs at least one value")
     if len(set(values)) == 1:
         return values[0], values[0]
-    found = _stats().bootstrap(
+    found = stats().bootstrap(
         (values,),
         lambda drawn, axis: drawn.mean(axis=axis),
         n_resamples=draws,
@@ -98,7 +103,7 @@ def mcnemar_p(better: int, worse: int) -> float:
         better: pairs in which only the second succeeds.
         worse: pairs in which only the first succeeds.
     """
-    return float(_stats().binomtest(better, better + worse).pvalue) if better + worse else 1.0
+    return float(stats().binomtest(better, better + worse).pvalue) if better + worse else 1.0
 
 
 def sign_flip_p(differences: Sequence[float], seed: str = "") -> float:
@@ -112,7 +117,7 @@ def sign_flip_p(differences: Sequence[float], seed: str = "") -> float:
     if len(moved) < 2:
         return 1.0
     resamples = 2 ** len(moved) if len(moved) <= EXACT else FLIPS
-    found = _stats().permutation_test(
+    found = stats().permutation_test(
         (moved,), _rounded_sum, permutation_type="samples", n_resamples=resamples, batch=1000, rng=_number(seed)
     )
     return float(found.pvalue)

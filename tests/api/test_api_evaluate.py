@@ -40,6 +40,14 @@ def test_a_name_is_evaluated_as_the_command_does():
     assert again.result.outcomes == found.result.outcomes and again.records == found.records
 
 
+def test_it_is_short_in_a_notebook():
+    found = ag.evaluate("oracle", "counter:test,plain:test:4")
+    assert repr(found) == f"<Evaluation: {found}>" and len(repr(found)) < 200
+    html = found._repr_html_()
+    assert "<td>counter</td><td>all</td><td>10</td><td>10</td><td>1.000 [" in html
+    assert html.count("<tr>") == 1 + len(found.table) and len(html) < 2000
+
+
 def test_a_function_is_evaluated_and_kept_only_when_asked():
     found = ag.evaluate(count_up, "counter:test")
     assert (found.success.value, found.folder) == (1.0, None)

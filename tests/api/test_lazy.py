@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -39,3 +40,7 @@ def test_every_name_is_there():
         assert getattr(ag, name).__doc__
     with pytest.raises(AttributeError, match="'agentgym_rl' has no attribute 'evalute'"):
         ag.evalute  # noqa: B018
+
+
+def test_the_version_is_that_of_the_package():
+    assert ag.__version__ == version("agentgym-rl") and "__version__" in dir(ag)

@@ -20,7 +20,8 @@ def test_an_episode():
         assert env.step("say 2") == ("Done.", 1.0, True, False, {})
         with pytest.raises(ProtocolError):
             env.step("say 3")
-        assert env.reset(Task("counter", 1)) == "Count to 2."
+        assert env.reset(Task("counter", 1)) == env.reset(1) == "Count to 2."
+        assert env.goal(1) == env.goal("counter_1")
         assert env.step("jump")[4]["invalid"]
 
 

@@ -291,7 +291,7 @@ def test_an_api_is_played_and_its_cost_told(tmp_path):
 
 def test_an_api_may_cost_so_much_and_the_budget_counts_on(tmp_path):
     server = ChatServer(count)
-    with pytest.raises(BudgetSpent, match=r"has cost 0\.30, of 0\.3 that it may; .* greater max_cost= goes on"):
+    with pytest.raises(BudgetSpent, match=r"has cost 0\.3000, of 0\.3 that it may; .* greater max_cost= goes on"):
         ask(server, tmp_path, concurrency=1, max_cost=0.3)
     assert len(server.requests) == 10
     with pytest.raises(BudgetSpent):

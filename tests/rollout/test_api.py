@@ -91,6 +91,13 @@ def test_what_the_first_request_is_refused_is_told_at_once(tmp_path, status, mes
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(("key", "says"), [("sk-1", "OPENAI_API_KEY$"), ("", "OPENAI_API_KEY, which is not set$")])
+def test_a_key_that_is_refused_is_named(tmp_path, monkeypatch, key, says):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(ModelRefused, match=f"no such key; the key is that of {says}"):
+        run(ChatServer(count, (401, "no such key")), tmp_path / "a.json", n=1)
+
+
 @pytest.mark.parametrize("concurrency", [1, 5])
 def test_one_request_is_the_first(tmp_path, concurrency):
     with pytest.raises(ModelRefused, match="bad field"):
@@ -295,7 +302,7 @@ def test_collect_tells_tokens_and_cost(tmp_path):
 
     said, kept = asyncio.run(server.during(work))
     assert len(kept) == 1
-    assert "2 calls, 20 + 4 tokens, cost 0.06" in said
+    assert "2 calls, 20 + 4 tokens, cost 0.0600" in said
 
 
 @pytest.mark.parametrize(("headers", "least", "most"), [

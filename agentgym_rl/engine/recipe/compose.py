@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException, ValidationError
 
 from agentgym_rl.algorithms import Algorithm
-from agentgym_rl.algorithms.installed import read
+from agentgym_rl.algorithms.installed import adopt, read
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import TurnLimit
 from agentgym_rl.engine.recipe import overrides as words
@@ -29,6 +29,7 @@ from agentgym_rl.engine.recipe.schema import CHOSEN, RecipeError, explain, neare
 from agentgym_rl.engine.recipe.unused import check_unused
 from agentgym_rl.engine.recipe.yaml_files import RecipeFiles
 from agentgym_rl.envs import registry
+from agentgym_rl.envs.own_files import is_file
 
 __all__ = [
     "RecipeError",
@@ -134,6 +135,7 @@ def load(overrides: Sequence[str]) -> Config:
             effect beside the others.
     """
     words.check(overrides, options)
+    overrides = [_adopted(one) for one in overrides]
     everywhere = dict(filter(None, map(words.everywhere, overrides)))
     own = [one for one in overrides if not words.everywhere(one)]
     try:
@@ -184,6 +186,19 @@ def restore(values: Mapping[str, Any]) -> Config:
 def _installed() -> dict[str, Mapping[str, Any]]:
     """Classes by name, by the group that chooses among them."""
     return {group: read(*kind).found for group, kind in _KINDS.items()}
+
+
+def _adopted(override: str) -> str:
+    """An override whose value is a file of one's own, with the name of its class: ``env=./house.py:House``.
+
+    Raises:
+        FileNotFoundError, ValueError: there is no such file, or no such class in it.
+    """
+    group, _, value = override.partition("=")
+    if not is_file(value) or group.lstrip("+") not in {"env", *_KINDS}:
+        return override
+    name = registry.adopt(value) if group.lstrip("+") == "env" else adopt(value, _KINDS[group][1])
+    return f"{group}={name}"
 
 
 def _replace_envs(composed: DictConfig, overrides: Sequence[str]) -> None:

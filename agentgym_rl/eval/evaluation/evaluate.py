@@ -10,6 +10,7 @@ from typing import Any
 
 from agentgym_rl.data import episode_store, panels
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
+from agentgym_rl.eval import intervals
 from agentgym_rl.eval.evaluation import result
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.result import Result
@@ -47,11 +48,12 @@ async def evaluate(
         ValueError: an argument is out of range, the rules do not suit an environment, the folder holds another
             evaluation, or the policy refused.
         EnvUnavailable: ``PATIENCE`` episodes in a row failed; what has finished is kept.
-        MissingExtra: an environment, or pyarrow, is not installed.
+        MissingExtra: an environment, pyarrow or scipy is not installed.
     """
     if concurrency < 1:
         raise ValueError(f"concurrency is {concurrency}; give at least 1")
     episode_store.packages()
+    intervals.stats()
     host = host or LocalHost()
     begun = time.monotonic()
     earlier = _earlier(plan, folder)

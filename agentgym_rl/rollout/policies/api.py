@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import time
 from collections.abc import Collection
@@ -128,6 +129,10 @@ class ChatModel(Policy):
             return Response(answer.text, finish_reason=answer.finish_reason)
         verb = "did not answer:" if answer.meaning is Meaning.FAULT else "answered"
         said = f"{self.name} {verb} {answer.text}"
+        if answer.text.startswith("401: "):
+            said += "; the key is that of OPENAI_API_KEY" + (
+                "" if os.environ.get("OPENAI_API_KEY") else ", which is not set"
+            )
         self._check(answer.meaning, said, known)
         raise NoResponse(ENDINGS[answer.meaning], said)
 
@@ -163,7 +168,7 @@ class ChatModel(Policy):
         cost = self.usage.cost(self.price)
         if self.max_cost is not None and cost >= self.max_cost:
             raise BudgetSpent(
-                f"{self.name} has cost {cost:.2f}, of {self.max_cost:g} that it may; the same command with a "
+                f"{self.name} has cost {cost:.4f}, of {self.max_cost:g} that it may; the same command with a "
                 "greater max_cost= goes on"
             )
         if self.per_minute is not None:

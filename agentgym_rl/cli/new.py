@@ -1,0 +1,49 @@
+"""``agentgym-rl new``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentgym_rl.data.files import write_text
+
+SKELETONS = Path(__file__).parent / "skeletons"
+"""Texts in which ``skeleton`` and ``Skeleton`` stand for the names of module and class."""
+
+
+class Kind(StrEnum):
+    """What there is a skeleton of."""
+
+    ENV = "env"
+    ALGORITHM = "algorithm"
+    CURRICULUM = "curriculum"
+
+
+def command(
+    kind: Annotated[Kind, typer.Argument(help="env, algorithm or curriculum.")],
+    name: Annotated[str, typer.Argument(help="Its name, such as house: the file is house.py, the class House.")],
+) -> None:
+    """Write an environment, algorithm or curriculum to start from, with a test, into the current folder.
+
+    It works as it is, without a package: --help of train and check says how a file is named.
+    """
+    if not name.isidentifier() or not name.islower():
+        raise ValueError(f"{name!r} is no name of a file of Python; give small letters, digits and _, like house")
+    title = "".join(part.capitalize() for part in name.split("_"))
+    files = {Path(f"{name}.py"): f"{kind}.txt", Path(f"test_{name}.py"): f"test_{kind}.txt"}
+    if there := [str(file) for file in files if file.exists()]:
+        raise ValueError(f"{there[0]} exists; choose another name, or remove it")
+    for file, skeleton in files.items():
+        text = (SKELETONS / skeleton).read_text(encoding="utf-8")
+        write_text(file, text.replace("Skeleton", title).replace("skeleton", name))
+    typer.echo(f"written: {', '.join(map(str, files))}; next:")
+    for line in [f"pytest test_{name}.py", *_uses(kind, f"./{name}.py:{title}")]:
+        typer.echo(f"  {line}")
+
+
+def _uses(kind: Kind, place: str) -> list[str]:
+    checked = [f"agentgym-rl check {place}"] if kind is Kind.ENV else []
+    return [*checked, f"agentgym-rl train experiment=smoke {kind}={place}"]

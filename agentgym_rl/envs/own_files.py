@@ -1,0 +1,96 @@
+"""Classes from files of one's own, beside those of installed packages: ``./house.py:House``."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from importlib import import_module
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+from agentgym_rl.envs.core import TextEnv
+
+FILES = "AGENTGYM_RL_FILES"
+"""Environment variable with the files of this process and of those that it starts: ``<path>:<class>``, by commas."""
+
+_REFERENCE = re.compile(r"(?P<path>.+\.py)(?::(?P<name>\w+))?")
+
+
+def is_file(word: str) -> bool:
+    """Whether a word names a file, with or without a class, rather than something installed."""
+    return _REFERENCE.fullmatch(word) is not None
+
+
+def adopt(reference: str, base: type) -> str:
+    """Take a class from a file, for this process and those that it starts; returns the name to choose it by.
+
+    Args:
+        reference: ``<path>`` or ``<path>:<class>``; the class can be left out where the file has one of its kind.
+        base: what it must be a subclass of.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file cannot be imported, or has no such class.
+    """
+    found = _class(reference, base)
+    word = f"{Path(str(sys.modules[found.__module__].__file__)).resolve()}:{found.__name__}"
+    os.environ[FILES] = ",".join(dict.fromkeys([*_adopted(), word]))
+    return _name(found)
+
+
+def points(group: str, base: type) -> list[EntryPoint]:
+    """The adopted subclasses of ``base``, as if they were entry points of a package.
+
+    Raises:
+        FileNotFoundError, ValueError: see :func:`adopt`.
+    """
+    loaded = [_class(word, object) for word in _adopted()]
+    found = [one for one in loaded if issubclass(one, base)]
+    return [EntryPoint(_name(one), f"{one.__module__}:{one.__name__}", group) for one in found]
+
+
+def _adopted() -> list[str]:
+    return list(filter(None, os.environ.get(FILES, "").split(",")))
+
+
+def _name(found: type) -> str:
+    """An environment's own name; other classes have that of their file."""
+    return found.name if issubclass(found, TextEnv) else found.__module__
+
+
+def _class(reference: str, base: type) -> type:
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise ValueError(f"{reference!r} is not <path>.py:<class>, such as ./house.py:House")
+    file, name = match["path"], match["name"]
+    path = Path(file).expanduser().resolve()
+    if not path.is_file():
+        raise FileNotFoundError(f"{file} does not exist; `agentgym-rl new` writes a file to start from")
+    own = {
+        key: one
+        for key, one in vars(_module(path)).items()
+        if isinstance(one, type) and issubclass(one, base) and one.__module__ == path.stem
+    }
+    if name is None and len(own) == 1:
+        return next(iter(own.values()))
+    if name in own:
+        return own[name]
+    what = f"the class {name}, a {base.__name__}," if name else f"one {base.__name__}"
+    choices = " or ".join(f"{file}:{key}" for key in own)
+    raise ValueError(f"{file} does not have {what} to choose" + (f"; write {choices}" if own else ""))
+
+
+def _module(path: Path) -> object:
+    """The module of a file, which other processes can import by the same name."""
+    if not path.stem.isidentifier():
+        raise ValueError(f"{path.name} cannot be imported; rename it to letters, digits and _, like my_file.py")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    try:
+        module = import_module(path.stem)
+    except Exception as error:  # a file may raise anything
+        raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    if Path(str(getattr(module, "__file__", ""))).resolve() != path:
+        raise ValueError(f"{path.name} has the name of the module {path.stem!r} that is installed; rename it")
+    return module

@@ -1,0 +1,118 @@
+"""Files in place of packages: `agentgym-rl new` writes what `check` and `train` take."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from agentgym_rl.algorithms.installed import read
+from agentgym_rl.cli import app
+from agentgym_rl.envs import own_files, registry
+
+pytest.importorskip("hydra")
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """An empty current folder; what is adopted is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(own_files.FILES, "")
+    path, modules = list(sys.path), set(sys.modules)
+    yield tmp_path
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+    registry.read_points.cache_clear()
+    read.cache_clear()
+
+
+def run(*words):
+    return CliRunner().invoke(app, words, env={"COLUMNS": "150"})
+
+
+def refused(*words):
+    done = run(*words)
+    assert done.exit_code == 2 and isinstance(done.exception, SystemExit), done.exception
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_what_is_written_passes_its_tests(here):
+    for kind, name in (("env", "house"), ("algorithm", "last_turn"), ("curriculum", "slow")):
+        assert f"pytest test_{name}.py" in run("new", kind, name).stdout
+    told = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{here}"}
+    words = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider", "--rootdir", "."]
+    done = subprocess.run(words, capture_output=True, text=True, env=told)
+    assert done.returncode == 0 and "5 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_file_is_checked():
+    run("new", "env", "house")
+    assert '"passed": true' in run("check", "./house.py", "--n", "2", "--json").stdout
+    assert run("tasks", "./house.py:House", "--n", "1", "--json").exit_code == 0
+
+
+def test_files_are_trained_with():
+    for kind, name in (("env", "house"), ("algorithm", "last_turn"), ("curriculum", "slow")):
+        run("new", kind, name)
+    words = ["env=./house.py:House", "algorithm=./last_turn.py:LastTurn", "curriculum=./slow.py", "algorithm.scale=2"]
+    shown = yaml.safe_load(run("train", "experiment=smoke", *words, "--show").stdout)
+    assert list(shown["envs"]) == ["house"] and shown["envs"]["house"]["demonstrations"] == 16
+    assert (shown["algorithm"]["name"], shown["algorithm"]["scale"]) == ("last_turn", 2.0)
+    assert shown["curriculum"] == {"type": "slow", "first": 4, "every": 5}
+    assert list(yaml.safe_load(run("train", "experiment=smoke", "+env=./house.py", "--show").stdout)["envs"]) == [
+        "textcraft", "house",
+    ]  # fmt: skip
+
+
+def test_processes_that_are_started_find_them():
+    run("new", "env", "house")
+    registry.adopt("./house.py:House")
+    say = "import agentgym_rl as ag; print('house' in ag.available(), ag.make('house').reset(1))"
+    done = subprocess.run([sys.executable, "-c", say], capture_output=True, text=True, cwd="/", check=True,
+                          env=os.environ | {"PYTHONPATH": str(ROOT)})  # fmt: skip
+    assert done.stdout.startswith("True Parcel 1 is for the ")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "words", "says"),
+    [
+        ("a.py", "", ["check", "./b.py"], "./b.py does not exist; `agentgym-rl new` writes a file to start from"),
+        ("a.py", "", ["check", "./a.py"], "./a.py does not have one TextEnv to choose"),
+        ("b1.py", "x = 1", ["check", "./b1.py:House"], "./b1.py does not have the class House, a TextEnv, to choose"),
+        ("c1.py", "1/0", ["check", "./c1.py"], "cannot be imported: ZeroDivisionError: division by zero"),
+        ("my-env.py", "", ["check", "./my-env.py"], "my-env.py cannot be imported; rename it"),
+        ("yaml.py", "", ["check", "./yaml.py"], "yaml.py has the name of the module 'yaml' that is installed; rename"),
+        (
+            "d1.py",
+            "",
+            ["train", "experiment=smoke", "algorithm=./d1.py:A"],
+            "./d1.py does not have the class A, a",
+        ),
+        ("house.py", "", ["new", "env", "house"], "house.py exists; choose another name, or remove it"),
+        ("a.py", "", ["new", "env", "My-House"], "'My-House' is no name of a file of Python; give small letters"),
+    ],
+)
+def test_files_that_cannot_be_used(here, file, text, words, says):
+    (here / file).write_text(text)
+    assert says in refused(*words)
+
+
+def test_a_file_with_several_environments_asks_which(here):
+    run("new", "env", "house")
+    text = (here / "house.py").read_text()
+    (here / "houses.py").write_text(text + '\n\nclass Other(House):\n    name = "other"\n')
+    assert "./houses.py does not have one TextEnv to choose; write ./houses.py:House or ./houses.py:Other" in refused(
+        "check", "./houses.py"
+    )
+
+
+def test_the_name_of_an_installed_environment_is_refused(here):
+    run("new", "env", "maze")
+    assert "'maze' is the name of an environment that is installed; rename yours" in refused("check", "./maze.py")
