@@ -35,7 +35,7 @@ from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import EnvSpec, Message, Observation, Step
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import run_episode
-from agentgym_rl.rollout.policies.scripted import SIMPLE_COMMANDS, to_response
+from agentgym_rl.rollout.policies.scripted import to_response
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -108,7 +108,7 @@ class Noisy:
         command = self.plan[turn] if turn < len(self.plan) else self.rng.choice(self.possible)
         if self.rng.random() < self.epsilon(turn):
             others = [one for one in self.possible if one != command]
-            command = self.rng.choice(others or SIMPLE_COMMANDS)
+            command = self.rng.choice(others or ["look"])
         return to_response(command, self.env)
 
     def watch(self, action: str | None, step: Step) -> None:

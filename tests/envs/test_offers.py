@@ -7,10 +7,9 @@ import pytest
 
 pytest.importorskip("aiohttp")
 
-from typer.testing import CliRunner
 from upstream import STORIES, ours, running, upstream
 
-from agentgym_rl.cli import app
+import agentgym_rl as ag
 from agentgym_rl.data.panels import select
 from agentgym_rl.engine.recipe import tasks
 from agentgym_rl.engine.recipe.compose import load
@@ -61,10 +60,7 @@ def test_a_panel_of_official_ids(env, tmp_path):
 def test_an_evaluation_on_official_ids(tmp_path):
     ids = item_file(tmp_path / "ids.json", "movie_3", "movie_4")
     with running(upstream("movie")) as server:
-        done = CliRunner().invoke(
-            app, ["eval", f"panel={ids}", "policy=random", f"out={tmp_path / 'out'}", "--address", server.address]
-        )
-        assert done.exit_code == 0, done.output
+        ag.evaluate(lambda messages: "Action: look", str(ids), host=host_at(server.address), out=tmp_path / "out")
         result = json.loads((tmp_path / "out" / "result.json").read_text())
         assert [(one["item_id"], one["success"]) for one in result["outcomes"]] == [
             ("movie_3", [True]), ("movie_4", [True])

@@ -32,9 +32,9 @@ def run(*arguments):
 
 
 def test_a_table_and_files(tmp_path):
-    done = run("panel=counter:test,plain:test:4", "policy=random", "samples=2", "temperature=1")
+    done = run("panel=counter:test,vast:test:4", "policy=random", "samples=2", "temperature=1")
     assert done.exit_code == 0, done.output
-    digest = re.match(r"panel ([0-9a-f]{12}): counter test .* \(n=10\), plain test-n4-seed0 .* \(n=4\)", done.stdout)[1]
+    digest = re.match(r"panel ([0-9a-f]{12}): counter test .* \(n=10\), vast test-n4-seed0 .* \(n=4\)", done.stdout)[1]
     for part in ("counter", "length 3", "mean of 2 environments", "pass@2", "pass^2", digest):
         assert part in done.stdout
     folder = tmp_path / "evals" / digest / "random-n2-t1-seed0"

@@ -43,13 +43,13 @@ def figures(found):
 
 
 def test_a_result_is_whole_and_reads_back(tmp_path):
-    found = run(tmp_path / "a", plan_of(samples=3, panel="counter:test,plain:test:4"))
+    found = run(tmp_path / "a", plan_of(samples=3, panel="counter:test,vast:test:4"))
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["episodes", "panel.json", "result.json"]
     again = result.read(tmp_path / "a")
     assert figures(again) == figures(found)
     data = json.loads((tmp_path / "a" / "result.json").read_text())
     assert data["plan"]["panel"]["n"] == len(data["outcomes"]) == 14
-    assert set(data["envs"]) == {"counter", "plain"}
+    assert set(data["envs"]) == {"counter", "vast"}
     assert set(data["difficulties"]["counter"]) == {"length 1", "length 2", "length 3"}
     assert set(data["passes"]["counter"]["pass@k"]) == {"1", "2", "3"}
     assert data["envs"]["counter"]["success"]["n"] == 10
@@ -63,17 +63,17 @@ def test_a_part_that_is_down_is_no_part_of_a_mean(tmp_path, monkeypatch):
     async def failing(self, task):
         raise EnvUnavailable("gone")
 
-    monkeypatch.setattr(toy.Plain, "reset", failing)
-    found = run(tmp_path, plan_of(samples=2, panel="counter:test,plain:test:1"))
-    with pytest.raises(EnvUnavailable, match=r"only 0 of 2 episodes of plain count \(min_counted=0.5\).*gone"):
+    monkeypatch.setattr(toy.Vast, "reset", failing)
+    found = run(tmp_path, plan_of(samples=2, panel="counter:test,vast:test:1"))
+    with pytest.raises(EnvUnavailable, match=r"only 0 of 2 episodes of vast count \(min_counted=0.5\).*gone"):
         found.check(0.5)
     data = json.loads((tmp_path / "result.json").read_text())
-    assert data["macro"]["success"] is data["envs"]["plain"]["success"] is None
+    assert data["macro"]["success"] is data["envs"]["vast"]["success"] is None
     assert data["envs"]["counter"]["success"]["n"] == 10
     figures_of, passes_of = (table_rows(table) for table in tables(found))
-    assert figures_of["plain"] == ["0 of 1", "0", "-", "-", "-", "100.0 [20.7, 100.0]"]
+    assert figures_of["vast"] == ["0 of 1", "0", "-", "-", "-", "100.0 [20.7, 100.0]"]
     assert figures_of["mean of 2 environments"][:5] == ["10 of 11", "20", "-", "-", "-"]
-    assert passes_of["plain"] == ["-"] * 4
+    assert passes_of["vast"] == ["-"] * 4
 
 
 def test_a_task_without_an_episode_that_counts_is_in_no_mean(tmp_path, monkeypatch):

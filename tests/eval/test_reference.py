@@ -37,3 +37,7 @@ def test_a_task_without_an_oracle_counts_as_failed():
 
 def test_a_false_oracle_is_no_bound_of_ones():
     assert bound("false_oracle", "oracle").success == 0.0
+
+
+def test_there_is_no_random_bound_where_nothing_can_be_chosen():
+    assert bound("plain", "random") is None

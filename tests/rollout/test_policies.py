@@ -5,11 +5,12 @@ import asyncio
 import pytest
 import toy
 
-from agentgym_rl.envs import Task
+from agentgym_rl.envs import Task, make
+from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.rollout.conversation import PolicyStopped
 from agentgym_rl.rollout.policies import Human, ModelOptions, Oracle, Random, is_place, open_policy
-from agentgym_rl.rollout.policies.scripted import RandomScript
+from agentgym_rl.rollout.policies.scripted import NoActions, RandomScript
 from agentgym_rl.rollout.settings import RolloutSettings
 
 SETTINGS = RolloutSettings(retries=0)
@@ -66,10 +67,25 @@ def test_random_actions_depend_on_seed_task_and_sample():
     assert actions(Random(1)) == actions(Random(1))
     drawn = {tuple(actions(Random(seed), sample=sample)) for seed in range(4) for sample in range(4)}
     assert len(drawn) > 1
-    script = RandomScript("counter_2", toy.Counter())
+    script = RandomScript("counter_2", toy.Counter(), ActionFormat.react, list)
     script.watch(None, asyncio.run(first()))
     unseeded = [script([]) for _ in actions(Random())]
     assert [text.rpartition("\n")[2] for text in unseeded] == actions(Random())
+
+
+def test_where_no_actions_are_listed_those_of_other_tasks_are_drawn():
+    env, task, settings = make("textcraft", style="compact"), Task("textcraft", 12), RolloutSettings(style="compact")
+    policy = Random()
+    episodes = [asyncio.run(policy.run(env, task, settings, sample=sample)) for sample in range(8)]
+    said = {turn.action for episode in episodes for turn in episode.turns}
+    assert len(said) > 8 and all(one.startswith(("craft ", "get ")) for one in said)
+    again = asyncio.run(Random().run(make("textcraft", style="compact"), task, settings))
+    assert [turn.action for turn in again.turns] == [turn.action for turn in episodes[0].turns]
+
+
+def test_without_actions_and_oracle_there_is_nothing_to_draw():
+    with pytest.raises(NoActions, match="plain lists no actions and has no oracle, so that there is nothing to choose"):
+        asyncio.run(Random().run(toy.Plain(), Task("plain", 2), SETTINGS))
 
 
 async def first():

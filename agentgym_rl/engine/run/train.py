@@ -233,7 +233,8 @@ def _summary(
                 if not tasks.is_local(config, panel):
                     continue
                 found = asyncio.run(reference(panel, policy, own, config.envs[env].options))
-                bounds.setdefault(policy, {}).setdefault(label, {})[env] = found.to_dict()
+                if found is not None:
+                    bounds.setdefault(policy, {}).setdefault(label, {})[env] = found.to_dict()
     return {
         "name": config.name,
         "algorithm": config.algorithm.name,

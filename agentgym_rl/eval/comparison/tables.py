@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from agentgym_rl.eval.comparison.arms import Arm
 from agentgym_rl.eval.comparison.compare import Comparison, Estimate
 
-BOUNDS = "random chooses among the actions that are listed, where a model has to write one; oracle knows the solution"
+BOUNDS = (
+    "random chooses among actions that are listed, or solve other tasks, where a model has to write one; oracle knows "
+    "the solution"
+)
 ONE_SEED = "One seed says nothing about other seeds: its differences have no interval, and its curves no band."
 ONE_RUN = "Each arm is one run: intervals are over the tasks of a panel, and say nothing about other seeds."
 MOST = 3

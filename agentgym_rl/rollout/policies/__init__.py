@@ -3,7 +3,7 @@
 =========================================  ===========================================================================
 name                                       policy
 =========================================  ===========================================================================
-``oracle``, ``random``                     the environment's own solution; a uniform choice among the listed actions
+``oracle``, ``random``                     the environment's own solution; a uniform choice of actions
 ``human``                                  a person at the terminal; where a command offers it
 ``openai:<model>@<url>``                   a model behind an OpenAI-compatible API
 ``<folder>``, ``<owner>/<model>``          a Hugging Face model, from disk or the hub

@@ -51,7 +51,9 @@ class ChatClient:
         if needed := set(without) - set(OPTIONAL):
             raise ValueError(f"without={min(needed)} is always sent; what can be left out is {', '.join(OPTIONAL)}")
         self._errors = openai
-        self._client = openai.AsyncOpenAI(base_url=url, api_key=os.environ.get("OPENAI_API_KEY", "none"), max_retries=0)
+        self._client = openai.AsyncOpenAI(
+            base_url=url, api_key=os.environ.get("OPENAI_API_KEY") or "none", max_retries=0
+        )
         self._name, self._model, self._temperature = name, model, temperature
         self._turn, self._retries, self._without = turn, retries, set(without)
         self._first, self._asked = asyncio.Lock(), False

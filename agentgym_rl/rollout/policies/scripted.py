@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import zip_longest
+from weakref import WeakKeyDictionary
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable, Message, OracleUnavailable, Step, Task, TextEnv
 from agentgym_rl.envs.formats import Parse, write
-from agentgym_rl.rollout.conversation import PolicyStopped, Respond, Scripted
+from agentgym_rl.rollout.conversation import NoFurtherEpisode, PolicyStopped, Respond, Scripted
 from agentgym_rl.rollout.loop import Watch, failed, run_attempt, run_episode, turn_limit, unsolved
 from agentgym_rl.rollout.policies.base import Policy
 from agentgym_rl.rollout.settings import RolloutSettings
 
-SIMPLE_COMMANDS = ("look", "inventory", "go forward", "turn left", "turn right", "check available actions")
-"""What the random policy tries where an environment does not list its actions."""
+OTHERS = 16
+"""Tasks whose solutions the random policy draws from where an environment does not list its actions."""
+
+
+class NoActions(NoFurtherEpisode, ValueError):
+    """There is nothing that the random policy could choose from."""
 
 
 class Oracle(Policy):
@@ -52,7 +58,8 @@ class Oracle(Policy):
 
 
 class Random(Policy):
-    """Chooses uniformly among the actions that the environment lists.
+    """Chooses uniformly among the actions that the environment lists; where it lists none, among the commands of its
+    oracle in other tasks.
 
     Args:
         seed: of the choices, beside task and sample; None leaves it out.
@@ -62,12 +69,19 @@ class Random(Policy):
 
     def __init__(self, seed: int | None = None) -> None:
         self.seed = seed
+        self._solutions: WeakKeyDictionary[TextEnv, dict[Task, list[str]]] = WeakKeyDictionary()
 
     async def run(
         self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
     ) -> Episode:
+        """See :meth:`Policy.run`.
+
+        Raises:
+            NoActions: the environment lists no actions, and has no oracle.
+        """
         parts = (self.seed, task, sample or None)
-        script = RandomScript(" ".join(str(part) for part in parts if part is not None), env, settings.action_format)
+        seed = " ".join(str(part) for part in parts if part is not None)
+        script = RandomScript(seed, env, settings.action_format, lambda: self._commands(env, task))
 
         def both(action: str | None, step: Step) -> None:
             script.watch(action, step)
@@ -76,6 +90,18 @@ class Random(Policy):
 
         episode, _ = await run_episode(lambda: env, task, lambda: Scripted(script), settings, watch=both)
         return episode
+
+    def _commands(self, env: TextEnv, task: Task) -> list[str]:
+        """What solves other tasks."""
+        if env not in self._solutions:
+            self._solutions[env] = _solutions(env)
+        found = [command for other, own in self._solutions[env].items() if other != task for command in own]
+        if not found:
+            raise NoActions(
+                f"{env.spec.name} lists no actions and has no oracle, so that there is nothing to choose from; give "
+                "another policy than random"
+            )
+        return found
 
 
 class Human(Policy):
@@ -146,19 +172,37 @@ class OracleScript:
 
 
 class RandomScript:
-    """Chooses uniformly among the listed actions, which :meth:`watch` receives."""
+    """Chooses uniformly among the listed actions, which :meth:`watch` receives.
 
-    def __init__(self, seed: str, env: TextEnv, action_format: ActionFormat = ActionFormat.react) -> None:
+    Args:
+        unlisted: gives the commands to choose from where none are listed.
+    """
+
+    def __init__(
+        self, seed: str, env: TextEnv, action_format: ActionFormat, unlisted: Callable[[], Sequence[str]]
+    ) -> None:
         self._rng = random.Random(seed)
         self._env = env
         self._format = action_format
-        self._possible: Sequence[str] = SIMPLE_COMMANDS
+        self._unlisted = unlisted
+        self._listed: Sequence[str] | None = None
 
     def __call__(self, messages: list[Message]) -> str:
-        return to_response(self._rng.choice(self._possible), self._env, self._format)
+        return to_response(self._rng.choice(self._listed or self._unlisted()), self._env, self._format)
 
     def watch(self, action: str | None, step: Step) -> None:
-        self._possible = step.observation.actions or SIMPLE_COMMANDS
+        self._listed = step.observation.actions
+
+
+def _solutions(env: TextEnv) -> dict[Task, list[str]]:
+    """The oracle's commands in some tasks of the first split, the same ones in every process."""
+    name, indices = env.spec.name, next(iter(env.spec.splits.values()))
+    drawn = random.Random(f"solutions of {name}").sample(range(len(indices)), min(OTHERS, len(indices)))
+    found: dict[Task, list[str]] = {}
+    for task in (Task(name, indices[place]) for place in drawn):
+        with suppress(OracleUnavailable):
+            found[task] = env.oracle(task)
+    return found
 
 
 def to_response(command: str, env: TextEnv, action_format: ActionFormat = ActionFormat.react, thought: str = "") -> str:
