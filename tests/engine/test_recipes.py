@@ -117,7 +117,7 @@ def test_a_name_is_asked_for():
         ("algorithm=dqn", "algorithm/dqn is unknown; choose agentevol, bc, dpo, gigpo, grpo, ppo"),
         ("algorithm=gropo", r"algorithm/gropo is unknown \(did you mean grpo\?\)"),
         ("algorithm.name=ppo", "algorithm.name holds the choice that algorithm=ppo makes"),
-        ("algorithm.beta=9", "algorithm.beta is unknown; GRPOConfig has steps, tasks_per_step, .*normalise_by_std"),
+        ("algorithm.gamma=9", "algorithm.gamma is unknown; GRPOConfig has steps, tasks_per_step, .*normalise_by_std"),
         ("+algorithm.beta=9", "algorithm.beta is unknown"),
         ("algorithm.search.calls=50", "algorithm.search is unknown"),
         ("algorithm.restart_from=current", "algorithm.restart_from is unknown"),

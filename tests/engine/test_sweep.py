@@ -42,7 +42,7 @@ def test_hydras_own_grammar():
     [
         ("algorithm.lr=interval(0,1)", "has no end of values"),
         ("mixture=glob(nothing*)", "matches nothing"),
-        ("seed", "missing EQUAL"),
+        ("seed", "'seed' is not KEY=VALUE"),
         ("seed=(1", "seed="),
     ],
 )
