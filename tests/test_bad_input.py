@@ -1,5 +1,7 @@
 """Bad input on the command line: one line that names the value and the fix, the right exit status, no traceback."""
 
+import errno
+import os
 import re
 import shlex
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
+from agentgym_rl.envs import own_files
 
 pytest.importorskip("hydra")
 
@@ -18,6 +21,15 @@ RECIPES = {
     "homeless": "name: x\nenvs:\n  textcraft: {demonstrations: 3}\n",
     "own": "# @package _global_\ndefaults:\n  - override /algorithm: gone\nname: x\n",
 }
+
+TYPED = """
+from agentgym_rl.envs import TextEnv
+
+class Typed(TextEnv):
+    name = "typed"
+    spec = {"a": 1}
+    _reset = _step = goal = difficulty = None
+"""
 
 TABLE = """
 train experiment=duplicate                              | duplicate.yaml, line 3: found duplicate key name
@@ -53,6 +65,30 @@ train experiment=smoke rollout.n=8                      | rollout.n is unknown; 
 train experiment=smoke algorithm.kl_coef=0.1            | here: algorithm.kl_loss
 train experiment=smoke batch_size=8                     | here: algorithm.tasks_per_step
 train experiment=smoke algorithm.mini_batch_task=4      | did you mean mini_batch_tasks?
+eval panel=textcraft policy=oracle                      | panel 'textcraft' is an environment without a split; write
+eval panel=texcraft:test policy=oracle                  | unknown environment 'texcraft'
+eval panel=textcraft:tset policy=oracle                 | textcraft has no split 'tset'; its splits: train, test
+eval panel=textcraft:test policy=oracel                 | policy 'oracel' is unknown; choose oracle, random
+eval panel=textcraft:test policy=oracle samples=two     | samples=two: Value 'two'
+eval panel=textcraft:test policy=oracle sampels=2       | unknown key 'sampels'; did you mean samples=?
+eval panel=textcraft:test                               | policy= is missing, such as policy=oracle
+episodes nowhere                                        | nowhere does not exist; give the folder of a run
+episodes kept.parquet --ending turnlimit                | --ending 'turnlimit' is unknown; choose terminated
+episodes kept.parquet --success --failure               | --success and --failure leave no episode; give one of them
+episodes kept.parquet --env maze                        | --env 'maze': no episode has it; there are textcraft
+episodes kept.parquet --panel tset                      | --panel 'tset': no episode has it; there are
+episodes kept.parquet --step 41-60                      | --step 41-60: no episode has it; steps are
+episodes kept.parquet --step x                          | --step 'x' is neither a step, such as 12, nor a range
+collect textcraft --n 1 --out full/a.json               | full/a.json: no space left on device
+check texcraft                                          | unknown environment 'texcraft'
+check ./typed.py                                        | typed: spec is {'a': 1}; it must be an EnvSpec
+play texcraft_1                                         | unknown environment 'texcraft'
+play textcraft                                          | 'textcraft' is not an item id
+tasks textcraft --split tset                            | textcraft has no split 'tset'; its splits
+compare nowhere                                         | nowhere does not exist; it is not the folder of a run
+export nowhere --out x                                  | nowhere/config.yaml does not exist
+watch nowhere                                           | is not the folder of a run
+new env My-House                                        | 'My-House' is no name of a file of Python
 train experiment=smoke actor_rollout_ref.rollout.n=8    | is AgentGym-RL's; here: algorithm.samples_per_task
 """
 """A command and what its error says."""
@@ -66,8 +102,25 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "recipes/experiment").mkdir(parents=True)
     for name, text in RECIPES.items():
         (tmp_path / f"recipes/experiment/{name}.yaml").write_text(text, encoding="latin-1")
+    (tmp_path / "typed.py").write_text(TYPED)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(own_files.FILES, "")
+    replace = os.replace
+
+    def full(source, target):
+        if Path(target).parent.name == "full":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
     return tmp_path
+
+
+@pytest.fixture
+def episodes(here):
+    """``kept.parquet``, with an episode of TextCraft."""
+    words = ["collect", "textcraft", "--n", "1", "--out", "kept.json", "--episodes", "kept.parquet"]
+    assert CliRunner().invoke(app, words).exit_code == 0
 
 
 @pytest.fixture
@@ -89,14 +142,16 @@ def error(command):
     """The single line of an error, with exit status 2."""
     done = CliRunner().invoke(app, shlex.split(command), env={"COLUMNS": "150"})
     assert isinstance(done.exception, SystemExit), done.exception
-    lines = [line for line in done.stderr.splitlines() if not re.search("is left out: |^All keys: ", line)]
+    lines = [line for line in done.stderr.splitlines() if not re.search("is left out: |^All keys: |^$", line)]
     assert (done.exit_code, len(lines)) == (2, 1), done.stderr
     return lines[0]
 
 
 @pytest.mark.usefixtures("here", "gone")
 @pytest.mark.parametrize(("command", "says"), CASES, ids=[command for command, _ in CASES])
-def test_an_error_names_the_value_and_the_fix(command, says):
+def test_an_error_names_the_value_and_the_fix(command, says, request):
+    if "kept.parquet" in command:
+        request.getfixturevalue("episodes")
     line = error(command)
     assert line.startswith("Error: ") and says in line
     assert not Path("runs").exists()
@@ -105,9 +160,9 @@ def test_an_error_names_the_value_and_the_fix(command, says):
 def test_words_of_others_name_keys_that_exist():
     from agentgym_rl.algorithms import algorithms
     from agentgym_rl.engine.recipe.config import Config
-    from agentgym_rl.engine.recipe.migration import KEYS
+    from agentgym_rl.engine.recipe.others import WORDS
 
-    texts = re.findall(r"[a-z]+\.[a-z_.]+", " ".join(KEYS.words.values()))
+    texts = re.findall(r"[a-z]+\.[a-z_.]+", " ".join(WORDS.values()))
     named = {tuple(text.strip(".").split(".")) for text in texts}
     blocks = [Config(name="x", algorithm=kind.Config()) for kind in algorithms().values()]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentgym_rl.cli.common import console, progress_bar, run_folders, say
+from agentgym_rl.data.episode import Ending
 from agentgym_rl.eval.search import Hit, Index, hits
 
 if TYPE_CHECKING:
@@ -29,12 +30,8 @@ def command(
     place: Place,
     env: Annotated[str | None, typer.Option(help="Only of this environment.")] = None,
     ending: Annotated[str | None, typer.Option(help="Only with this ending, such as turn_limit.")] = None,
-    success: Annotated[
-        bool | None,
-        typer.Option(
-            "--success/--failure", help="Only what the agent solved, or only what it failed.", show_default=False
-        ),
-    ] = None,
+    solved: Annotated[bool, typer.Option("--success", help="Only what the agent solved.")] = False,
+    failed: Annotated[bool, typer.Option("--failure", help="Only what the agent failed.")] = False,
     task: Annotated[str | None, typer.Option(help="Only of this task (item id).")] = None,
     step: Annotated[
         str | None, typer.Option(metavar="N|N-M", help="Only by weights of this step, or of these.")
@@ -62,8 +59,14 @@ def command(
 
     if within is not None and grep is None:
         raise ValueError("--in says where to search; add --grep TEXT")
+    if solved and failed:
+        raise ValueError("--success and --failure leave no episode; give one of them")
+    success = True if solved else False if failed else None
+    if ending is not None and ending not in {*Ending}:
+        raise ValueError(f"--ending {ending!r} is unknown; choose {', '.join(Ending)}")
     steps = None if step is None else _steps(step)
     store = EpisodeStore(place)
+    _check_present(store, steps, env=env, panel=panel, split=split, decoding=decoding)
     found = store.query(
         env=env, ending=ending, success=success, task=task, step=steps, panel=panel, split=split, decoding=decoding
     )
@@ -121,6 +124,18 @@ def _containing(store: EpisodeStore, found: list[Summary], text: str, within: st
         index.update(progress)
     places = index.find(text, within)
     return [one for one in found if (one.file, one.row) in places]
+
+
+def _check_present(store: EpisodeStore, steps: tuple[int, int] | None, **options: str | None) -> None:
+    """Raises ValueError: no episode has what an option asks for; says what there is."""
+    for name, value in options.items():
+        known = sorted({one for one in store.table[name].to_pylist() if one is not None})
+        if value is not None and value not in known:
+            raise ValueError(f"--{name} {value!r}: no episode has it; there are {', '.join(known) or 'none'}")
+    if steps is not None:
+        there = [one for one in store.table["step"].to_pylist() if one is not None]
+        if there and not any(steps[0] <= one <= steps[1] for one in there):
+            raise ValueError(f"--step {steps[0]}-{steps[1]}: no episode has it; steps are {min(there)} to {max(there)}")
 
 
 def _steps(text: str) -> tuple[int, int]:

@@ -46,6 +46,10 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     try:
         yield beside
         os.replace(beside, path)
+    except OSError as error:
+        if error.filename is None:  # of an open file, such as a full disk
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
     finally:
         beside.unlink(missing_ok=True)
 

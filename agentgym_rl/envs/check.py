@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym_rl.envs.checks import CHECKS, Skipped, Subject, spec_sane
-from agentgym_rl.envs.core import Task
+from agentgym_rl.envs.core import EnvSpec, Task
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 
 Progress = Callable[[str, float], None]
@@ -69,6 +69,8 @@ def check(
         at = host or LocalHost()
         await at.check(name, options)
         env = at.open(name, options or {})
+        if not isinstance(env.spec, EnvSpec):
+            raise ValueError(f"{name}: spec is {env.spec!r:.80}; it must be an EnvSpec")
         splits = {split: env.spec.indices(split)} if split is not None else env.spec.splits
         splits = {name: indices for name, indices in splits.items() if name not in env.spec.unavailable}
         if n is not None and n < 1:

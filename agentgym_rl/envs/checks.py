@@ -95,6 +95,9 @@ async def spec_sane(subject: Subject) -> AsyncIterator[str]:
 async def tasks_described(subject: Subject) -> AsyncIterator[str]:
     for task in subject.each():
         goal, difficulty = subject.env.goal(task), subject.env.difficulty(task)
+        if not (isinstance(goal, str) and isinstance(difficulty, str)):
+            yield f"{task}: goal {goal!r} and difficulty {difficulty!r} must be texts"
+            continue
         if not goal.strip() or "\n" in goal:
             yield f"{task}: goal {goal!r} is not one line of text"
         if not difficulty.strip():

@@ -190,6 +190,13 @@ ACKNOWLEDGEMENT = "OK. I'll follow your instructions and try my best to solve th
 """The assistant's fixed second message in AgentGym's conversations (a protocol constant)."""
 
 
+def _checked(found: object, kind: type[T], by: str) -> T:
+    """What an environment returned, which may be of another's making; raises TypeError where it is of another type."""
+    if not isinstance(found, kind):
+        raise TypeError(f"{by} returns {found!r:.80}; it must return a {kind.__name__}")
+    return found
+
+
 class TextEnv(ABC):
     """One session of an environment: reset, step until done, close. A session can be reset again, also after a close.
 
@@ -223,7 +230,7 @@ class TextEnv(ABC):
         """
         self._index(task)
         self._in_episode = False
-        first = self._opened(await self._reset(task))
+        first = self._opened(_checked(await self._reset(task), Observation, f"{type(self).__name__}._reset"))
         self._in_episode = True
         return _encodable(first)
 
@@ -282,7 +289,7 @@ class TextEnv(ABC):
         """The result of ``step``, which is called only within an episode."""
         if not self._in_episode:
             raise ProtocolError(f"{self.spec.name}: step before reset or after the end of the episode; reset first")
-        result = await step(encodable(action))
+        result = _checked(await step(encodable(action)), Step, f"{type(self).__name__}._step")
         if result.done:
             self._in_episode = False
         observation = _encodable(result.observation)

@@ -116,7 +116,7 @@ def test_a_checkpoint_is_found_or_missed(tmp_path):
 
 def test_a_folder_of_another_run(tmp_path):
     RunFolder(tmp_path, "a: 1\nb: 2\n", resume=True).save_state(STATE)
-    with pytest.raises(RunFolderError, match=r"another configuration \(now: b: 3\)"):
+    with pytest.raises(RunFolderError, match=r"another configuration \(b=2 there, 3 here\)"):
         RunFolder(tmp_path, "a: 1\nb: 3\n", resume=True)
     with pytest.raises(RunFolderError, match=r"already holds a run; set run\.resume=true"):
         RunFolder(tmp_path, "a: 1\nb: 2\n", resume=False)
@@ -313,7 +313,7 @@ def test_train_refuses_the_folder_of_another_run(toy_recipes):
     started(toy_recipes)
     result = command("seed=1", "cloning.lr=0.5")
     assert result.exit_code == 2
-    assert "another configuration (now: seed: 1; lr: 0.5)" in result.stderr
+    assert "another configuration (seed=0 there, 1 here; cloning.lr=1e-05 there, 0.5 here)" in result.stderr
     result = command("run.resume=false")
     assert result.exit_code == 2 and "already holds a run" in result.stderr
     assert (toy_recipes / "state.json").is_file() and not (toy_recipes / "summary.json").exists()

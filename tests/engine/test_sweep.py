@@ -108,7 +108,7 @@ def test_how_far_jobs_are(sweep, toy_recipes):
         if job.config.seed == 0:
             folder.write_summary({})
     assert [job.standing for job in jobs(overrides)] == ["finished", "interrupted", "new"]
-    with pytest.raises(RunFolderError, match=r"another configuration \(now: lr: 0\.5"):
+    with pytest.raises(RunFolderError, match=r"another configuration \(cloning\.lr=1e-05 there, 0\.5 here"):
         jobs([*overrides, "cloning.lr=0.5"])
     with pytest.raises(RunFolderError, match="already holds a run"):
         jobs([*overrides, "run.resume=false"])

@@ -1,4 +1,4 @@
-"""What to write in place of the keys of AgentGym-RL, and of the words of verl and TRL."""
+"""What to write in place of AgentGym-RL's keys."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _VERL = ("actor_rollout_ref", "critic", "data", "reward_model", "trainer")
 
 @dataclass(frozen=True)
 class Keys:
-    """The file ``agentgym_rl.toml``: for each key what is given in its place, by command; and for words of others."""
+    """The file ``agentgym_rl.toml``: for each key what is given in its place, by command."""
 
     train: dict[str, str]
     eval: dict[str, str]
-    words: dict[str, str]
 
 
 KEYS = load(Path(__file__).with_name("agentgym_rl.toml"), Keys)
@@ -35,8 +34,3 @@ def translated(keys: Iterable[str]) -> str:
             why = refusal(key)
             lines.append(f"{key} is verl's, and {why}" if why else f"{key} is verl's; here: verl.{key}")
     return "\n".join(lines)
-
-
-def ours(word: str) -> str | None:
-    """Our key for the last word of a key of verl's or TRL's."""
-    return KEYS.words.get(word)

@@ -20,7 +20,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from agentgym_rl.engine.recipe.migration import ours
+from agentgym_rl.engine.recipe.others import WORDS
 
 CHOSEN = {"algorithm": "name", "curriculum": "type", "mixture": "type"}
 """The key of a group that holds its choice."""
@@ -168,8 +168,8 @@ _BLOCK = re.compile(r"Invalid type assigned: \w+ is not a subclass|Cannot assign
 
 def _unknown(path: str, kind: Any) -> str:
     block, _, key = path.rpartition(".")
-    if meant := ours(key):
-        return f"{path} is unknown; here: {meant}"
+    if key in WORDS:
+        return f"{path} is unknown; here: {WORDS[key]}"
     keys = [one.name for one in fields(kind) if one.name != CHOSEN.get(block)]
     return f"{path} is unknown{nearest(key, keys)}; {kind.__name__} has {', '.join(keys) or 'no keys'}"
 

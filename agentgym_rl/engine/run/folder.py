@@ -11,12 +11,14 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import write_text
 from agentgym_rl.engine.run import checkpoint
 from agentgym_rl.envs.tables import json_object, read_utf8
+from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.eval.score import errors
 from agentgym_rl.rollout import recorder
 from agentgym_rl.rollout.recorder import WriteShards
@@ -151,6 +153,13 @@ def writable(folder: Path) -> Path:
     return folder
 
 
+def _changes(before: str, now: str) -> list[str]:
+    """The keys whose values differ between two identities, with both values."""
+    old, new = (dict(flat(yaml.safe_load(text))) for text in (before, now))
+    keys = [key for key in {**new, **old} if old.get(key) != new.get(key)]
+    return [f"{key}={old.get(key, 'unset')} there, {new.get(key, 'unset')} here" for key in keys]
+
+
 class RunFolder:
     """Everything a run writes; every file appears whole."""
 
@@ -182,10 +191,8 @@ class RunFolder:
                 f"{folder} holds a run of an earlier version; finish it there or choose another run.dir"
             )
         if self.resumed and (before := read_utf8(known)) != identity:
-            old, new = before.splitlines(), identity.splitlines()
-            changed = [line.strip() for line in new if line not in old][:5]
             raise RunFolderError(
-                f"{folder} holds a run of another configuration (now: {'; '.join(changed) or 'fewer keys'}); "
+                f"{folder} holds a run of another configuration ({'; '.join(_changes(before, identity)[:5])}); "
                 "use its settings to resume it, or choose another run.dir"
             )
         write_text(known, identity)

@@ -14,6 +14,7 @@ from agentgym_rl.data.panels import digest, read_item_ids, select
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.envs.numbering import Panel
+from agentgym_rl.envs.registry import available
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
 
 _DRAWN = re.compile(r"(?P<env>[a-z][a-z0-9_]*):(?P<split>[^:]+)(?::(?P<n>\d+)(?::(?P<seed>\d+))?)?")
@@ -98,6 +99,8 @@ def _named(name: str, rules: Rules, host: EnvHost) -> list[Panel]:
         return [select(env, name, options=rules.options_of(env), host=host) for env in envs]
     match = _DRAWN.fullmatch(name)
     if match is None:
+        if name in available():
+            raise ValueError(f"panel {name!r} is an environment without a split; write panel={name}:test")
         raise ValueError(
             f"panel {name!r} is none of <env>:<split>[:<n>[:<seed>]], a file of item ids (.json), and the folder "
             "of a run"
