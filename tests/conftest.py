@@ -54,6 +54,24 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
+def files_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder of classes that are adopted from files; they are forgotten afterwards."""
+    from agentgym_rl.algorithms.installed import read
+    from agentgym_rl.envs import own_files
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(own_files.FILES, "")
+    path = list(sys.path)
+    yield tmp_path
+    sys.path[:] = path
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+    registry.read_points.cache_clear()
+    read.cache_clear()
+
+
+@pytest.fixture
 def other() -> Callable[[str], Any]:
     """Imports a package of another project; a test without its package is skipped, but not by `make doors`."""
     return import_module if os.environ.get("AGENTGYM_RL_DOORS") else pytest.importorskip

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
-from agentgym_rl.envs import own_files
 
 pytest.importorskip("hydra")
 
@@ -97,14 +96,12 @@ CASES = [tuple(part.strip() for part in line.split(" | ")) for line in TABLE.str
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(files_folder, tmp_path, monkeypatch):
     """A current folder with recipes that cannot be read."""
     (tmp_path / "recipes/experiment").mkdir(parents=True)
     for name, text in RECIPES.items():
         (tmp_path / f"recipes/experiment/{name}.yaml").write_text(text, encoding="latin-1")
     (tmp_path / "typed.py").write_text(TYPED)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(own_files.FILES, "")
     replace = os.replace
 
     def full(source, target):

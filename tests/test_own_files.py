@@ -9,27 +9,16 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from agentgym_rl.algorithms.installed import read
 from agentgym_rl.cli import app
-from agentgym_rl.envs import own_files, registry
+from agentgym_rl.envs import registry
 
 pytest.importorskip("hydra")
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """An empty current folder; what is adopted is forgotten afterwards."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(own_files.FILES, "")
-    path, modules = list(sys.path), set(sys.modules)
-    yield tmp_path
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
-    registry.read_points.cache_clear()
-    read.cache_clear()
+def here(files_folder):
+    return files_folder
 
 
 def run(*words):
