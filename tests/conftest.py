@@ -122,7 +122,7 @@ def browser(playwright_browser: tuple[Any, asyncio.AbstractEventLoop]) -> Iterat
 def example_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The packages under ``examples/``, as if installed."""
     hydra = pytest.importorskip("hydra.core.config_store")
-    from agentgym_rl.algorithms.installed import installed
+    from agentgym_rl.algorithms.installed import read
     from agentgym_rl.envs import registry
 
     choices: list[tuple[str, str]] = []
@@ -138,10 +138,10 @@ def example_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         info.joinpath("entry_points.txt").write_text("\n".join([*lines, ""]))
         monkeypatch.syspath_prepend(pyproject.parent)
     monkeypatch.syspath_prepend(tmp_path)
-    installed.cache_clear()
+    read.cache_clear()
     registry.read_points.cache_clear()
     yield
-    installed.cache_clear()
+    read.cache_clear()
     registry.read_points.cache_clear()
     for folder, file in choices:
         hydra.ConfigStore.instance().repo.get(folder, {}).pop(file, None)

@@ -103,11 +103,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(world: Path, files_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fresh copy of the world, as the current folder."""
     shutil.copytree(world, tmp_path / "world", symlinks=True)
     monkeypatch.chdir(tmp_path / "world")
     return tmp_path / "world"
+
+
+def write_files(line: str) -> None:
+    """The files of one's own that a line names, as the lines before it on the page write them."""
+    for kind, file in (("env", "house"), ("algorithm", "last_turn")):
+        if f"./{file}.py" in line:
+            assert run(f"agentgym-rl new {kind} {file}").exit_code == 0
 
 
 @pytest.fixture
@@ -123,6 +130,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("line", TRAIN)
 def test_what_trains_composes_and_is_checked(line, here, example_packages):
+    write_files(line)
     result = run(line, show=True)
     assert result.exit_code == 0, result.output
 
@@ -135,6 +143,7 @@ SLOW = r"^agentgym-rl check"
     "line", [pytest.param(line, marks=[pytest.mark.e2e] * bool(re.search(SLOW, line))) for line in RUN]
 )
 def test_a_command_runs(line, here, stopped, example_packages):
+    write_files(line)
     if "evals/oracle" in line and " eval " not in line:
         (here / "evals").mkdir()
         os.rename("made/oracle", "evals/oracle")
