@@ -25,6 +25,7 @@ from agentgym_rl.data import episode_store
 sys.path.insert(0, str(Path(__file__).parent / "eval"))
 
 from made_runs import write_run
+from test_learning import metrics
 from viewer_episodes import made
 
 pytest.importorskip("verl")
@@ -71,17 +72,17 @@ def test_what_is_not_run_is_not_much_and_there():
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the pages' commands speak of: runs, an evaluation, trajectories, a model."""
     place = tmp_path_factory.mktemp("world")
-    panels = ("textcraft/new_variants", "maze/new_mazes")
     for name in ("agentevol", "grpo"):
         for seed in (0, 1):
             folder = place / "runs" / f"demo-{name}-seed{seed}"
-            curve = [
-                {"step": step, f"stage/{name}": step, "run/episodes": 100 * step, "run/wall_s": 60.0 * step,
-                 "val/new_variants/textcraft/success": step / 10}
-                for step in (1, 2, 3)
-            ]  # fmt: skip
             stages = {"bc": 0.3, name: 0.5 + seed / 10}
-            write_run(folder, algorithm=name, seed=seed, stages=stages, panels=panels, metrics=curve)
+            write_run(
+                folder,
+                algorithm=name,
+                seed=seed,
+                stages=stages,
+                metrics=metrics([0.3, 0.4, 0.5]) if name == "grpo" else (),
+            )
             for step in (2, 41):
                 tried = [(task, success) for task in range(4) for success in (True, False)]
                 episodes = [made(task, env="textcraft", success=success, step=step) for task, success in tried]

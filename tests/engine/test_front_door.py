@@ -28,7 +28,8 @@ MINE = "cloning.epochs=1 envs.textcraft.panels.test.n=4 logger.wandb=disabled"
 
 RUN = {
     "agentgym-rl collect textcraft --policy oracle --n 100 --out demonstrations.json": "",
-    "agentgym-rl train env=textcraft algorithm=bc name=mine envs.textcraft.demonstrations_file=mine.json": MINE,
+    "agentgym-rl train env=textcraft algorithm=bc name=mine "
+    "model.prompt_tokens=1024 model.response_tokens=4096 envs.textcraft.demonstrations_file=mine.json": MINE,
     "agentgym-rl train -m experiment=demo algorithm=agentevol,grpo seed=0,1,2": DEMO,
     "agentgym-rl watch runs/demo-grpo-seed0": "",
     "agentgym-rl compare 'runs/demo-*' --html compare.html": "",
