@@ -6,8 +6,8 @@ READY := .venv/.setup
 GPU_TESTS := tests/engine/test_contracts.py tests/engine/test_recipes.py tests/engine/test_gpu.py tests/rollout/test_templates.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs e2e lint format clean setup-gpu gpu-check dist doors openenv-check mcp-check webarena-check sky-check \
-	chaos soak e2e-nodes
+.PHONY: help setup demo test test-more test-all test-bare docs e2e lint format clean setup-gpu gpu-check dist doors openenv-check \
+	mcp-check webarena-check sky-check chaos soak e2e-nodes
 
 help:  ## print this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -21,7 +21,15 @@ demo: setup  ## train a tiny model on this machine: cloning, then AgentEvol with
 	$(BIN)/agentgym-rl train -m experiment=demo algorithm=agentevol,grpo
 
 test: setup  ## run the test suite without the engine, on all cores
-	$(BIN)/python -m pytest -n logical --dist worksteal
+	$(BIN)/python -m pytest -n logical --dist loadgroup
+
+test-more: setup  ## run what `make test` leaves out or tries little of: slow tests, ten times the examples, browser, Java
+	SWEEP=10 $(BIN)/python -m pytest -n logical --dist loadgroup -m '(slow or sweep or hypothesis or browser or java) and not (e2e or chaos or nodes)'
+
+test-all: test test-more  ## run all tests that need no engine
+
+test-bare: setup  ## run `make test` as on a machine without a browser, Java and a home
+	scripts/bare.sh $(MAKE) test
 
 docs: setup  ## build the documentation into site/; warnings are errors
 	PYTHONPATH=scripts $(BIN)/zensical build --clean --strict

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hooks import pytest_collection_modifyitems, pytest_runtest_setup, pytest_terminal_summary  # noqa: F401
 from hypothesis import HealthCheck, settings
+from sweep import swept
 
 # The same examples each time: benchmarks/fuzz.py is for new ones. Shared machines are slow at odd moments; a test's own
 # timeout is the limit.
 settings.register_profile(
-    "house", max_examples=50, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "house", max_examples=swept(200), derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("house")
 
@@ -51,6 +53,10 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     registry.read_points.cache_clear()
     yield folder
     registry.read_points.cache_clear()
+    if (hydra := sys.modules.get("hydra.core.config_store")) is not None:  # it keeps what a recipe could choose
+        held = hydra.ConfigStore.instance().repo.get("env", {})
+        for name in ("needy", "broken", *(world.name for world in toy.WORLDS)):
+            held.pop(f"{name}.yaml", None)
 
 
 @pytest.fixture

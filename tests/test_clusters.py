@@ -5,6 +5,7 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def slurm(tmp_path):
     """Starts the script as Slurm would; gives the process and the log of what it called."""
     programs = tmp_path / "venv" / "bin"
     programs.mkdir(parents=True)
-    for name, body in FAKES.items():
+    for name, body in {**FAKES, "python": f'exec {sys.executable} "$@"'}.items():
         (programs / name).write_text(f"#!/usr/bin/env bash\n{body}")
         (programs / name).chmod(0o755)
     log = tmp_path / "log"

@@ -7,6 +7,7 @@ from io import StringIO
 from pathlib import Path
 from random import Random
 from statistics import median
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -65,7 +66,12 @@ class Output:
 
 
 class Server:
+    def __init__(self):
+        self.asked = []
+        """By which episodes, in order."""
+
     async def generate(self, *, request_id, prompt_ids, sampling_params):
+        self.asked.append(request_id)
         await asyncio.sleep(REPLY_S)
         return Output(sampling_params["max_tokens"])
 
@@ -105,10 +111,12 @@ def test_rounds_wait_for_the_slowest_world_and_ours_does_not(model):
     played = [
         rollout.Paced(script(3), [0.0, *(0.6 if turn == slow else 0.0 for turn in (1, 2, 3))]) for slow in slow_at
     ]
-    rows = {side: rollout.play_side(side, model, played, []) for side in ("ours", "lockstep", "environments only")}
-    assert rows["environments only"].seconds >= 0.6
-    assert rows["lockstep"].seconds > 1.8
-    assert rows["ours"].seconds < rows["lockstep"].seconds - 0.4
+    assert rollout.play_side("environments only", model, played, []).seconds >= 0.6
+    assert rollout.play_side("lockstep", model, played, []).seconds > 1.8
+    assert [len(set(model.client.asked[at : at + 3])) for at in (0, 3, 6)] == [3, 3, 3]
+    model.client.asked.clear()
+    rollout.play_side("ours", model, played, [])
+    assert [len(set(model.client.asked[at : at + 3])) for at in (0, 3, 6)] != [3, 3, 3]
 
 
 def test_the_longest_episode_is_played_alone(model):
@@ -123,7 +131,7 @@ def test_the_pause_is_slept_once_a_round(model):
     server = Metered(Server())
     with Cost() as cost:
         asyncio.run(lockstep(envs, [model.conversation(server, script(2))], 0.2))
-    assert 0.4 < cost.seconds < 10
+    assert cost.seconds > 0.4
     assert server.calls == 2
 
 
@@ -152,11 +160,13 @@ def test_recorded_worlds_are_those_of_their_oracles():
         assert one.opening[-1]["role"] == "user"
 
 
-def test_busy_time_is_counted_once():
+def test_busy_time_is_counted_once(monkeypatch):
+    clock = iter([3.0, 5.0])
+    monkeypatch.setattr("load.time", SimpleNamespace(perf_counter=lambda: next(clock)))
     busy = Busy()
     with busy, busy:
         pass
-    assert busy.seconds < 0.1
+    assert busy.seconds == 2.0
 
 
 def made_rows():

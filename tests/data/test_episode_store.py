@@ -9,6 +9,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sweep import swept
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
@@ -58,7 +59,7 @@ def older(path, dicts):
     path.write_bytes(zstandard.ZstdCompressor().compress(lines.encode()))
 
 
-@settings(max_examples=30)
+@settings(max_examples=swept(30))
 @given(st.lists(episodes, max_size=3))
 def test_whatever_is_written_comes_back(tmp_path_factory, some):
     path = tmp_path_factory.mktemp("store") / "new" / "step000001.parquet"

@@ -8,6 +8,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow.parquet import read_table
+from sweep import swept
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.convert import FORMATS, Record, keep, read
@@ -327,7 +328,7 @@ def told(draw):
 
 
 @given(st.lists(told(), min_size=1, max_size=3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=swept(30), deadline=None)
 def test_every_conversion_keeps_all_messages_and_what_is_learned(tmp_path_factory, entries):
     folder = tmp_path_factory.mktemp("told")
     records = read(put(folder / "a.json", entries))

@@ -10,6 +10,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sweep import swept
 
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode_store import EpisodeStore
@@ -127,7 +128,7 @@ SAMPLES = samples()
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=swept(60), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path_factory, name, seed):
     rng, content = Random(seed), bytearray(SAMPLES[name])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pytest
 pytest.importorskip("verl")
 
 from hydra.core.config_store import ConfigStore
-from hydra.core.plugins import Plugins
 
 from agentgym_rl.algorithms import algorithms
 from agentgym_rl.algorithms.base import AlgorithmConfig, OnlineConfig
@@ -58,8 +56,15 @@ def environment() -> Iterator[None]:
     os.environ.update(before)
 
 
+@pytest.fixture(scope="session")
+def choices() -> None:
+    """Hydra's store holds its own groups and the choices of ours, which are made once a process."""
+    with recipes.loader():
+        pass
+
+
 @pytest.fixture
-def toy_recipes(toys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def toy_recipes(choices: None, toys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Experiments with toys and with ``countre``, which is no environment; returns the folder their runs go to."""
     tree, folder = tmp_path / "recipes", tmp_path / "run"
     shutil.copytree(recipes.recipes_dir(), tree)
@@ -71,9 +76,9 @@ def toy_recipes(toys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             if issubclass(algorithm.Config, OnlineConfig):
                 tree.joinpath("tuned", f"{env}_{name}.yaml").write_text(tuned(algorithm.Config))
     monkeypatch.setattr(recipes, "recipes_dir", lambda: tree)
-    Plugins.instance()  # writes Hydra's own groups into the store, once a process
     store = ConfigStore.instance()  # keeps the toys' groups for as long as the process lives
-    monkeypatch.setattr(store, "repo", deepcopy(store.repo))
+    held = {name: dict(node) if isinstance(node, dict) else node for name, node in store.repo.items()}
+    monkeypatch.setattr(store, "repo", held)
     return folder
 
 

@@ -848,9 +848,9 @@ ASIDE = ["False", "False", "False", "agentgym_rl.engine.platform.corrections"]
     ("before", "platform", "state"),
     [
         pytest.param("", "cuda", ASIDE, id="told to use CUDA"),
-        pytest.param(CUDA_TORCH, None, ASIDE, id="a CUDA build of torch"),
+        pytest.param(CUDA_TORCH, None, ASIDE, id="a CUDA build of torch", marks=pytest.mark.slow),
         pytest.param("", None, ACTIVE, id="a CPU build of torch"),
-        pytest.param(CUDA_TORCH, "cpu", ACTIVE, id="a CUDA build of torch, told to use the CPU"),
+        pytest.param(CUDA_TORCH, "cpu", ACTIVE, id="a CUDA build, told to use the CPU", marks=pytest.mark.slow),
     ],
 )
 def test_the_plugin_steps_aside(before, platform, state):

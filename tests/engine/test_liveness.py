@@ -51,34 +51,38 @@ def actors(worker_class, monkeypatch):
         ray.kill(actor)
 
 
+def until(watch, *names):
+    """Waits until memory has been seen under these names; the test's own timeout is the limit."""
+    while not {*names} <= watch.peaks.keys():
+        time.sleep(0.05)
+
+
 def test_a_busy_process_is_no_dead_one(actors):
     before = signal.getsignal(signal.SIGUSR2)
     with liveness.watched(None) as watch:
-        assert ray.get(actors["busy one"].work.remote(1.5)) == "done"
-        time.sleep(1)
+        assert ray.get(actors["busy one"].work.remote(1)) == "done"
+        until(watch, *actors)
     assert all(0.01 < watch.peaks[name] < 1 for name in actors)
     assert set(watch.peaks) == set(actors)
     assert signal.getsignal(signal.SIGUSR2) == before
 
 
 def test_the_memory_of_all_processes_at_once(actors):
-    with liveness.watched(None, alone=True) as watch:
-        time.sleep(2)
     own = psutil.Process().memory_full_info()
+    with liveness.watched(None, alone=True) as watch:
+        until(watch, "all at once", *actors)
     at_once = watch.peaks["all at once"]
     assert own.pss / liveness.GIB < at_once < own.rss / liveness.GIB + sum(watch.peaks[name] for name in actors) + 1
 
 
-@pytest.mark.parametrize("wait", [lambda actor: ray.get(actor.work.remote(60)), lambda actor: time.sleep(60)])
+@pytest.mark.parametrize("wait", [lambda actor: ray.get(actor.work.remote(1000)), lambda actor: time.sleep(1000)])
 def test_a_killed_process_ends_what_waits_for_another(actors, wait):
     pid = ray.get(actors["other one"].pid.remote())
-    begun = time.monotonic()
     says = r"the other one died: .*last seen with 0\.\d GiB.*the same command resumes"
-    with pytest.raises(liveness.EngineDied, match=says), liveness.watched(None):
-        time.sleep(1)  # so that it was seen
+    with pytest.raises(liveness.EngineDied, match=says), liveness.watched(None) as watch:
+        until(watch, "other one")
         os.kill(pid, signal.SIGKILL)
         wait(actors["busy one"])
-    assert time.monotonic() - begun < 20
 
 
 def test_what_the_death_made_fail_is_not_what_is_said(actors):
@@ -92,7 +96,7 @@ def test_a_server_that_lost_its_engine(actors):
     says = "the other one died: its engine's process is gone"
     with pytest.raises(liveness.EngineDied, match=says), liveness.watched(None):
         ray.get(actors["other one"].lose_engine.remote())
-        time.sleep(30)
+        time.sleep(1000)
 
 
 def test_other_errors_stay_what_they_are(actors):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sweep import swept
 
 os.environ.setdefault("VERL_PLATFORM", "cpu")
 torch = pytest.importorskip("torch")
@@ -287,7 +288,7 @@ def test_numbers_are_those_of_verls_engine_on_gpus(dtype, attention, temperature
     assert (ours[3] - exact[3]).norm() / size <= (of_verl[3] - exact[3]).norm() / size + tolerance / 10
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=swept(25))
 @given(tokens=st.integers(1, 600), scale=st.floats(0.01, 50))
 def test_log_probs_and_entropies(tokens, scale):
     """Of more tokens than a chunk holds, too."""

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import play
+from sweep import swept
 
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.actions import Action
@@ -221,8 +222,9 @@ def test_replies_are_read_as_agentgyms_client_does(reply: str, command: str) -> 
     assert isinstance(read, Action) and read.command == command
 
 
+@pytest.mark.sweep
 def test_random_walks_keep_the_contract() -> None:
-    """10,000 actions: possible ones, garbage, and commands with wrong names."""
+    """Actions: possible ones, garbage, and commands with wrong names."""
     taken = 0
     rng = random.Random(0)
     wrong = ("take mug 1 from fridge 1", "put egg 2 in/on shelf 9", "go to fridge 0", "heat egg 1 with microwave 1")
@@ -247,14 +249,14 @@ def test_random_walks_keep_the_contract() -> None:
 
     envs = ALFWorld(), ALFWorld("compact")
     indices = rng.sample(range(10_000, SPLITS["test_variants"].stop), 60)
-    while taken < 10_000:
+    while taken < swept(10_000):
         taken += asyncio.run(episode(rng.choice(envs), rng.choice(indices)))
 
 
 TASKS = st.integers(10_000, SPLITS["test_variants"][-1])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=swept(100), deadline=None)
 @given(TASKS, st.lists(st.one_of(st.integers(0, 99), st.text(max_size=9)), max_size=30))
 def test_both_wordings_tell_the_same_story(index: int, choices: list[int | str]) -> None:
     async def episode(style: Style) -> list[object]:

@@ -6,6 +6,7 @@ from collections import Counter
 from copy import deepcopy
 
 import pytest
+from sweep import some
 
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.alfworld import ALFWorld
@@ -23,13 +24,14 @@ def few(split: str) -> range:
     return SPLITS[split][:: 47 if split.endswith("variants") else 1]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("split", "style"), [("train", "compact"), ("test", "agentgym"), ("train_variants", "compact")]
 )
-def test_oracle_solves_every_task(split: str, style: Style) -> None:
+def test_oracle_solves(split: str, style: Style) -> None:
     async def solve() -> None:
         env = ALFWorld(style)
-        for index in few(split):
+        for index in some(few(split)):
             task = Task("alfworld", index)
             await env.reset(task)
             actions = env.oracle(task)

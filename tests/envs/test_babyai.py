@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sweep import swept
 
 from agentgym_rl.envs.babyai import BabyAI
 from agentgym_rl.envs.babyai.levels import LEVELS
@@ -177,7 +178,7 @@ def test_nothing_is_printed(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=swept(40), deadline=None)
 @given(
     index=st.integers(0, 10**9),
     style=st.sampled_from(["agentgym", "compact"]),

@@ -9,6 +9,7 @@ from collections import Counter
 
 import gymnasium
 import pytest
+from sweep import some
 
 from agentgym_rl.envs.babyai import BabyAI
 from agentgym_rl.envs.babyai.bot import solve_with_bot
@@ -83,9 +84,10 @@ def test_no_split_repeats_a_layout_of_another() -> None:
     assert moved == {0: 0, 1: 0, 2: 9, 3: 31, 4: 426}
 
 
-def test_expert_solves_every_test_task():
+@pytest.mark.sweep
+def test_expert_solves_test_tasks():
     env = BabyAI()
-    for index in env.spec.splits["test"]:
+    for index in some(env.spec.splits["test"]):
         task = Task("babyai", index)
         assert 0 < reward_of(env, task, env.oracle(task)) <= 1, task
 
@@ -97,6 +99,7 @@ def test_expert_solves_training_tasks_of_many_levels():
         assert 0 < reward_of(env, task, env.oracle(task)) <= 1, task
 
 
+@pytest.mark.slow
 def test_task_whose_key_is_locked_away_behind_its_own_door_has_no_oracle():
     with pytest.raises(OracleUnavailable, match="babyai_246"):
         BabyAI().oracle(Task("babyai", 246))

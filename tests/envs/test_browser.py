@@ -16,6 +16,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sweep import swept
 
 pytest.importorskip("playwright", reason="the extra miniwob is not installed")
 
@@ -283,7 +284,7 @@ def test_assets_stand_for_the_network() -> None:
         assert play.run(play.session.screenshot())[8:12] == b"WEBP"
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=swept(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(action=st.one_of(
     st.sampled_from(["scroll [up]", "go_back", "go_forward", "new_tab", "close_tab", "press [Tab]", "wait"]),
     st.builds("{} [{}]".format, st.sampled_from(["click", "dblclick", "hover", "tab_focus"]), st.integers(0, 20)),

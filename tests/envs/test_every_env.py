@@ -4,13 +4,13 @@ import asyncio
 import hashlib
 import json
 import random
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from sweep import spread, swept
 
 from agentgym_rl.envs import Task, TextEnv, available, env_class, make
 from agentgym_rl.envs.check import check
@@ -39,16 +39,14 @@ SLOW = {"babyai": 6, "sciworld": 0}
 """Environments whose oracles take long or solve not every task: how many tasks of a split are solved here."""
 
 ACTIONS = {"sciworld": 300, "sqlgym": 2_000}
-"""Random actions of an environment whose steps take milliseconds; else :data:`MANY`."""
+"""Random actions of an environment whose steps take milliseconds, at ``SWEEP=10``; else :data:`MANY`."""
 MANY = 10_000
 LONGEST = 4_000
 """Characters of an observation after the first one, which states the task."""
 
 
-@pytest.fixture(params=HERE)
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.java] * (name == "sciworld")) for name in HERE])
 def name(request: pytest.FixtureRequest) -> str:
-    if request.param == "sciworld" and shutil.which("java") is None:
-        pytest.skip("ScienceWorld's simulator needs Java")
     return str(request.param)
 
 
@@ -56,11 +54,6 @@ def name(request: pytest.FixtureRequest) -> str:
 def solvable(request: pytest.FixtureRequest) -> str:
     """Environments whose oracles take less than seconds; ``test_sciworld.py`` chooses games with short solutions."""
     return str(request.param)
-
-
-def spread(indices: Sequence[int], n: int) -> list[int]:
-    """At most ``n`` indices at equal distances."""
-    return [indices[len(indices) * place // n] for place in range(n)] if len(indices) > n else list(indices)
 
 
 def tasks_of(env: TextEnv, n: int, splits: Sequence[str] | None = None) -> list[Task]:
@@ -146,7 +139,7 @@ def test_found_by_name_and_described(name: str) -> None:
         make(name, style="loud")
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", [pytest.param("agentgym", marks=pytest.mark.slow), "compact"])
 def test_keeps_the_contract(solvable: str, style: str) -> None:
     report = check(solvable, n=2 if solvable in SLOW else 4, options={"style": style})
     assert [(finding.name, finding.faults) for finding in report.findings if finding.passed is not True] == []
@@ -176,12 +169,13 @@ def test_calls_keep_their_order(name: str) -> None:
     asyncio.run(misuse())
 
 
+@pytest.mark.sweep
 def test_oracle_solves(solvable: str) -> None:
-    """All tasks of train and test, or some, in either wording: no action is invalid, only the last one ends."""
+    """Some tasks of train and test, in either wording: no action is invalid, only the last one ends."""
 
     async def solve() -> None:
         envs = [make(solvable, style=style) for style in STYLES]
-        for number, task in enumerate(tasks_of(envs[0], SLOW.get(solvable, 600), ["train", "test"])):
+        for number, task in enumerate(tasks_of(envs[0], SLOW.get(solvable) or swept(600), ["train", "test"])):
             env = envs[number % 2]
             actions = solution(env, task)
             if actions is None:
@@ -254,8 +248,9 @@ def choices(rng: random.Random, own: list[str], known: list[str], count: int) ->
             yield rng.choice(known) if source < 0.85 else scrambled(rng, rng.choice(known))
 
 
-def test_ten_thousand_actions_do_no_harm(name: str) -> None:
-    wanted = ACTIONS.get(name, MANY)
+@pytest.mark.sweep
+def test_no_action_does_harm(name: str) -> None:
+    wanted = swept(ACTIONS.get(name, MANY))
     taken, longest = asyncio.run(roam(name, wanted))
     assert taken == wanted
     assert longest <= LONGEST

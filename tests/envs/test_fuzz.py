@@ -2,12 +2,14 @@
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sweep import swept
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -24,7 +26,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=swept(15), deadline=None)
 @given(seed=SEEDS, text=st.text(st.characters(), max_size=50))
 def test_no_reply_breaks_a_parser(name, seed, text):
     rng = Random(seed)
@@ -48,16 +50,9 @@ def test_the_longest_replies_are_read_in_time(name, piece):
     parse, known = PARSERS[name][0]
     for size in (LONGEST_CODE, LONGEST):
         for reply in ((piece * size)[:size], known[0] + (piece * size)[: size - len(known[0])]):
-            report = fuzz.Report(name)
-            asyncio.run(fuzz.drive(report, lambda reply=reply: reply, wrong_in(parse), 1, 60))
-            assert report.slowest < 1 and report.faults == {}
-
-
-def wrong_in(parse):
-    async def use(reply):
-        return fuzz.wrong_action(parse(reply))
-
-    return use
+            begun = time.thread_time()
+            assert fuzz.wrong_action(parse(reply)) is None
+            assert time.thread_time() - begun < 2
 
 
 def test_a_report_shows_what_goes_wrong():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import play
+from sweep import swept
 
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import Style, TaskNotFound
@@ -100,7 +101,7 @@ TASKS = st.one_of(st.sampled_from(SPLITS["agentgym"]), st.integers(26, SPLITS["t
 ACTIONS = st.lists(st.one_of(st.sampled_from([*MOVES]), st.text(max_size=9)), max_size=30)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=swept(100), deadline=None)
 @given(TASKS, ACTIONS)
 def test_a_walk_stays_inside_is_paid_at_the_goal_only_and_can_be_replayed(index: int, actions: list[str]) -> None:
     task = puzzle(index)
@@ -123,7 +124,7 @@ def test_a_walk_stays_inside_is_paid_at_the_goal_only_and_can_be_replayed(index:
         assert position == (before if action not in MOVES else task.layout.after(before, action)) != task.goal
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=swept(50), deadline=None)
 @given(TASKS, ACTIONS)
 def test_both_wordings_tell_the_same_story(index: int, actions: list[str]) -> None:
     _, long = play(Maze(), index, *actions)

@@ -84,8 +84,7 @@ def test_tools_keep_their_schemas(opened):
     assert tools["add_note"]["description"] == "Keep a note."
 
 
-@pytest.mark.parametrize("style", ["agentgym", "compact"])
-@pytest.mark.parametrize("action_format", ActionFormat)
+@pytest.mark.parametrize(("style", "action_format"), zip(("agentgym", "compact", "compact"), ActionFormat, strict=True))
 def test_the_plan_solves_in_every_format(opened, style, action_format):
     env = opened(style=style)
     assert (env.spec.splits, env.difficulty(Task("mcp", 0))) == ({"train": (0,), "test": (1,)}, "one call")
@@ -104,19 +103,17 @@ def test_another_end_earns_nothing(opened):
     assert wrong.reward == 0.0
 
 
-@pytest.mark.parametrize(
-    ("action", "said"),
-    [
-        ("look", "no '<action> with Action Input"),
-        (command("fly"), "no action 'fly'; there are add_note, notes, process, crash, finish"),
-        (command("add_note", note=3), "3 is not of type 'object'"),
-        (command("process", wait=-1), "-1 is less than the minimum"),
-        (command("add_note", note={"title": "a"}), "ERROR"),
-    ],
-)
-def test_a_mistake_is_an_observation(opened, action, said):
-    first, after_all = asyncio.run(after(opened(), 1, action, command("notes")))
-    assert said in first.observation.text and first.info["invalid"] and not first.done
+def test_a_mistake_is_an_observation(opened):
+    mistakes = {
+        "look": "no '<action> with Action Input",
+        command("fly"): "no action 'fly'; there are add_note, notes, process, crash, finish",
+        command("add_note", note=3): "3 is not of type 'object'",
+        command("process", wait=-1): "-1 is less than the minimum",
+        command("add_note", note={"title": "a"}): "ERROR",
+    }
+    *steps, after_all = asyncio.run(after(opened(), 1, *mistakes, command("notes")))
+    for step, said in zip(steps, mistakes.values(), strict=True):
+        assert said in step.observation.text and step.info["invalid"] and not step.done
     assert '"a": ""' in after_all.observation.text and not after_all.info["invalid"]
 
 
@@ -142,10 +139,8 @@ def test_every_episode_has_a_process_of_its_own(opened):
 def test_a_crash_and_a_hang_are_no_episodes(opened):
     with pytest.raises(EnvUnavailable, match=r"crash: .*it wrote: .*the disk is full"):
         asyncio.run(after(opened(), 0, command("crash")))
-    started = time.monotonic()
     with pytest.raises(EnvTimeout, match=r"process: no answer within 0.5 s"):
-        asyncio.run(after(opened(timeout=0.5), 0, command("process", wait=60)))
-    assert time.monotonic() - started < 30
+        asyncio.run(after(opened(timeout=0.5), 0, command("process", wait=1000)))
 
     async def onwards():
         env = opened()
@@ -271,19 +266,17 @@ def test_unknown_tasks_and_plans(opened):
 
 
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("server", "seconds", "said"),
     [
-        ("no_such_command_at_all", "No such file"),
-        (shlex.join([sys.executable, "-c", "raise SystemExit('bad luck')"]), "it wrote: bad luck"),
-        ("http://127.0.0.1:9/mcp", "does not start"),
-        (shlex.join([sys.executable, "-c", "import time; time.sleep(60)"]), "did not answer within 2 s"),
+        ("no_such_command_at_all", 60, "No such file"),
+        (shlex.join([sys.executable, "-c", "raise SystemExit('bad luck')"]), 60, "it wrote: bad luck"),
+        ("http://127.0.0.1:9/mcp", 60, "does not start"),
+        (shlex.join([sys.executable, "-c", "import time; time.sleep(1000)"]), 1, "did not answer within 1 s"),
     ],
 )
-def test_servers_that_do_not_start(opened, server, said):
-    started = time.monotonic()
+def test_servers_that_do_not_start(opened, server, seconds, said):
     with pytest.raises((EnvUnavailable, EnvTimeout), match=said):
-        opened(server=server, start_timeout=2)
-    assert time.monotonic() - started < 20
+        opened(server=server, start_timeout=seconds)
 
 
 @pytest.mark.parametrize(
@@ -338,7 +331,10 @@ async def client(*words):
         yield found
 
 
-@pytest.mark.parametrize("name", ["weather", "movie", "academia", "todo", "sheet", "textcraft"])
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("movie", "academia", "todo", "sheet")]
+
+
+@pytest.mark.parametrize("name", ["weather", "textcraft", *OTHERS])
 def test_an_environment_is_solved_through_its_tools(name):
     env = make(name)
     task = Task(name, env.spec.splits["test"][0])

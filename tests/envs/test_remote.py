@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sweep import swept
 from upstream import STORIES, upstream
 
 from agentgym_rl.envs import Task, make
@@ -618,7 +619,7 @@ def test_a_member_is_left_alone_for_longer_and_longer(monkeypatch):
     assert (member.failures, member.fault) == (4, "down")
 
 
-@settings(max_examples=40)
+@settings(max_examples=swept(40))
 @given(st.lists(st.tuples(st.sampled_from("lrf"), st.integers(0, 2)), max_size=40))
 def test_leases_are_counted(moves):
     async def main(monkeypatch):

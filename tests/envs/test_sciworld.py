@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -27,7 +26,7 @@ from agentgym_rl.envs.sciworld.games import FAMILIES, STARTS
 from agentgym_rl.envs.sciworld.pool import POOL
 from agentgym_rl.envs.sciworld.wording import LONGEST
 
-pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="ScienceWorld's simulator needs Java")
+pytestmark = pytest.mark.java
 
 LEFT_OUT = {"2-3", "5-1", "5-2", "9-1", "9-2", "9-3", "10-1", "10-2"}
 GAME = Task("sciworld", 3086)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import play
+from sweep import swept
 
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import Action, ActionFormat
@@ -164,7 +165,7 @@ def test_reading_a_response(response: str, action: Action) -> None:
 SOUP = st.lists(st.sampled_from(["<search>", "</search>", "<answer>", "</answer>", "<think>", "a", " ", "\n"]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=swept(300), deadline=None)
 @given(SOUP.map("".join))
 def test_the_first_whole_tag_decides_and_the_last_answer_counts(response: str) -> None:
     tag = re.search(r"<(search|answer)>(.*?)</\1>", response, re.DOTALL)
@@ -236,6 +237,7 @@ PIECES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("options", [{}, {"style": "compact", "reward": "f1"}, {"final": True, "topk": 10}])
 def test_random_walks_raise_nothing_and_stay_within_bounds(options: dict[str, object]) -> None:
     rng = random.Random(0)
@@ -259,8 +261,8 @@ def test_random_walks_raise_nothing_and_stay_within_bounds(options: dict[str, ob
 
     async def walks() -> int:
         taken = 0
-        while taken < 4_000:
+        while taken < swept(4_000):
             taken += await walk(rng.choice(indices))
         return taken
 
-    assert asyncio.run(walks()) >= 4_000
+    assert asyncio.run(walks()) >= swept(4_000)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 from dataclasses import replace
 from typing import ClassVar
 
@@ -18,15 +17,11 @@ from agentgym_rl.envs.protocol.server import Settings, create_app
 from agentgym_rl.envs.protocol.server.sessions import Full, Sessions
 from agentgym_rl.envs.protocol.wire import MAX_SESSION, dialect
 
-
-def loadable(name):
-    """Whether the environment can be played here."""
-    if name in ("webarena", "openenv", "mcp", "miniwob"):  # they need servers of others, or a browser
-        return False
-    return name != "sciworld" or shutil.which("java") is not None
-
-
-WORLDS = [name for name in available() if loadable(name)]
+ELSEWHERE = ("mcp", "miniwob", "openenv", "webarena")
+"""They need servers of others, or a browser."""
+WORLDS = [
+    pytest.param(name, marks=[pytest.mark.java] * (name == "sciworld")) for name in available() if name not in ELSEWHERE
+]
 HUGE = "a" * 500_000
 COMMANDS = {"sciworld": ["look around", "inventory", "nonsense"]}
 """Instead of an oracle that takes its time."""

@@ -83,7 +83,7 @@ def test_a_request_that_does_not_arrive_ends_its_connection(server, half, monkey
     connection = sent(server[1], HALF[half])
     begun = time.monotonic()
     assert answer(connection) == b""
-    assert 0.2 < time.monotonic() - begun < 10
+    assert time.monotonic() - begun > 0.2
     with httpx.Client(base_url=f"http://127.0.0.1:{server[1]}") as client:  # a whole request has no such limit
         assert client.get("/health").status_code == 200
         time.sleep(0.6)
@@ -102,19 +102,28 @@ def test_too_many_requests_at_once_end_their_connection(server):
     assert b"HTTP/1.1 400 " in told and told.count(OK) <= http.WAITING
 
 
-@pytest.mark.parametrize("takes", [False, True])
-def test_a_client_that_does_not_take_its_answers_loses_its_connection(server, monkeypatch, takes):
+def test_a_client_that_does_not_take_its_answers_loses_its_connection(server, monkeypatch):
     monkeypatch.setattr(http, "WAITING", 5000)
     monkeypatch.setattr(http, "SEND_S", 0.5)
+    with sent(server[1], ASK * 2000):
+        deadline = time.monotonic() + 60
+        while server[0].server_state.connections:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_the_time_for_taking_answers_begins_anew_whenever_some_are_taken(server, monkeypatch):
+    monkeypatch.setattr(http, "WAITING", 5000)
+    timers, pause = [], http.Protocol.pause_writing
+    monkeypatch.setattr(http.Protocol, "pause_writing", lambda self: (pause(self), timers.append(self._stuck)))
     with sent(server[1], ASK * 2000) as connection:
-        found, text, deadline = 0, b"", time.monotonic() + 60
-        while takes and found < 2000:
+        found, text = 0, b""
+        while not timers:  # the client is behind
+            time.sleep(0.01)
+        while found < 2000:
             text = text[1 - len(OK) :] + connection.recv(1 << 18)
             found += text.count(OK)
-            time.sleep(0.001)
-        while not takes and server[0].server_state.connections and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert takes or not server[0].server_state.connections
+    assert all(timer.cancelled() for timer in timers)
 
 
 @pytest.mark.parametrize("half", HALF)
@@ -125,4 +134,4 @@ def test_half_open_connections_do_not_hold_up_the_end(server, half):
     begun = time.monotonic()
     running.should_exit = True
     assert all(answer(one) == b"" for one in connections)
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < http.RECEIVE_S

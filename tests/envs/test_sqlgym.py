@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import play
+from sweep import swept
 
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import Action, ActionFormat
@@ -94,7 +95,7 @@ def test_responses(response: str, action: Action) -> None:
     .map(str.strip)
     .filter(lambda text: text and "`" not in text)
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=swept(100), deadline=None)
 def test_commands_survive_every_format(command: str) -> None:
     env = SQLGym()
     assert wording.read(wording.write(command, "why")) == Action(command, "why")
@@ -249,7 +250,8 @@ VOCABULARY = (
 PIECES = VOCABULARY.split("|")
 
 
-def test_ten_thousand_random_actions() -> None:
+@pytest.mark.sweep
+def test_random_actions() -> None:
     rng = Random(0)
     env = SQLGym(explore=6)
     single = SQLGym("compact")
@@ -273,5 +275,5 @@ def test_ten_thousand_random_actions() -> None:
             earned += step.reward
             done = step.done
 
-    wander(env, 8_000)
-    wander(single, 2_000)
+    wander(env, swept(8_000))
+    wander(single, swept(2_000))

@@ -2,12 +2,13 @@
 
 import asyncio
 import os
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
+import psutil
 import pytest
 
 from agentgym_rl.envs import Task
@@ -57,11 +58,11 @@ def test_a_query_ends_within_its_limits(pool: Workers, query: str, limits: Limit
 
 
 def test_a_worker_that_does_not_answer_is_killed(pool: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "PATIENCE", 0.1)
+    monkeypatch.setattr(workers, "PATIENCE", 0.0001)
     started = time.monotonic()
     with pytest.raises(Killed, match="takes too long"):
-        run(pool, IMAGE, LIMITS, LONG)
-    assert time.monotonic() - started < LIMITS.seconds
+        run(pool, IMAGE, replace(LIMITS, seconds=1000), LONG)
+    assert time.monotonic() - started < 30
     monkeypatch.undo()
     assert run(pool, IMAGE, LIMITS, "SELECT 1") == [(1,)]
 
@@ -117,35 +118,35 @@ def test_a_gold_query_that_is_killed_is_not_the_agents_doing(monkeypatch: pytest
 
 
 def test_close_stops_a_query_that_is_not_waited_for() -> None:
-    async def episode() -> float:
+    async def episode() -> None:
         env = SQLGym()
         await env.reset(Task("sqlgym", 20_006))
         step = asyncio.create_task(env.step(LONG))
         await asyncio.sleep(0.2)
-        started = time.monotonic()
+        assert not step.done()
         await env.close()
-        assert (await step).info["invalid"]
-        return time.monotonic() - started
+        assert (await step).observation.text == "Error: the query ended the process of the database"
 
-    assert asyncio.run(episode()) < 1.0
+    asyncio.run(episode())
 
 
 def test_fifty_sessions_beside_long_queries() -> None:
-    waits: list[float] = []
-    taken: list[float] = []
+    beats = 0
+    ended: list[bool] = []
 
     async def heartbeat() -> None:
+        nonlocal beats
         while True:
-            started = time.monotonic()
             await asyncio.sleep(0.01)
-            waits.append(time.monotonic() - started)
+            beats += 1
 
     async def episode(index: int, hostile: bool) -> float:
         env, task = SQLGym(), Task("sqlgym", index)
         await env.reset(task)
-        started = time.monotonic()
+        before = beats
         step = await env.step(LONG if hostile else env.oracle(task)[0])
-        taken.append(time.monotonic() - started)
+        assert not hostile or beats - before > 10, "the event loop waits"
+        ended.append(hostile)
         await env.close()
         return step.reward
 
@@ -156,17 +157,18 @@ def test_fifty_sessions_beside_long_queries() -> None:
         return rewards
 
     assert asyncio.run(episodes()) == [float(place % 25 != 0) for place in range(50)]
-    assert max(waits) < 2.0, "the event loop waits"
-    assert statistics.median(taken) < LIMITS.seconds
+    assert ended.index(True) > 25, "the others wait"
 
 
 def test_a_step_is_cheap(pool: Workers) -> None:
-    def seconds() -> float:
-        started = time.perf_counter()
+    with pool.lease() as worker:
+        process = psutil.Process(worker._process.pid)
+    before = time.process_time() + sum(process.cpu_times()[:2])
+    for _ in range(100):
         run(pool, IMAGE, LIMITS, "SELECT name FROM author")
-        return time.perf_counter() - started
-
-    assert statistics.median(seconds() for _ in range(100)) < 0.005
+    assert time.process_time() + sum(process.cpu_times()[:2]) - before < 0.5
+    with pool.lease() as worker:
+        assert worker._process.pid == process.pid, "one process runs them all"
 
 
 CHILD = """

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sweep import swept
 
 from agentgym_rl.envs import Step, Task, TextEnv
 from agentgym_rl.envs.core import Style, TaskNotFound
@@ -146,7 +147,7 @@ WORDS = [
 SENTENCES = st.lists(st.sampled_from([*WORDS, "stick", "string", "1 oak log", "2 planks"]), max_size=9).map(" ".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=swept(150), deadline=None)
 @given(st.lists(st.one_of(SENTENCES, st.text()), max_size=8), st.sampled_from(["agentgym", "compact"]))
 def test_no_action_raises(actions: list[str], style: Style) -> None:
     async def episode() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import pytest
 from sessions import splits_of
+from sweep import swept
 
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import Style, TaskNotFound
@@ -45,8 +46,9 @@ async def solve(indices: Iterable[int], style: Style) -> None:
         assert env.spec.success(step.reward)
 
 
+@pytest.mark.sweep
 def test_oracle_solves_variants() -> None:
-    asyncio.run(solve(sampled_variants(2000), "compact"))
+    asyncio.run(solve(sampled_variants(swept(2000)), "compact"))
 
 
 def test_first_observations_are_frozen() -> None:

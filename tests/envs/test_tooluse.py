@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sweep import swept
 from tool_sessions import call, run_episode
 
 from agentgym_rl.envs import Task, make, tooluse
@@ -431,7 +432,7 @@ COMMANDS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=swept(40), deadline=None)
 @given(st.sampled_from(ENVS), st.integers(1000, 1499), st.lists(COMMANDS, max_size=8))
 def test_both_wordings_tell_the_same_story(name: str, index: int, actions: list[str]) -> None:
     first, long = run_episode(make(name), index, *actions)
@@ -453,6 +454,7 @@ def garbled(rng: random.Random, tools: tuple[Tool, ...], known: list[Any]) -> st
     return text if rng.random() < 0.9 else text[: rng.randrange(len(text) + 1)]
 
 
+@pytest.mark.sweep
 def test_random_walks_do_no_harm(name: str) -> None:
     async def wander() -> None:
         rng = random.Random(name)
@@ -463,7 +465,7 @@ def test_random_walks_do_no_harm(name: str) -> None:
             known += [
                 value for command in env.oracle(task) for value in json.loads(command.partition("Input: ")[2]).values()
             ]
-        while counts.total() < 4_000:
+        while counts.total() < swept(4_000):
             await env.reset(Task(name, rng.choice(RANGES["test"])))
             total = 0.0
             for _ in range(40):
@@ -474,7 +476,7 @@ def test_random_walks_do_no_harm(name: str) -> None:
                 if step.done:
                     break
             assert total in (0.0, 1.0)
-        assert min(counts.values()) > 200
+        assert min(counts.values()) > swept(200)
 
     asyncio.run(wander())
 

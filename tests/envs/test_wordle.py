@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import play
+from sweep import swept
 
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import ActionFormat
@@ -130,7 +131,7 @@ def test_guess_is_a_function(word: str) -> None:
 TASKS = st.integers(SPLITS["train"].start, SPLITS["test_variants"][-1])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=swept(150), deadline=None)
 @given(TASKS, st.randoms(use_true_random=False))
 def test_a_walk_is_marked_by_the_hidden_word_and_can_be_replayed(index: int, rng: Random) -> None:
     task = puzzle(index)

@@ -8,6 +8,7 @@ import pytest
 from chat_server import ChatServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sweep import swept
 from toy import Counter
 
 from agentgym_rl.data import agenttraj, episode_store
@@ -260,7 +261,7 @@ def answered():
         runner.run(up.__aexit__(None, None, None))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=swept(60), deadline=None)
 @given(status=STATUSES, answer=ODD.map(body) | st.binary(max_size=20))
 def test_no_body_however_odd_raises(answered, status, answer):
     episode = answered(status, answer)

@@ -7,6 +7,7 @@ import toy
 from fake_server import FakeServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sweep import swept
 from test_tokens import TASK, Talking
 
 from agentgym_rl.data.agenttraj import Trajectory
@@ -71,7 +72,7 @@ def test_a_hundred_turns_in_a_small_context(tokenizer, builder, context):
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=swept(40))
 @given(
     words=st.lists(st.integers(0, 8), min_size=2, max_size=30),
     replies=st.lists(st.integers(1, 12), min_size=1, max_size=8),

@@ -12,6 +12,7 @@ from chats import TEMPLATES, chat_of
 from fake_server import FakeServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sweep import swept
 from test_tokens import TASK, Talking
 
 from agentgym_rl.data.agenttraj import Trajectory
@@ -70,7 +71,7 @@ REPLY = st.tuples(st.sampled_from(["", "", f"{SECRET} {SECRET}"]), st.sampled_fr
 ANY = st.lists(st.integers(0, 300), min_size=1, max_size=20)
 
 
-@settings(max_examples=150)
+@settings(max_examples=swept(150))
 @given(
     mode=st.sampled_from(MODES),
     context=st.sampled_from(["full", "window", "fold", "summary"]),
@@ -113,7 +114,7 @@ def test_what_was_fed_is_what_is_trained_on(mode, context, keep, words, replies,
         assert not any(SECRET in chat.tokenizer.decode(request.prompt) for request in requests)
 
 
-@settings(max_examples=30)
+@settings(max_examples=swept(30))
 @given(replies=st.lists(REPLY, min_size=1, max_size=6), max_new_tokens=st.integers(1, 30))
 @pytest.mark.parametrize("name", ["qwen3", "qwen3_opened"])
 def test_strip_feeds_what_the_template_renders(name, replies, max_new_tokens):

@@ -100,18 +100,26 @@ def loader() -> Iterator[ConfigLoader]:
     A choice without a file is one of the typed classes, or an installed environment.
     """
     store = ConfigStore.instance()
-    store.store("schema", schema(Config))
+    _store("schema", Config)
     for group, kinds in _installed().items():
         for name, kind in kinds.items():
-            store.store(name, schema(kind.Config)(**{CHOSEN[group]: name}), group=group)
+            _store(name, kind.Config, group, **{CHOSEN[group]: name})
     for name, model in (("tiny", TinyModelConfig), ("hf", PretrainedModelConfig)):
-        store.store(name, schema(model), group="model")
+        _store(name, model, "model")
     for name in {*registry.available()} - {path.stem for path in recipes_dir().glob("env/*.yaml")}:
         store.store(name, {name: {"panels": {"test": {"split": "test"}}}}, group="env", package="envs")
     Plugins.instance().register(RecipeFiles)
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
         yield GlobalHydra.instance().config_loader()
+
+
+def _store(option: str, kind: Any, group: str | None = None, **chosen: str) -> None:
+    """Make a typed class a choice, unless it is one already: a class takes OmegaConf some milliseconds."""
+    store = ConfigStore.instance()
+    held = store.repo if group is None else store.repo.get(group, {})
+    if (there := held.get(f"{option}.yaml")) is None or OmegaConf.get_type(there.node) is not schema(kind):
+        store.store(option, schema(kind)(**chosen) if chosen else schema(kind), group=group)
 
 
 def options(group: str) -> list[str]:

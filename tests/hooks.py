@@ -1,0 +1,53 @@
+"""Hooks of ``conftest.py``: what a test needs of the machine, which tests share a worker, and what a run says at its
+end."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections import Counter
+from typing import Any
+
+import pytest
+
+LONG_S = 2.0
+"""Seconds from which a test is to be marked ``slow``, or to do less."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
+        item.add_marker(pytest.mark.xdist_group(group(item)))
+
+
+def group(item: pytest.Item) -> str:
+    """Tests of a group share what is costly to start: a browser, the engine, else the fixtures of a file."""
+    if item.get_closest_marker("browser"):
+        return "browser"
+    return "engine" if item.path.parent.name == "engine" else item.location[0]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("java") and shutil.which("java") is None:
+        pytest.skip("there is no Java; install it with: apt-get install default-jre-headless")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Each reason for skipping, once; in CI also what took long without being marked so."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}")
+    if os.environ.get("CI"):
+        for name, seconds in long(terminalreporter.stats).most_common():
+            terminalreporter.write_line(f"{seconds:.1f} s, not marked slow: {name}")
+
+
+def long(stats: dict[str, list[Any]]) -> Counter[str]:
+    """Seconds of the tests, with their fixtures, that took longer than :data:`LONG_S` and are not marked."""
+    seconds: Counter[str] = Counter()
+    for report in (report for reports in stats.values() for report in reports):
+        if isinstance(report, pytest.TestReport) and not {"slow", "e2e", "chaos", "nodes"} & report.keywords.keys():
+            seconds[re.sub(r"@[^]]*$", "", report.nodeid)] += report.duration
+    return Counter({name: taken for name, taken in seconds.items() if taken > LONG_S})
