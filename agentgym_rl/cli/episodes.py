@@ -90,7 +90,7 @@ def command(
     for one in found[: limit or 50]:
         tokens = one.prompt_tokens + one.response_tokens
         panel_of = " ".join(filter(None, (one.panel or one.split, one.decoding)))
-        solved = {True: "yes", False: "no", None: "-"}[one.success]
+        outcome = {True: "yes", False: "no", None: "-"}[one.success]
         reward = "-" if one.reward is None else f"{one.reward:.2f}"
         cells = (
             one.file,
@@ -99,7 +99,7 @@ def command(
             one.step,
             panel_of,
             one.ending,
-            solved,
+            outcome,
             reward,
             one.turns,
             tokens or "",

@@ -94,7 +94,8 @@ async def spec_sane(subject: Subject) -> AsyncIterator[str]:
 
 async def tasks_described(subject: Subject) -> AsyncIterator[str]:
     for task in subject.each():
-        goal, difficulty = subject.env.goal(task), subject.env.difficulty(task)
+        described: tuple[object, object] = (subject.env.goal(task), subject.env.difficulty(task))
+        goal, difficulty = described
         if not (isinstance(goal, str) and isinstance(difficulty, str)):
             yield f"{task}: goal {goal!r} and difficulty {difficulty!r} must be texts"
             continue
