@@ -194,6 +194,7 @@ def text_env(
     spec = EnvSpec(
         name=name, instructions={"agentgym": instruction, "compact": instruction}, splits=splits, max_turns=max_turns,
         success_above=success_above, raw_reward_range=(0.0, best), read=parse_line, licence=licence,
+        repeats="Gymnasium draws a game by its seed, and two seeds may draw the same",
     )  # fmt: skip
     members = {"name": name, "_spec": spec, "make": staticmethod(partial(gymnasium.make, id, **options)), "best": best}
     return type(name, (GymnasiumEnv,), members)

@@ -174,7 +174,9 @@ def test_bad_values(key):
 
 def test_keys_without_effect():
     def unused(config):
-        return {"overlong_penalty", "reward_scale", "normalise_rewards"} & {*config.unused(off_policy=True)}
+        return {"overlong_penalty", "reward_scale", "normalise_rewards"} & {
+            *config.unused(off_policy=True, environments=2)
+        }
 
     assert unused(PolicyGradientConfig()) == {"overlong_penalty"}
     assert unused(PolicyGradientConfig(overlong_turns=1)) == set()

@@ -1,6 +1,6 @@
 """Groups without a gradient leave a step and others take their place; buffer and queue are scripted."""
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +20,7 @@ from agentgym_rl.engine.run.run import REDRAW, EngineRun
 from agentgym_rl.engine.verl.modes import ColocateTrainer, SeparateTrainer, SyncTrainer
 from agentgym_rl.engine.verl.rows import NothingToLearn
 from agentgym_rl.engine.verl.schedule import Schedule
+from agentgym_rl.envs.core import EnvUnavailable
 
 FAILED = None
 """Stands for the reward of an episode that failed outside the agent."""
@@ -167,7 +168,8 @@ def test_what_is_drawn_in_their_place(toy_recipes):
         run.config, run.mixture, run.curriculum = config, tasks.mixture(config), tasks.curriculum(config)
         run.trainer, run.state, run.steps = trainer, SimpleNamespace(global_step=number + 1), 5
         run.metrics, run.episodes, run.rollout_s = {}, [], 0.0
-        list(run.batches(number))
+        with suppress(EnvUnavailable):  # no episode comes back here
+            list(run.batches(number))
         return [(row["item_id"], row["max_turns"]) for row in asked[-1](number, redraw, count)]
 
     first = drawn(1)
