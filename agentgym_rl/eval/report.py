@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,9 @@ def _stage_lines(
 
 
 def _training_line(env: str, metrics: Sequence[Mapping[str, Any]], colour: str) -> Line:
-    rows = [row for row in metrics if f"env/{env}/success" in row]
+    """Success by step, with a gap where a step has episodes of other environments only."""
+    key = f"env/{env}/success"
+    rows = [row for row in metrics if any(name.startswith("env/") for name in row)]
+    rows = rows if any(key in row for row in rows) else []
     x = {"episodes": [row["run/episodes"] for row in rows]}
-    return Line(f"{env}: training", colour, x, [100 * row[f"env/{env}/success"] for row in rows])
+    return Line(f"{env}: training", colour, x, [100 * row.get(key, math.nan) for row in rows])

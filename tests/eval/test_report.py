@@ -1,5 +1,6 @@
 """The picture and the table at the end of a run."""
 
+import math
 from io import StringIO
 
 import pytest
@@ -7,6 +8,7 @@ from rich.console import Console
 
 pytest.importorskip("matplotlib")
 
+from agentgym_rl.eval import report
 from agentgym_rl.eval.report import draw, percent, results
 
 
@@ -78,3 +80,15 @@ def test_a_panel_without_an_episode_that_counts_has_no_success(tmp_path):
 
 def test_percent():
     assert percent(score(1 / 3, 0.1234, 0.6)) == "33.3 [12, 60]"
+
+
+def test_a_step_without_episodes_of_an_environment_is_a_gap_in_its_curve():
+    metrics = [
+        {"run/episodes": 8, "env/maze/success": 0.5, "env/house/success": 0.0},
+        {"run/episodes": 16, "env/house/success": 0.25},
+        {"run/episodes": 24, "env/maze/success": 1.0, "env/house/success": 0.5},
+        {"run/episodes": 24, "val/test/maze/success": 0.5},
+    ]
+    line = report._training_line("maze", metrics, "red")
+    assert line.x == {"episodes": [8, 16, 24]} and line.y[::2] == [50, 100] and math.isnan(line.y[1])
+    assert report._training_line("wordle", metrics, "red").y == []
