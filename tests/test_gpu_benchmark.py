@@ -16,7 +16,7 @@ ALONE = """
 import runpy, sys
 for name in ("verl", "ray", "vllm", "transfer_queue", "tensordict", "omegaconf", "hydra"):
     sys.modules[name] = None
-sys.argv = ["gpu.py", "--device=cpu", "--tiny", "--repeats=1"]
+sys.argv = ["gpu.py", "--device=cpu", "--tiny", "--repeats=1", "--sides=packed,recomputed,by row,padded"]
 runpy.run_path("benchmarks/gpu.py", run_name="__main__")
 """
 

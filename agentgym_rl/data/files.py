@@ -48,7 +48,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         os.replace(beside, path)
     except OSError as error:
         if error.filename is None:  # of an open file, such as a full disk
-            raise OSError(error.errno, error.strerror, str(path)) from error
+            raise OSError(error.errno, error.strerror or str(error), str(path)) from error
         raise
     finally:
         beside.unlink(missing_ok=True)

@@ -245,7 +245,7 @@ def test_the_command(tmp_path):
     assert json.loads(line)["error"] == "[red]\x1b[31m"
     (line,) = run(tmp_path, "--task", "maze_7", "--json", "--whole").stdout.splitlines()
     assert Episode.from_dict(json.loads(line)) == made(7, model_step=7)
-    for wrong, says in ((["--step", "x"], "neither a step"), (["--ending", "x"], "not a valid Ending")):
+    for wrong, says in ((["--step", "x"], "neither a step"), (["--ending", "x"], "is unknown; choose terminated")):
         result = run(tmp_path, *wrong)
         assert result.exit_code == 2 and says in result.stderr
 

@@ -407,7 +407,7 @@ OF_TASKS: dict[str, Entry] = {
 OF_MIXTURES: dict[str, dict[str, Entry]] = {
     **dict.fromkeys(("fixed", "uniform", "proportional"), OF_TASKS),
     "dynamic": {**OF_TASKS, "value": ("failure", draws), "smoothing": (0.5, draws)},
-    "sequential": {**OF_TASKS, "steps": (2, draws), "order": ("[counter,generous]", draws)},
+    "sequential": {**OF_TASKS, "steps": (2, draws), "order": ("[generous,counter]", draws)},
 }
 
 

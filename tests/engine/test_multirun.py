@@ -116,7 +116,7 @@ def test_mistakes_stop_everything_before_it_starts(runs, overrides):
 
 def test_commas_without_m_suggest_it(toy_recipes):
     code, output = command("experiment=counter", "seed=1,2")
-    assert code == 2 and "To sweep over it, add --multirun to your command line" in output
+    assert code == 2 and "`train -m` runs one after the other" in output
 
 
 def test_help_has_an_example():

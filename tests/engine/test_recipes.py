@@ -365,7 +365,7 @@ def test_recipes_for_gpus(name, model):
     config = load([f"experiment={name}"])
     assert config.engine.device == "cuda"
     gpus = config.engine.workers * config.engine.nodes
-    assert gpus == (2 if "1.5B" in config.model.path else 8)
+    assert gpus == (1 if name == "textcraft_one_gpu" else 2 if "1.5B" in config.model.path else 8)
     settings = validated(config, model)
     rollout, actor = settings.actor_rollout_ref.rollout, settings.actor_rollout_ref.actor
     context = config.model.prompt_tokens + config.model.response_tokens

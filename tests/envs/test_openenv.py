@@ -33,7 +33,7 @@ from agentgym_rl.envs.protocol.openenv import wire
 from agentgym_rl.envs.protocol.openenv.server import create_openenv_app
 from agentgym_rl.envs.protocol.server import Settings, http
 from agentgym_rl.envs.protocol.server.run import _server, listen
-from agentgym_rl.rollout.policies.scripted import Oracle, Random
+from agentgym_rl.rollout.policies.scripted import Function, Oracle, Random
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -716,7 +716,8 @@ def test_a_failed_episode_is_run_again_and_masked():
     stand_in = recorded("echo", broken=True)
     settings = RolloutSettings(retries=1)
     with standing_in(stand_in) as address:
-        episode = asyncio.run(Random(0).run(host(address).open("openenv", {}), Task("openenv", 0), settings))
+        policy = Function(lambda messages: "Action:\nhello")
+        episode = asyncio.run(policy.run(host(address).open("openenv", {}), Task("openenv", 0), settings))
     assert (episode.ending.value, episode.ending.counts, episode.attempts) == ("env_error", False, 2)
 
 

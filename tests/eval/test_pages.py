@@ -107,6 +107,7 @@ def test_the_tab_key_follows_the_page(addresses, browser):
         "theme",
         "keys",
         "f-task",
+        "f-said",
         "f-env",
         "f-result",
         "f-ending",

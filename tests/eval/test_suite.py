@@ -128,7 +128,7 @@ def test_rules_are_departed_from_and_written(run, tmp_path):
     ("panel", "error", "says"),
     [
         ("", ValueError, "panel= names no panel; give one like"),
-        ("counter", ValueError, "panel 'counter' is none of <env>:<split>"),
+        ("counter", ValueError, "panel 'counter' is an environment without a split; write panel=counter:test"),
         ("counter:test:many", ValueError, "'counter:test:many' is none of"),
         ("counter:dev", ValueError, "no split 'dev'; its splits: train, test"),
         ("counter:test:99", ValueError, "n is 99, but counter test has only 10"),

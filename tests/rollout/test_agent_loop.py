@@ -196,7 +196,7 @@ def test_a_recorder_keeps_the_text_of_tokens_from_the_queue(tokenizer, tmp_path)
     assert all(turn.pieces and turn.log_probs for turn in whole.turns)
     assert not any(turn.pieces or turn.log_probs for turn in carried.turns)
     assert [turn.log_prob for turn in carried.turns] == [turn.log_prob for turn in whole.turns]
-    assert recorder.write(tmp_path / "step1.0.parquet", [key_of(carried)]) == [key_of(carried)]
+    assert recorder.write(tmp_path / "step1.0.parquet", {key_of(carried): []}) == [key_of(carried)]
     (stored,) = episode_store.read(tmp_path / "step1.parquet")
     assert [turn.pieces for turn in stored.turns] == [turn.pieces for turn in whole.turns]
     assert [turn.log_probs for turn in stored.turns] == [turn.log_probs for turn in whole.turns]

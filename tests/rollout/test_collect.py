@@ -13,6 +13,7 @@ from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.formats import reader
 from agentgym_rl.rollout.collect import NothingKept, collect
 from agentgym_rl.rollout.policies import Random
+from agentgym_rl.rollout.policies.scripted import NoActions
 from agentgym_rl.rollout.settings import RolloutSettings
 
 LISTED = [Action(f"say {number}", f"My next action is: say {number}.") for number in (1, 2, 3)]
@@ -77,8 +78,9 @@ def test_random_play_uses_the_listed_actions(tmp_path):
             assert not loss or parse_react(message["content"]) in LISTED
 
 
-def test_without_listed_actions_chance_still_plays(tmp_path):
-    assert run(tmp_path / "a.json", env="plain", policy=Random(0), keep="all", n=2).kept == 2
+def test_without_listed_actions_and_oracle_chance_has_nothing_to_choose_from(tmp_path):
+    with pytest.raises(NoActions, match="plain lists no actions and has no oracle"):
+        run(tmp_path / "a.json", env="plain", policy=Random(0), keep="all", n=2)
 
 
 def test_a_failing_oracle_and_no_oracle_yield_nothing(tmp_path):
