@@ -41,8 +41,8 @@ def test_show_refuses_what_a_run_would_be_refused_for():
 
 
 def test_the_environment_has_the_last_word():
-    shown = run("train", "experiment=smoke", "seed=1", "--show", AGENTGYM_RL_OVERRIDES="seed=2 name='a b'").stdout
-    assert "\nseed: 2\n" in shown and "name: a b" in shown
+    shown = run("train", "experiment=smoke", "seed=1", "--show", AGENTGYM_RL_OVERRIDES="seed=2 'name=a-b'").stdout
+    assert "\nseed: 2\n" in shown and "name: a-b" in shown
 
 
 def test_cfg_job_is_show():

@@ -83,11 +83,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 stages=stages,
                 metrics=metrics([0.3, 0.4, 0.5]) if name == "grpo" else (),
             )
-            for step in (2, 41):
+            for step in (2, 31):
                 tried = [(task, success) for task in range(4) for success in (True, False)]
                 episodes = [made(task, env="textcraft", success=success, step=step) for task, success in tried]
                 episode_store.write(folder / "episodes" / f"step{step:06d}.parquet", episodes)
-    shutil.copy(folder / "episodes/step000041.parquet", place / "tried.parquet")
+    shutil.copy(folder / "episodes/step000031.parquet", place / "tried.parquet")
     (place / "runs/smoke-grpo-seed0").symlink_to("demo-grpo-seed0")
     (place / "runs/verl-agent-alfworld-gigpo-seed0").symlink_to("demo-grpo-seed0")
     for model in ("model", "my-model"):
