@@ -118,7 +118,7 @@ def test_the_tab_key_follows_the_page(addresses, browser):
         "f-single",
         "list",
     ]
-    assert tabbed(page, 12) == order
+    assert tabbed(page, 13) == order
     assert tabbed(page, 2) == ["success", "reward"]
     page.close()
     page = opened(addresses, browser, "comparison")
