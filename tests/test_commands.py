@@ -136,12 +136,14 @@ def test_what_trains_composes_and_is_checked(line, here, example_packages):
     assert result.exit_code == 0, result.output
 
 
-SLOW = r"^agentgym-rl check"
-"""New processes for each of many tasks."""
+MARKS = {
+    r"^agentgym-rl check": pytest.mark.e2e,  # new processes for each of many tasks
+    r"sciworld": pytest.mark.java,
+}
 
 
 @pytest.mark.parametrize(
-    "line", [pytest.param(line, marks=[pytest.mark.e2e] * bool(re.search(SLOW, line))) for line in RUN]
+    "line", [pytest.param(line, marks=[mark for sign, mark in MARKS.items() if re.search(sign, line)]) for line in RUN]
 )
 def test_a_command_runs(line, here, stopped, example_packages):
     write_files(line)
