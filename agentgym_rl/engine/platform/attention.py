@@ -8,7 +8,7 @@ has none.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from inspect import signature
 from typing import Any
 
@@ -21,25 +21,30 @@ WIDEST = 256
 """Numbers of a head that FlashAttention has kernels for, in steps of 8."""
 
 
-def attend(
+def _attend(
     module: torch.nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: None,
     *,
+    at_once: bool,
     cu_seq_lens_q: torch.Tensor | None = None,
+    max_length_q: int | None = None,
     position_ids: torch.Tensor | None = None,
     dropout: float = 0.0,
     scaling: float | None = None,
     sliding_window: int | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention row by row.
+    """Attention within rows.
 
     Args:
         query: [1, heads, tokens, width]; ``key`` and ``value`` may have fewer heads.
+        at_once: all rows in one launch where there is a kernel for them.
         cu_seq_lens_q: [rows + 1], where the rows begin and end; without it they begin where ``position_ids`` are 0.
+        max_length_q: tokens of the longest row; without it, and without ``cu_seq_lens_q``, the host waits for the
+            device to learn it. Not read row by row.
         sliding_window: tokens that a token sees, itself included; None for all before it.
 
     Returns:
@@ -49,7 +54,21 @@ def attend(
         ValueError: the model asks for what is not computed here.
     """
     _only_known(others)
-    sizes = _ends(cu_seq_lens_q, position_ids).diff().tolist()
+    ends = _ends(cu_seq_lens_q, position_ids)
+    if at_once and not dropout and has_kernel(value):
+        return _in_one_launch(query, key, value, ends, max_length_q, scaling, sliding_window), None
+    return _row_by_row(query, key, value, ends, dropout, scaling, sliding_window), None
+
+
+attend = partial(_attend, at_once=False)
+attend_at_once = partial(_attend, at_once=True)
+
+
+def _row_by_row(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, ends: torch.Tensor, dropout: float,
+    scaling: float | None, sliding_window: int | None,
+) -> torch.Tensor:  # fmt: skip
+    sizes = ends.diff().tolist()
     parts = zip(*(torch.split(part, sizes, dim=2) for part in (query, key, value)), strict=True)
     each = [
         scaled_dot_product_attention(
@@ -58,43 +77,22 @@ def attend(
         )
         for size, (q, k, v) in zip(sizes, parts, strict=True)
     ]  # fmt: skip
-    return torch.cat(each, dim=2).transpose(1, 2).contiguous(), None
+    return torch.cat(each, dim=2).transpose(1, 2).contiguous()
 
 
-def attend_at_once(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: None,
-    *,
-    cu_seq_lens_q: torch.Tensor | None = None,
-    max_length_q: int | None = None,
-    position_ids: torch.Tensor | None = None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    sliding_window: int | None = None,
-    **others: Any,
-) -> tuple[torch.Tensor, None]:
-    """As :func:`attend`, all rows in one launch where there is a kernel for them.
-
-    Args:
-        max_length_q: tokens of the longest row; without it, and without ``cu_seq_lens_q``, the host waits for the
-            device to learn it.
-    """
-    if dropout or not has_kernel(value):
-        return attend(
-            module, query, key, value, attention_mask, cu_seq_lens_q=cu_seq_lens_q, position_ids=position_ids,
-            dropout=dropout, scaling=scaling, sliding_window=sliding_window, **others,
-        )  # fmt: skip
-    _only_known(others)
-    ends = _ends(cu_seq_lens_q, position_ids).to(torch.int32)
-    longest = int(ends.diff().max()) if max_length_q is None else max_length_q
+def _in_one_launch(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, ends: torch.Tensor, longest: int | None,
+    scaling: float | None, sliding_window: int | None,
+) -> torch.Tensor:  # fmt: skip
+    ends = ends.to(torch.int32)
+    longest = int(ends.diff().max()) if longest is None else longest
     # autocast leaves positions, and so queries and keys, in the precision of the weights
     q, k, v = (part.squeeze(0).transpose(0, 1).to(value.dtype) for part in (query, key, value))
     window = (-1 if sliding_window is None else sliding_window - 1, 0)
-    out: Any = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scaling, window_size=window, **_grouped())
-    return out.unsqueeze(0), None
+    out: torch.Tensor = varlen_attn(
+        q, k, v, ends, ends, longest, longest, scale=scaling, window_size=window, **_grouped()
+    )
+    return out.unsqueeze(0)
 
 
 def has_kernel(value: torch.Tensor) -> bool:

@@ -9,10 +9,7 @@ from pathlib import Path
 
 def user() -> str:
     """Name of the user, or the number of one that has no name on this machine."""
-    try:
-        return getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
+    return _name() or str(os.getuid())
 
 
 def variables(folder: Path) -> dict[str, str]:
@@ -23,11 +20,7 @@ def variables(folder: Path) -> dict[str, str]:
     Args:
         folder: of the run, which gets a home folder where the user's own cannot be written.
     """
-    found = {}
-    try:
-        getuser()
-    except (KeyError, OSError):
-        found["USER"] = user()
+    found = {} if _name() else {"USER": user()}
     home = Path(os.path.expanduser("~"))
     if not os.access(home, os.W_OK | os.X_OK):
         own = folder / "home"
@@ -37,3 +30,10 @@ def variables(folder: Path) -> dict[str, str]:
         if os.access(hub, os.R_OK):  # models that are there can be read all the same
             found["HF_HOME"] = os.environ.get("HF_HOME", str(hub))
     return found
+
+
+def _name() -> str | None:
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return None
