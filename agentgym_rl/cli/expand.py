@@ -22,6 +22,9 @@ def command(
     style: common.Style = "agentgym",
     difficulty: common.Difficulty = None,
     temperature: common.Temperature = 1,
+    min_counted: Annotated[
+        float, typer.Option(help="An error where less than this share of the tasks counts; others failed.")
+    ] = 1.0,
     option: common.Options = None,
 ) -> None:
     """Write demonstrations whose tasks a language model reworded; only those that keep the task are written."""
@@ -34,9 +37,11 @@ def command(
         summary = asyncio.run(
             expand(
                 env, split, out, chat, n=n, variants=variants, seed=seed, style=style, difficulty=difficulty or None,
-                options=options, progress=progress,
+                options=options, min_counted=min_counted, progress=progress,
             )
         )  # fmt: skip
     typer.echo(f"{out}: {summary.kept} of {summary.asked} rewordings kept")
+    if summary.failed:
+        typer.echo(f"  {summary.failed} tasks failed in the environment or the model's server")
     for reason, number in sorted(summary.rejected.items()):
         typer.echo(f"  {number} not kept: {reason}")

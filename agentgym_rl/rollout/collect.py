@@ -14,12 +14,11 @@ from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.convert import Record
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.panels import digest, sample
-from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.rollout.journal import Journal
 from agentgym_rl.rollout.loop import check_rules, close, turn_limit
 from agentgym_rl.rollout.policies import Oracle, Policy
-from agentgym_rl.rollout.runner import PATIENCE, Job, Progress, episodes_of, run_jobs
+from agentgym_rl.rollout.runner import PATIENCE, Job, Progress, check_share, episodes_of, failures, run_jobs
 from agentgym_rl.rollout.settings import RolloutSettings, choice
 
 
@@ -102,8 +101,7 @@ async def collect(
     for name, value in {"samples": samples, "per_task": per_task, "concurrency": concurrency}.items():
         if value is not None and value < 1:
             raise ValueError(f"{name} is {value}; give at least 1")
-    if not 0 <= min_counted <= 1:
-        raise ValueError(f"min_counted={min_counted:g} is no share; give a number from 0 to 1")
+    check_share(min_counted)
     if episodes is not None:
         episode_store.check(episodes)
     out, policy, settings, host = Path(out), policy or Oracle(), settings or RolloutSettings(), host or LocalHost()
@@ -140,14 +138,7 @@ async def collect(
         await close(session)
         await host.close()
     found = [entry.episode for entry in entries if entry.episode is not None]
-    failed = [episode for episode in found if not episode.ending.counts]
-    counted = len(jobs) - len(failed)
-    if failed and (not counted or counted < min_counted * len(jobs)):
-        raise EnvUnavailable(
-            f"only {counted} of {len(jobs)} episodes count (min_counted={min_counted:g}); the others failed outside "
-            f"the agent, such as by: {failed[0].error}; what has finished is kept in {journal.path}, and the same "
-            "command runs the others again"
-        )
+    failed = failures(entries, min_counted, journal)
     ran = [episode for episode in found if episode.messages]  # the oracle has no way for others that count
     if episodes is not None:
         for job, entry in zip(jobs, entries, strict=True):

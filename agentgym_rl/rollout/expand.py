@@ -26,7 +26,7 @@ from agentgym_rl.rollout.conversation import NoResponse
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.policies import Oracle
 from agentgym_rl.rollout.policies.api import ChatModel
-from agentgym_rl.rollout.runner import Job, Progress, run_jobs
+from agentgym_rl.rollout.runner import PATIENCE, Job, Progress, check_share, failures, run_jobs
 from agentgym_rl.rollout.settings import RolloutSettings, Style, choice
 
 MAX_TOKENS = 256
@@ -48,6 +48,8 @@ class Summary:
     kept: int
     rejected: Mapping[str, int]
     """Variants that were not kept, by reason."""
+    failed: int
+    """Tasks without a rewording, because the environment or the model's server failed."""
 
 
 async def expand(
@@ -62,6 +64,7 @@ async def expand(
     style: Style | str = Style.agentgym,
     difficulty: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    min_counted: float = 1.0,
     progress: Progress | None = None,
 ) -> Summary:
     """Write AgentTraj JSON with reworded tasks to ``out``; interrupted, the same call goes on.
@@ -69,13 +72,16 @@ async def expand(
     Args:
         n, seed, difficulty: see :func:`agentgym_rl.data.panels.sample`.
         variants: rewordings asked for of each task.
+        min_counted: share of the tasks that must count; others failed in the environment or the model's server.
 
     Raises:
         ValueError: an argument is out of range, or the journal beside ``out`` belongs to other settings.
-        EnvError: the environment or the model's server failed; what has finished stays in the journal.
+        EnvUnavailable: too few tasks count (``min_counted``), or ``PATIENCE`` in a row failed; what has finished stays
+            in the journal, and the same call runs the others again.
     """
     if variants < 1:
         raise ValueError(f"variants is {variants}; give at least 1")
+    check_share(min_counted)
     out, settings, oracle = Path(out), RolloutSettings(style=choice(Style, "style", style)), Oracle()
     of_class = {**(options or {}), "style": settings.style.value}
     session = make(env, **of_class)
@@ -99,13 +105,15 @@ async def expand(
     jobs = [Job(task) for task in tasks]
     with Journal.beside(out, identity) as journal:
         entries = await run_jobs(
-            jobs, work, LocalHost(), lambda _: of_class, journal=journal, patience=1, progress=progress
+            jobs, work, LocalHost(), lambda _: of_class, journal=journal, patience=PATIENCE, progress=progress
         )
-        kept = [agenttraj.decode(one) for entry in entries for one in entry.facts["kept"]]
+        failed = failures(entries, min_counted, journal)
+        counted = [entry.facts for entry in entries if entry.counts]
+        kept = [agenttraj.decode(line) for facts in counted for line in facts["kept"]]
         agenttraj.write(out, kept)
         journal.delete()
-    rejected = Counter(reason for entry in entries for reason in entry.facts["rejected"])
-    return Summary(len(kept) + rejected.total(), len(kept), dict(rejected))
+    rejected = Counter(reason for facts in counted for reason in facts["rejected"])
+    return Summary(len(tasks) * variants, len(kept), dict(rejected), len(failed))
 
 
 async def _variants(

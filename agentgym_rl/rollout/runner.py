@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.hosts import EnvHost
@@ -103,6 +104,29 @@ async def run_jobs(
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
     return [entries[job.key] for job in jobs]
+
+
+def check_share(min_counted: float) -> None:
+    """Raises ValueError where ``min_counted`` is no share."""
+    if not 0 <= min_counted <= 1:
+        raise ValueError(f"min_counted={min_counted:g} is no share; give a number from 0 to 1")
+
+
+def failures(entries: Sequence[Entry], min_counted: float, journal: Journal) -> list[Episode]:
+    """The episodes that do not count, where enough others do.
+
+    Raises:
+        EnvUnavailable: none counts, or a smaller share than ``min_counted``.
+    """
+    failed = [entry.episode for entry in entries if entry.episode is not None and not entry.counts]
+    counted = len(entries) - len(failed)
+    if failed and (not counted or counted < min_counted * len(entries)):
+        raise EnvUnavailable(
+            f"only {counted} of {len(entries)} episodes count (min_counted={min_counted:g}); the others failed outside "
+            f"the agent, such as by: {failed[0].error}; what has finished is kept in {journal.path}, and the same "
+            "command runs the others again"
+        )
+    return failed
 
 
 def episodes_of(policy: Policy, settings: Callable[[str], RolloutSettings], **facts: Callable[[], Any]) -> Work:

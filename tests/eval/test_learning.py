@@ -2,6 +2,7 @@
 
 from made_runs import write_run
 
+from agentgym_rl.eval.comparison.charts import learning_figure
 from agentgym_rl.eval.comparison.compare import compare
 from agentgym_rl.eval.comparison.learning import arm_curves, plots
 from agentgym_rl.eval.comparison.runs import read
@@ -124,3 +125,34 @@ def test_curves_of_many_points_are_smoothed(tmp_path):
     assert spread[1] < 0.3 * spread[0]
     [few] = plots(compare(made(tmp_path / "few", values[:5])))
     assert few.curves[0][1].smoothed is None and few.n == 100
+
+
+def test_a_line_ends_where_a_seed_has_no_value(tmp_path):
+    with_gap = metrics([0.3, 0.4, 0.5, 0.6])
+    for row in with_gap:
+        if row["step"] == 7:
+            row |= {key.replace("toy", "maze"): row.pop(key) for key in [*row] if "/toy/" in key}
+    runs = [
+        write_run(tmp_path / f"{seed}", seed=seed, stages=STAGES, episodes=400, seconds=240.0, metrics=rows)
+        for seed, rows in enumerate([metrics([0.3, 0.4, 0.5, 0.6]), with_gap])
+    ]
+    comparison = compare([*map(read, runs)])
+    [plot] = plots(comparison)
+    [(_, curve)] = plot.curves
+    assert curve.x["steps"] == (0, 1, 3, 4) and curve.gaps == (2,)
+    assert [piece.x["steps"] for piece in curve.pieces] == [(0, 1), (3, 4)]
+    lines = [line for line in learning_figure(comparison, plot).chart.lines if not line.hollow]
+    assert [(line.label, list(line.x["steps"]), len(line.says)) for line in lines] == [
+        ("grpo", [0, 1], 2), ("grpo", [3, 4], 2),
+    ]  # fmt: skip
+
+
+def test_evaluations_that_a_seed_makes_more_often_leave_no_gap(tmp_path):
+    rare = [row for row in metrics([0.3, 0.4, 0.5, 0.6]) if row["step"] % 2 or not any("val/" in key for key in row)]
+    runs = [
+        write_run(tmp_path / f"{seed}", seed=seed, stages=STAGES, episodes=400, seconds=240.0, metrics=rows)
+        for seed, rows in enumerate([metrics([0.3, 0.4, 0.5, 0.6]), rare])
+    ]
+    [plot] = plots(compare([*map(read, runs)]))
+    [(_, curve)] = plot.curves
+    assert curve.x["steps"] == (0, 2, 4) and curve.gaps == ()

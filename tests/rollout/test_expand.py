@@ -56,14 +56,32 @@ def test_an_expansion_goes_on_where_it_stopped(tmp_path):
 
     async def work(name):
         model = ChatModel(name, temperature=1, retries=0)
-        with pytest.raises(EnvUnavailable.__mro__[1], match="did not answer"):
+        with pytest.raises(EnvUnavailable, match=r"only 2 of 4 episodes count .* did not answer.*the same command"):
             await expand("textcraft", "train", out, model, n=4)
         server.dies_after = None
         return await expand("textcraft", "train", out, model, n=4)
 
     assert asyncio.run(server.during(work)) == whole
     assert out.read_bytes() == (tmp_path / "whole.json").read_bytes()
-    assert len(server.requests) == 5
+    assert len(server.requests) == 4 + 2
+
+
+@pytest.mark.parametrize("min_counted", [1.0, 0.75, 0.0])
+def test_a_task_that_fails_stops_no_other(tmp_path, min_counted):
+    server = ChatServer(lambda messages: kindly(messages[-1]["content"].splitlines()[-1]), (500, "gone"))
+
+    async def work(name):
+        model = ChatModel(name, temperature=1, retries=0)
+        return await expand("textcraft", "train", tmp_path / "a.json", model, n=4, min_counted=min_counted)
+
+    if min_counted > 0.75:
+        with pytest.raises(EnvUnavailable, match="only 3 of 4"):
+            asyncio.run(server.during(work))
+        assert not (tmp_path / "a.json").exists()
+    else:
+        summary = asyncio.run(server.during(work))
+        assert (summary.asked, summary.kept, summary.failed) == (4, 3, 1)
+    assert len(server.requests) == 4
 
 
 def test_what_the_api_refuses_is_not_kept_and_the_rest_is(tmp_path):

@@ -70,11 +70,12 @@ def learning_figure(comparison: Comparison, plot: Plot) -> Figure:
     for arm, curve in plot.curves:
         number = numbers[arm.label]
         colour, dashes = look(comparison.arms, number)
-        line = _line(arm.label, curve, colour, dashes, scale=100.0, unit="%", key=number)
+        drawn = _pieces(arm.label, curve, colour, dashes, scale=100.0, unit="%", key=number)
         if (smooth := curve.smoothed) is not None:
-            lines.append(replace(line, faint=True, loose=True, band=None))
-            line = replace(_line(arm.label, smooth, colour, dashes, scale=100.0, unit="%", key=number), says=line.says)
-        lines.append(line)
+            lines += [replace(line, faint=True, loose=True, band=None) for line in drawn]
+            smoothed = _pieces(arm.label, smooth, colour, dashes, scale=100.0, unit="%", key=number)
+            drawn = [replace(line, says=own.says) for line, own in zip(smoothed, drawn, strict=True)]
+        lines += drawn
         lines += [_control(arm, curve, control, colour, number) for control in plot.controls if control[0] == arm.label]
     bounds = {policy: own.get((plot.env, plot.panel or "")) for policy, own in comparison.reference.items()}
     references = {policy: 100 * value for policy, value in bounds.items() if value is not None}
@@ -95,7 +96,11 @@ def over_time(title: str, found: Sequence[ArmCurves], percent: bool) -> list[Fig
     top = 100.0 if percent else max((max(curve.high) for _, own in moving for curve in own.values()), default=1.0)
     figures = []
     for arm, curves in moving:
-        lines = [_line(env, curve, *looks[env], scale=scale, unit=unit, stepped=True) for env, curve in curves.items()]
+        lines = [
+            line
+            for env, curve in curves.items()
+            for line in _pieces(env, curve, *looks[env], scale=scale, unit=unit, stepped=True)
+        ]
         without = (arm.label,) if any("tokens" not in curve.x for curve in curves.values()) else ()
         chart = Chart(f"{arm.label}: {title}", AXES, lines, top, whole=not percent, y_label=title, height=320)
         figures.append(Figure(arm.label, "", chart, without))
@@ -146,14 +151,17 @@ def _control(arm: Arm, curve: Curve, control: tuple[str, float, float], colour: 
     return Line(f"control of {arm.label}", colour, ends, y, says, dashes=":", hollow=True, key=number)
 
 
-def _line(
+def _pieces(
     label: str, curve: Curve, colour: str, dashes: str, *, scale: float, unit: str, stepped: bool = False, key: int = -1
-) -> Line:
-    mean, low, high = ([scale * value for value in values] for values in (curve.mean, curve.low, curve.high))
-    return Line(
-        label, colour, curve.x, mean, _says(label, curve, scale, unit), band=(low, high) if curve.seeds > 1 else None,
-        dashes=dashes, stepped=stepped, key=key,
-    )  # fmt: skip
+) -> list[Line]:
+    """A line for each piece of a curve, under one label."""
+    lines = []
+    for piece in curve.pieces:
+        mean, low, high = ([scale * value for value in values] for values in (piece.mean, piece.low, piece.high))
+        band = (low, high) if piece.seeds > 1 else None
+        says = _says(label, piece, scale, unit)
+        lines.append(Line(label, colour, piece.x, mean, says, band, dashes, stepped, key=key))
+    return lines
 
 
 def _says(label: str, curve: Curve, scale: float, unit: str) -> list[str]:

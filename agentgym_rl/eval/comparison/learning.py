@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import mean
+from typing import Any
 
 from agentgym_rl.eval.comparison.arms import Arm
 from agentgym_rl.eval.comparison.compare import Column, Comparison, stage_before, success
@@ -30,6 +32,23 @@ class Curve:
     high: tuple[float, ...]
     seeds: int
     """Seeds that have the metric."""
+    gaps: tuple[int, ...] = ()
+    """Places of points before which a seed has a step without a value."""
+
+    @property
+    def pieces(self) -> list[Curve]:
+        """The curve without its gaps: a line joins the points of a piece."""
+        ends = pairwise([0, *self.gaps, len(self.mean)])
+        return [
+            Curve(
+                x={axis: places[start:end] for axis, places in self.x.items()},
+                mean=self.mean[start:end],
+                low=self.low[start:end],
+                high=self.high[start:end],
+                seeds=self.seeds,
+            )
+            for start, end in ends
+        ]
 
     @property
     def varies(self) -> bool:
@@ -122,12 +141,17 @@ def curve(arm: Arm, key: str) -> Curve | None:
     at = [[points[step] for points in by_run] for step in steps]
     known = [axis for axis in AXES if all(axis in x for points in at for _, x in points)]
     values = [[value for value, _ in points] for points in at]
+    missing = {step for run in arm.runs for step in _missing(run, arm.stage, key)}
+    joined = pairwise(steps)
     return Curve(
         x={axis: tuple(mean(x[axis] for _, x in points) for points in at) for axis in known},
         mean=tuple(map(mean, values)),
         low=tuple(map(min, values)),
         high=tuple(map(max, values)),
         seeds=len(by_run),
+        gaps=tuple(
+            place for place, ends in enumerate(joined, start=1) if any(ends[0] < step < ends[1] for step in missing)
+        ),
     )
 
 
@@ -138,11 +162,10 @@ def _points(run: Run, stage: str, key: str) -> dict[int, tuple[float, dict[str, 
     weights taken from a cache bring the clock of the run that made them. An evaluation stands at the time of the
     weights that it evaluates.
     """
-    own = [row for row in run.metrics if f"stage/{stage}" in row]
+    own, before = _rows(run, stage)
     units = {row["step"]: row for row in own if not any(name.startswith("val/") for name in row)}
     if not units:
         return {}
-    before = [row for row in run.metrics if f"stage/{stage_before(run, stage)}" in row][-1:]
     origin = before[0]["step"] if before else 0
     spent, end = run.stages[stage], units[max(units)]
     start = {axis: 0.0 for axis in AXES if axis != "tokens" or run.tokens is not None}
@@ -159,6 +182,24 @@ def _points(run: Run, stage: str, key: str) -> dict[int, tuple[float, dict[str, 
                 x["tokens"] = run.tokens[step]
             points[step - origin] = row[key], x
     return points
+
+
+def _missing(run: Run, stage: str, key: str) -> list[int]:
+    """Steps, counted from where the stage starts, that have a metric of other environments only."""
+    head, _, tail = key.rsplit("/", 2)
+    own, before = _rows(run, stage)
+    origin = before[0]["step"] if before else 0
+    like = [row for row in own if any(name.startswith(f"{head}/") and name.endswith(f"/{tail}") for name in row)]
+    return [row["step"] - origin for row in like if key not in row]
+
+
+def _rows(run: Run, stage: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The rows of a stage, and the last row of the stage before, where there is one."""
+    before = stage_before(run, stage)
+    return (
+        [row for row in run.metrics if f"stage/{stage}" in row],
+        [row for row in run.metrics if f"stage/{before}" in row][-1:],
+    )
 
 
 def _curves(arms: Sequence[Arm], key: str) -> tuple[tuple[Arm, Curve], ...]:
