@@ -1,6 +1,7 @@
 """SQLGym as an agent meets it: responses, queries, what is refused, endings."""
 
 import asyncio
+import sqlite3
 from random import Random
 
 import pytest
@@ -128,6 +129,10 @@ def test_commands_survive_every_format(command: str) -> None:
         "SELECT * FROM pragma_database_list",
         "SELECT * FROM pragma_table_info('author')",
         "SELECT * FROM dbstat",
+        "SELECT COUNT(*) FROM dbstat WHERE name = 'book'",
+        "SELECT * FROM sqlite_stmt",
+        "SELECT * FROM json_each('[1]')",
+        "SELECT sqlite_compileoption_get(1)",
         "CREATE VIRTUAL TABLE x USING fts5(a)",
         "SELECT replace(printf('%.*c', 9999, 'a'), 'a', printf('%.*c', 9999, 'b'))",
         "SELECT random()",
@@ -154,6 +159,23 @@ def test_what_is_refused(reading: Sandbox, query: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "query", ["SELECT * FROM dbstat", "SELECT * FROM pragma_table_info('author')", "SELECT mine()"]
+)
+def test_what_a_build_of_sqlite_has_besides_is_refused(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = sandbox._connect
+
+    def connected(source: sandbox.Source) -> sqlite3.Connection:
+        connection = connect(source)
+        connection.create_function("mine", 0, lambda: 1)
+        assert connection.execute(query).fetchall()
+        return connection
+
+    monkeypatch.setattr(sandbox, "_connect", connected)
+    with pytest.raises(Refused, match=r"prohibited|not authorized"):
+        Sandbox(database(0, 0).image, LIMITS).run(query)
+
+
+@pytest.mark.parametrize(
     ("query", "rows"),
     [
         ("SELECT name FROM sqlite_master WHERE type = 'table'", [("author",), ("book",), ("review",)]),
@@ -161,6 +183,10 @@ def test_what_is_refused(reading: Sandbox, query: str) -> None:
         ("WITH few (n) AS (SELECT 1 UNION SELECT 2) SELECT n FROM few", [(1,), (2,)]),
         ("SELECT upper('a') || 'b'", [("Ab",)]),
         ("VALUES (1, NULL)", [(1, None)]),
+        ("WITH few (n) AS (VALUES (1), (2)) SELECT COUNT(*) FROM few", [(2,)]),
+        ("SELECT COUNT(*) FROM (SELECT NAME FROM AUTHOR UNION SELECT title FROM book) LIMIT 0", []),
+        ("SELECT TYPE FROM sqlite_schema LIMIT 1", [("table",)]),
+        ("SELECT json_extract('[1, 2]', '$[1]'), max(1, 2), count(*) OVER ()", [(2, 2, 1)]),
     ],
 )
 def test_what_may_be_read(reading: Sandbox, query: str, rows: list[tuple[object, ...]] | None) -> None:

@@ -30,12 +30,24 @@ MEMORY = 1 << 30
 OUT_OF_MEMORY = 3
 """Exit status of a process whose query needs more."""
 
-_ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
+_ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}
 _PRAGMAS = {"table_info", "foreign_key_list"}
-_NO_FUNCTIONS = {
-    *("load_extension", "random", "randomblob", "sqlite_log"),
-    *("fts3_tokenizer", "fts5", "rtreecheck", "rtreedepth", "rtreenode"),  # take or tell addresses, or read raw bytes
-}
+_SCHEMA = {"sqlite_master", "sqlite_temp_master"}
+_FUNCTIONS = (
+    "abs char coalesce concat concat_ws format glob hex if ifnull iif instr length like likelihood likely lower ltrim "
+    "max min nullif octet_length printf quote replace round rtrim sign soundex substr substring trim typeof unhex "
+    "unicode unlikely upper zeroblob "
+    "date time datetime julianday strftime timediff unixepoch current_date current_time current_timestamp "
+    "acos acosh asin asinh atan atan2 atanh ceil ceiling cos cosh degrees exp floor ln log log10 log2 mod pi pow power "
+    "radians sin sinh sqrt tan tanh trunc "
+    "avg count group_concat string_agg sum total median percentile percentile_cont percentile_disc "
+    "row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value "
+    "-> ->> json json_array json_array_length json_error_position json_extract json_group_array json_group_object "
+    "json_insert json_object json_patch json_pretty json_quote json_remove json_replace json_set json_type json_valid "
+    "match bm25 highlight snippet"
+)
+"""SQLite's functions of numbers, text, time, groups, windows, JSON and full text. What else a build of SQLite has may
+draw at random, load files, or read addresses and raw bytes."""
 
 
 class Refused(Exception):
@@ -72,8 +84,9 @@ class Table:
 class Sandbox:
     """A connection that can only read.
 
-    The file is opened read-only, ``query_only`` is set, and SQLite's authorizer denies everything but SELECT: writing,
-    ATTACH, extensions, all pragmas but those that show the schema, random functions and those of modules' insides.
+    The file is opened read-only, ``query_only`` is set, and SQLite's authorizer allows SELECT from the database's own
+    tables and its schema, known functions, and the pragmas that show the schema; nothing else, whatever SQLite is built
+    with.
     """
 
     def __init__(self, source: Source, limits: Limits) -> None:
@@ -83,9 +96,11 @@ class Sandbox:
         self._connection = connection = _connect(source)
         connection.text_factory = lambda raw: raw.decode(errors="replace")
         connection.execute("PRAGMA query_only = 1")
+        own = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        self._tables = _SCHEMA | {_lower(name) for (name,) in own}
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.text)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        connection.set_authorizer(_authorize)
+        connection.set_authorizer(self._authorize)
         connection.set_progress_handler(self._tick, TICK)
 
     def run(self, query: str, trusted: bool = False) -> list[Row]:
@@ -134,6 +149,17 @@ class Sandbox:
                 raise Refused("the result is too large")
         return rows
 
+    def _authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
+        if action == sqlite3.SQLITE_READ:  # no column: rows are counted, perhaps those of a WITH
+            allowed = not second or _lower(first) in self._tables
+        elif action == sqlite3.SQLITE_FUNCTION:
+            allowed = _lower(second) in _FUNCTIONS.split()
+        elif action == sqlite3.SQLITE_PRAGMA:
+            allowed = _lower(first) in _PRAGMAS
+        else:
+            allowed = action in _ACTIONS
+        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
     def _tick(self) -> bool:
         """Called every :data:`TICK` instructions; true stops the query."""
         self._ticks += 1
@@ -154,13 +180,8 @@ def _connect(source: Source) -> sqlite3.Connection:
     return connection
 
 
-def _authorize(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
-    allowed = action in _ACTIONS
-    if action == sqlite3.SQLITE_FUNCTION:
-        allowed = second is not None and second.lower() not in _NO_FUNCTIONS
-    elif action == sqlite3.SQLITE_PRAGMA:
-        allowed = first is not None and first.lower() in _PRAGMAS
-    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+def _lower(name: str | None) -> str:
+    return (name or "").lower()
 
 
 Answer = tuple[list[Row] | None, str]
