@@ -52,17 +52,22 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(folder), str(HERE / "envs"), inherited])))
     registry.read_points.cache_clear()
     yield folder
+    forget_choices()
+
+
+def forget_choices() -> None:
+    """Look again for what a recipe can choose: a test has taken some of it away."""
     registry.read_points.cache_clear()
-    if (hydra := sys.modules.get("hydra.core.config_store")) is not None:  # it keeps what a recipe could choose
-        held = hydra.ConfigStore.instance().repo.get("env", {})
-        for name in ("needy", "broken", *(world.name for world in toy.WORLDS)):
-            held.pop(f"{name}.yaml", None)
+    if (installed := sys.modules.get("agentgym_rl.algorithms.installed")) is not None:
+        installed.read.cache_clear()
+    if (hydra := sys.modules.get("hydra.core.config_store")) is not None:
+        for group in ("env", "algorithm", "curriculum", "mixture"):
+            hydra.ConfigStore.instance().repo.pop(group, None)
 
 
 @pytest.fixture
 def files_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The current folder of classes that are adopted from files; they are forgotten afterwards."""
-    from agentgym_rl.algorithms.installed import read
     from agentgym_rl.envs import own_files
 
     monkeypatch.chdir(tmp_path)
@@ -73,8 +78,7 @@ def files_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]
-    registry.read_points.cache_clear()
-    read.cache_clear()
+    forget_choices()
 
 
 @pytest.fixture
@@ -127,11 +131,7 @@ def browser(playwright_browser: tuple[Any, asyncio.AbstractEventLoop]) -> Iterat
 @pytest.fixture
 def example_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The packages under ``examples/``, as if installed."""
-    hydra = pytest.importorskip("hydra.core.config_store")
-    from agentgym_rl.algorithms.installed import read
-    from agentgym_rl.envs import registry
-
-    choices: list[tuple[str, str]] = []
+    pytest.importorskip("hydra.core.config_store")
     for pyproject in (HERE.parent / "examples").glob("*/pyproject.toml"):
         project = tomllib.loads(pyproject.read_text())["project"]
         info = tmp_path / f"{project['name'].replace('-', '_')}-1.0.dist-info"
@@ -140,14 +140,9 @@ def example_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         lines = []
         for group, points in project.get("entry-points", {}).items():
             lines += [f"[{group}]", *(f"{name} = {place}" for name, place in points.items())]
-            choices += [("env" if group.endswith(".envs") else "algorithm", f"{name}.yaml") for name in points]
         info.joinpath("entry_points.txt").write_text("\n".join([*lines, ""]))
         monkeypatch.syspath_prepend(pyproject.parent)
     monkeypatch.syspath_prepend(tmp_path)
-    read.cache_clear()
-    registry.read_points.cache_clear()
+    forget_choices()
     yield
-    read.cache_clear()
-    registry.read_points.cache_clear()
-    for folder, file in choices:
-        hydra.ConfigStore.instance().repo.get(folder, {}).pop(file, None)
+    forget_choices()
