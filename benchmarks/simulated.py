@@ -35,6 +35,7 @@ from agentgym_rl.engine.run.metrics_log import MetricsLog
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.engine.run.stages import Stages
 from agentgym_rl.engine.verl.agent_loops import EarlyManager, EarlyWorker
+from agentgym_rl.engine.verl.drift import response_fields
 from agentgym_rl.engine.verl.mapping import verl_config
 from agentgym_rl.engine.verl.modes import SyncTrainer
 from agentgym_rl.rollout.agent_loop import AgentGymLoop
@@ -121,12 +122,14 @@ class SimulatedWorker(EarlyWorker):
         self.ended = time.perf_counter()
 
     def log_probs(self, batch: KVBatchMeta, part: int = 128) -> None:
-        """As a training worker would: log-probabilities and entropies for the rows of a batch, in parts."""
+        """As training workers would: log-probabilities of the rows of a batch, and what follows from them."""
         for begin in range(0, len(batch.keys), part):
             keys, tags = batch.keys[begin : begin + part], batch.tags[begin : begin + part]
-            rows = [-torch.rand(tag["seq_len"]) for tag in tags]
-            values = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
-            fields = TensorDict({"log_probs": values, "entropy": values}, batch_size=len(keys))
+            rows = torch.nested.as_nested_tensor([-torch.rand(tag["seq_len"]) for tag in tags], layout=torch.jagged)
+            found = TensorDict({"log_probs": rows, "entropy": rows}, batch_size=len(keys))
+            read = ["response_mask", "rollout_log_probs"]
+            data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=read)
+            fields = response_fields(found, data, batch.extra_info["correction"], lambda total, count: total / count)
             tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
 
 

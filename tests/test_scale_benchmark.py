@@ -57,13 +57,13 @@ def test_what_is_ours_is_held_against_the_bars(capsys):
             "episodes from the queue": (1.5, 9.0), "verl: advantages, correction": (3.0, 9.0), "pause": (7.0, 0.25),
             "training workers": (99.0, 99.0),
         },
-        "beside": {"drift metrics": (5.0, 5.0)},
+        "beside": {"ratios of tokens": (5.0, 5.0)},
         "after": {"diagnostics": (8.0, 20.0)},
     }  # fmt: skip
     found = {"steps": [step], "pause": 0.4, "loops": 2, "units": 3, "memory": {"driver": 1.0, "queue": 2.0}}
     scale.show({8192: found})
     printed = capsys.readouterr().out
     assert "2 agent-loop processes, 3 storage units" in printed
-    assert "ours is 5.2% of a 300 s step (bar 5%: missed)" in printed and "is 9.8% longer by it" in printed
+    assert "both are 6.8% of a 300 s step (bar 5%: missed)" in printed and "is 9.8% longer by it" in printed
     assert "delay the update by 1.75 s (bar 2: met)" in printed and "on the clock by 9.25 s (bar 2: missed)" in printed
     assert "training workers" not in printed and "verl's" in printed and "5.00 [5.00, 5.00]" in printed

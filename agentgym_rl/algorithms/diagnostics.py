@@ -42,7 +42,7 @@ def diagnostics(groups: Sequence[Sequence[Episode]]) -> Metrics:
     Args:
         groups: the episodes of each task with the rewards that are learned from.
     """
-    groups = sorted((sorted(group, key=_place) for group in groups if group), key=lambda group: [*map(_place, group)])
+    groups = _ordered(groups)
     episodes = list(chain.from_iterable(groups))
     turns = list(chain.from_iterable(episode.turns for episode in episodes))
     compared = [group for group in groups if len(group) > 1]
@@ -57,6 +57,17 @@ def diagnostics(groups: Sequence[Sequence[Episode]]) -> Metrics:
     if information is not None:
         metrics["diagnostics/mutual_information"] = information
     return metrics
+
+
+def _ordered(groups: Sequence[Sequence[Episode]]) -> list[Sequence[Episode]]:
+    """Groups by environment and task; by their words only where a task has several."""
+    of_task: dict[tuple[str, str], list[Sequence[Episode]]] = defaultdict(list)
+    for group in filter(None, groups):
+        of_task[min((episode.env, episode.item_id) for episode in group)].append(group)
+    ordered: list[Sequence[Episode]] = []
+    for _, own in sorted(of_task.items()):
+        ordered += own if len(own) == 1 else sorted(own, key=lambda group: sorted(map(_place, group)))
+    return ordered
 
 
 def mutual_information(episodes: Sequence[Episode]) -> float | None:

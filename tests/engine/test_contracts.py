@@ -34,6 +34,7 @@ from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.verl import cluster
 from agentgym_rl.engine.verl import mapping as verl_config
 from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer, EpisodeBuffer
+from agentgym_rl.engine.verl.by_rows import ByRows
 from agentgym_rl.engine.verl.modes import TRAINERS, SeparateTrainer
 from agentgym_rl.engine.verl.rows import pack
 from agentgym_rl.engine.verl.trainer import AgentTrainer
@@ -63,7 +64,8 @@ verl.trainer.ppo.v1.trainer_base.get_trainer_cls name
 verl.trainer.ppo.v1.trainer_base.PPOTrainer.__init__ self config
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._balance_batch self batch metrics logging_prefix keep_minibatch
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._compute_advantage self batch metrics
-verl.trainer.ppo.rollout_corr_helper.compute_rollout_correction_and_add_to_batch batch rollout_corr_config
+verl.trainer.ppo.rollout_corr_helper.compute_rollout_rejection_mask log_ratio response_mask rollout_rs \
+rollout_rs_threshold
 verl.trainer.ppo.metric_utils.get_metric_data_with_optional_routed_experts keys partition_id fields \
 moe_lb_metrics_interval global_steps accumulator kv_batch_get
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._update_critic self batch metrics
@@ -149,7 +151,13 @@ verl.workers.engine.fsdp.transformer_impl.FSDPEngineWithValueHead.prepare_model_
 micro_batch logits_processor_func
 verl.workers.engine.base.BaseEngine.train_batch self data loss_function
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._compute_old_log_prob self batch metrics
-verl.trainer.ppo.rollout_corr_helper.compute_rollout_corr_metrics_from_logprobs log_prob rollout_log_prob response_mask
+verl.trainer.ppo.rollout_corr_helper.compute_offpolicy_metrics old_log_prob rollout_log_prob response_mask
+verl.trainer.ppo.rollout_corr_helper.compute_is_metrics rollout_is_weights raw_rollout_is_weights \
+log_ratio_for_metrics response_mask rollout_is rollout_is_threshold rollout_is_threshold_lower
+verl.trainer.ppo.rollout_corr_helper._parse_rollout_is_threshold threshold_spec
+verl.trainer.ppo.core_algos.agg_loss loss_mat loss_mask loss_agg_mode dp_size batch_num_tokens global_batch_size \
+loss_scale_factor
+verl.workers.utils.padding.response_from_nested tensor response_mask
 verl.single_controller.base.decorator.make_nd_compute_dataproto_dispatch_fn mesh_name
 verl.utils.fsdp_utils.offload_fsdp_model_to_cpu model empty_cache
 verl.utils.model.convert_weight_keys state_dict model
@@ -205,6 +213,7 @@ def test_signatures_of_what_is_replaced():
 
 @pytest.mark.parametrize(("ours", "theirs"), [
     (AgentTrainer, "verl.trainer.ppo.v1.trainer_base.PPOTrainer"),
+    (ByRows, "verl.trainer.ppo.v1.trainer_base.PPOTrainer"),
     (SeparateTrainer, "verl.trainer.ppo.v1.trainer_separate_async.PPOTrainerSeparateAsync"),
     (EpisodeBuffer, "verl.trainer.ppo.v1.replay_buffer.ReplayBuffer"),
     (AsyncEpisodeBuffer, "verl.trainer.ppo.v1.replay_buffer.ReplayBufferAsync"),
@@ -231,6 +240,7 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
             "_compute_ref_log_prob",
             "_load_checkpoint",
         },
+        ByRows: {"_compute_metrics", "_compute_old_log_prob"},
         EpisodeBuffer: {
             "__init__",
             "_clear_groups",
@@ -410,8 +420,9 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
     for session, outputs in enumerate(episodes):
         asyncio.run(verls._agent_loop_postprocess(outputs, False, **prompt, session_id=session))
     assert [key for one in puts for key in one["keys"]] == ours["keys"]
-    own = [tag.pop("own_tokens") for tag in ours["tags"]]
-    assert own == [3, 2, 4] and [tag for one in puts for tag in one["tags"]] == ours["tags"]
+    added = {"own_tokens": [3, 2, 4], "score": [0.25] * 3, "num_turns": [3] * 3}
+    assert {name: [tag.pop(name) for tag in ours["tags"]] for name in added} == added
+    assert [tag for one in puts for tag in one["tags"]] == ours["tags"]
     rows = [row for one in puts for row in one["fields"]]
     for name in sorted(ours["fields"].keys()):
         for own, row in zip(ours["fields"], rows, strict=True):

@@ -176,12 +176,26 @@ def test_verls_estimators_read_the_shaped_rewards(queue, batch):
 
 
 def test_the_ratio_of_learning_to_sampling(queue, batch):
-    queue.fields["rollout_log_probs"] = jagged([[-1.0, -1, 9, -1], [-1.0, 9, -1, -1, -1], [9.0]])
-    queue.fields["old_log_probs"] = jagged([[-1.0, -1, 0, -1], [-1.0, 0, -1, -1, log(3) - 1], [0.0]])
-    found = rows.drift_metrics(batch)
+    missing = float("nan")
+    queue.fields["log_ratio"] = jagged([[0.0, 0, missing, 0], [0.0, missing, 0, 0, log(3)], [missing]])
+    found = rows.ratio_metrics(batch)
     assert found["diagnostics/ratio_mean"] == pytest.approx((6 + 3) / 7)
     assert (found["diagnostics/ratio_low"], found["diagnostics/ratio_median"]) == (1, 1)
     assert 1 < found["diagnostics/ratio_high"] < found["diagnostics/ratio_max"] == pytest.approx(3)
+
+
+def test_workers_are_told_what_to_write(queue, batch):
+    told = []
+    batch.extra_info["of_update"] = True
+    queue.fields["numbers"] = torch.ones(3, 2)
+    rows.log_probs_of(batch, told.append, 0.5)
+    numbers = rows.old_log_probs(batch, told.append, 0.5, {"rollout_is": "token"})
+    assert numbers.tolist() == [[1, 1]] * 3 and batch.extra_info == {"of_update": True}, "the update is told nothing"
+    reference, old = (one.extra_info for one in told)
+    assert (reference["written"], reference["calculate_entropy"]) == ("ref_log_prob", False)
+    assert reference["temperature"] == old["temperature"] == 0.5
+    assert (old["written"], old["calculate_entropy"], old["of_update"]) == ("old_log_probs", True, True)
+    assert old["correction"] == {"rollout_is": "token"}
 
 
 def test_the_size_of_advantages_by_the_position_of_their_turn(queue, batch):
@@ -275,26 +289,32 @@ def test_a_token_weighs_what_its_update_says(queue, batch):
     assert queue.fields["loss_weight"].tolist() == pytest.approx([1 / 10, 1 / 10, 0]), "each update has one episode"
 
 
-@pytest.mark.parametrize(("chosen", "written"), [("tis", {"rollout_is_weights"}), ("geo_rs", {"kept"}),
-                                                 ("mis", {"kept", "rollout_is_weights"})])  # fmt: skip
-def test_a_correction_leaves_the_mask_of_the_response(queue, batch, chosen, written):
-    """The second episode was ten times as likely when it was sampled; without bounds that is a weight of 0.1."""
+def test_metrics_by_tags_are_those_of_all_tokens(queue, batch):
+    """What verl says of rows of which the driver has read no token, beside the same with the tokens."""
     from tensordict import TensorDict
+    from verl.protocol import DataProto
+    from verl.trainer.ppo.metric_utils import compute_data_metrics
 
-    queue.fields["rollout_log_probs"] = jagged([[-1.0] * 4, [-1.0 + log(10)] * 5, [0.0]])
-    queue.fields["old_log_probs"] = jagged([[-1.0] * 4, [-1.0] * 5, [0.0]])
-    before, get = set(queue.fields), queue.kv_batch_get
-    settings = verl_config(recipes.load(["name=x", "algorithm=grpo", f"algorithm.correction={chosen}"]), "m", Path("x"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tq, "kv_batch_get", lambda *given, **named: TensorDict(get(*given, **named), batch_size=3))
-        _, metrics = rows.correct(batch, settings.algorithm.rollout_correction)
-    assert "rollout_corr/kl" in metrics and rows_of(queue.fields["response_mask"]) == MASKS
-    assert set(queue.fields) - before == written
-    if "kept" in written:
-        assert rows_of(queue.fields["kept"]) == [MASKS[0], [0] * 5, [0]]
-        assert queue.fields["kept"].dtype == torch.int64
-    if chosen == "tis":
-        assert queue.fields["rollout_is_weights"].unbind()[1].tolist() == pytest.approx([0.1, 0, 0.1, 0.1, 0.1])
+    queue.fields["rm_scores"] = jagged([[0.0, 0, 0, 1], [0.0] * 5, [0.0]])
+    for place, row in enumerate(batch.tags):
+        row |= {"prompt_len": 2 + place, "score": float(place == 0), "num_turns": 2}
+    write(batch, Policy(rollouts=ROLLOUTS, advantages=[-1.5, 2.0], rewards=[0.25, -0.5]))
+    rows.write_rewards(batch, ROLLOUTS, [0.25, -0.5])
+
+    def of(data):
+        """As verl does: padded, and then without the rows that are padding, here the last."""
+        lengths = {name: data[f"{name}s"].offsets().diff().float() for name in ("prompt", "response")}
+        data = data.to_padded_tensor()
+        data["prompt_length"], data["response_length"] = lengths["prompt"], lengths["response"]
+        data["token_level_scores"] = data["token_level_rewards"] = data["rm_scores"]
+        return compute_data_metrics(DataProto(batch=data)[:2], use_critic=False)
+
+    each = rows.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
+    tokens = {"prompts": jagged([[5] * 2, [5] * 3, [5] * 4]), "responses": jagged(MASKS), "advantages": each,
+              "returns": each, **{name: queue.fields[name] for name in ("response_mask", "rm_scores")}}  # fmt: skip
+    found, wanted = rows.metric_rows(batch.tags), TensorDict(tokens, batch_size=3)
+    assert of(found) == pytest.approx(of(wanted))
+    assert found.to_padded_tensor()["responses"].shape == (3, 5), "the memory of a batch"
 
 
 def test_the_turn_of_each_token(queue, batch):

@@ -25,8 +25,9 @@ from agentgym_rl.algorithms.losses import episode_log_probs
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyLoss
 from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.engine.verl.by_rows import ByRows, metric_data
 from agentgym_rl.engine.verl.mapping import defaults
-from agentgym_rl.engine.verl.modes import ColocateTrainer, SeparateTrainer, SyncTrainer
+from agentgym_rl.engine.verl.modes import TRAINERS, ColocateTrainer, SeparateTrainer, SyncTrainer
 from agentgym_rl.engine.verl.trainer import without_correction
 from agentgym_rl.engine.verl.updates import LOSSES, dpo_loss, order, pair_batch, policy_loss, to_batch
 from agentgym_rl.rollout.supervised import Example
@@ -283,7 +284,7 @@ def policy_step(trainer, monkeypatch):
     trainer._update_actor = lambda batch, metrics: (ran.append(trainer.actor_rollout_wg.losses[-1]), batch)[1]
     for name, stub in {
         "only": lambda batch, kept: batch, "write": lambda batch, *_, **__: batch,
-        "advantage_metrics": lambda *_: {}, "drift_metrics": lambda *_, **__: {},
+        "advantage_metrics": lambda *_: {}, "ratio_metrics": lambda *_: {},
     }.items():  # fmt: skip
         monkeypatch.setattr(f"agentgym_rl.engine.verl.trainer.queue.{name}", stub)
     trainer._batch = KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[{}])
@@ -445,13 +446,39 @@ def test_verls_metrics_have_advantages_and_returns_of_each_token():
         ({"advantages": once}, [[1, 1, 1], [2, 2]], [[1, 1, 1], [2, 2]]),
         ({"returns": twice}, [[1, 1, 1], [1, 1]], [[2, 2, 2], [2, 2]]),
     ):
-        data = getattr(trainer_base, name)(
+        data = metric_data(
             keys=["a_0_0", "b_0_0"], partition_id="train", fields=[], moe_lb_metrics_interval=0, global_steps=1,
             accumulator=None, kv_batch_get=lambda written=written, **_: {**dict(rows.items()), **written},
         )  # fmt: skip
         assert [[row.tolist() for row in data[key].unbind()] for key in ("advantages", "returns")] == [
             advantages, returns,
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tag", "use_critic", "experts", "tokens"), [
+    ({"advantage": 1.0}, False, 0, False), ({}, False, 0, True), ({"advantage": 1.0}, True, 0, True),
+    ({"advantage": 1.0}, False, 5, True),
+])  # fmt: skip
+def test_verls_metrics_read_tokens_where_tags_do_not_say_all(monkeypatch, tag, use_critic, experts, tokens):
+    trainer = object.__new__(SyncTrainer)
+    trainer.config, trainer.use_critic = defaults(), use_critic
+    trainer.config.actor_rollout_ref.rollout.moe_load_balance_metrics_interval = experts
+    read = []
+
+    def metrics(self, *_):
+        read.append(trainer_base.get_metric_data_with_optional_routed_experts)
+
+    monkeypatch.setattr(trainer_base.PPOTrainer, "_compute_metrics", metrics)
+    trainer._compute_metrics(KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[tag]), {}, {}, 1, 0)
+    assert (read == [metric_data]) == tokens
+
+
+@pytest.mark.parametrize("trainer", TRAINERS.values())
+def test_every_mode_has_its_own_of_what_the_driver_does_by_rows(trainer):
+    """Asynchronous learning puts other weights in place around the old log-probabilities."""
+    order = trainer.__mro__
+    assert order.index(ByRows) == order.index(trainer_base.PPOTrainer) - 1
+    assert order.index(trainer.__bases__[1]) < order.index(ByRows)
 
 
 def test_advantages_without_old_log_probabilities(monkeypatch):

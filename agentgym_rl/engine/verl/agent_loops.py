@@ -105,6 +105,8 @@ def rows(
                     "response_len": len(row["responses"]),
                     "seq_len": len(row["input_ids"]),
                     "own_tokens": int(row["response_mask"].sum()),
+                    "score": float(row["rm_scores"].sum()),
+                    "num_turns": int(row["num_turns"]),
                     "global_steps": step,
                     "min_global_steps": output.extra_fields["min_global_steps"],
                     "max_global_steps": output.extra_fields["max_global_steps"],

@@ -10,11 +10,12 @@ from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
+from agentgym_rl.engine.verl.by_rows import ByRows
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.rollout.client import EpisodeClient
 
 
-class SyncTrainer(AgentTrainer, PPOTrainerSync):  # type: ignore[misc]
+class SyncTrainer(AgentTrainer, PPOTrainerSync, ByRows):  # type: ignore[misc]
     """Roll out a batch, learn from it, synchronise the weights."""
 
     _samples_present = True
@@ -29,7 +30,7 @@ class SyncTrainer(AgentTrainer, PPOTrainerSync):  # type: ignore[misc]
         return EpisodeClient(self.config, dict(zip(manager.server_addresses, manager.server_handles, strict=True)))
 
 
-class ColocateTrainer(AgentTrainer, PPOTrainerColocateAsync):  # type: ignore[misc]
+class ColocateTrainer(AgentTrainer, PPOTrainerColocateAsync, ByRows):  # type: ignore[misc]
     """The next batches are under way when one is full: they stop for the update and go on with the new weights."""
 
     def __init__(self, config: DictConfig) -> None:
@@ -40,7 +41,7 @@ class ColocateTrainer(AgentTrainer, PPOTrainerColocateAsync):  # type: ignore[mi
         self.checkpoint_manager.resume_generation_replicas()
 
 
-class SeparateTrainer(AgentTrainer, PPOTrainerSeparateAsync):  # type: ignore[misc]
+class SeparateTrainer(AgentTrainer, PPOTrainerSeparateAsync, ByRows):  # type: ignore[misc]
     """vLLM servers on machines of their own roll out while the workers learn; they stop only to take new weights."""
 
     def __init__(self, config: DictConfig) -> None:

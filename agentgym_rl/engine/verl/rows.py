@@ -10,31 +10,27 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from math import ceil
 from random import Random
 from typing import Any
 
-import numpy as np
 import torch
 import transfer_queue as tq
-from omegaconf import DictConfig
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
-from verl.protocol import DataProto
-from verl.trainer.ppo.rollout_corr_helper import (
-    compute_rollout_corr_metrics_from_logprobs,
-    compute_rollout_correction_and_add_to_batch,
-)
 from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
 from verl.utils.torch_functional import masked_whiten
-from verl.workers.utils.padding import response_from_nested, response_to_nested
+from verl.workers.utils.padding import response_to_nested
 
 from agentgym_rl.algorithms.base import GroupFilter, Metrics, Policy, Rollout
 from agentgym_rl.algorithms.losses import token_weights
 from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.data.episode import Episode, Turn
+from agentgym_rl.engine.verl.drift import LOG_RATIO, NUMBERS
+from agentgym_rl.engine.verl.drift_metrics import ratio_metrics as ratios
 
 EPISODES = "episodes"
 """Field of a prompt: its episodes in the order of their sessions."""
@@ -44,8 +40,8 @@ OBSERVATION_WEIGHT = "observation_weight"
 """Field of the rows: weight of the supervised loss, 0 on the tokens of responses."""
 LOSS_WEIGHT = "loss_weight"
 """Field of the rows, one number each: weight of each of the model's own tokens in the loss of its update."""
-KEPT = "kept"
-"""Field of the rows: 1 on the model's own tokens that the correction does not reject; only where one can reject."""
+WRITTEN = "written"
+"""What a batch tells workers: the field that log-probabilities of responses become, in place of those of all tokens."""
 TURN = "turn"
 """Field of the rows: number of the turn that a token belongs to; only for losses over turns."""
 
@@ -186,44 +182,38 @@ def arrange(batch: KVBatchMeta, shares: Sequence[Sequence[str]], workers: int) -
 
 
 def log_probs_of(batch: KVBatchMeta, compute: Callable[[KVBatchMeta], Any], temperature: float) -> None:
-    """Write the log-probabilities that workers compute as those of the reference policy, field ``ref_log_prob``."""
-    batch.extra_info.update(calculate_entropy=False, compute_loss=False, temperature=temperature)
-    compute(batch)
-    data = _get(batch, "log_probs", "response_mask")
-    _put(batch, {"ref_log_prob": response_from_nested(data["log_probs"], data["response_mask"])})
+    """Have workers write the log-probabilities that they compute as those of the reference policy, ``ref_log_prob``."""
+    asked = {"calculate_entropy": False, "compute_loss": False, "temperature": temperature, WRITTEN: "ref_log_prob"}
+    compute(replace(batch, extra_info=batch.extra_info | asked))
+
+
+def old_log_probs(
+    batch: KVBatchMeta, compute: Callable[[KVBatchMeta], Any], temperature: float, settings: Mapping[str, Any]
+) -> torch.Tensor:
+    """Have workers write :func:`agentgym_rl.engine.verl.drift.response_fields`; returns the numbers of the rows.
+
+    Args:
+        settings: verl's ``algorithm.rollout_correction``.
+    """
+    asked: dict[str, Any] = {"calculate_entropy": True, "compute_loss": False, "temperature": temperature}
+    asked |= {WRITTEN: "old_log_probs", "correction": settings}
+    compute(replace(batch, extra_info=batch.extra_info | asked))
+    return torch.stack([*_get(batch, NUMBERS)[NUMBERS].unbind()])
 
 
 def write_rewards(batch: KVBatchMeta, rollouts: Sequence[Rollout], rewards: Sequence[float]) -> None:
     """Put the reward of each episode, one a rollout, on the last token of its rows, field ``rm_scores``."""
     reward_of = dict(zip((rollout.key for rollout in rollouts), rewards, strict=True))
     rows = [row.clone() for row in _get(batch, "rm_scores")["rm_scores"].unbind()]
-    for key, row in zip(batch.keys, rows, strict=True):
+    for key, tag, row in zip(batch.keys, batch.tags, rows, strict=True):
         if session_of(key) in reward_of:  # others are padding
-            row[-1] = reward_of[session_of(key)]
+            row[-1] = tag["score"] = reward_of[session_of(key)]
     _put(batch, {"rm_scores": torch.nested.as_nested_tensor(rows, layout=torch.jagged)})
 
 
-def drift_metrics(batch: KVBatchMeta, *, of_verl: bool = False) -> Metrics:
-    """Drift between sampling and learning, over the tokens that the model wrote.
-
-    The ratio is that of a token's probability, before the first update, to the one it was sampled with. Its mean,
-    median, greatest value, and 1st and 99th percentile.
-
-    Args:
-        of_verl: add verl's own metrics, ``rollout_corr/``, which its advantages otherwise bring.
-    """
-    data = _get(batch, "old_log_probs", "rollout_log_probs", "loss_mask")
-    old, sampled, mask = (_padded(data, name) for name in ("old_log_probs", "rollout_log_probs", "loss_mask"))
-    ratio = (old.float() - sampled.float())[mask.bool()].exp().numpy()
-    low, median, high = np.quantile(ratio, [0.01, 0.5, 0.99])
-    return {
-        "diagnostics/ratio_mean": float(ratio.mean()),
-        "diagnostics/ratio_low": float(low),
-        "diagnostics/ratio_median": float(median),
-        "diagnostics/ratio_high": float(high),
-        "diagnostics/ratio_max": float(ratio.max()),
-        **(compute_rollout_corr_metrics_from_logprobs(old, sampled, mask) if of_verl else {}),
-    }
+def ratio_metrics(batch: KVBatchMeta) -> Metrics:
+    """Drift between sampling and learning: :func:`agentgym_rl.engine.verl.drift_metrics.ratio_metrics` of a batch."""
+    return ratios(_get(batch, LOG_RATIO)[LOG_RATIO].values())
 
 
 def advantage_metrics(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> Metrics:
@@ -242,6 +232,31 @@ def advantage_metrics(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> Metric
     }
 
 
+def metric_rows(tags: Sequence[Mapping[str, Any]]) -> TensorDict:
+    """What verl's metrics read of rows whose tokens have one advantage, and no critic; by the tags of the rows alone.
+
+    Of prompts and responses there are the lengths, and of the mask as many tokens as the model wrote.
+    """
+
+    def numbers(name: str) -> torch.Tensor:
+        return torch.tensor([tag[name] for tag in tags])
+
+    def empty(name: str) -> torch.Tensor:
+        lengths = numbers(name)
+        offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+        values = torch.zeros(int(offsets[-1]), dtype=torch.bool)
+        return torch.nested.nested_tensor_from_jagged(values, offsets, max_seqlen=int(lengths.max()))
+
+    own, advantages = numbers("own_tokens"), numbers("advantage").unsqueeze(-1)
+    mask = torch.arange(int(own.max())) < own.unsqueeze(-1)
+    each = advantages.expand(mask.shape)
+    fields = {
+        "prompts": empty("prompt_len"), "responses": empty("response_len"), "response_mask": mask, "advantages": each,
+        "returns": each, "rm_scores": numbers("score").unsqueeze(-1), "num_turns": numbers("num_turns"),
+    }  # fmt: skip
+    return TensorDict(fields, batch_size=len(tags))
+
+
 def turn_values(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> None:
     """Give rollouts the critic's value before each response, from the field ``values``."""
     values = _padded(_get(batch, "values", "response_mask"), "values")
@@ -249,29 +264,6 @@ def turn_values(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> None:
     for rollout in rollouts:
         starts = [(row_of[rollout.key, turn.segment], turn.tokens[0]) for turn in rollout.episode.turns]
         rollout.values = [float(values[start]) for start in starts]
-
-
-def correct(batch: KVBatchMeta, settings: DictConfig) -> tuple[KVBatchMeta, Metrics]:
-    """Write verl's weights of tokens (:mod:`agentgym_rl.algorithms.correction`) and which tokens it does not reject.
-
-    ``response_mask``, out of which verl takes rejected tokens, stays as it is, so that normalisers, advantages, critic
-    and metrics see the whole response.
-
-    Args:
-        settings: verl's ``algorithm.rollout_correction``.
-
-    Returns:
-        The batch with ``rollout_is_weights`` and :data:`KEPT`, as far as the correction has them; verl's metrics.
-    """
-    data = _get(batch, "response_mask", "old_log_probs", "rollout_log_probs")
-    mask = data["response_mask"]
-    found, metrics = compute_rollout_correction_and_add_to_batch(DataProto(batch=data.to_padded_tensor()), settings)
-    fields = {}
-    if settings.rollout_is:
-        fields["rollout_is_weights"] = response_to_nested(found.batch["rollout_is_weights"], mask)
-    if settings.rollout_rs:
-        fields[KEPT] = response_to_nested(found.batch["response_mask"], mask)
-    return _put(batch, fields), metrics
 
 
 def write(
@@ -309,6 +301,8 @@ def write(
         whole = [one for one in update.advantages if isinstance(one, int | float)]
         if len(whole) == len(rollouts) and not update.whiten:
             fields["advantages"] = over_rows(batch, rollouts, whole)
+            for tag, advantage in zip(batch.tags, fields["advantages"].tolist(), strict=True):
+                tag["advantage"] = advantage
         else:
             fields["advantages"] = over_tokens(batch, rollouts, update.advantages)
     if update.whiten:
@@ -413,8 +407,10 @@ def _get(batch: KVBatchMeta, *fields: str) -> Any:
 
 
 def _put(batch: KVBatchMeta, fields: dict[str, torch.Tensor]) -> KVBatchMeta:
+    """The batch with more fields, and the tags that it has here."""
     rows = TensorDict(fields, batch_size=len(batch))
-    return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=rows)
+    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=rows)
+    return KVBatchMeta(partition_id=batch.partition_id, keys=batch.keys, tags=batch.tags)
 
 
 def _padded(data: TensorDict, field: str) -> torch.Tensor:

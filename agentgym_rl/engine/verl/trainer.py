@@ -19,10 +19,8 @@ import ray
 import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
-from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.single_controller.ray import RayWorkerGroup
-from verl.trainer.ppo.metric_utils import get_metric_data_with_optional_routed_experts
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
@@ -57,21 +55,6 @@ Progress = Callable[[int, int], None]
 # The workers meet on a port that verl finds free long before they listen on it. Of the ports that the system lends to
 # every new connection (32768 and above) another process may have taken it meanwhile.
 trainer_base.RayWorkerGroup = partial(RayWorkerGroup, master_port_range=[20_000 + os.getpid() % 10_000, 32_768])
-
-
-def metric_data(**arguments: Any) -> TensorDict:
-    """What verl's metrics read of the rows of a batch.
-
-    Advantages are written once a row where they are alike, and returns not at all where they are the advantages.
-    """
-    data = get_metric_data_with_optional_routed_experts(**arguments)
-    data["advantages"] = queue.each_token(data["advantages"], data["response_mask"])
-    if "returns" not in data:
-        data["returns"] = data["advantages"]
-    return data
-
-
-trainer_base.get_metric_data_with_optional_routed_experts = metric_data
 
 
 class AgentTrainer(PPOTrainer):  # type: ignore[misc]
@@ -357,8 +340,6 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self._set_optimizer(lr)
         learns = self.config.trainer.critic_warmup <= self.global_steps
         on_policy = learns and self._on_policy()
-        correction = self.config.algorithm.rollout_correction
-        corrects = bool(correction.rollout_is or correction.rollout_rs)
         if not on_policy:
             with marked_timer("old_log_prob", timing):
                 batch = self._compute_old_log_prob(batch, metrics)
@@ -368,9 +349,6 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         with marked_timer("adv", timing):
             if update.rewards is not None:
                 queue.write_rewards(batch, update.rollouts, update.rewards)
-            if corrects:
-                batch, of_correction = queue.correct(batch, correction)
-                metrics |= of_correction
             if update.advantages is None:
                 with without_correction(self.config):
                     batch = self._compute_advantage(batch, metrics)
@@ -383,8 +361,8 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         batch.extra_info.update(return_model_output=on_policy, entropy_is_logged=on_policy)
         with ThreadPoolExecutor(1, "metrics") as pool:  # beside the update, for which the driver only waits
             beside = [pool.submit(queue.advantage_metrics, batch, update.rollouts)]
-            if not on_policy and not correction.bypass_mode:
-                beside.append(pool.submit(queue.drift_metrics, batch, of_verl=not corrects))
+            if not on_policy and not self.config.algorithm.rollout_correction.bypass_mode:
+                beside.append(pool.submit(queue.ratio_metrics, batch))
             if learns:
                 with marked_timer("update_actor", timing):
                     batch = self._update_actor(batch, metrics)
@@ -394,7 +372,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             with marked_timer("old_log_prob", timing):
                 batch.extra_info["of_update"] = True
                 batch = self._compute_old_log_prob(batch, metrics)
-            metrics |= queue.drift_metrics(batch, of_verl=True)
+            metrics |= queue.ratio_metrics(batch)
         real = sum(not tag.get("is_padding", False) for tag in batch.tags)
         self._metrics.add_step_metrics(metrics, sample_count=real)
         self._batch = batch
@@ -611,7 +589,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
 
 @contextmanager
 def without_correction(config: DictConfig) -> Iterator[None]:
-    """Inside, verl's advantages are not preceded by its correction, for which :func:`.rows.correct` is there."""
+    """Inside, verl's advantages are not preceded by its correction, for which the workers are there."""
     correction = config.algorithm.rollout_correction
     before, correction.bypass_mode = correction.bypass_mode, True
     try:

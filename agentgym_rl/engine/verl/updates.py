@@ -19,10 +19,11 @@ from verl.workers.utils.padding import no_padding_2_padding
 from agentgym_rl.algorithms.losses import Clip, Tokens, episode_log_probs, preference_loss
 from agentgym_rl.algorithms.losses import policy_loss as token_loss
 from agentgym_rl.algorithms.policy_gradient import PolicyLoss
-from agentgym_rl.engine.verl.rows import KEPT, LOSS_WEIGHT, OBSERVATION_WEIGHT, TURN
+from agentgym_rl.engine.verl.drift import KEPT, WEIGHTS
+from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, OBSERVATION_WEIGHT, TURN
 from agentgym_rl.rollout.supervised import Example
 
-OPTIONAL = ("old_log_probs", TURN, OBSERVATION_WEIGHT, "rollout_is_weights", KEPT, "ref_log_prob")
+OPTIONAL = ("old_log_probs", TURN, OBSERVATION_WEIGHT, WEIGHTS, KEPT, "ref_log_prob")
 """Fields of the rows of a policy update that some updates have."""
 
 Pair = tuple[Example, Example]
@@ -137,7 +138,7 @@ def policy_loss(
     def share(values: torch.Tensor) -> Metric:
         return Metric(value=masked_mean(values.detach().float(), mask), aggregation=AggregationType.MEAN)
 
-    loss = total(each * rows["rollout_is_weights"] if "rollout_is_weights" in rows else each)
+    loss = total(each * rows[WEIGHTS] if WEIGHTS in rows else each)
     parts = {"actor/pg_loss": loss}
     metrics = {"actor/pg_clipfrac": share(outside), "actor/ppo_kl": share(-tokens.log_ratio)}
     if config.entropy_coeff or config.calculate_entropy:

@@ -23,9 +23,12 @@ from verl.plugin.platform import get_platform
 from verl.single_controller.base.decorator import Dispatch, make_nd_compute_dataproto_dispatch_fn, register
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine_workers import TrainingWorker
+from verl.workers.utils.padding import response_from_nested
 
 from agentgym_rl.data.files import write_text
 from agentgym_rl.engine.verl.adapters import merged_weights, with_adapters
+from agentgym_rl.engine.verl.drift import response_fields
+from agentgym_rl.engine.verl.rows import WRITTEN
 
 FORCE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 """PyTorch's variable that goes before the argument ``weights_only``."""
@@ -73,10 +76,27 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
     def compute_log_prob(self, data: TensorDict) -> TensorDict:
-        """As verl's; with ``of_update`` those that the latest update computed before it changed the weights."""
+        """As verl's; with ``of_update`` those that the latest update computed before it changed the weights.
+
+        With :data:`.rows.WRITTEN` what is written about the responses, in place of all tokens.
+        """
         if tu.get_non_tensor_data(data, "of_update", False):
-            return tu.get_tensordict(self._outputs, {"metrics": {}}).cpu()
-        return super().compute_log_prob(data)
+            found = tu.get_tensordict(self._outputs, {"metrics": {}}).cpu()
+        else:
+            found = super().compute_log_prob(data)
+        field = tu.get_non_tensor_data(data, WRITTEN, None)
+        if field is None or found is None:  # verl has nothing from ranks that share their rows with another one
+            return found
+        if field == "old_log_probs":
+            return response_fields(found, data, tu.get_non_tensor_data(data, "correction", {}), self._mean)
+        responses = response_from_nested(found["log_probs"], data["response_mask"])
+        return TensorDict({field: responses}, batch_size=len(data))
+
+    def _mean(self, total: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        """Quotient of two numbers, each summed over the workers that have different rows."""
+        both = torch.stack([total.double(), count.double()]).to(get_platform().device_name)
+        torch.distributed.all_reduce(both, group=self.actor.engine.get_data_parallel_group())
+        return (both[0] / both[1].clamp(min=1e-8)).float().cpu()
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     async def ready(self) -> None:

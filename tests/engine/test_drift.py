@@ -1,0 +1,141 @@
+"""Metrics and weights from workers that each see their own rows are those that verl finds on all tokens together."""
+
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import pytest
+
+pytest.importorskip("verl")
+
+import torch
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from verl.protocol import DataProto
+from verl.trainer.ppo.core_algos import agg_loss
+from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
+from verl.utils.debug.metrics import calculate_debug_metrics
+from verl.workers.utils.padding import response_from_nested
+
+from agentgym_rl.algorithms.policy_gradient import LossAggregation
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.verl import drift, drift_metrics
+from agentgym_rl.engine.verl.mapping import verl_config
+
+PROMPT = 3
+CORRECTIONS = ["none", "tis", "icepop", "mis", "geo_rs"]
+
+
+@cache
+def correction(name):
+    found = verl_config(recipes.load(["name=x", "algorithm=grpo", f"algorithm.correction={name}"]), "m", Path("x"))
+    return OmegaConf.to_container(found.algorithm.rollout_correction)
+
+
+def jagged(rows):
+    return torch.nested.as_nested_tensor([*rows], layout=torch.jagged)
+
+
+def batch(lengths, seed, spread):
+    """What a worker is given, and what it computes; the last row is padding, as verl makes it."""
+    draw = torch.Generator().manual_seed(seed)
+    masks = [(torch.rand(length, generator=draw) < 0.7).long() for length in lengths]
+    masks[0][0] = 1
+    masks.append(torch.zeros(1, dtype=torch.int64))
+    sampled = [-3 * torch.rand(len(mask), generator=draw) * mask for mask in masks]
+    computed = [-torch.rand(PROMPT + len(mask), generator=draw) for mask in masks]
+    for every, own, mask in zip(computed, sampled, masks, strict=True):
+        near = own + spread * torch.randn(len(mask), generator=draw)
+        every[PROMPT - 1 : -1] = near.clamp(max=0)
+    entropy = [torch.rand(len(every), generator=draw) for every in computed]
+    data = TensorDict({"response_mask": jagged(masks), "rollout_log_probs": jagged(sampled)}, batch_size=len(masks))
+    return data, TensorDict({"log_probs": jagged(computed), "entropy": jagged(entropy)}, batch_size=len(masks))
+
+
+def by_verl(data, found, chosen, aggregation):
+    """On all tokens: metrics, and the fields of the rows."""
+    mask = data["response_mask"]
+    rows = TensorDict(
+        {
+            "old_log_probs": response_from_nested(found["log_probs"], mask),
+            "entropy": response_from_nested(found["entropy"], mask),
+            **dict(data.items()),
+            "responses": mask,
+        },
+        batch_size=len(data),
+    ).to_padded_tensor()
+    entropy = agg_loss(rows["entropy"], rows["response_mask"], aggregation)
+    metrics = {"actor/entropy": entropy.item(), **calculate_debug_metrics(DataProto(batch=rows.clone()))}
+    corrected, of_correction = compute_rollout_correction_and_add_to_batch(
+        DataProto(batch=rows.clone()), OmegaConf.create(chosen)
+    )
+    return metrics | of_correction, rows, corrected.batch
+
+
+def by_workers(data, found, chosen, shares, aggregation, longest):
+    """The same of workers with a part of the rows each."""
+    parts = [slice(begin, end) for begin, end in zip(shares, [*shares[1:], len(data)], strict=True)]
+
+    def of(table, part):
+        return TensorDict({name: jagged(value.unbind()[part]) for name, value in table.items()}, batch_size=None)
+
+    fields = []
+    for part in parts:
+        own, its = of(data, part), of(found, part)
+        own.batch_size = its.batch_size = [part.stop - part.start]
+        fields.append(drift.response_fields(its, own, chosen, lambda *_: pytest.fail("no worker needs another")))
+    numbers = torch.cat([own[drift.NUMBERS] for own in fields])
+    ratio = torch.cat([own[drift.LOG_RATIO].values() for own in fields])
+    metrics = drift_metrics.row_metrics(numbers, chosen, aggregation, longest)
+    return metrics | drift_metrics.ratio_metrics(ratio), fields
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", CORRECTIONS)
+def test_they_are_verls(name, seed):
+    draw = Random(seed)
+    lengths = draw.choices(range(1, 13), k=draw.randint(2, 8))
+    aggregation, chosen = draw.choice([*LossAggregation]), correction(name)
+    data, found = batch(lengths, seed, spread=(0.01, 0.3, 1.0)[seed % 3])
+    wanted, rows, corrected = by_verl(data, found, chosen, aggregation)
+    metrics, fields = by_workers(data, found, chosen, [0, 1, len(lengths)], aggregation, max(lengths))
+    assert {key for key in metrics if not key.startswith("diagnostics/")} == wanted.keys()
+    for key, value in wanted.items():
+        rel, least = (0.02, 0.01) if key.endswith("_std") else (2e-4, 1e-5)  # verl's is a difference in float32
+        assert metrics[key] == pytest.approx(value, rel=rel, abs=least), key
+    ratio = (rows["old_log_probs"] - rows["rollout_log_probs"])[rows["response_mask"].bool()].exp()
+    assert metrics["diagnostics/ratio_mean"] == pytest.approx(ratio.mean().item(), rel=1e-5)
+    assert metrics["diagnostics/ratio_max"] == pytest.approx(ratio.max().item(), rel=1e-6)
+    for field, of_verl in (("old_log_probs", rows), (drift.WEIGHTS, corrected), (drift.KEPT, corrected)):
+        if field in fields[0]:
+            theirs = of_verl["response_mask" if field == drift.KEPT else field]
+            own = [row for one in fields for row in one[field].unbind()]
+            for row, mine in zip(theirs, own, strict=True):
+                assert mine.dtype == row.dtype and torch.equal(row[: len(mine)], mine), field
+    assert (drift.WEIGHTS in fields[0], drift.KEPT in fields[0]) == (name in ("tis", "icepop", "mis"),
+                                                                      name in ("mis", "geo_rs"))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["tis", "mis"])
+def test_weights_are_divided_by_their_mean_over_all_workers(name):
+    data, found = batch([4, 7, 3], 1, 0.5)
+    chosen = correction(name) | {"rollout_is_batch_normalize": True}
+    wanted, _, corrected = by_verl(data, found, chosen, "token-mean")
+    sums = []
+
+    def mean(total, count):
+        sums.append((total, count))
+        return total / count
+
+    fields = drift.response_fields(found, data, chosen, mean)
+    for row, mine in zip(corrected[drift.WEIGHTS], fields[drift.WEIGHTS].unbind(), strict=True):
+        assert torch.allclose(row[: len(mine)], mine)
+    metrics = drift_metrics.row_metrics(fields[drift.NUMBERS], chosen, "token-mean", 7)
+    assert len(sums) == 1
+    for key, value in wanted.items():
+        assert metrics[key] == pytest.approx(value, rel=1e-2, abs=1e-3), key
+
+
+def test_rows_without_a_token_of_the_models_are_an_error():
+    with pytest.raises(ValueError, match="no row has a token that the model wrote"):
+        drift_metrics.row_metrics(torch.zeros(2, len(drift.NAMES)), correction("tis"), "token-mean", 1)
