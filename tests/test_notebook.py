@@ -34,10 +34,12 @@ def test_the_one_that_trains_does_so_without_a_gpu(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("gib", "size"), [(15.7, "0.5b"), (23.6, "1.5b"), (47.4, "3b"), (79.1, "3b")])
-def test_the_model_follows_from_the_memory(gib, size):
+def test_the_model_follows_from_the_memory(monkeypatch, gib, size):
+    from agentgym_rl.engine.recipe import gpus
     from agentgym_rl.engine.recipe.compose import load
 
-    names = {"gib": gib, "sys": sys}
+    monkeypatch.setattr(gpus, "smallest", lambda: gib)
+    names = {"gpu": True, "sys": sys}
     exec("".join(ONE_GPU[1]["source"]), names)
     config = load(names["recipe"])
     assert config.model.path.lower() == f"qwen/qwen2.5-{size}-instruct" and config.engine.workers == 1

@@ -29,7 +29,7 @@ from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.scaling_inter import curricula
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
-from agentgym_rl.engine.recipe import tasks
+from agentgym_rl.engine.recipe import gpus, tasks
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.run import evaluation, gpu_memory, metrics_log, run, session, stages, sweep, tiny, train
@@ -266,6 +266,7 @@ KEYS: dict[str, Entry] = {
     "engine.micro_tokens": (5000, verl),
     "engine.gradient_checkpointing": (False, verl, "engine=gpu"),
     "engine.gpu_gib": (24.0, reads(gpu_memory)),
+    "engine.memory": ("16", reads(gpus)),
     "engine.max_sequences": (3, verl),
     "engine.memory_fraction": (0.3, verl, "engine=gpu"),
     "engine.kv_cache_gib": (0.5, verl),
@@ -522,7 +523,7 @@ def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
         *(f"engine.{key}" for key in (
             "rollout_workers", "tensor_parallel", "micro_tokens", "max_sequences", "memory_fraction", "kv_cache_gib",
             "threads", "ray_address", "start_seconds", "offload", "verify_sync", "attention", "env", "gpu_gib",
-            "gradient_checkpointing",
+            "gradient_checkpointing", "memory",
         )),
         *(f"logger.{key}" for key in ("wandb", "project", "group", "tensorboard")),
         *(f"run.{key}" for key in (

@@ -8,7 +8,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from agentgym_rl.engine.platform.packing import ON_GPU  # noqa: E402
-from agentgym_rl.engine.recipe.compose import load  # noqa: E402
+from agentgym_rl.engine.recipe import gpus  # noqa: E402
+from agentgym_rl.engine.recipe.compose import identity, load  # noqa: E402
 from agentgym_rl.engine.recipe.schema import RecipeError  # noqa: E402
 from agentgym_rl.engine.recipe.tasks import needs  # noqa: E402
 from agentgym_rl.engine.run import gpu_memory  # noqa: E402
@@ -96,17 +97,22 @@ SHAPES = {"0.5b": (896, 24, 14, 2, 4864), "1.5b": (1536, 28, 12, 2, 8960), "3b":
 
 
 @pytest.mark.parametrize(
-    ("gib", "size", "overrides"),
+    ("gib", "size", "lora", "overrides"),
     [
-        (15.7, "0.5b", []),
-        (23.6, "1.5b", []),
-        (47.4, "3b", []),
-        (79.1, "0.5b", ["model.lora_rank=0"]),
-        (79.1, "1.5b", ["model.lora_rank=0"]),
-        (79.1, "3b", ["model.lora_rank=0"]),
+        (14.6, "0.5b", 16, []),
+        (22.1, "1.5b", 16, []),
+        (44.4, "3b", 16, []),
+        (79.1, "3b", 0, []),
+        (140.0, "3b", 0, []),
+        (79.1, "0.5b", 0, ["model=qwen2.5-0.5b"]),
+        (79.1, "1.5b", 0, ["model=qwen2.5-1.5b"]),
+        (79.1, "1.5b", 8, ["model=qwen2.5-1.5b", "model.lora_rank=8"]),
+        (None, "1.5b", 16, ["engine.memory=22"]),
+        (None, "3b", 0, ["engine.memory=80"]),
     ],
 )
-def test_the_recipe_for_one_gpu_fits_as_it_says(gib, size, overrides):
+def test_what_is_chosen_for_one_gpu_fits_by_the_estimate(monkeypatch, gib, size, lora, overrides):
+    monkeypatch.setattr(gpus, "smallest", lambda: gib)
     width, layers, heads, keys, mlp = SHAPES[size]
     shape = transformers.Qwen2Config(
         vocab_size=151_936, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
@@ -114,7 +120,38 @@ def test_the_recipe_for_one_gpu_fits_as_it_says(gib, size, overrides):
     )  # fmt: skip
     with torch.device("meta"):
         model = transformers.AutoModelForCausalLM.from_config(shape)
-    config = load(["experiment=textcraft_one_gpu", f"model=qwen2.5-{size}", *overrides])
-    found, line = gpu_memory.fitted(config, needs(config), model, lambda: gib)
+    config = load(["experiment=textcraft_one_gpu", *overrides])
+    assert config.model.path == f"Qwen/Qwen2.5-{size.upper()}-Instruct" and config.model.lora_rank == lora
+    assert config.algorithm.lr == (2e-5 if lora else 1e-6)
+    found, line = gpu_memory.fitted(config, needs(config), model, lambda: pytest.fail("the choice was by another GPU"))
     assert found.engine.workers == 1 and "where it runs out" not in line, line
     assert found.engine.micro_tokens >= config.model.context
+
+
+def test_a_choice_is_part_of_the_run_and_asks_no_gpu_twice(monkeypatch):
+    """Another GPU, with another choice, does not go on with the run."""
+    of = {}
+    for gib in (None, 23.6, 79.1):
+        monkeypatch.setattr(gpus, "smallest", lambda gib=gib: gib)
+        of[gib] = identity(load(["experiment=textcraft_one_gpu"]))
+    assert of[None] == of[23.6] != of[79.1]
+    monkeypatch.setattr(gpus, "smallest", lambda: pytest.fail("asked"))
+    assert load(["experiment=textcraft_one_gpu", "engine.memory=null"]).model.lora_rank == 16
+
+
+def test_a_choice_leaves_an_algorithm_without_that_key(monkeypatch):
+    monkeypatch.setattr(gpus, "smallest", lambda: 79.1)
+    config = load(["name=x", "env=textcraft", "algorithm=bc", "engine=one_gpu", "engine.memory=auto",
+                   "envs.textcraft.demonstrations=8"])  # fmt: skip
+    assert config.model.path.endswith("3B-Instruct") and config.engine.gpu_gib == 79.1
+    path = ["experiment=textcraft_one_gpu", "model.path=/models/mine"]
+    assert load(path).model.path == "/models/mine"
+
+
+@pytest.mark.parametrize(
+    ("memory", "says"),
+    [("8", "a GPU of 8 GiB is smaller than 16 GB"), ("lots", "engine.memory=lots must be auto or GB, e.g. 24")],
+)
+def test_a_memory_that_nothing_is_chosen_for(memory, says):
+    with pytest.raises(RecipeError, match=says):
+        load(["experiment=textcraft_one_gpu", f"engine.memory={memory}"])

@@ -23,6 +23,7 @@ from agentgym_rl.algorithms import Algorithm
 from agentgym_rl.algorithms.installed import adopt, read
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import TurnLimit
+from agentgym_rl.engine.recipe import gpus
 from agentgym_rl.engine.recipe import overrides as words
 from agentgym_rl.engine.recipe.config import Config, PretrainedModelConfig, TinyModelConfig
 from agentgym_rl.engine.recipe.schema import CHOSEN, RecipeError, explain, nearest, schema, to_dict, typed
@@ -153,6 +154,9 @@ def load(overrides: Sequence[str]) -> Config:
             composed = compose("config", wanted)
             if _is_tiny(composed) and composed.model.path is not None and "model" not in map(words.key, own):
                 composed = compose("config", [*wanted, "model=hf"])
+            if composed.engine.memory is not None:
+                chosen = gpus.chosen(composed, {*map(words.key, own)})
+                composed = compose("config", [*wanted, *(part for one in chosen for part in words.spelled_out(one))])
             _replace_envs(composed, own)
         # `run.dir` is built from the name, so that a missing name has to be looked for first
         missing = {"name"} if OmegaConf.is_missing(composed, "name") else OmegaConf.missing_keys(composed)

@@ -280,6 +280,8 @@ class EngineConfig:
     """GPU: compute activations again in the backward pass; null does so where they would not fit."""
     gpu_gib: float | None = operational(None)
     """GPU: memory of the smallest one, for the estimate; null asks this machine's."""
+    memory: str | None = operational(None)
+    """One GPU: auto, which asks this machine's, or GB; model and model.lora_rank are chosen to fit, unless given."""
     max_sequences: int = operational(256)
     """Most sequences a vLLM replica decodes at once."""
     memory_fraction: float = operational(0.5)

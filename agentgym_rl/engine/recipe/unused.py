@@ -106,6 +106,7 @@ def _of_engine(config: Config) -> Iterator[Unused]:
         yield Unused("engine.attention", "engine.device=cpu computes attention row by row")
         yield Unused("engine.gradient_checkpointing", "engine.device=cpu keeps activations")
         yield Unused("engine.gpu_gib", "engine.device=cpu has no GPU")
+        yield Unused("engine.memory", "engine.device=cpu has no GPU")
     else:
         yield Unused("engine.kv_cache_gib", f"engine.device={engine.device} has engine.memory_fraction")
         yield Unused("engine.threads", f"engine.device={engine.device} does not compute with threads")

@@ -131,12 +131,3 @@ def _chosen(each: Need, gib: float, longest: int, tokens: int | None, recompute:
     if recompute is None:
         recompute = fit(False) < (max(longest, ENOUGH) if tokens is None else tokens)
     return tokens or max(longest, min(MOST, fit(recompute))), recompute
-
-
-def smallest_gpu() -> float | None:
-    """GiB of this machine's smallest GPU; None where it has none."""
-    import torch
-
-    cuda = torch.cuda
-    every = [cuda.get_device_properties(index).total_memory / GIB for index in range(cuda.device_count())]
-    return min(every, default=None)

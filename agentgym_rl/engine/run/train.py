@@ -21,7 +21,7 @@ from agentgym_rl.algorithms.base import AS_LOADED, Needs
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data.overlap import Overlap, told
-from agentgym_rl.engine.recipe import context, preflight, tasks
+from agentgym_rl.engine.recipe import context, gpus, preflight, tasks
 from agentgym_rl.engine.recipe.compose import identity, to_yaml
 from agentgym_rl.engine.recipe.config import Config, Device, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest, versions
@@ -141,7 +141,7 @@ def _run(
         progress.say(line)
     network = skeleton(model)
     needs = tasks.needs(config)
-    config, of_gpus = gpu_memory.fitted(config, needs, network, gpu_memory.smallest_gpu)
+    config, of_gpus = gpu_memory.fitted(config, needs, network, gpus.smallest)
     settings = verl_config(config, model, folder.path, largest_tensor(network))
     tokenizer = hf_tokenizer(model)
     if (template := settings.actor_rollout_ref.model.custom_chat_template) is not None:
