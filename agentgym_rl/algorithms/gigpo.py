@@ -10,12 +10,13 @@ the same observation, the anchor state; :math:`F` is their standard deviation, o
 ``algorithm.normalise_by_std=false``. :math:`\omega` is ``algorithm.step_weight``, :math:`\gamma` ``algorithm.gamma``.
 
 Departures: the anchor is the text of the observation alone, which in partly observed environments may stand for several
-states ("nothing happens"). The paper feeds the model one prompt a turn; here an episode is one sequence, in which each
-turn's tokens have an advantage of their own. Mean and deviation of :math:`A^E` are over the episodes of the task, as in
-the paper; verl-agent's default (``compute_mean_std_cross_steps=True``) takes them over all turns of these episodes, so
-that long ones weigh more. A turn whose observation occurs once has :math:`A^S = 0`. Groups are formed as in
-:mod:`~agentgym_rl.algorithms.grpo`. ``algorithm.filter_groups`` looks at rewards alone: it also leaves out a group
-whose episodes were rewarded alike and took ways of other lengths, where :math:`A^S` is not 0.
+states ("nothing happens"). The paper feeds the model one prompt a turn, as ``rollout.context=recent`` does; else an
+episode is one sequence, in which each turn's tokens have an advantage of their own. Mean and deviation of :math:`A^E`
+are over the episodes of the task, as in the paper; verl-agent's default (``compute_mean_std_cross_steps=True``) takes
+them over all turns of these episodes, so that long ones weigh more. A turn whose observation occurs once has :math:`A^S
+= 0`. Groups are formed as in :mod:`~agentgym_rl.algorithms.grpo`. ``algorithm.filter_groups`` looks at rewards alone:
+it also leaves out a group whose episodes were rewarded alike and took ways of other lengths, where :math:`A^S` is not
+0.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ def step_advantages(group: Sequence[Episode], *, gamma: float, by_std: bool) -> 
 
 def anchors(episode: Episode) -> list[str]:
     """The observation that each turn answers, the first of the task included."""
-    return [episode.messages[episode.start + 2 * turn - 1]["content"] for turn in range(len(episode.turns))]
+    first = [episode.messages[episode.start - 1]["content"]] if episode.turns else []
+    return [*first, *(turn.observation for turn in episode.turns[:-1])]
 
 
 def returns(rewards: Sequence[float], gamma: float) -> list[float]:

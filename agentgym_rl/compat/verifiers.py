@@ -71,6 +71,8 @@ class AgentGymTaskset(vf.Taskset[AgentGymTask, Config]):  # type: ignore[misc]
         config = self.config
         spec = make(config.env, style=config.style, **config.options).spec
         indices = spec.indices(config.split)
+        if spec.prompt is not None:
+            raise ValueError(f"style={config.style} has no instruction to begin with; choose agentgym or compact")
         told = opening(spec, config.style, config.action_format)[0]["content"]
         same = {key: getattr(config, key) for key in ("env", "style", "action_format", "max_turns", "options")}
         for index in indices:

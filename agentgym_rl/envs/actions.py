@@ -8,14 +8,16 @@ from enum import StrEnum
 
 
 class ActionFormat(StrEnum):
-    """How a response carries its action. The values are AgentGym's."""
+    """How a response carries its action. The values are AgentGym's, and verl-agent's tags."""
 
     react = "react"
     function_calling = "function_calling"
     code_as_action = "code_as_action"
+    tags = "tags"
     REACT = react
     FUNCTION_CALLING = function_calling
     CODE_AS_ACTION = code_as_action
+    TAGS = tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,9 @@ class Action:
 
     command: str
     thought: str = ""
+    well_formed: bool | None = None
+    """Whether the response has the form that was asked for, where that alone says which turns are invalid; None leaves
+    it to the environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +78,32 @@ def _thought(response: str) -> str:
 def format_react(command: str, thought: str = "") -> str:
     """Write an action as the response that :func:`parse_react` reads."""
     return f"Thought:\n{thought}\n\nAction:\n{command}" if thought else f"Action: {command}"
+
+
+_CHINESE = re.compile("[\u4e00-\u9fff]")
+TAIL = 30
+"""Characters at the end of a response without an action in tags that are taken for one."""
+
+
+def parse_tags(response: str, tail: int = TAIL, lower: bool = False) -> Action:
+    """Read ``<think>...</think> <action>...</action>`` as verl-agent's ``projection.py`` does.
+
+    A response without both tags of an action has its last ``tail`` characters as its command. It is well formed where
+    it has all four tags and no Chinese character, whatever the environment makes of the command.
+
+    Args:
+        lower: take the command in lower case.
+    """
+    lowered = response.lower()
+    start, end = lowered.find("<action>"), lowered.find("</action>")
+    text = lowered if lower or len(lowered) != len(response) else response
+    if start == -1 or end == -1:
+        return Action(text[-tail:], well_formed=False)
+    thought = response.partition("<think>")[2].partition("</think>")[0].strip()
+    well_formed = "<think>" in response and "</think>" in response and not _CHINESE.search(response)
+    return Action(text[start + len("<action>") : end].strip(), thought, well_formed)
+
+
+def format_tags(command: str, thought: str = "") -> str:
+    """Write an action as the response that :func:`parse_tags` reads."""
+    return f"<think>{thought}</think>\n<action>{command}</action>"

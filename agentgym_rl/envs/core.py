@@ -26,8 +26,9 @@ from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.tools import Tool
 
-Style = Literal["agentgym", "compact"]
-"""The wording of instruction and observations: AgentGym's, or a brief one for small models."""
+Style = Literal["agentgym", "compact", "verl_agent"]
+"""The wording of instruction and observations: AgentGym's, a brief one for small models, or verl-agent's, which only
+environments that it has know (:attr:`TextEnv.styles`)."""
 
 T = TypeVar("T")
 
@@ -103,6 +104,10 @@ class Observation:
     """The actions that are possible now, where the environment can list them."""
 
 
+Prompt = Callable[[Sequence[Observation], Sequence[str], int], str]
+"""From all observations so far, the commands between them, and how many earlier turns to show, to a whole prompt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """The result of one action. ``info["invalid"]`` is true when the environment could not carry the action out."""
@@ -123,8 +128,8 @@ class EnvSpec:
     """The facts of an environment that hold for all its tasks."""
 
     name: str
-    instructions: Mapping[Style, str]
-    """The instruction in each wording."""
+    instructions: Mapping[str, str]
+    """The instruction in each wording that has one."""
     splits: Mapping[str, Sequence[int]]
     """Task indices of each split, frozen. ``train`` and ``test`` always exist."""
     max_turns: int
@@ -137,6 +142,8 @@ class EnvSpec:
     """Reads a ReAct response."""
     write: Callable[[str, str], str] = format_react
     """Writes the ReAct response that carries a command and a thought."""
+    prompt: Prompt | None = None
+    """Writes the prompt of each turn, where the wording has one a turn; None where observations follow each other."""
     raw_reward_range: tuple[float, float] = (0.0, 1.0)
     deterministic: bool = True
     """The same task and actions give the same observations and rewards."""
@@ -157,7 +164,9 @@ class EnvSpec:
     @property
     def action_formats(self) -> tuple[ActionFormat, ...]:
         """The formats that a response may have."""
-        return tuple(ActionFormat) if self.tools else (ActionFormat.REACT,)
+        if self.tools and self.prompt is None:
+            return tuple(ActionFormat)
+        return ActionFormat.REACT, ActionFormat.TAGS
 
     def indices(self, split: str) -> Sequence[int]:
         """The task indices of a split.
@@ -172,12 +181,18 @@ class EnvSpec:
     def success(self, episode_reward: float) -> bool:
         return episode_reward > self.success_above
 
+    def instruction(self, style: Style) -> str:
+        """What the agent is told before the first observation: nothing in ``verl_agent``, whose prompts tell all."""
+        return "" if style == "verl_agent" else self.instructions[style]
+
     def conversation_start(self, style: Style) -> list[Message]:
         """The messages that precede the first observation.
 
         ``agentgym`` puts the instruction in a user message that the assistant acknowledges, as AgentGym's
-        trajectories do; ``compact`` puts it in the system message.
+        trajectories do; ``compact`` puts it in the system message. Prompts of ``verl_agent`` tell all.
         """
+        if style == "verl_agent":
+            return []
         if style == "compact":
             return [{"role": "system", "content": self.instructions[style]}]
         return [
@@ -206,13 +221,15 @@ class TextEnv(ABC):
     """
 
     name: ClassVar[str]
+    styles: ClassVar[tuple[Style, ...]] = ("agentgym", "compact")
+    """The wordings that it has."""
     _spec: EnvSpec
     _in_episode = False
     """Whether a step may follow. An environment that cannot go on after a failed step sets it to False."""
 
     def __init__(self, style: Style = "agentgym") -> None:
-        if style not in ("agentgym", "compact"):
-            raise ValueError(f"style {style!r} is unknown; choose agentgym or compact")
+        if style not in self.styles:
+            raise ValueError(f"{self.name} has no style {style!r}; choose {' or '.join(self.styles)}")
         self.style: Style = style
 
     @property

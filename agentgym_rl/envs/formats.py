@@ -1,6 +1,7 @@
 """Responses in each action format: how they are read, written and explained to the model.
 
-ReAct is defined by the environment (:attr:`EnvSpec.read`, :attr:`EnvSpec.write`). Function calling and code as action
+ReAct is defined by the environment (:attr:`EnvSpec.read`, :attr:`EnvSpec.write`), tags by verl-agent
+(:func:`~agentgym_rl.envs.actions.parse_tags`). Function calling and code as action
 carry the same commands as calls of the environment's tools. They are written in AgentGym's syntax; a function call is
 read in that of other models, too (:mod:`agentgym_rl.envs.calls`).
 """
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction
+from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, format_tags, parse_tags
 from agentgym_rl.envs.bounds import cut, encodable
 from agentgym_rl.envs.calls import Call, read_call
 from agentgym_rl.envs.core import EnvSpec, Message, Style
@@ -31,6 +32,8 @@ LONGEST = 1 << 17
 ECHO = 1000
 """Characters of the observation after a response that cannot be read, which may repeat parts of it."""
 BUG = "Error: the reply could not be read."
+CALLS = (ActionFormat.FUNCTION_CALLING, ActionFormat.CODE_AS_ACTION)
+"""Formats that call the environment's tools."""
 
 Parse = Callable[[str], Action | InvalidAction]
 """From a response to an action."""
@@ -42,14 +45,15 @@ def reader(spec: EnvSpec, action_format: ActionFormat) -> Parse:
     What a model thinks before ``</think>`` is no part of its action, but where the environment's own wording says so.
 
     Raises:
-        ValueError: the environment has no tools to call.
+        ValueError: the environment has no tools to call, or its wording asks for tags.
     """
     _check(spec, action_format)
-    if action_format is not ActionFormat.REACT:
-        parse: Parse = partial(_read_call if action_format is ActionFormat.FUNCTION_CALLING else _read_code, spec)
-    else:
-        parse = spec.read
-    with_thinking = action_format is ActionFormat.REACT and END_OF_THINKING in spec.write("act", "so")
+    parse: Parse = spec.read
+    if action_format is ActionFormat.TAGS and spec.prompt is None:
+        parse = parse_tags
+    elif action_format in CALLS:
+        parse = partial(_read_call if action_format is ActionFormat.FUNCTION_CALLING else _read_code, spec)
+    with_thinking = action_format not in CALLS and END_OF_THINKING in write(spec, action_format, "act", "so")
 
     def read(response: str) -> Action | InvalidAction:
         said = response if with_thinking else response.rpartition(END_OF_THINKING)[2]
@@ -74,7 +78,7 @@ def guarded(parse: Parse) -> Parse:
             return InvalidAction(BUG, fault=f"{type(error).__name__}: {cut(str(error), ECHO)}")
         if isinstance(action, InvalidAction):
             return replace(action, observation=cut(encodable(action.observation), ECHO))
-        return Action(encodable(action.command), encodable(action.thought))
+        return replace(action, command=encodable(action.command), thought=encodable(action.thought))
 
     return read
 
@@ -83,9 +87,11 @@ def write(spec: EnvSpec, action_format: ActionFormat, command: str, thought: str
     """The response that carries a command.
 
     Raises:
-        ValueError: the environment has no tools to call, or none that gives the command.
+        ValueError: the environment has no tools to call, or none that gives the command, or its wording asks for tags.
     """
     _check(spec, action_format)
+    if action_format is ActionFormat.TAGS:
+        return format_tags(command, thought)
     if action_format is ActionFormat.REACT:
         return spec.write(command, thought)
     if action_format is ActionFormat.FUNCTION_CALLING:
@@ -98,21 +104,28 @@ def opening(spec: EnvSpec, style: Style, action_format: ActionFormat) -> list[Me
     """The messages that precede the first observation, with the format explained.
 
     Raises:
-        ValueError: the environment has no tools to call.
+        ValueError: the environment has no tools to call, or its wording asks for tags.
     """
     _check(spec, action_format)
     start = spec.conversation_start(style)
-    if action_format is not ActionFormat.REACT:
+    if start and action_format is not ActionFormat.REACT:
         start[0] = {**start[0], "content": f"{start[0]['content']}\n\n{_explain(spec, action_format)}"}
     return start
 
 
 def _check(spec: EnvSpec, action_format: ActionFormat) -> None:
-    if action_format is not ActionFormat.REACT and not spec.tools:
-        raise ValueError(f"environment {spec.name!r} describes no tools, so action_format can only be react")
+    if action_format in spec.action_formats:
+        return
+    why = "describes no tools" if spec.prompt is None else "asks for tags in its prompts"
+    raise ValueError(f"environment {spec.name!r} {why}, so action_format can only be react or tags")
 
 
 def _explain(spec: EnvSpec, action_format: ActionFormat) -> str:
+    if action_format is ActionFormat.TAGS:
+        return (
+            "Instead of the form above, answer with your reasoning within <think> </think> tags, then your action "
+            "within <action> </action> tags."
+        )
     if action_format is ActionFormat.FUNCTION_CALLING:
         listed = "\n".join(json.dumps(tool.schema, ensure_ascii=False) for tool in spec.tools)
         return (

@@ -58,8 +58,8 @@ class SyncEnv:
 
     @property
     def instruction(self) -> str:
-        """What the agent is told before the first observation."""
-        return self.spec.instructions[self.env.style]
+        """What the agent is told before the first observation; nothing where each turn has a prompt of its own."""
+        return self.spec.instruction(self.env.style)
 
     def reset(self, task: Task | str | int) -> str:
         """Start a task, such as ``textcraft_12`` or its number 12; returns the first observation.

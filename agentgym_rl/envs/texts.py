@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tools import Schema, Tool, placeholders
 
@@ -53,7 +52,8 @@ class EnvTexts(FunctionTexts):
 
     licence: str
     """See :class:`~agentgym_rl.envs.core.EnvSpec`."""
-    instructions: dict[Style, str]
+    instructions: dict[str, str]
+    """By style."""
 
 
 def read_texts(module: str, kind: type[T]) -> T:

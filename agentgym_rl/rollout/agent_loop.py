@@ -35,11 +35,12 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     """Runs one episode; its output is one segment or, where a prompt does not extend the one before, several.
 
     A dataset row gives ``item_id`` (AgentGym's), and may give ``max_turns``, ``decoding`` (``greedy`` or
-    ``sampled``; verl's sampling parameters without it), ``tags`` (copied into the episode), ``stream`` (with the number
-    of the ``sample``, what the seeds of its requests follow from; without it vLLM draws from the generator that all
-    requests share) and ``branch`` (responses to replay first, and commands to avoid afterwards, see
-    :class:`agentgym_rl.algorithms.search.Branch`). Rules come from ``data.agentgym``, see :class:`RolloutSettings`; an
-    environment's options from ``data.agentgym_envs.<name>``, and where it runs from ``host`` in there, see
+    ``sampled``, at its ``temperature``; verl's sampling parameters without it), ``tags`` (copied into the episode),
+    ``stream`` (with the number of the ``sample``, what the seeds of its requests follow from; without it vLLM draws
+    from the generator that all requests share) and ``branch`` (responses to replay first, and commands to avoid
+    afterwards, see :class:`agentgym_rl.algorithms.search.Branch`). Rules come from ``data.agentgym``, see
+    :class:`RolloutSettings`; an environment's options from ``data.agentgym_envs.<name>``, and where it runs from
+    ``host`` in there, see
     :class:`HostSettings`.
 
     Every row that is asked for comes back, whatever was raised: as an episode with an ending and an error.
@@ -74,6 +75,8 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         options = {"style": settings.style.value, **options}
         decoding, max_turns, branch = row.get("decoding"), row.get("max_turns"), row.get("branch")
         sampling = sampling_params if decoding is None else DECODING[decoding]
+        if decoding == "sampled" and "temperature" in row:
+            sampling = {**sampling, "temperature": row["temperature"]}
         if (stream := row.get("stream")) is not None:
             sampling = {**sampling, "seed": seed_of(stream, row.get("sample", 0))}
         request_id = uuid4().hex

@@ -111,6 +111,9 @@ class Conversation(Protocol):
     async def observe(self, observation: str) -> bool:
         """Append an observation; false, and nothing appended, when a response to it would not fit."""
 
+    async def restart(self, messages: list[Message]) -> bool:
+        """Go on with a prompt of these messages alone; false, and nothing changed, when it does not fit."""
+
 
 class Scripted:
     """A conversation whose responses come from a function of the messages so far.
@@ -153,4 +156,8 @@ class Scripted:
 
     async def observe(self, observation: str) -> bool:
         self.messages.append({"role": "user", "content": observation})
+        return True
+
+    async def restart(self, messages: list[Message]) -> bool:
+        self.messages = list(messages)
         return True

@@ -27,7 +27,7 @@ from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.policies import Oracle
 from agentgym_rl.rollout.policies.api import ChatModel
 from agentgym_rl.rollout.runner import PATIENCE, Job, Progress, check_share, failures, run_jobs
-from agentgym_rl.rollout.settings import RolloutSettings, Style, choice
+from agentgym_rl.rollout.settings import Context, RolloutSettings, Style, choice
 
 MAX_TOKENS = 256
 """Most tokens of a rewording."""
@@ -83,6 +83,8 @@ async def expand(
         raise ValueError(f"variants is {variants}; give at least 1")
     check_share(min_counted)
     out, settings, oracle = Path(out), RolloutSettings(style=choice(Style, "style", style)), Oracle()
+    if settings.context is Context.recent:
+        raise ValueError(f"style={settings.style.value} tells the task at every turn; choose agentgym or compact")
     of_class = {**(options or {}), "style": settings.style.value}
     session = make(env, **of_class)
     tasks = sample(session, split, difficulty, n, seed)

@@ -14,7 +14,7 @@ OPENINGS: dict[str, list[Message]] = {
     "compact": [{"role": "system", "content": "You play."}],
     "agentgym": [{"role": "user", "content": "You play."}, {"role": "assistant", "content": "OK."}],
 }
-"""How an episode begins in each wording."""
+"""How an episode begins in each wording in which it grows."""
 
 OBSERVATIONS = ("Count to 3.", "Right.", "You said 2.")
 RESPONSES = ("Thought:\nNext.\n\nAction:\nsay 1", "Action: say 2")
@@ -34,11 +34,13 @@ def check(builder: Any, style: str) -> None:
 
     Args:
         builder: made :func:`~agentgym_rl.rollout.builder.faithful`.
-        style: the wording, one of ``OPENINGS``.
+        style: the wording; in one that is not in ``OPENINGS`` each turn has a prompt of its own, and nothing grows.
 
     Raises:
         Misfit: they do not.
     """
+    if style not in OPENINGS:
+        return
     try:
         told = _rendered(builder, _messages(style, 1)[:-1], add_generation_prompt=False)
         whole = _rendered(builder, _messages(style, 2), add_generation_prompt=True)

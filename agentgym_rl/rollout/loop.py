@@ -14,6 +14,7 @@ from agentgym_rl.envs.bounds import cut, encodable
 from agentgym_rl.envs.core import EnvError, EnvFault, EnvTimeout, Observation, Step, Task, TextEnv
 from agentgym_rl.envs.formats import ECHO, Parse, guarded, opening, reader
 from agentgym_rl.rollout.conversation import Conversation, NoFurtherEpisode, NoResponse, PromptTooLong, Response
+from agentgym_rl.rollout.prompts import Prompts
 from agentgym_rl.rollout.settings import RolloutSettings
 
 log = logging.getLogger(__name__)
@@ -95,16 +96,17 @@ async def run_attempt(
         EnvError: the infrastructure failed; the attempt does not count.
         ContextTooSmall: the prompt does not fit.
         NoFurtherEpisode: the policy has no further response, or must not be asked again.
-        ValueError: the turn limit is less than 1, or the environment has no such action format.
+        ValueError: see :func:`check_rules`.
     """
     limit = turn_limit(env, settings, max_turns)
-    messages = opening(env.spec, env.style, settings.action_format)
+    start = opening(env.spec, env.style, settings.action_format)
+    prompts = Prompts(env, settings)
     parse = guarded(parse) if parse else reader(env.spec, settings.action_format)
     began, clock = time.time(), time.monotonic()
     first, reset_s = await timed(env.reset(task), settings.step_seconds, f"reset of {task}")
     if watch:
         watch(None, Step(first, 0.0, terminated=False))
-    messages.append({"role": "user", "content": first.text})
+    messages = [*start, prompts.message(first)]
     await conversation.start(messages, parse)
 
     turns: list[Turn] = []
@@ -140,10 +142,12 @@ async def run_attempt(
         if settings.invalid_limit is not None and invalid_in_a_row >= settings.invalid_limit:
             ending = Ending.INVALID_LIMIT
             break
-        if not await conversation.observe(step.observation.text):
+        message = prompts.message(step.observation, turn.action or "")
+        whole = prompts.whole
+        if not await (conversation.restart([*start, message]) if whole else conversation.observe(message["content"])):
             ending = Ending.CONTEXT_LIMIT
             break
-        messages.append({"role": "user", "content": step.observation.text})
+        messages.append(message)
 
     reward = sum(turn.reward for turn in turns)
     return Episode(
@@ -167,10 +171,12 @@ def check_rules(env: TextEnv, settings: RolloutSettings) -> None:
     """Check that the rules suit an environment.
 
     Raises:
-        ValueError: the turn limit is less than 1, or the environment has no such action format.
+        ValueError: the turn limit is less than 1, the environment has no such action format, or its wording another
+            context.
     """
     turn_limit(env, settings)
     opening(env.spec, env.style, settings.action_format)
+    Prompts(env, settings)
 
 
 def turn_limit(env: TextEnv, settings: RolloutSettings, max_turns: int | None = None) -> int:
@@ -232,13 +238,14 @@ async def _act(
 
 
 def _turn(response: Response, action: Action | InvalidAction, step: Step) -> Turn:
+    well_formed = action.well_formed if isinstance(action, Action) else None
     return Turn(
         response=response.text,
         action=action.command if isinstance(action, Action) else None,
         fault=None if isinstance(action, Action) else action.fault,
         observation=step.observation.text,
         reward=step.reward,
-        invalid=bool(step.info.get("invalid")),
+        invalid=bool(step.info.get("invalid")) if well_formed is None else not well_formed,
         tokens=response.span,
         segment=response.segment,
         notes=response.notes,

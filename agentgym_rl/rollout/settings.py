@@ -17,6 +17,7 @@ class Style(StrEnum):
 
     agentgym = "agentgym"
     compact = "compact"
+    verl_agent = "verl_agent"
 
 
 class Context(StrEnum):
@@ -30,6 +31,9 @@ class Context(StrEnum):
     """Everything, until the context is full; then it goes on with what ``window`` shows."""
     summary = "summary"
     """The same as ``fold``, and notes that the model writes before earlier turns are hidden."""
+    recent = "recent"
+    """A prompt of its own at every turn, in the words of the style (``verl_agent``): the task, the number of steps, and
+    observations and actions of the last turns."""
 
 
 class Thinking(StrEnum):
@@ -52,17 +56,20 @@ class RolloutSettings:
     """
 
     style: Style = Style.agentgym
-    """Wording of instruction and observations: ``agentgym`` or ``compact``."""
+    """Wording of instruction and observations: ``agentgym``, ``compact`` or, in ALFWorld and WebShop, ``verl_agent``,
+    whose prompts are verl-agent's."""
     action_format: ActionFormat = ActionFormat.react
-    """How a response carries its action: ``react``, ``function_calling`` or ``code_as_action``."""
+    """How a response carries its action: ``react`` (as the wording has it), ``function_calling``, ``code_as_action`` or
+    ``tags``."""
     max_turns: int | None = None
     """Turn limit; ``None`` takes each environment's own."""
     max_new_tokens: int = 512
     """Most tokens of one response."""
-    context: Context = Context.full
-    """What the model sees of a conversation: ``full``, ``window``, ``fold`` or ``summary``."""
+    context: Context | None = None
+    """What the model sees of a conversation: ``full``, ``window``, ``fold``, ``summary`` or ``recent``; null takes the
+    style's, ``recent`` of ``verl_agent`` and ``full`` of others."""
     keep_turns: int = 2
-    """Turns that a folded conversation still shows (window, fold, summary)."""
+    """Earlier turns that a folded conversation, or a prompt of its own, still shows (all but full)."""
     notes_tokens: int = 128
     """Most tokens of the model's notes (summary)."""
     thinking: Thinking = Thinking.keep
@@ -79,7 +86,15 @@ class RolloutSettings:
     def __post_init__(self) -> None:
         self.style = choice(Style, "style", self.style)
         self.action_format = choice(ActionFormat, "action_format", self.action_format)
+        own = self.style is Style.verl_agent
+        if self.context is None:
+            self.context = Context.recent if own else Context.full
         self.context = choice(Context, "rollout.context", self.context)
+        if (self.context is Context.recent) != own:
+            raise ValueError(
+                f"rollout.context={self.context.value} does not go with style={self.style.value}: recent and "
+                "verl_agent go with each other only"
+            )
         self.thinking = choice(Thinking, "rollout.thinking", self.thinking)
         for name in ("max_new_tokens", "keep_turns", "notes_tokens", "step_seconds", "episode_seconds"):
             if getattr(self, name) <= 0:

@@ -11,7 +11,7 @@ from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
 from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.folding import Exchange, Segment, plain_notes
-from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.settings import Context, RolloutSettings
 from agentgym_rl.rollout.template import end_of_turn
 from agentgym_rl.rollout.tokens import Forced, TokenConversation
 
@@ -104,7 +104,9 @@ async def encode_segments(
     await conversation.start(messages[:first], parse)
     for number in range(first, len(messages)):
         if messages[number]["role"] != "assistant":
-            if not await conversation.observe(messages[number]["content"]):
+            whole = settings.context is Context.recent
+            said = messages[number]
+            if not await (conversation.restart([said]) if whole else conversation.observe(said["content"])):
                 raise too_long
             continue
         response = await conversation.respond()

@@ -40,8 +40,9 @@ class TokenConversation:
     """A conversation with an LLM server through verl's Continuous Token builder.
 
     ``segments`` holds the tokens that the model was fed and those it generated. A segment grows as long as each prompt
-    extends it; another begins where the conversation is folded (:mod:`agentgym_rl.rollout.folding`) or, with
-    ``settings.thinking=strip``, where the chat template drops the thinking of an earlier response.
+    extends it; another begins where the conversation is folded (:mod:`agentgym_rl.rollout.folding`), at every turn that
+    has a prompt of its own or, with ``settings.thinking=strip``, where the chat template drops the thinking of an
+    earlier response.
     The model's tokens have mask 1 and the sampled log-probability, all others 0 and 0.0. A segment always ends with a
     token that the model generated, because an estimator that multiplies rewards by the mask (GAE, REINFORCE++) would
     lose a reward on an observation. A response that was cut before its end of turn gets one, with mask 0, when a
@@ -179,6 +180,14 @@ class TokenConversation:
             return True
         self.segments[-1:] = following
         self.messages = updated
+        return True
+
+    async def restart(self, messages: list[Message]) -> bool:
+        prompt = await self._prompt(messages)
+        if len(prompt) > self.prompt_limit:
+            return False
+        self.segments.append(Segment(prompt))
+        self.messages = list(messages)
         return True
 
     # folding

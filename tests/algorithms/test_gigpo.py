@@ -22,7 +22,11 @@ def episode(observations, rewards):
     messages = [{"role": "user", "content": "rules"}, {"role": "assistant", "content": "OK."}]
     for observation in observations:
         messages += [{"role": "user", "content": observation}, {"role": "assistant", "content": "do"}]
-    turns = [Turn(response="do", action="do", observation="later", reward=reward, invalid=False) for reward in rewards]
+    led_to = [*observations[1:], "later"]
+    turns = [
+        Turn(response="do", action="do", observation=observation, reward=reward, invalid=False)
+        for observation, reward in zip(led_to, rewards, strict=False)
+    ]
     return Episode(
         env="e", item_id="e_1", ending=Ending.TERMINATED, reward=sum(rewards), success=False, max_turns=9,
         messages=messages, turns=turns,

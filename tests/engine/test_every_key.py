@@ -234,6 +234,8 @@ KEYS: dict[str, Entry] = {
     "envs.counter.panels.test.difficulty": ("[length 1]", evaluations, "envs.counter.panels.test.n=2"),
     "envs.counter.panels.test.seed": (3, evaluations),
     "envs.counter.panels.test.samples": (2, evaluations),
+    "envs.counter.panels.test.temperature": (0.4, evaluated),
+    "envs.counter.panels.test.greedy": (False, evaluated),
     "envs.counter.panels.test.role": ("validation", evaluations),
     "rollout.style": ("agentgym", verl),
     "rollout.action_format": ("code_as_action", verl),

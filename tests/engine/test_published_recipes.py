@@ -13,6 +13,7 @@ from agentgym_rl.algorithms.gigpo import GiGPOConfig
 from agentgym_rl.algorithms.grpo import GRPOConfig
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.policy_gradient import LossAggregation
+from agentgym_rl.algorithms.ppo import PPOConfig
 from agentgym_rl.engine.recipe import tasks
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.envs import make
@@ -115,24 +116,51 @@ def test_agentevol():
         assert env.panels["test"].split == f"AgentGym/AgentEval:{name}_test.json"
 
 
-@pytest.mark.parametrize(
-    ("env", "max_steps", "max_prompt_length", "mean_std_norm"),
-    [("alfworld", 50, 2048, True), ("webshop", 15, 4096, False)],
-)
-def test_verl_agent(env, max_steps, max_prompt_length, mean_std_norm):
-    """https://github.com/langfengQ/verl-agent: examples/gigpo_trainer/run_<env>.sh; entropy, weight decay, clip, loss
-    aggregation and history_length are in verl/trainer/config/ppo_trainer.yaml."""
-    config = load([f"experiment=verl_agent_{env}"])
-    shared = {
+class VerlAgent(NamedTuple):
+    """What differs between verl-agent's two scripts."""
+
+    max_steps: int
+    max_prompt_length: int
+    val_data_size: int
+    mean_std_norm: bool
+    options: dict[str, str]
+
+
+VERL_AGENT = {
+    "alfworld": VerlAgent(50, 2048, 128, True, {"data": "~/.cache/alfworld", "splits": "alfworld"}),
+    # use_small: True, human_goals: False of verl/trainer/config/ppo_trainer.yaml; goals 0 to 499 and the reward of
+    # agent_system/environments/env_package/webshop/envs.py; val_data_size * 2 of the script
+    "webshop": VerlAgent(
+        15, 4096, 256, False, {"data": "~/.cache/webshop-1000", "splits": "verl_agent", "rewarded": "success"}
+    ),
+}
+
+
+@pytest.mark.parametrize("env", VERL_AGENT)
+def test_verl_agent(env):
+    """https://github.com/langfengQ/verl-agent at d0b9724: examples/{gigpo,grpo,ppo}_trainer/run_<env>.sh; entropy,
+    weight decay, clip, loss aggregation and history_length are in verl/trainer/config/ppo_trainer.yaml."""
+    config, script = load([f"experiment=verl_agent_{env}"]), VERL_AGENT[env]
+    online = {
         "steps": 150, "tasks_per_step": 16, "samples_per_task": 8, "lr": 1e-6, "kl_loss": 0.01, "clip": 0.2,
-        "entropy": 0.001, "loss_aggregation": LossAggregation.TOKEN_MEAN, "normalise_by_std": mean_std_norm,
+        "entropy": 0.001, "loss_aggregation": LossAggregation.TOKEN_MEAN, "reward_scale": 10,
         "invalid_action_penalty": 0.1, "correction": Correction.NONE,
         "optimizer": OptimizerConfig(weight_decay=0.01), "mini_batch_tasks": 1,
     }  # fmt: skip
-    assert config.algorithm == GiGPOConfig(name="gigpo", gamma=0.95, step_weight=1.0, **shared)
-    assert load([f"experiment=verl_agent_{env}", "algorithm=grpo"]).algorithm == GRPOConfig(name="grpo", **shared)
-    assert tasks.max_turns(config, env) == max_steps
+    by_std = script.mean_std_norm
+    assert config.algorithm == GiGPOConfig(name="gigpo", gamma=0.95, step_weight=1.0, normalise_by_std=by_std, **online)
+    others = {name: load([f"experiment=verl_agent_{env}", f"algorithm={name}"]).algorithm for name in ("grpo", "ppo")}
+    assert others["grpo"] == GRPOConfig(name="grpo", normalise_by_std=True, **online)
+    # gamma and lam are algorithm.gamma and algorithm.lam of ppo_trainer.yaml, 1.0 both
+    assert others["ppo"] == PPOConfig(name="ppo", critic_lr=1e-5, gamma=1.0, lam=1.0, **online)
+    assert tasks.max_turns(config, env) == script.max_steps
     rollout = config.rollout
-    assert (rollout.context, rollout.keep_turns, rollout.max_new_tokens) == ("window", 2, 512)
-    assert config.model.prompt_tokens == max_prompt_length
+    assert (rollout.style, rollout.context, rollout.action_format) == ("verl_agent", "recent", "tags")
+    assert (rollout.keep_turns, rollout.max_new_tokens, rollout.temperature) == (2, 512, 1.0)
+    assert config.model.prompt_tokens == script.max_prompt_length
     assert config.model.response_tokens == rollout.max_new_tokens, "every turn is a segment of its own"
+    assert config.envs[env].options == script.options
+    panels = config.envs[env].panels
+    assert {(one.temperature, one.greedy, one.samples) for one in panels.values()} == {(0.4, False, 1)}
+    assert [one.n for one in panels.values() if one.role == "validation"] == [script.val_data_size]
+    assert (config.run.eval_every, config.engine.workers, config.model.path) == (5, 2, "Qwen/Qwen2.5-1.5B-Instruct")

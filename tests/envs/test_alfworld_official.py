@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from agentgym_rl.envs import Step, Task
-from agentgym_rl.envs.alfworld import MAX_STEPS, ALFWorld, official, wording
+from agentgym_rl.envs import Observation, Step, Task
+from agentgym_rl.envs.alfworld import MAX_STEPS, ALFWorld, official, tasks, wording
 from agentgym_rl.envs.alfworld.catalogue import HANDLED, LAMP, PLACES
 from agentgym_rl.envs.alfworld.game import TYPES, Game, Goal, Name, openable, treatment
 from agentgym_rl.envs.alfworld.plan import plan
@@ -34,7 +34,7 @@ def test_games_are_agentgyms() -> None:
         alfworld_games()[2420]
         == "pick_cool_then_place_in_recep-Mug-None-CoffeeMachine-23/trial_T20190908_143209_571893"
     )
-    assert {official.kind(index) for index in range(2620)} == set(TYPES)
+    assert {official.kind(Path(), index) for index in range(2620)} == set(TYPES)
 
 
 def test_long_ids_have_an_index() -> None:
@@ -55,6 +55,14 @@ def test_the_list_of_games_is_plain_lines() -> None:
 
 
 Folder = Callable[..., Path]
+CONTENT: dict[str, Any] = {
+    "pddl_domain": "(define)",
+    "grammar": '"task": [{"rhs": "Your task is to: put a mug in desk."}]',
+    "pddl_problem": "(define)",
+    "solvable": True,
+    "walkthrough": ["go to desk 1", "move mug 1 to desk 1"],
+}
+"""Of a game's file."""
 
 
 @pytest.fixture
@@ -62,13 +70,7 @@ def folder(tmp_path: Path) -> Folder:
     """Writes the file of a game into a data folder."""
 
     def write(index: int, **changes: Any) -> Path:
-        content = {
-            "pddl_domain": "(define)",
-            "grammar": '"task": [{"rhs": "Your task is to: put a mug in desk."}]',
-            "pddl_problem": "(define)",
-            "solvable": True,
-            "walkthrough": ["go to desk 1", "move mug 1 to desk 1"],
-        } | changes
+        content = CONTENT | changes
         path = official.path(tmp_path, index)
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(content))
@@ -98,13 +100,65 @@ def test_data_makes_the_splits_agentgyms(folder: Folder) -> None:
 def test_data_and_types(folder: Folder) -> None:
     splits = ALFWorld(data=str(folder(0)), types=["look_at_obj_in_light"]).spec.splits
     assert len(splits["train"]) + len(splits["test"]) == 215
-    assert {official.kind(index) for index in splits["train"]} == {"look_at_obj_in_light"}
+    assert {official.kind(Path(), index) for index in splits["train"]} == {"look_at_obj_in_light"}
 
 
 def test_training_and_test_games_lie_where_alfworld_puts_them(tmp_path: Path) -> None:
     trial = "look_at_obj_in_light-AlarmClock-None-DeskLamp-301/trial_T20190907_174127_043461"
     assert official.path(tmp_path, 0) == tmp_path / "json_2.1.1" / "train" / trial / "game.tw-pddl"
     assert official.path(tmp_path, 2420).parents[2] == tmp_path / "json_2.1.1" / "valid_train"
+
+
+OWN_GAMES = ("pick_two_obj_and_place-Mug-None-Desk-301/trial_b", "look_at_obj_in_light-Pen-None-DeskLamp-2/trial_a")
+LEFT_OUT: dict[str, dict[str, Any]] = {
+    "pick_and_place_with_movable_recep-Pen-Mug-Desk-3/trial_c": {},
+    "pick_and_place_simple-AppleSliced-None-Fridge-3/trial_c": {},
+    "pick_and_place_simple-Pen-None-Desk-3/trial_c": {"solvable": False},
+}
+
+
+def own_folder(place: Path) -> Path:
+    """ALFWorld's three folders, with two games each and what it leaves out."""
+    for split in tasks.OWN:
+        for name, changes in [*((one, {}) for one in OWN_GAMES), *LEFT_OUT.items()]:
+            write_game(place / "json_2.1.1" / split / name, **changes)
+    return place
+
+
+def write_game(place: Path, **changes: Any) -> None:
+    place.mkdir(parents=True)
+    (place / "traj_data.json").write_text("{}")
+    (place / "game.tw-pddl").write_text(json.dumps({**CONTENT, **changes}))
+
+
+def test_alfworlds_own_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {split: len(indices) for split, indices in tasks.OWN.items()}
+    assert sizes == {"train": 3553, "valid_seen": 140, "valid_unseen": 134}
+    env = ALFWorld(data=str(own_folder(tmp_path)), splits="alfworld")
+    splits = env.spec.splits
+    assert list(splits) == ["train", "valid_seen", "valid_unseen", "test"] and splits["test"] == splits["valid_unseen"]
+    with pytest.raises(TaskNotFound, match=r"valid_seen has 2 games, not 140; run alfworld-download again"):
+        env.goal(Task("alfworld", 200_000))
+    for split, indices in tasks.OWN.items():
+        monkeypatch.setitem(tasks.OWN, split, range(indices.start, indices.start + 2))  # type: ignore[index]
+    env = ALFWorld(data=str(tmp_path), splits="alfworld")
+    names = [official.name(tmp_path, index) for index in env.spec.splits["valid_seen"]]
+    assert names == sorted(OWN_GAMES)
+    task = Task("alfworld", 300_001)
+    assert env.goal(task) == f"put a mug in desk in {names[1]}" and env.difficulty(task) == "pick_two_obj_and_place"
+    assert official.path(tmp_path, 300_001).parents[2] == tmp_path / "json_2.1.1" / "valid_unseen"
+    lamps = ALFWorld(data=str(tmp_path), splits="alfworld", types="look_at_obj_in_light").spec.splits
+    assert {split: list(indices) for split, indices in lamps.items()} == {
+        "train": [100_000], "valid_seen": [200_000], "valid_unseen": [300_000], "test": [300_000],
+    }  # fmt: skip
+    assert env.goal(Task("alfworld", 10_000)) == ALFWorld().goal(Task("alfworld", 10_000))
+
+
+def test_splits_are_agentgyms_or_alfworlds() -> None:
+    with pytest.raises(ValueError, match="splits 'mine' are unknown; choose agentgym or alfworld"):
+        ALFWorld(splits="mine")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="splits=alfworld are those of ALFWorld's data; give data=<folder>, too"):
+        ALFWorld(splits="alfworld")
 
 
 def test_folder_without_data(tmp_path: Path) -> None:
@@ -234,6 +288,19 @@ def test_wording_is_that_of_agentgyms_server(folder: Folder, scripted: Scripted,
     assert scripted.asked == ["go to desk 1", "look", "move mug 1 to desk 1"]
     assert scripted.closed
     assert scripted.threads == {"env"}, "TextWorld blocks, so it runs in the threads of environments"
+
+
+def test_wording_of_verl_agent_is_the_games_own(folder: Folder, scripted: Scripted) -> None:
+    async def episode() -> list[Observation]:
+        env = ALFWorld("verl_agent", data=str(folder(0)))
+        commands = ("help", "go to desk 1", "move mug 1 to desk 1")
+        return [await env.reset(Task("alfworld", 0)), *[(await env.step(one)).observation for one in commands]]
+
+    first, refused, desk, last = asyncio.run(episode())
+    assert first.text.startswith("-= Welcome to TextWorld, ALFRED! =-\n\nYou are in") and "AVAILABLE" not in first.text
+    assert first.actions == refused.actions == ("look", "go to desk 1") and refused.text == "Nothing happens."
+    assert desk.text.startswith("You arrive at desk 1. On") and desk.actions[0] == "move mug 1 to desk 1"
+    assert last.text == "You move the mug 1 to the desk 1."
 
 
 def identifier(name: Name) -> str:

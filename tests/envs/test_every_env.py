@@ -135,7 +135,7 @@ def test_found_by_name_and_described(name: str) -> None:
     assert env.spec.licence.strip() and {"train", "test"} <= env.spec.splits.keys()
     docs = Path(__file__).parents[2] / "docs"
     assert (docs / "envs" / f"{name}.md").is_file() or (docs / f"{name}.md").is_file()
-    with pytest.raises(ValueError, match="style 'loud' is unknown; choose agentgym or compact"):
+    with pytest.raises(ValueError, match="has no style 'loud'; choose agentgym or compact"):
         make(name, style="loud")
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.envs import Task, make
-from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, parse_line, parse_rest
+from agentgym_rl.envs.actions import TAIL, Action, ActionFormat, InvalidAction, parse_line, parse_rest, parse_tags
 from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.core import EnvSpec
 from agentgym_rl.envs.formats import ECHO, LONGEST, guarded, opening, reader, write
@@ -45,7 +45,7 @@ def test_a_command_survives_its_way_through_a_call(command, action_format):
     assert reader(SPEC, action_format)(reply) == Action(command, "I think\nso")
 
 
-@pytest.mark.parametrize("action_format", list(ActionFormat))
+@pytest.mark.parametrize("action_format", [ActionFormat.REACT, CALLS, CODE])  # tags: verl-agent takes the first ones
 def test_what_is_thought_is_no_action(action_format):
     drafted, given = (write(SPEC, action_format, command, "so") for command in ("wait 1", "wait 3"))
     for thinking in (f"<think>\n{drafted}\n</think>\n\n", f"{drafted}\n</think>\n\n"):  # a template may open it itself
@@ -199,7 +199,7 @@ def test_the_instruction_shows_the_functions():
 
 def test_a_world_without_tools_says_so():
     bare = EnvSpec(name="bare", instructions={}, splits={}, max_turns=1, success_above=0)
-    assert bare.action_formats == (ActionFormat.REACT,)
+    assert bare.action_formats == (ActionFormat.REACT, ActionFormat.TAGS)
     with pytest.raises(ValueError, match=r"bare.*describes no tools"):
         reader(bare, CALLS)
     with pytest.raises(BadCall, match="fly"):
@@ -263,6 +263,8 @@ def test_a_hostile_reply_is_at_worst_an_invalid_action(reply, action_format):
     action = reader(SPEC, action_format)(reply)
     if isinstance(action, InvalidAction):
         assert len(action.observation) <= ECHO and action.fault is None
+    elif action_format is ActionFormat.TAGS:
+        assert len(action.command) <= TAIL and action.well_formed is False
     elif action_format is not ActionFormat.REACT:
         assert action == Action("look", "")
 
@@ -274,6 +276,8 @@ def test_half_a_surrogate_pair_is_replaced_and_two_halves_are_joined(action_form
     if action_format is ActionFormat.REACT:
         assert parse_line("Action: a\ud83d").command == "a\ud83d", "the plain parser leaves it"
         assert read("Thought: \ude00\nAction: a \ud83d b") == Action("a b", "\ufffd")
+    elif action_format is ActionFormat.TAGS:
+        assert read("<think>so</think><action>a \ud83d</action>") == Action("a \ufffd", "so", True)
     else:
         assert read(escaped[action_format] % r"\ud83d!") == Action("look at \ufffd!")
         assert read(escaped[action_format] % r"\ud83d\ude00") == Action("look at \U0001f600")
@@ -295,3 +299,34 @@ def test_text_that_can_be_encoded_stays_as_it_is(text):
     made.encode()
     assert encodable(made) is made
     assert (made == text) == (not any("\ud800" <= letter <= "\udfff" for letter in text))
+
+
+@pytest.mark.parametrize(
+    ("reply", "action"),
+    [
+        ("<think>so</think>\n<action> Look </action>", Action("Look", "so", True)),
+        ("<action>look</action><think>so</think>", Action("look", "so", True)),
+        ("<think></think><action></action>", Action("", "", True)),
+        ("<action>look</action>", Action("look", "", False)),
+        ("<THINK>so</THINK><ACTION>look</ACTION>", Action("look", "", False)),
+        ("<think>so, \u597d</think><action>look</action>", Action("look", "so, \u597d", False)),
+        ("<think>so</think><action>a</action><action>b</action>", Action("a", "so", True)),
+        (
+            "<think>so</think><action>look, which is cut before its end",
+            Action("on>look, which is cut before its end"[-30:], "", False),
+        ),
+        ("", Action("", "", False)),
+    ],
+)
+def test_tags_are_read_as_verl_agent_does(reply, action):
+    """Its projection.py: a missing tag or a Chinese character is what makes a turn invalid there."""
+    assert parse_tags(reply) == reader(SPEC, ActionFormat.TAGS)(reply) == action
+    assert parse_tags(reply, lower=True).command == action.command.lower()
+
+
+def test_tags_are_explained_after_an_instruction_of_another_form():
+    first, *_ = opening(SPEC, "agentgym", ActionFormat.TAGS)
+    assert "within <action> </action> tags" in first["content"]
+    assert reader(SPEC, ActionFormat.TAGS)(write(SPEC, ActionFormat.TAGS, "wait 3", "so")) == Action(
+        "wait 3", "so", True
+    )

@@ -73,7 +73,7 @@ def test_options_reach_the_world(toys):
     assert world.hurry is True
     with pytest.raises(TypeError, match="speed"):
         make("counter", speed=3)
-    with pytest.raises(ValueError, match="style 'loud' is unknown; choose agentgym or compact"):
+    with pytest.raises(ValueError, match="counter has no style 'loud'; choose agentgym or compact"):
         make("counter", style="loud")
 
 

@@ -175,6 +175,26 @@ def test_goals_of_people(files):
     assert {goal.options for goal in goals} == {("black",), ()}
 
 
+def test_verl_agents_goals_and_reward(files):
+    """Goals 0 to 499 are its test goals; a purchase earns all or nothing."""
+    folder, *_ = files
+    env = make("webshop", data=folder / "shop", splits="verl_agent", rewarded="success")
+    count = len(env.spec.splits["train"]) + 500
+    assert dict(env.spec.splits) == {"train": range(500, count), "test": range(500)} and count > 4130
+    assert env.goal(Task("webshop", 7)) == make("webshop", data=folder / "shop").goal(Task("webshop", 7))
+
+    async def bought(rewarded, actions):
+        shop = make("webshop", rewarded=rewarded)
+        await shop.reset(Task("webshop", 0))
+        return [await shop.step(action) for action in actions][-1].reward
+
+    asked, oracle = make("webshop"), make("webshop").oracle(Task("webshop", 0))
+    asyncio.run(asked.reset(Task("webshop", 0)))
+    partly = [oracle[0], *(one for one in oracle if one.startswith("click[b0")), "click[buy now]"]
+    assert asyncio.run(bought("success", oracle)) == 1
+    assert 0 < asyncio.run(bought("score", partly)) < 1 and asyncio.run(bought("success", partly)) == 0
+
+
 def test_a_thousand_sessions_agree(files):
     """On instruction, price limit and the price of a range, which WebShop draws anew in every session."""
     folder, *_ = files
@@ -211,6 +231,9 @@ def test_the_oracle_earns_1_where_it_knows_a_way(files):
     [
         ({"goals": "own"}, "goals 'own' are unknown; choose synthetic or human"),
         ({"goals": "human"}, "give data=<folder>, too"),
+        ({"splits": "own"}, "splits 'own' are unknown; choose agentgym or verl_agent"),
+        ({"splits": "verl_agent"}, "splits=verl_agent are those of WebShop's synthetic goals; give data=<folder>, too"),
+        ({"rewarded": "often"}, "rewarded 'often' is unknown; choose score or success"),
         ({"data": "/nowhere"}, "no shop in /nowhere; build it with: python -m agentgym_rl.envs.webshop"),
     ],
 )

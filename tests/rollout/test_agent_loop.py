@@ -107,7 +107,9 @@ def test_a_failed_episode_is_one_masked_token(tokenizer, monkeypatch):
         ({}, VERLS_SAMPLING),
         ({"decoding": None}, VERLS_SAMPLING),
         ({"decoding": "greedy"}, {"temperature": 0.0, "top_p": 1.0, "top_k": -1}),
+        ({"decoding": "greedy", "temperature": 0.4}, {"temperature": 0.0, "top_p": 1.0, "top_k": -1}),
         ({"decoding": "sampled"}, {"temperature": 1.0, "top_p": 1.0, "top_k": -1}),
+        ({"decoding": "sampled", "temperature": 0.4}, {"temperature": 0.4, "top_p": 1.0, "top_k": -1}),
     ],
 )
 def test_decoding(tokenizer, row, sampling):

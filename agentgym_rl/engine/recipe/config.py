@@ -53,7 +53,11 @@ class PanelConfig:
     seed: int = 0
     """Seed of the draw; part of the panel, never of the run."""
     samples: int = 1
-    """Sampled episodes of a task (temperature 1), beside the greedy one."""
+    """Sampled episodes of a task, beside the greedy one."""
+    temperature: float = 1.0
+    """Of the sampled episodes."""
+    greedy: bool | None = None
+    """Also a greedy episode of each task; null takes ``run.greedy``."""
     role: Role = Role.TEST
     """test: evaluated at the end of stages only. validation: also every ``run.eval_every`` units, and where an
     algorithm chooses weights by it; so it is no panel to report."""
@@ -61,6 +65,8 @@ class PanelConfig:
     def __post_init__(self) -> None:
         _least(self, 1, "n")
         _least(self, 0, "samples")
+        if self.temperature <= 0:
+            raise ValueError(f"temperature must be greater than 0, got {self.temperature:g}; greedy=true samples at 0")
 
 
 @dataclass(kw_only=True)

@@ -16,6 +16,7 @@ from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.journal import Entry
 from agentgym_rl.rollout.loop import timed
+from agentgym_rl.rollout.prompts import Prompts
 from agentgym_rl.rollout.runner import PATIENCE, Job, run_jobs
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import TokenConversation
@@ -100,7 +101,7 @@ def _sizes(config: Config, name: str, tasks: Sequence[Task], builder: Any, bar: 
 
     async def work(env: TextEnv, job: Job) -> Entry:
         first, _ = await timed(env.reset(job.task), config.rollout.step_seconds, f"reset of {job.task}")
-        messages = [*start, {"role": "user", "content": first.text}]
+        messages = [*start, Prompts(env, config.rollout).message(first)]
         return Entry(facts={"tokens": len(builder.build_initial_tokens(messages))})
 
     async def measure() -> list[Entry]:

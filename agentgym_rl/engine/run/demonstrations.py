@@ -46,6 +46,7 @@ def files(config: Config, folder: Path, progress: Callable[[str, int, int], None
                         {
                             "style": config.rollout.style,
                             "action_format": config.rollout.action_format,
+                            "keep_turns": config.rollout.keep_turns,
                             "max_turns": max_turns(config, name),
                         }
                     ),

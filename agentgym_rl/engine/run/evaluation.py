@@ -40,7 +40,7 @@ class RunPanels:
         ]
 
     def rows(self, role: str | None, step: int) -> list[dict[str, Any]]:
-        """Dataset rows of the panels with a role, sampled and (``run.greedy``) greedy, at a global step."""
+        """Dataset rows of the panels with a role, sampled and where asked for greedy, at a global step."""
         config = self.config
         stream = f"{config.seed}:evaluate:{step}" if seeded(config) else None
         return [
@@ -51,6 +51,7 @@ class RunPanels:
                 seed=config.seed,
                 __rollout_n__=1,
                 decoding=tags["decoding"],
+                temperature=config.envs[task.env].panels[tags["panel"]].temperature,
                 tags=tags,
                 **({} if stream is None else {"stream": f"{stream}:{index}"}),
             )
@@ -61,14 +62,14 @@ class RunPanels:
         """The task and the tags of every episode."""
         for env, label in self.of_role(role):
             samples = {"sampled": self.config.envs[env].panels[label].samples, "greedy": 1}
-            for decoding in self._decodings:
+            for decoding in self._decodings(env, label):
                 for item_id in self.panels[env][label].item_ids:
                     for _ in range(samples[decoding]):
                         yield Task.parse(item_id), {"panel": label, "decoding": decoding}
 
-    @property
-    def _decodings(self) -> tuple[str, ...]:
-        return DECODINGS if self.config.run.greedy else ("sampled",)
+    def _decodings(self, env: str, label: str) -> tuple[str, ...]:
+        greedy = self.config.envs[env].panels[label].greedy
+        return DECODINGS if (self.config.run.greedy if greedy is None else greedy) else ("sampled",)
 
     def scores(self, episodes: Sequence[Episode], role: str | None) -> tuple[Scores, Metrics]:
         """Scores of the episodes of :meth:`rows`, also as metrics ``val/<label>/<env>/...``."""
@@ -96,7 +97,7 @@ class RunPanels:
     def _parts(self, episodes: Sequence[Episode], role: str | None) -> dict[tuple[str, str, str], list[Episode]]:
         """The episodes of each environment, label and decoding."""
         parts: dict[tuple[str, str, str], list[Episode]] = {
-            (env, label, decoding): [] for env, label in self.of_role(role) for decoding in self._decodings
+            (env, label, decoding): [] for env, label in self.of_role(role) for decoding in self._decodings(env, label)
         }
         for one in episodes:
             parts[one.env, one.tags["panel"], one.tags["decoding"]].append(one)

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest
-from agentgym_rl.engine.recipe.tasks import draw, hosted_env, training_pool
-from agentgym_rl.envs.actions import ActionFormat
+from agentgym_rl.engine.recipe.tasks import draw, hosted_env, rules, training_pool
 from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.rollout.conversation import Scripted
@@ -45,7 +44,7 @@ async def corpus(config: Config, bar: Callable[[str, int, int], None] = lambda *
         bar: is told what is played, how many tasks are done, and of how many.
     """
     texts: list[str] = []
-    settings = RolloutSettings(action_format=ActionFormat(config.rollout.action_format))
+    settings = RolloutSettings.from_mapping(rules(config))
     for name, env_config in config.envs.items():
         env = hosted_env(config, name)
         tasks = draw(training_pool(env, env_config), name, FIRST_OBSERVATIONS, seed=0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import ClassVar, Literal
 
-from agentgym_rl.envs.actions import parse_rest
+from agentgym_rl.envs.actions import format_react, format_tags, parse_rest, parse_tags
 from agentgym_rl.envs.alfworld import official, tasks, wording
 from agentgym_rl.envs.alfworld.draw import SIZES
 from agentgym_rl.envs.alfworld.game import TYPES
@@ -28,12 +30,15 @@ class ALFWorld(TextEnv):
         size: let all splits have rooms of this size only: small, medium or large.
         types: let all splits have tasks of this type, or of these types, only.
         data: folder of ALFWorld's own data; the splits are then AgentGym's, 0 to 2419 and 2420 to 2619.
+        splits: with ``data``, whose splits: ``agentgym``, or ``alfworld`` for the folders of the data itself:
+            ``train`` (3,553 games), ``valid_seen`` (140) and ``valid_unseen`` (134), which is ``test``, too.
 
     Raises:
-        ValueError: there is no such size or type, the folder holds no such data, or it comes with a size.
+        ValueError: there is no such size, type or splits, the folder holds no such data, or it comes with a size.
     """
 
     name = "alfworld"
+    styles: ClassVar[tuple[Style, ...]] = ("agentgym", "compact", "verl_agent")
 
     def __init__(
         self,
@@ -41,12 +46,18 @@ class ALFWorld(TextEnv):
         size: str | None = None,
         types: str | Sequence[str] | None = None,
         data: str | None = None,
+        splits: Literal["agentgym", "alfworld"] = "agentgym",
     ) -> None:
         super().__init__(style)
         if size is not None and size not in SIZES:
             raise ValueError(f"size {size!r} is unknown; choose one of {', '.join(SIZES)}")
         if size is not None and data is not None:
             raise ValueError(f"size {size!r} is for built-in games; leave out either size or data")
+        if splits not in ("agentgym", "alfworld"):
+            raise ValueError(f"splits {splits!r} are unknown; choose agentgym or alfworld")
+        if splits == "alfworld" and data is None:
+            raise ValueError("splits=alfworld are those of ALFWorld's data; give data=<folder>, too")
+        self._own_splits = splits == "alfworld"
         self._data = None if data is None else official.check_folder(Path(data).expanduser())
         self._spec = EnvSpec(
             name=self.name,
@@ -55,7 +66,9 @@ class ALFWorld(TextEnv):
             max_turns=30,
             success_above=0.99,
             tools=wording.TEXTS.tools,
-            read=parse_rest,
+            read=partial(parse_tags, lower=True) if style == "verl_agent" else parse_rest,
+            write=format_tags if style == "verl_agent" else format_react,
+            prompt=wording.PROMPT if style == "verl_agent" else None,
             extra="alfworld" if data is not None else None,
             licence=wording.TEXTS.licence,
         )
@@ -105,7 +118,8 @@ class ALFWorld(TextEnv):
 
     def difficulty(self, task: Task) -> str:
         """Size of the room and type of the task, such as ``small look_at_obj_in_light``; ALFWorld's own: the type."""
-        return " ".join(tasks.kind(task.index)) if self._folder(task) is None else official.kind(task.index)
+        folder = self._folder(task)
+        return " ".join(tasks.kind(task.index)) if folder is None else official.kind(folder, task.index)
 
     def oracle(self, task: Task) -> list[str]:
         """The shortest solution when all places are known. ALFWorld's own games record one."""
@@ -115,18 +129,20 @@ class ALFWorld(TextEnv):
         return plan(tasks.game(task.index))
 
     def _splits(self, size: str | None, types: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
-        if self._data is None:
+        data = self._data
+        if data is None:
             return tasks.splits(size, types)
+        found = {**tasks.OWN, "test": tasks.OWN["valid_unseen"]} if self._own_splits else tasks.OFFICIAL
         if types == TYPES:
-            return tasks.OFFICIAL
+            return found
         return {
-            name: tuple(index for index in indices if official.kind(index) in types)
-            for name, indices in tasks.OFFICIAL.items()
+            name: tuple(index for index in indices if official.kind(data, index) in types)
+            for name, indices in found.items()
         }
 
     def _folder(self, task: Task) -> Path | None:
         """The folder of ALFWorld's data if the task is one of its own games, None if it is built in."""
-        return self._data if self._index(task) in tasks.SPLITS.official else None
+        return self._data if tasks.is_alfworlds(self._index(task)) else None
 
 
 def _checked(types: str | Sequence[str] | None) -> tuple[str, ...]:

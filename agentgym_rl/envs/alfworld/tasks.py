@@ -1,7 +1,8 @@
 """From task indices to games.
 
 Indices below 2620 are ALFWorld's own games as AgentGym numbers them. From 10,000 on the sizes of rooms take turns, then
-the types of tasks. No game occurs in two splits.
+the types of tasks. No game occurs in two splits. From 100,000 on are ALFWorld's games by the folders of its data, in
+the order of their names.
 """
 
 from __future__ import annotations
@@ -16,6 +17,13 @@ from agentgym_rl.envs.splits import Splits
 
 OFFICIAL: Mapping[str, range] = {"train": range(2420), "test": range(2420, 2620)}
 """AgentGym's indices of ALFWorld's games."""
+
+OWN: Mapping[str, range] = {
+    "train": range(100_000, 103_553),
+    "valid_seen": range(200_000, 200_140),
+    "valid_unseen": range(300_000, 300_134),
+}
+"""Indices of the games in each folder of ALFWorld's data, as many as ALFWorld itself takes of it."""
 
 SPLITS = Splits(
     "alfworld",
@@ -32,6 +40,12 @@ SPLITS = Splits(
 
 SEED = "alfworld 0"
 """Under this seed no game of ``train`` or ``test`` occurs twice."""
+
+
+def is_alfworlds(index: int) -> bool:
+    """Whether a game is in ALFWorld's data, by whichever numbers."""
+    return index in SPLITS.official or any(index in indices for indices in OWN.values())
+
 
 _KINDS = tuple((size, type) for type in TYPES for size in SIZES)
 

@@ -9,16 +9,30 @@ from agentgym_rl.envs.alfworld.game import Goal, Name, openable
 from agentgym_rl.envs.alfworld.house import NOTHING, Event, House
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.texts import EnvTexts, read_texts
+from agentgym_rl.envs.verl_agent import PromptTexts, TurnPrompt
 
 
 @dataclass(frozen=True, kw_only=True)
 class Texts(EnvTexts):
-    """With ALFWorld's sentences for its types of tasks."""
+    """With ALFWorld's sentences for its types of tasks, and verl-agent's prompts."""
 
     sentences: dict[str, tuple[str, ...]]
+    verl_agent: PromptTexts
 
 
 TEXTS = read_texts(__file__, Texts)
+
+GREETING = "-= Welcome to TextWorld, ALFRED! =-"
+"""What ALFWorld begins with; AgentGym leaves it out."""
+_TASK = "Your task is to: "
+
+
+def _task(first: str) -> str:
+    return first.partition(_TASK)[2].strip()
+
+
+PROMPT = TurnPrompt(texts=TEXTS.verl_agent, task=_task)
+"""The prompts of the style ``verl_agent``."""
 
 _MIDDLE = "You are in the middle of a room. Looking quickly around you, you see"
 """Followed by all receptacles at the start, and by nothing later, as in ALFWorld."""
@@ -26,7 +40,7 @@ _MIDDLE = "You are in the middle of a room. Looking quickly around you, you see"
 
 def sentence(goal: Goal, style: Style = "agentgym") -> str:
     """The goal in words. The ``compact`` style has one sentence a type."""
-    words = TEXTS.sentences[goal.type][goal.wording if style == "agentgym" else 0]
+    words = TEXTS.sentences[goal.type][0 if style == "compact" else goal.wording]
     return words.format(object=goal.object, receptacle=goal.receptacle)
 
 
@@ -35,7 +49,10 @@ def first(house: House, style: Style) -> str:
     goal = sentence(house.game.goal, style)
     if style == "compact":
         return f"{goal}: {_receptacles(house, style)}"
-    return with_actions(f"{_receptacles(house, style)}\nYour task is to: {goal}.", house.possible())
+    seen, task = _receptacles(house, style), f"{_TASK}{goal}."
+    if style == "verl_agent":
+        return f"{GREETING}\n\n{seen}\n\n{task}"
+    return with_actions(f"{seen}\n{task}", house.possible())
 
 
 def with_actions(text: str, actions: Iterable[str]) -> str:

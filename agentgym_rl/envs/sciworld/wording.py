@@ -15,14 +15,14 @@ from agentgym_rl.envs.texts import EnvTexts, read_texts
 class Texts(EnvTexts):
     """With the texts of the simplification ``teleportAction``, and those of the ``compact`` style."""
 
-    teleport: dict[Style, str]
+    teleport: dict[str, str]
     shorter: tuple[tuple[str, ...], ...]
 
 
 TEXTS = read_texts(__file__, Texts)
 
 
-def instructions(teleport: bool) -> Mapping[Style, str]:
+def instructions(teleport: bool) -> Mapping[str, str]:
     """The instruction in each style; ``teleport`` says whether there is that action."""
     return {
         style: text.replace("{teleport}", TEXTS.teleport[style] if teleport else "")

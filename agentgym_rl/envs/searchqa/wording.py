@@ -40,7 +40,7 @@ class Texts(EnvTexts):
 
     licence_of_files: str
     """Where the questions are official ones."""
-    wordings: dict[Style, Wording]
+    wordings: dict[str, Wording]
 
 
 TEXTS = read_texts(__file__, Texts)

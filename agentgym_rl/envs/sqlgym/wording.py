@@ -17,16 +17,16 @@ class Texts(EnvTexts):
     """The texts of ``env.toml``."""
 
     licence_of_bird: str
-    explore: dict[Style, str]
+    explore: dict[str, str]
     """Added to the instruction where ``{n}`` queries may be tried first."""
-    shown: dict[Style, int]
+    shown: dict[str, int]
     """Characters of a result or an error that are shown."""
 
 
 TEXTS = read_texts(__file__, Texts)
 
 
-def instructions(explore: int) -> dict[Style, str]:
+def instructions(explore: int) -> dict[str, str]:
     """The instruction in each style."""
     if not explore:
         return TEXTS.instructions

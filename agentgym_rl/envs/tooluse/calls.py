@@ -6,13 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tools import Tool
 from agentgym_rl.envs.tooluse.tool import Refused, read_command
 from agentgym_rl.envs.tooluse.wording import HOW, brief
 
 
-def instructions(about: str, tools: Sequence[Tool]) -> dict[Style, str]:
+def instructions(about: str, tools: Sequence[Tool]) -> dict[str, str]:
     """The instruction in each wording: the purpose, the tools with their schemas, and the format of a response."""
     listed = "\n\n".join(
         f"Name: {tool.name}\nDescription: {tool.description}\n"

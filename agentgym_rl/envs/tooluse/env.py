@@ -34,10 +34,9 @@ class ToolEnv(TextEnv, Generic[S]):
         functions = list(draft.functions.values())
         tools = (*(function.tool for function in functions), CHECK, FINISH)
         self._tools = {tool.name: tool for tool in tools}
-        styles: tuple[Style, ...] = ("agentgym", "compact")
         self._spec = EnvSpec(
             name=self.name,
-            instructions={each: wording.instruction(each, draft.texts, functions) for each in styles},
+            instructions={each: wording.instruction(each, draft.texts, functions) for each in self.styles},
             splits=tasks.splits,
             max_turns=15,
             success_above=0.99,

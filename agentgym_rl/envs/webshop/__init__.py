@@ -2,21 +2,60 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from agentgym_rl.envs.actions import Action, InvalidAction, parse_rest
+from agentgym_rl.envs.actions import Action, InvalidAction, format_react, format_tags, parse_rest, parse_tags
 from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TaskNotFound, TextEnv, in_thread
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.picture import Picture, Transcript, complete
 from agentgym_rl.envs.texts import EnvTexts, read_texts
+from agentgym_rl.envs.verl_agent import PromptTexts, TurnPrompt
 from agentgym_rl.envs.webshop.catalogue import SPLITS
 
 if TYPE_CHECKING:
     from agentgym_rl.envs.webshop.shop import Shop, Visit
 
-TEXTS = read_texts(__file__, EnvTexts)
+
+@dataclass(frozen=True, kw_only=True)
+class Texts(EnvTexts):
+    """With verl-agent's prompts."""
+
+    verl_agent: PromptTexts
+
+
+Goals = Literal["synthetic", "human"]
+TEXTS = read_texts(__file__, Texts)
+SEP = " [SEP] "
+TAIL = 20
+"""Characters of a response without tags that verl-agent takes for its action."""
+SEARCH = "search[<your query>]"
+"""How verl-agent's prompts name a search."""
+
+
+def _task(first: str) -> str:
+    """The instruction: the third text of the first page."""
+    return first.split(SEP)[2]
+
+
+def _seen(page: str) -> str:
+    """The texts of a page after the instruction, each in quotes; a page without one as it is."""
+    texts = page.split(SEP)
+    start = next((at + 2 for at, text in enumerate(texts[:-1]) if text == "Instruction:"), None)
+    return page if start is None else SEP.join(f"'{text}'" for text in texts[start:])
+
+
+def _listed(possible: Sequence[str]) -> Iterator[str]:
+    """With a query of one's own, and with the button of the search bar, which does nothing."""
+    for action in possible:
+        yield from (SEARCH, "click[search]") if action.startswith("search[") else (action,)
+
+
+PROMPT = TurnPrompt(texts=TEXTS.verl_agent, task=_task, seen=_seen, listed=_listed)
+"""The prompts of the style ``verl_agent``."""
 
 
 def _read(response: str) -> Action | InvalidAction:
@@ -36,6 +75,9 @@ class WebShop(TextEnv):
         style: wording of instruction and observations.
         data: a folder of WebShop's own products, see :func:`.official.build`.
         goals: with ``data``, the goals that are made of attributes and options, or those that people wrote.
+        splits: with ``data`` and goals that are made, whose splits: ``agentgym``, or ``verl_agent`` for goals 0 to 499
+            as ``test`` and all others as ``train``.
+        rewarded: every purchase by its ``score``, or with 1 one whose score is 1, a ``success``, and no other.
 
     Raises:
         ValueError: an option is invalid, or there is no such folder.
@@ -43,19 +85,29 @@ class WebShop(TextEnv):
     """
 
     name = "webshop"
+    styles: ClassVar[tuple[Style, ...]] = ("agentgym", "compact", "verl_agent")
 
     def __init__(
         self,
         style: Style = "agentgym",
         data: str | Path | None = None,
-        goals: Literal["synthetic", "human"] = "synthetic",
+        goals: Goals = "synthetic",
+        splits: Literal["agentgym", "verl_agent"] = "agentgym",
+        rewarded: Literal["score", "success"] = "score",
     ) -> None:
         super().__init__(style)
         if goals not in ("synthetic", "human"):
             raise ValueError(f"goals {goals!r} are unknown; choose synthetic or human")
         if goals == "human" and data is None:
             raise ValueError("goals=human are those of WebShop's files; give data=<folder>, too")
-        self._goals: Literal["synthetic", "human"] = goals
+        if splits not in ("agentgym", "verl_agent"):
+            raise ValueError(f"splits {splits!r} are unknown; choose agentgym or verl_agent")
+        if splits == "verl_agent" and (data is None or goals != "synthetic"):
+            raise ValueError("splits=verl_agent are those of WebShop's synthetic goals; give data=<folder>, too")
+        if rewarded not in ("score", "success"):
+            raise ValueError(f"rewarded {rewarded!r} is unknown; choose score or success")
+        self._partly, self._splits = rewarded == "score", splits
+        self._goals: Goals = goals
         self._data = None if data is None else str(Path(data).expanduser())
         self._spec = EnvSpec(
             name=self.name,
@@ -64,7 +116,9 @@ class WebShop(TextEnv):
             max_turns=10,
             success_above=0.99,
             tools=TEXTS.tools,
-            read=_read,
+            read=partial(parse_tags, tail=TAIL, lower=True) if style == "verl_agent" else _read,
+            write=format_tags if style == "verl_agent" else format_react,
+            prompt=PROMPT if style == "verl_agent" else None,
             extra="webshop",
             licence=TEXTS.licence if data is None else "products of Amazon's, collected for WebShop (MIT)",
             other_ids="goals of the built-in shop here; for WebShop's give data" if data is None else "",
@@ -79,7 +133,9 @@ class WebShop(TextEnv):
         visit = self._visit
         valid = await in_thread(visit.act, action) if visit.shop.threaded else visit.act(action)
         info = {"invalid": not valid, **visit.parts}
-        return Step(self._observation(), visit.score or 0.0, terminated=visit.score is not None, info=info)
+        score = visit.score or 0.0
+        reward = score if self._partly else float(score >= 1)
+        return Step(self._observation(), reward, terminated=visit.score is not None, info=info)
 
     def goal(self, task: Task) -> str:
         """The instruction."""
@@ -112,15 +168,15 @@ class WebShop(TextEnv):
     @property
     def shop(self) -> Shop:
         """The shop that the sessions with these options share."""
-        return open_shop(self._data, self._goals)
+        return open_shop(self._data, self._goals, self._splits)
 
     def _observation(self) -> Observation:
         page = self._visit.page
-        return Observation(page.text if self.style == "agentgym" else page.compact, self._visit.actions)
+        return Observation(page.compact if self.style == "compact" else page.text, self._visit.actions)
 
 
 @lru_cache(maxsize=8)
-def open_shop(data: str | None = None, goals: Literal["synthetic", "human"] = "synthetic") -> Shop:
+def open_shop(data: str | None = None, goals: Goals = "synthetic", splits: str = "agentgym") -> Shop:
     """The shop that the sessions of a process share, see :class:`WebShop`.
 
     Raises:
@@ -130,4 +186,4 @@ def open_shop(data: str | None = None, goals: Literal["synthetic", "human"] = "s
     with needs("WebShop in this process", "webshop"):
         from agentgym_rl.envs.webshop import official, shop
 
-        return shop.built_in() if data is None else official.open_folder(data, goals)
+        return shop.built_in() if data is None else official.open_folder(data, goals, splits)

@@ -17,8 +17,11 @@ CHARACTER = 6.7
 
 def draw(visit: Visit, transcript: Transcript) -> Iterator[Picture]:
     """The pages of an episode, up to the first one that differs from its observations."""
-    observed = (("", transcript.first), *transcript.turns)
-    for action, observation in observed:
+    if visit.goal.instruction in transcript.first:  # whatever the wording
+        yield picture(visit.page)
+    else:
+        return
+    for action, observation in transcript.turns:
         if action:
             visit.act(action)
         if action is not None and observation not in (visit.page.text, visit.page.compact):

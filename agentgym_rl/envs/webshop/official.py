@@ -33,8 +33,9 @@ Goals = Literal["synthetic", "human"]
 SPLITS: Mapping[str, Mapping[str, slice]] = {
     "synthetic": {"train": slice(200, 4130), "test": slice(200)},
     "human": {"train": slice(1500, None), "validation": slice(500, 1500), "test": slice(500)},
+    "verl_agent": {"train": slice(500, None), "test": slice(500)},
 }
-"""AgentGym's of the synthetic goals, WebShop's of the human ones."""
+"""AgentGym's of the synthetic goals, WebShop's of the human ones, and verl-agent's of the synthetic ones."""
 
 PRODUCTS, OFFSETS, INDEX, ABOUT = "products.jsonl", "offsets", "index", "shop.json"
 SCHEME = "porter 1"
@@ -171,8 +172,11 @@ def _combinations(product: Product) -> int:
     return prod(map(len, product.options.values()))
 
 
-def open_folder(folder: str, goals: Goals) -> Shop:
+def open_folder(folder: str, goals: Goals, splits: str = "agentgym") -> Shop:
     """The shop in a folder of :func:`build`.
+
+    Args:
+        splits: ``verl_agent``, or those of the kind of goals.
 
     Raises:
         ValueError: there is none, or it has too few goals of this kind.
@@ -185,12 +189,13 @@ def open_folder(folder: str, goals: Goals) -> Shop:
     import bm25s
 
     stock, own = Stock(path), Wishes(path, goals)
-    splits = {split: range(len(own))[part] for split, part in SPLITS[goals].items()}
-    if not splits["train"]:
-        start = SPLITS[goals]["train"].start
+    parts = SPLITS[goals if splits == "agentgym" else splits]
+    found = {split: range(len(own))[part] for split, part in parts.items()}
+    if not found["train"]:
+        start = parts["train"].start
         raise ValueError(f"{folder} has {len(own)} {goals} goals, train begins with goal {start}; choose other goals")
     index = Index(bm25s.BM25.load(path / INDEX, mmap=True, show_progress=False), words)
-    return Shop(stock, index, lambda at: own.goal(stock, at), splits, threaded=len(stock) > THREADED)
+    return Shop(stock, index, lambda at: own.goal(stock, at), found, threaded=len(stock) > THREADED)
 
 
 class Stock(Sequence[Product]):

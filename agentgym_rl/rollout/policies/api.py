@@ -208,3 +208,7 @@ class ApiConversation:
         else:
             self.messages.append({"role": "user", "content": observation})
         return True
+
+    async def restart(self, messages: list[Message]) -> bool:
+        self.messages = list(messages)
+        return True

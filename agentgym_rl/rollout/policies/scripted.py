@@ -207,6 +207,6 @@ def _solutions(env: TextEnv) -> dict[Task, list[str]]:
 
 def to_response(command: str, env: TextEnv, action_format: ActionFormat = ActionFormat.react, thought: str = "") -> str:
     """A command as a response in the environment's style."""
-    if not thought and env.style == "agentgym":
+    if not thought and env.style != "compact":
         thought = f"My next action is: {command}."
     return write(env.spec, action_format, command, thought)

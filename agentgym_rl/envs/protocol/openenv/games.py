@@ -201,7 +201,7 @@ class Game:
         task = self.served.choose(data)
         first = await self.session.env.reset(task)
         self.state = State(str(uuid4()) if name is None else name, item_id=str(task))
-        instruction = self.served.spec.instructions[self.session.env.style]
+        instruction = self.served.spec.instruction(self.session.env.style)
         return wire.write_result(Step(first, 0.0, terminated=False), str(task), instruction)
 
     async def step(self, data: Data) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def _session_routes(served: Served) -> APIRouter:
         spec = served.spec
         return {
             "name": served.name,
-            "description": spec.instructions[served.env.style],
+            "description": spec.instruction(served.env.style),
             "version": version("agentgym-rl"),
             "author": None,
             "documentation_url": None,
