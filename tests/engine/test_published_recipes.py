@@ -99,11 +99,12 @@ SciWorld's reward is 0 to 100."""
 
 def test_agentevol():
     config = load(["experiment=agentevol_7b"])
+    # iter_num=4 trains four times, first on demonstrations, which is cloning here;
     # batch_size 2 x gradient_accumulation_steps 2 x num_processes 8; weight_decay 0 and clip_grad_norm 1 of the script
     size, rate = 32, 1e-5
     assert config.cloning == CloningConfig(epochs=1, lr=rate, mini_batch_trajectories=size)
     assert config.algorithm == AgentEvolConfig(
-        name="agentevol", steps=4, tasks_per_step=sum(count for count, _, _ in AGENTEVOL.values()), samples_per_task=1,
+        name="agentevol", steps=3, tasks_per_step=sum(count for count, _, _ in AGENTEVOL.values()), samples_per_task=1,
         epochs=1, lr=rate, mini_batch_trajectories=size,
     )  # fmt: skip
     assert (config.cloning.optimizer.weight_decay, config.cloning.optimizer.clip_grad) == (0, 1)
