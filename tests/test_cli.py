@@ -58,7 +58,7 @@ def test_a_shell_completes_commands_and_environments(typed, word):
 def test_envs_lists_worlds_and_what_they_lack():
     result = run("envs")
     assert result.exit_code == 0
-    assert "counter" in result.stdout and "train 40" in result.stdout
+    assert "counter" in result.stdout and "train 40" in result.stdout and "official tasks" in result.stdout
     assert "300,000" in result.stdout
     assert "a_package_nobody_has" in result.stdout.replace("\n", "")
     assert "Nothing" in result.stdout  # the plug-in that is broken

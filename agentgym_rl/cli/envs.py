@@ -21,15 +21,16 @@ def command(as_json: Json = False) -> None:
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD)
-    for column in ("environment", "splits", "turns", "oracle", "extra", "licence of the data"):
+    for column in ("environment", "splits", "turns", "oracle", "official tasks", "extra", "licence of the data"):
         table.add_column(column, overflow="fold", no_wrap=column == "splits")
     for row in rows:
         if "error" in row:
-            table.add_row(row["name"], "", "", "", "", f"[red]{escape(row['error'])}[/red]")
+            table.add_row(row["name"], "", "", "", "", "", f"[red]{escape(row['error'])}[/red]")
             continue
         splits = "\n".join(f"{split} {size:,}" for split, size in row["splits"].items())
         oracle = "yes" if row["oracle"] else "no"
-        table.add_row(row["name"], splits, str(row["max_turns"]), oracle, row["extra"] or "none", row["licence"])
+        facts = (str(row["max_turns"]), oracle, row["official_tasks"] or "none", row["extra"] or "none", row["licence"])
+        table.add_row(row["name"], splits, *facts)
     Console().print(table)
 
 
@@ -44,6 +45,7 @@ def _row(name: str) -> dict[str, Any]:
         "splits": {split: len(indices) for split, indices in spec.splits.items()},
         "max_turns": spec.max_turns,
         "oracle": type(env).oracle is not TextEnv.oracle,
+        "official_tasks": spec.official,
         "extra": spec.extra,
         "licence": spec.licence,
     }

@@ -155,6 +155,9 @@ class EnvSpec:
     """Licence and origin of the data."""
     repeats: str = ""
     """Why what a task shows (:meth:`TextEnv.content`) may occur in another split, too; empty where it never does."""
+    official: str = ""
+    """Where the tasks that AgentGym's item ids mean, or the benchmark's, come from: ``built in``, ``by file``, ``by
+    server`` or both; empty where there are none. Elsewhere the same id is another task, or none."""
     other_ids: str = ""
     """What ids of AgentGym's data are here, where they are not its tasks, and what to give for those; empty where they
     are its tasks, or refused."""

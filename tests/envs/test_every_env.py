@@ -128,6 +128,15 @@ def test_no_split_repeats_the_content_of_another(name: str, style: str) -> None:
     assert [(text, splits) for text, splits in asyncio.run(splits_by_text()) if len(splits) > 1] == []
 
 
+def test_the_readme_says_where_official_tasks_come_from() -> None:
+    """As `agentgym-rl envs` does: elsewhere an item id of AgentGym's is another task."""
+    rows = (Path(__file__).parents[2] / "README.md").read_text().splitlines()
+    for name in set(available()) - {"mcp", "openenv"}:
+        (row,) = [one for one in rows if one.startswith("| [") and f"(docs/envs/{name}.md)" in one]
+        for word in ("built in", "file", "server"):
+            assert (word in row.split("|")[3]) == (word in make(name).spec.official), (name, word)
+
+
 @pytest.mark.parametrize("name", available())
 def test_found_by_name_and_described(name: str) -> None:
     env = make(name)

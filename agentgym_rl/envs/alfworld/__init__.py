@@ -71,6 +71,7 @@ class ALFWorld(TextEnv):
             prompt=wording.PROMPT if style == "verl_agent" else None,
             extra="alfworld" if data is not None else None,
             licence=wording.TEXTS.licence,
+            official="by file or server",
         )
         self._session: BuiltIn | official.Official | None = None
         self._steps = 0

@@ -71,6 +71,7 @@ class BabyAI(BlockingEnv):
             tools=_TEXTS.tools,
             extra="babyai",
             licence=_TEXTS.licence,
+            official="built in",
         )
 
     def _reset_blocking(self, task: Task) -> Observation:

@@ -58,6 +58,7 @@ class Maze(TextEnv):
             tools=TEXTS.tools,
             raw_reward_range=(-1.0, 1.0),
             licence=TEXTS.licence,
+            official="built in",
         )
         self._puzzle: tasks.Puzzle
         self._cell: Cell

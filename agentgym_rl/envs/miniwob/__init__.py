@@ -60,6 +60,7 @@ class MiniWoB(Filmed):
             raw_reward_range=(-1.0, 1.0),
             extra="miniwob",
             licence=TEXTS.licence,
+            official="built in",
             repeats="a page that draws little is the same under many seeds",
         )
         self._episode: Episode | None = None

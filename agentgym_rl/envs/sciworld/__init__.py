@@ -88,6 +88,7 @@ class SciWorld(BlockingEnv):
             raw_reward_range=(-100.0, 100.0),
             extra="sciworld",
             licence=TEXTS.licence,
+            official="built in",
         )
         self._busy = threading.RLock()
         """Held by each call, so that a game is not given back while a call that was given up still moves in it."""

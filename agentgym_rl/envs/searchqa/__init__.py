@@ -83,6 +83,7 @@ class SearchQA(TextEnv):
             deterministic=url is None,
             extra=None if url is not None else "searchqa",
             licence=TEXTS.licence if questions is None else TEXTS.licence_of_files,
+            official="by file or server",
         )
         self._golden: tuple[str, ...] = ()
         self._best = 0.0

@@ -64,6 +64,7 @@ class SQLGym(BlockingEnv):
             read=wording.read,
             write=wording.write,
             licence=TEXTS.licence if data is None else TEXTS.licence_of_bird,
+            official="by file",
         )
         self._tries = 0
         self._lock = Lock()

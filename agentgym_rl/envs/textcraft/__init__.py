@@ -80,6 +80,7 @@ class TextCraft(TextEnv):
             success_above=0.99,
             tools=TEXTS.tools,
             licence=TEXTS.licence if recipes is None else "recipes from a folder of the user's",
+            official="by file or server",
             other_ids="" if tasks_of is not None else "other goals here; for AgentGym's give recipes and tasks_of",
         )
         self._workshop: Workshop

@@ -44,6 +44,7 @@ class ToolEnv(TextEnv, Generic[S]):
             read=parse_rest,
             write=wording.write,
             licence=draft.texts.licence,
+            official=draft.texts.official_tasks,
         )
         self._problem: Problem[S]
         self._state: S

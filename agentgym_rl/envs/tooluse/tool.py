@@ -68,6 +68,8 @@ class ToolEnvTexts:
     licence: str
     official: int
     """AgentGym's tasks have the indices below this one."""
+    official_tasks: str
+    """Where AgentGym's tasks come from, see :attr:`agentgym_rl.envs.core.EnvSpec.official`."""
     missing: str
     """What AgentGym's tasks need; ends the error about such an index."""
     goals: dict[str, str] = field(default_factory=dict)

@@ -140,6 +140,7 @@ class WebArena(Filmed):
             replayable=self._files is None,
             extra="webarena",
             licence=TEXTS.licence if self._files is None else "WebArena's tasks (Apache-2.0) on sites of the user",
+            official="by file or server",
             other_ids="tasks on the built-in sites here; for WebArena's give tasks and sites" if tasks is None else "",
             unavailable={"judged": f"here: {NO_JUDGE}"} if self._files is None and self._judge is None else {},
         )

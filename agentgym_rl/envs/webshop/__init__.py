@@ -121,6 +121,7 @@ class WebShop(TextEnv):
             prompt=PROMPT if style == "verl_agent" else None,
             extra="webshop",
             licence=TEXTS.licence if data is None else "products of Amazon's, collected for WebShop (MIT)",
+            official="by file or server",
             other_ids="goals of the built-in shop here; for WebShop's give data" if data is None else "",
         )
         self._visit: Visit

@@ -46,6 +46,7 @@ class Wordle(TextEnv):
             tools=TEXTS.tools,
             raw_reward_range=(-1.0, 0.0),
             licence=TEXTS.licence,
+            official="by file or server",
         )
         self._puzzle: tasks.Puzzle
         self._game: Game
