@@ -76,7 +76,8 @@ def test_settings_of_the_demo_are_chosen_on_other_tasks_than_are_reported():
 
 @pytest.mark.parametrize("tuned", recipes.options("tuned"))
 def test_settings_tuned_for_an_algorithm_are_keys_of_it(tuned):
-    experiment, _, algorithm = tuned.partition("_")
+    algorithm = next(name for name in algorithms() if tuned.endswith(f"_{name}"))
+    experiment = tuned.removesuffix(f"_{algorithm}")
     config = load([f"experiment={experiment}", f"algorithm={algorithm}"])
     preflight.check_config(config)
     assert config.algorithm != algorithms()[algorithm].Config(name=algorithm)
