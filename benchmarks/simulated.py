@@ -84,7 +84,7 @@ class SimulatedLoop(AgentGymLoop):
     """Hands over an episode at once."""
 
     def __init__(self, recorder: EpisodeRecorder, seed: int) -> None:
-        self.recorder, self.rng = recorder, Random(seed)
+        self.recorder, self.rng, self.tokenizer = recorder, Random(seed), SimpleNamespace(eos_token_id=0)
         self.templates = [template(self.rng) for _ in range(TEMPLATES)]
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[Any]:
@@ -93,10 +93,9 @@ class SimulatedLoop(AgentGymLoop):
         last = replace(episode.turns[-1], reward=float(success))
         episode = replace(
             episode, item_id=row["item_id"], reward=float(success), success=success, turns=[*episode.turns[:-1], last],
-            ending=Ending.TERMINATED if success else Ending.TURN_LIMIT, began=time.time(), tags=dict(row["tags"]),
-            model_step=int(row["global_steps"]),
+            ending=Ending.TERMINATED if success else Ending.TURN_LIMIT, began=time.time(),
         )  # fmt: skip
-        return self._outputs(episode, SimpleNamespace(segments=[segment], weights={0}))  # type: ignore[arg-type]
+        return self._outputs(episode, row, SimpleNamespace(segments=[segment], weights={0}))  # type: ignore[arg-type]
 
 
 class SimulatedWorker(EarlyWorker):

@@ -1,5 +1,6 @@
 """How benchmarks/scale.py attributes time, and what it prints; it runs by hand, on Ray."""
 
+import asyncio
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,6 +37,23 @@ def test_a_part_has_its_time_without_that_of_its_parts(clock):
         "after": {"verl: inner": (2.0, 4.0), "rest": (0.25, 0.5)},
     }  # fmt: skip
     assert clock.take(0.0) == {}
+
+
+def test_a_simulated_episode_has_the_rows_of_a_real_one():
+    """Without them the benchmark waits for ever."""
+    pytest.importorskip("verl")
+    import simulated
+
+    from agentgym_rl.engine.verl.agent_loops import rows
+    from agentgym_rl.rollout.recorder import EpisodeRecorder
+
+    loop = simulated.SimulatedLoop(EpisodeRecorder(), seed=0)
+    prompt = {"item_id": "textcraft_1", "tags": {"round": 1}, "global_steps": 3}
+    ended = asyncio.run(loop.run({}, sample=0, **prompt))
+    keys, _, tags = rows("7", 3, [ended])
+    assert keys == ["7_0_0"] and tags[0]["own_tokens"] == simulated.TURNS * simulated.WRITTEN
+    episode = ended[-1].extra_fields["episode"]
+    assert (episode.item_id, episode.model_step, episode.tags) == ("textcraft_1", 3, {"round": 1})
 
 
 def test_what_follows_the_last_arrival_delays_the_update(clock):
