@@ -195,9 +195,9 @@ DEPARTURES = {
     ("agentevol_7b", "cloning.optimizer.warmup_steps"): (-100, 0, "theirs warms up over a tenth of a pass and falls"),
     ("webarena_scaling_inter", "algorithm.lr"): (1e-6, 5e-7, "the paper's App. B"),
     ("searchqa_scaling_inter", "algorithm.steps"): (20 * 170_000 // 32, 300, "their epochs are over 100,000 steps"),
-    ("textcraft_scaling_inter", "model.prompt_tokens"): (512, 1024, "one limit for all: what is longer is refused, nothing is cut"),
-    ("babyai_scaling_inter", "model.prompt_tokens"): (512, 1024, "one limit for all: what is longer is refused, nothing is cut"),
-    ("webarena_scaling_inter", "model.prompt_tokens"): (750, 1024, "one limit for all: what is longer is refused, nothing is cut"),
+    ("textcraft_scaling_inter", "model.prompt_tokens"): (512, 1024, "one limit for all; no prompt is cut"),
+    ("babyai_scaling_inter", "model.prompt_tokens"): (512, 1024, "one limit for all; no prompt is cut"),
+    ("webarena_scaling_inter", "model.prompt_tokens"): (750, 1024, "one limit for all; no prompt is cut"),
 }  # fmt: skip
 """Recipe and key: what the published script has, what ours has, and why. Sources: run_alfworld.sh and run_webshop.sh of
 verl-agent (actor_rollout_ref.actor.ppo_mini_batch_size), train_agentevol_multi_task.sh of AgentGym (model_train_path,
