@@ -45,7 +45,7 @@ def run_folders(incomplete: str) -> list[str]:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Style = Annotated[str, typer.Option(help="Wording of the environment: agentgym or compact.")]
+Style = Annotated[str, typer.Option(help="Wording: agentgym, compact, or verl_agent where there is one.")]
 MaxTurns = Annotated[int | None, typer.Option(help="Turn limit of an episode; the environment's own where left out.")]
 Difficulty = Annotated[
     list[str] | None, typer.Option(metavar="GLOB", help="Only tasks of a difficulty like this; may be repeated.")

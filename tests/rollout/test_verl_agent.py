@@ -15,8 +15,10 @@ from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import Action, ActionFormat
 from agentgym_rl.envs.core import Observation, ProtocolError
 from agentgym_rl.envs.formats import opening, reader
-from agentgym_rl.rollout.conversation import Scripted
+from agentgym_rl.eval.viewer.detail import detail, draw
+from agentgym_rl.rollout.conversation import Response, Scripted
 from agentgym_rl.rollout.loop import check_rules, run_attempt
+from agentgym_rl.rollout.policies.api import ApiConversation
 from agentgym_rl.rollout.policies.scripted import Oracle
 from agentgym_rl.rollout.prompts import Prompts
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -189,6 +191,23 @@ def test_a_policy_sees_the_prompt_alone():
 
     episode = episode_of(HOUSE, respond, turns=4)
     assert [[message["content"] for message in messages] for messages in seen] == [[one] for one in prompts(episode)]
+
+
+def test_an_api_and_the_viewer_see_the_prompt_alone():
+    requests = []
+
+    class Model:
+        async def respond(self, messages, seed, max_tokens):
+            requests.append([message["content"] for message in messages])
+            return Response("<think>x</think><action>look</action>")
+
+    env = make("webshop", style="verl_agent")
+    episode = asyncio.run(run_attempt(env, SHOP, ApiConversation(Model(), 0, 9), RULES, 3))
+    assert requests == [[one] for one in prompts(episode)]
+    shown = detail(episode, pictures=False)
+    read = [shown["opening"][-1]["content"], *(turn["observation"] for turn in shown["turns"])]
+    assert read == [*prompts(episode), episode.turns[-1].observation]
+    assert len([picture for picture in draw(episode) if picture is not None]) == 4
 
 
 def test_random_actions_come_from_the_list():

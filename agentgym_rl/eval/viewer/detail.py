@@ -14,7 +14,7 @@ from agentgym_rl.envs.registry import env_class
 from agentgym_rl.eval.viewer.parts import parts
 
 OF_TURN = (
-    "notes", "action", "observation", "reward", "invalid", "fault", "log_prob", "calls", "finish_reason", "began_s",
+    "notes", "action", "reward", "invalid", "fault", "log_prob", "calls", "finish_reason", "began_s",
     "model_s", "parse_s", "env_s",
 )  # fmt: skip
 """What the page shows as it is in a turn."""
@@ -30,8 +30,9 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
 
     ``opening`` are the messages before the first response; each turn has its ``parts`` (:func:`.parts.parts`), its
     ``advantage`` where that is known, the ``observation_tokens`` that followed it, and whether its observation was
-    ``shown`` to the model. ``pictures`` holds each distinct picture once; ``picture``, of the episode's start and of
-    each turn, is a place in it or None; ``undrawn`` says why there are none where the environment cannot run here.
+    ``shown`` to the model. What was shown is the message that the model read, which some wordings make a whole prompt.
+    ``pictures`` holds each distinct picture once; ``picture``, of the episode's start and of each turn, is a place in
+    it or None; ``undrawn`` says why there are none where the environment cannot run here.
     """
     start = episode.start if episode.messages else 0
     drawn: Sequence[Picture | None] = ()
@@ -45,12 +46,14 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
     for number, turn in enumerate(episode.turns):
         following = episode.turns[number + 1] if number + 1 < len(episode.turns) else turn
         after = following.tokens[0] if following.segment == turn.segment else turn.tokens[1]
+        shown = episode.messages[start + 2 * number + 1 :][:1]
         turns.append(
             {name: getattr(turn, name) for name in OF_TURN}
             | {
+                "observation": shown[0]["content"] if shown else turn.observation,
                 "parts": parts(turn),
                 "advantage": episode.advantages[number] if episode.advantages else None,
-                "shown": len(episode.messages) > start + 2 * number + 1,
+                "shown": bool(shown),
                 "tokens": turn.tokens[1] - turn.tokens[0],
                 "observation_tokens": max(0, after - turn.tokens[1]),
                 "picture": places[number + 1],
