@@ -30,6 +30,11 @@ class Typed(TextEnv):
     _reset = _step = goal = difficulty = None
 """
 
+FILES = {
+    "typed.py": TYPED, "noclass.py": "x = 1\n", "syntax.py": "def (:\n", "afile": "x\n", "none.json": "[]",
+    "list.json": "[1]",
+}  # fmt: skip
+
 TABLE = """
 train experiment=duplicate                              | duplicate.yaml, line 3: found duplicate key name
 train experiment=indented                               | indented.yaml, line 4: expected <block end>
@@ -68,7 +73,7 @@ eval panel=textcraft policy=oracle                      | panel 'textcraft' is a
 eval panel=texcraft:test policy=oracle                  | unknown environment 'texcraft'
 eval panel=textcraft:tset policy=oracle                 | textcraft has no split 'tset'; its splits: train, test
 eval panel=textcraft:test policy=oracel                 | policy 'oracel' is unknown; choose oracle, random
-eval panel=textcraft:test policy=oracle samples=two     | samples=two: Value 'two'
+eval panel=textcraft:test policy=oracle samples=two     | samples=two is not a whole number
 eval panel=textcraft:test policy=oracle sampels=2       | unknown key 'sampels'; did you mean samples=?
 eval panel=textcraft:test                               | policy= is missing, such as policy=oracle
 episodes nowhere                                        | nowhere does not exist; give the folder of a run
@@ -89,10 +94,101 @@ export nowhere --out x                                  | nowhere/config.yaml do
 watch nowhere                                           | is not the folder of a run
 new env My-House                                        | 'My-House' is no name of a file of Python
 train experiment=smoke actor_rollout_ref.rollout.n=8    | is AgentGym-RL's; here: algorithm.samples_per_task
+train experiment=smoke +seed=1                          | An item is already at 'seed'. Either remove + prefix
+train experiment=smoke seed=-1                          | seed must be at least 0, got -1
+train experiment=smoke engine=tpu                       | engine/tpu is unknown (did you mean gpu?); choose cpu
+train experiment=smoke engine.ray_address=nowhere       | ray_address=nowhere is no address; give HOST:PORT
+train experiment=smoke engine.device=tpu                | engine.device='tpu' is unknown (did you mean cpu?)
+train experiment=smoke curriculum=hard                  | curriculum/hard is unknown; choose fixed, growing
+train experiment=smoke mixture=best                     | mixture/best is unknown; choose dynamic, fixed
+train experiment=smoke mixture.floor=2                  | mixture.floor=2.0 must be above 0 and at most 1
+train experiment=smoke model=./empty                    | model.path=./empty has no config.json
+train experiment=smoke model=./nowhere                  | model.path=./nowhere does not exist; give a Hugging Face
+train experiment=smoke rollout.style=fancy              | rollout.style='fancy' is unknown; choose agentgym, compact
+train experiment=smoke algorithm.lr=nan                 | algorithm.lr must be greater than 0, got nan
+train experiment=smoke algorithm.samples_per_task=1     | algorithm.samples_per_task must be 2 or more
+train experiment=smoke run.max_hours=-1                 | run.max_hours must be greater than 0, got -1
+train experiment=smoke run.dir=afile/x                  | run folder afile/x cannot be written: Not a directory
+train experiment=smoke logger.wandb=maybe               | logger.wandb='maybe' is unknown; choose auto, online
+train experiment=smoke envs.textcraft.max_turns=0       | envs.textcraft.max_turns must be at least 1, got 0
+train experiment=smoke envs.textcraft.difficulty=hard   | envs.textcraft.difficulty is a list; write
+train experiment=smoke envs.textcraft.panels.val.n=3    | panels.val: the recipe has no such panel; write it into
+train experiment=smoke envs.textcraft.options.depth=3   | textcraft has no option 'depth'; its options: style
+train experiment=smoke envs.textcraft.options.max_depth=x | textcraft: max_depth='x' is not of type int | None
+train experiment=smoke env.address=nowhere              | envs.textcraft.address 'nowhere' is no URL; give one such
+train -m experiment=smoke name=x seed=0,1               | would share the folder runs/x; put seed into the name
+train experiment=smoke algorithm=./noclass.py:Mine      | ./noclass.py does not have the class Mine, a subclass of
+train experiment=smoke env=./syntax.py                  | syntax.py cannot be imported: SyntaxError
+train --steps 3                                         | train has no option --steps; write it as a key: steps=VALUE
+eval panel= policy=oracle                               | panel= is empty; give a value, or leave it out
+eval panel=maze:test policy=oracle samples=1.5          | samples=1.5 is not a whole number
+eval panel=maze:test policy=oracle style=x              | style=x is unknown; choose agentgym, compact
+eval panel=maze:test policy=oracle seed=-1              | seed=-1 is below 0; give 0 or more
+eval panel=maze:test policy=oracle prompt_tokens=0      | prompt_tokens=0: give at least 1
+eval panel=maze:test policy=oracle max_cost=1           | max_cost is for a model behind an API, not for policy 'oracle'
+eval panel=maze:test policy=oracle options.maze=1       | 'options.maze' is not options.ENV.KEY
+eval panel=maze:test policy=oracle options.maze.wording=x | maze has no option 'wording'; its options
+eval panel=maze:test policy=oracle options.todo.style=compact | options.todo has no effect: panel=maze:test has no
+eval panel=sqlgym:test policy=oracle options.sqlgym.explore=few | sqlgym: explore='few' is not of type int
+eval panel=maze:test panel=todo:test policy=oracle      | panel= is given twice
+eval panel=maze:test policy=oracle --token-env NOPE     | host.token_env=NOPE is for servers; add host.address
+eval panel=maze:test:9999999 policy=oracle              | n is 9999999, but maze test has only
+eval panel=none.json policy=oracle                      | panel=none.json names no panel; give one like
+eval --compare empty empty                              | give the folder of a finished evaluation
+collect textcraft --n 1 --out a.txt                     | a.txt: give a file whose name ends with .json
+collect textcraft --n 1 --out empty                     | empty is a folder; give the name of a file
+collect textcraft --n 1 --out afile/a.json              | afile: a file, not a folder
+collect textcraft --n 0 --out a.json                    | n is 0; draw at least 1 task, or leave n out
+collect textcraft --n 1 --out a.json --temperature hot  | --temperature': Input should be a valid number
+collect textcraft --n 1                                 | Missing option '--out'; see
+collect textcraft --num 1 --out a.json                  | No such option: --num (Possible options: --n, --out)
+collect textcraft --n 1 --out a.json --price 1 2        | price is for a model behind an API, not for policy 'oracle'
+collect textcraft --n 1 --out a.json --split none.json  | none.json lists no task of textcraft, only of no
+collect textcraft --n 1 --out a.json --difficulty hard  | has a difficulty like hard; there are: depth 1
+collect textcraft --n 1 --out a.json --option depth     | --option 'depth' is not KEY=VALUE
+collect textcraft --n 1 --out a.json --keep best        | keep 'best' is unknown; choose success, all
+collect textcraft --n 1 --out a.json --episodes a.csv   | a.csv: a file of episodes is named <name>.parquet
+collect textcraft --n 1 --out a.json --policy gpt-4o    | policy 'gpt-4o' is unknown; choose oracle, random
+expand textcraft --out a.json --model gpt-4o            | policy 'gpt-4o' is not openai:<model>@<url>, such as
+convert list.json a.json --to agentraj                  | 'agentraj' is not one of 'agenttraj', 'inference'
+convert list.json a.json                                | Missing option '--to'. Choose from: agenttraj
+convert list.json a.json --to verl                      | a.json: give a file whose name ends with .parquet
+convert list.json a.json --to agenttraj --env texcraft  | --env texcraft: there is no such environment
+convert list.json a.json --to agenttraj                 | list.json, entry 1: the entry is a number, expected an
+convert kept.parquet full/a.json --to agenttraj         | full/a.json: no space left on device
+new env class                                           | 'class' is no name of a file of Python
+new env json                                            | 'json' is taken, by Python or by what is installed
+new env textcraft                                       | 'textcraft' is taken
+new algorithm grpo                                      | 'grpo' is taken
+new world house                                         | 'world' is not one of 'env', 'algorithm', 'curriculum'
+episodes kept.parquet --task maze_1                     | --task 'maze_1': no episode has it; `agentgym-rl episodes
+episodes kept.parquet --step 9-3                        | --step '9-3' begins after it ends; write 3-9
+episodes kept.parquet --whole                           | --whole is of what --json prints; add --json
+episodes kept.parquet --in thought                      | --in says where to search; add --grep TEXT
+episodes kept.parquet --grep !                          | there is no word in '!'; write one to search for
+episodes kept.parquet --limit 0                         | greater than or equal to 1, not '0'; see
+view kept.parquet nowhere                               | nowhere does not exist; it is not the folder of a run
+view kept.parquet --port 99999                          | less than or equal to 65535, not '99999'; see
+view kept.parquet --html afile                          | afile exists and holds no exported viewer
+timeline kept.parquet --out a.txt                       | --out a.txt: name a file that ends with .html
+timeline kept.parquet --only x                          | kept.parquet has no episodes 'x'; it has kept
+watch nowhere --every 0                                 | greater than or equal to 0.1, not '0'; see
+compare empty                                           | empty is not the folder of a run that can be compared
+export nowhere --out x --inspect --step 3               | --step, --dtype and --adapter are for weights
+sync nowhere                                            | nowhere does not exist; it is not the folder of a run
+serve textcraft --port 99999                            | less than or equal to 65535, not '99999'; see
+serve textcraft --workers 0                             | workers is 0; give more than 0
+serve textcraft --style fancy                           | textcraft has no style 'fancy'; choose agentgym or
+serve textcraft --token-env NOPE                        | the variable NOPE is not set
+serve textcraft textcraft                               | an environment is named twice: textcraft, textcraft
+fetch gpt2                                              | gpt2 is no model that has a name; choose smollm2_135m
+envs texcraft                                           | Got unexpected extra argument(s) (texcraft); see
+colect textcraft                                        | No such command 'colect'. Did you mean 'collect'
+--verbose                                               | No such option: --verbose (Possible options
 """
 """A command and what its error says."""
 
-CASES = [tuple(part.strip() for part in line.split(" | ")) for line in TABLE.strip().splitlines()]
+CASES = [tuple(part.strip() for part in line.split(" | ", 1)) for line in TABLE.strip().splitlines()]
 
 
 @pytest.fixture
@@ -101,7 +197,9 @@ def here(files_folder, tmp_path, monkeypatch):
     (tmp_path / "recipes/experiment").mkdir(parents=True)
     for name, text in RECIPES.items():
         (tmp_path / f"recipes/experiment/{name}.yaml").write_text(text, encoding="latin-1")
-    (tmp_path / "typed.py").write_text(TYPED)
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "empty").mkdir()
     replace = os.replace
 
     def full(source, target):

@@ -74,7 +74,12 @@ def test_processes_that_are_started_find_them():
     [
         ("a.py", "", ["check", "./b.py"], "./b.py does not exist; `agentgym-rl new` writes a file to start from"),
         ("a.py", "", ["check", "./a.py"], "./a.py does not have one TextEnv to choose"),
-        ("b1.py", "x = 1", ["check", "./b1.py:House"], "./b1.py does not have the class House, a TextEnv, to choose"),
+        (
+            "b1.py",
+            "x = 1",
+            ["check", "./b1.py:House"],
+            "./b1.py does not have the class House, a subclass of TextEnv, to choose",
+        ),
         ("c1.py", "1/0", ["check", "./c1.py"], "cannot be imported: ZeroDivisionError: division by zero"),
         ("my-env.py", "", ["check", "./my-env.py"], "my-env.py cannot be imported; rename it"),
         ("yaml.py", "", ["check", "./yaml.py"], "yaml.py has the name of the module 'yaml' that is installed; rename"),
@@ -103,5 +108,6 @@ def test_a_file_with_several_environments_asks_which(here):
 
 
 def test_the_name_of_an_installed_environment_is_refused(here):
-    run("new", "env", "maze")
+    run("new", "env", "house")
+    Path("maze.py").write_text(Path("house.py").read_text().replace("house", "maze"))
     assert "'maze' is the name of an environment that is installed; rename yours" in refused("check", "./maze.py")

@@ -218,6 +218,8 @@ def prepare(
     host = host or LocalHost()
     rules = _rules(request, None if policy is not None else folder_of(request.policy, fetch))
     suite = suites.read(request.panel, rules, host)
+    if others := [env for env in request.options if env not in {panel.env for panel in suite.panels}]:
+        raise ValueError(f"options.{others[0]} has no effect: panel={request.panel} has no task of {others[0]}")
     opened = policy or _policy(request, rules)
     plan = Plan(
         suite=suite, policy=opened.name, rules=rules, samples=request.samples, temperature=request.temperature,

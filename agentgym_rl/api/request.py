@@ -12,6 +12,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from agentgym_rl.engine.recipe.migration import KEYS
+from agentgym_rl.engine.recipe.schema import refused
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.rollout.settings import Style
 
@@ -52,6 +53,11 @@ class Request:
             raise ValueError("price= takes two numbers, like price=0.15,0.60")
         if not 0 <= self.min_counted <= 1:
             raise ValueError(f"min_counted={self.min_counted:g} is no share; give a number from 0 to 1")
+        for key, value in {"prompt_tokens": self.prompt_tokens, "response_tokens": self.response_tokens}.items():
+            if value is not None and value < 1:
+                raise ValueError(f"{key}={value}: give at least 1")
+        if self.seed < 0:
+            raise ValueError(f"seed={self.seed} is below 0; give 0 or more")
 
 
 def read(arguments: list[str]) -> Request:
@@ -67,6 +73,8 @@ def read(arguments: list[str]) -> Request:
         if not equals:
             raise ValueError(f"{text!r} is not KEY=VALUE; write it like panel=textcraft:test")
         _check(key)
+        if not value:
+            raise ValueError(f"{key}= is empty; give a value, or leave it out")
         if key in given:
             raise ValueError(f"{key}= is given twice")
         given.add(key)
@@ -94,7 +102,9 @@ def _merge(config: DictConfig, said: str, given: Any) -> None:
     try:
         config.merge_with(given)
     except OmegaConfBaseException as error:
-        raise ValueError(f"{said}: {str(error).splitlines()[0]}") from error
+        raise ValueError(
+            refused(str(error), said.partition("=")[0]) or f"{said}: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def _whole(config: DictConfig) -> Request:
@@ -111,7 +121,7 @@ def _check(key: str) -> None:
     root = key.partition(".")[0]
     if key in KEYS.eval:
         raise ValueError(f"{key} is AgentGym-RL's; here: {KEYS.eval[key]}")
-    if root in known and (root == key) != (root == "options"):
+    if root in known and (key.count(".") > 1 if root == "options" else root == key):
         return
     if root == "options":
         raise ValueError(f"{key!r} is not options.ENV.KEY")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -50,17 +53,22 @@ _MEANT = {"resume": "the command that began a run resumes it", "evaluate": "writ
 """Commands that others have, and what does the same here."""
 
 
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""Of a wrong option or argument; versions of typer have it in different places."""
+
+
 class Commands(TyperGroup):
     """Turns an error that the user can fix into one red line and exit status 2."""
 
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _errors(ctx):
             return super().invoke(ctx)
-        except (EnvError, ValueError, OSError) as error:
-            if isinstance(error, BrokenPipeError) or os.environ.get("AGENTGYM_RL_DEBUG") == "1":
-                raise
-            typer.secho(f"Error: {_sentence(error)}", fg="red", err=True)
-            raise typer.Exit(2) from error
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args:
+            return super().parse_args(ctx, args)  # prints the help
+        with _errors(ctx):
+            return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, *words = args
@@ -74,12 +82,33 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+@contextmanager
+def _errors(ctx: Any) -> Iterator[None]:
+    try:
+        yield
+    except (EnvError, ValueError, OSError, _UsageError) as error:
+        if isinstance(error, BrokenPipeError) or os.environ.get("AGENTGYM_RL_DEBUG") == "1":
+            raise
+        text = _usage(error, ctx) if isinstance(error, _UsageError) else _sentence(error)
+        typer.secho(f"Error: {text}", fg="red", err=True)
+        raise typer.Exit(2) from error
+
+
+def _usage(error: Any, ctx: Any) -> str:
+    """What is wrong with an option or argument, with its value, which pydantic tells apart from its message."""
+    text = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
+    given = re.search(r"input_value=(.*), input_type", str(error.__cause__))
+    value = f", not {given[1]}" if given and given[1] not in text else ""
+    return f"{text}{value}; see {(error.ctx or ctx).command_path} --help"
+
+
 def _sentence(error: Exception) -> str:
     """The text of an error; the operating system's own without its number."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error) or type(error).__name__
     where = "" if error.filename is None else f"{error.filename}: "
-    return where + error.strerror[:1].lower() + error.strerror[1:]
+    said = "a file, not a folder" if isinstance(error, FileExistsError) else error.strerror
+    return where + said[:1].lower() + said[1:]
 
 
 app = typer.Typer(

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from agentgym_rl.envs.registry import available
+
 
 class Format(StrEnum):
     """What can be written."""
@@ -45,8 +47,12 @@ def command(
     ] = None,
 ) -> None:
     """Convert trajectories from one published format to another."""
-    from agentgym_rl.data.convert import FORMATS, keep, read
+    from agentgym_rl.data.convert import ENDS, FORMATS, keep, read
+    from agentgym_rl.data.files import check_file
 
+    check_file(out, ENDS[to])
+    if env is not None and env not in available():
+        raise ValueError(f"--env {env}: there is no such environment; there are {', '.join(available())}")
     records = read(source, env)
     kept = keep(records, successes=successes, per_task=per_task)
     if not kept:

@@ -59,6 +59,8 @@ def command(
 
     if within is not None and grep is None:
         raise ValueError("--in says where to search; add --grep TEXT")
+    if whole and not as_json:
+        raise ValueError("--whole is of what --json prints; add --json")
     if solved and failed:
         raise ValueError("--success and --failure leave no episode; give one of them")
     success = True if solved else False if failed else None
@@ -67,6 +69,10 @@ def command(
     steps = None if step is None else _steps(step)
     store = EpisodeStore(place)
     _check_present(store, steps, env=env, panel=panel, split=split, decoding=decoding)
+    if task is not None and task not in store.table["item_id"].to_pylist():
+        raise ValueError(
+            f"--task {task!r}: no episode has it; `agentgym-rl episodes {place}` lists the tasks there are"
+        )
     found = store.query(
         env=env, ending=ending, success=success, task=task, step=steps, panel=panel, split=split, decoding=decoding
     )
@@ -147,4 +153,7 @@ def _steps(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     if found is None:
         raise ValueError(f"--step {text!r} is neither a step, such as 12, nor a range, such as 10-40")
-    return int(found[1]), int(found[2] or found[1])
+    first, last = int(found[1]), int(found[2] or found[1])
+    if first > last:
+        raise ValueError(f"--step {text!r} begins after it ends; write {last}-{first}")
+    return first, last

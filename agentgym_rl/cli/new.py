@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Container
 from enum import StrEnum
+from importlib.metadata import entry_points
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from agentgym_rl.data.files import write_text
+from agentgym_rl.envs.registry import available
 
 SKELETONS = Path(__file__).parent / "skeletons"
 """Texts in which ``skeleton`` and ``Skeleton`` stand for the names of module and class."""
@@ -30,8 +35,10 @@ def command(
 
     It works as it is, without a package: --help of train and check says how a file is named.
     """
-    if not name.isidentifier() or not name.islower():
+    if not name.isidentifier() or not name.islower() or iskeyword(name):
         raise ValueError(f"{name!r} is no name of a file of Python; give small letters, digits and _, like house")
+    if name in sys.stdlib_module_names or name in _taken(kind):
+        raise ValueError(f"{name!r} is taken, by Python or by what is installed; choose another name")
     title = "".join(part.capitalize() for part in name.split("_"))
     files = {Path(f"{name}.py"): f"{kind}.txt", Path(f"test_{name}.py"): f"test_{kind}.txt"}
     if there := [str(file) for file in files if file.exists()]:
@@ -42,6 +49,13 @@ def command(
     typer.echo(f"written: {', '.join(map(str, files))}; next:")
     for line in [f"pytest test_{name}.py", *_uses(kind, f"./{name}.py:{title}")]:
         typer.echo(f"  {line}")
+
+
+def _taken(kind: Kind) -> Container[str]:
+    """The names that what is installed of a kind is chosen by."""
+    if kind is Kind.ENV:
+        return available()
+    return entry_points(group="agentgym_rl.algorithms" if kind is Kind.ALGORITHM else "agentgym_rl.curricula").names
 
 
 def _uses(kind: Kind, place: str) -> list[str]:

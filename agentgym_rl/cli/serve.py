@@ -28,7 +28,7 @@ class Protocol(StrEnum):
 def command(
     envs: Annotated[list[str], typer.Argument(metavar="ENV...", help="Names of the environments to serve.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     workers: Annotated[int, typer.Option(help="Processes behind the port.")] = 1,
     session_ttl: Annotated[float, typer.Option(help="Seconds until an unused session closes.")] = 1800,
     max_sessions: Annotated[int, typer.Option(help="Open sessions, over all workers.")] = 4096,

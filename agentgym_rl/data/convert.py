@@ -206,6 +206,9 @@ def preference_file(path: Path, records: Sequence[Record]) -> None:
     write_text(path, json.dumps(pairs, ensure_ascii=False, indent=2) + "\n")
 
 
+ENDS = {"agenttraj": ".json", "inference": ".jsonl", "verl": ".parquet", "trl": ".parquet", "preference": ".json"}
+"""How the names of the formats' files end."""
+
 FORMATS: Mapping[str, Callable[[Path, Sequence[Record]], None]] = {
     "agenttraj": agenttraj_file,
     "inference": inference_file,

@@ -41,17 +41,33 @@ def write_text(path: str | Path, text: str) -> None:
 def written_whole(path: str | Path) -> Iterator[Path]:
     """A file beside ``path`` that takes its name when the block ends without an error."""
     path = Path(path)
+    check_file(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield beside
         os.replace(beside, path)
     except OSError as error:
-        if error.filename is None:  # of an open file, such as a full disk
+        if error.filename in (None, str(beside)):  # None is of an open file, such as a full disk
             raise OSError(error.errno, error.strerror or str(error), str(path)) from error
         raise
     finally:
         beside.unlink(missing_ok=True)
+
+
+def check_file(path: Path, *kinds: str) -> None:
+    """Before work whose result a file takes.
+
+    Args:
+        kinds: what its name may end with; any where left out.
+
+    Raises:
+        ValueError: it is a folder, or its name ends otherwise.
+    """
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the name of a file")
+    if kinds and not path.name.endswith(kinds):
+        raise ValueError(f"{path}: give a file whose name ends with {' or '.join(kinds)}")
 
 
 def write_parquet(path: str | Path, table: Any, **options: Any) -> None:

@@ -106,7 +106,9 @@ def indices_of(env: TextEnv, split: str) -> Sequence[int]:
         if task.env == name:
             entries.setdefault(task, entry)
     if not entries:
-        raise ValueError(f"{split} lists no task of {name}, only of {', '.join(sorted({task.env for task in listed}))}")
+        raise ValueError(
+            f"{split} lists no task of {name}, only of {', '.join(sorted({task.env for task in listed})) or 'none'}"
+        )
     for task, entry in entries.items():
         try:
             env.difficulty(task)

@@ -76,7 +76,7 @@ def _class(reference: str, base: type) -> type:
         return next(iter(own.values()))
     if name in own:
         return own[name]
-    what = f"the class {name}, a {base.__name__}," if name else f"one {base.__name__}"
+    what = f"the class {name}, a subclass of {base.__name__}," if name else f"one {base.__name__}"
     choices = " or ".join(f"{file}:{key}" for key in own)
     raise ValueError(f"{file} does not have {what} to choose" + (f"; write {choices}" if own else ""))
 

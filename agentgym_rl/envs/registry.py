@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from agentgym_rl.envs import own_files
 from agentgym_rl.envs.core import EnvError, MissingExtra, TextEnv, UnknownEnv
@@ -89,13 +90,39 @@ def _named(base: str, name: str) -> type[TextEnv]:
     return type(found.__name__, (found,), {"name": name, "__module__": found.__module__, "__doc__": found.__doc__})
 
 
-def check_options(env: str, keys: Iterable[str]) -> None:
-    """Raises ValueError: an environment's class has no such option."""
-    parameters = inspect.signature(env_class(env)).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
-    unknown = [key for key in keys if key not in (*known, "instruction_of")]
-    if unknown and len(known) == len(parameters):
-        raise ValueError(f"{env} has no option {unknown[0]!r}; its options: {', '.join(known)}")
+def check_options(env: str, options: Mapping[str, Any]) -> None:
+    """Raises ValueError: an environment's class has no such option, or not with such a value."""
+    parameters, hints = _options(env_class(env))
+    known = [name for name, parameter in parameters.items() if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+    for key, value in options.items():
+        if key not in (*known, "instruction_of") and len(known) == len(parameters):
+            raise ValueError(f"{env} has no option {key!r}; its options: {', '.join(known)}")
+        if key in hints and key != "style" and not _fits(value, hints[key]):  # its class says which styles it has
+            if get_origin(hints[key]) is Literal:
+                raise ValueError(f"{env}: {key} {value!r} is unknown; choose {' or '.join(get_args(hints[key]))}")
+            raise ValueError(f"{env}: {key}={value!r} is not of type {parameters[key].annotation}")
+
+
+@cache
+def _options(kind: type[TextEnv]) -> tuple[Mapping[str, inspect.Parameter], dict[str, Any]]:
+    """Parameters of a class, and the types of those that are annotated."""
+    try:
+        hints = get_type_hints(kind.__init__)
+    except NameError:  # a class of another package may import its types for type checkers alone
+        hints = {}
+    return inspect.signature(kind).parameters, hints
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a value is of a type; true where that cannot be told."""
+    origin = get_origin(hint) or hint
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(hint))
+    if origin is Literal:
+        return value in get_args(hint)
+    if origin in (int, float):
+        return isinstance(value, int if origin is int else (int, float)) and not isinstance(value, bool)
+    return isinstance(value, origin) if isinstance(origin, type) else True
 
 
 def make(name: str, *, instruction_of: str | Path | None = None, **options: Any) -> TextEnv:
@@ -106,10 +133,11 @@ def make(name: str, *, instruction_of: str | Path | None = None, **options: Any)
 
     Raises:
         UnknownEnv, MissingExtra: see :func:`env_class`.
-        TypeError: the environment has no such option.
+        ValueError: the environment has no such option, or not with such a value.
         FileNotFoundError, ValueError: the file does not exist or has no conversation with the environment, or the
             style is not ``agentgym``.
     """
+    check_options(name, options)
     env = env_class(name)(**options)
     if instruction_of is not None:
         if env.style != "agentgym":

@@ -13,6 +13,7 @@ from agentgym_rl.data import convert, episode_store
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.convert import Record
 from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.files import check_file
 from agentgym_rl.data.panels import digest, sample
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.rollout.journal import Journal
@@ -104,6 +105,7 @@ async def collect(
     check_share(min_counted)
     if episodes is not None:
         episode_store.check(episodes)
+    check_file(Path(out), ".json")
     out, policy, settings, host = Path(out), policy or Oracle(), settings or RolloutSettings(), host or LocalHost()
     of_class = {**(options or {}), "style": settings.style.value}
     await host.check(env, of_class)

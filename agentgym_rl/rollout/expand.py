@@ -18,6 +18,7 @@ from typing import Any
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.files import check_file
 from agentgym_rl.data.panels import digest, sample
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import Message
@@ -82,6 +83,7 @@ async def expand(
     if variants < 1:
         raise ValueError(f"variants is {variants}; give at least 1")
     check_share(min_counted)
+    check_file(Path(out), ".json")
     out, settings, oracle = Path(out), RolloutSettings(style=choice(Style, "style", style)), Oracle()
     if settings.context is Context.recent:
         raise ValueError(f"style={settings.style.value} tells the task at every turn; choose agentgym or compact")

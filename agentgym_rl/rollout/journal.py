@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.episode import Episode, shallow
-from agentgym_rl.data.files import append_jsonl, read_jsonl
+from agentgym_rl.data.files import append_jsonl, check_file, read_jsonl
 from agentgym_rl.rollout.supervised import Example
 
 FORMAT = 2
@@ -87,8 +87,7 @@ class Journal:
         Raises:
             ValueError: ``out`` is a folder; see also :class:`Journal`.
         """
-        if out.is_dir():
-            raise ValueError(f"{out} is a folder; give the name of a file")
+        check_file(out)
         return cls(out.with_name(f"{out.name}.partial.jsonl"), settings)
 
     def add(self, key: str, entry: Entry) -> None:

@@ -88,7 +88,7 @@ def test_it_runs_in_a_notebook():
     ("arguments", "says"),
     [
         ({"polcy": "oracle"}, "unknown key 'polcy'; did you mean policy=.; known are"),
-        ({"samples": "many"}, "samples='many': Value 'many'"),
+        ({"samples": "many"}, "samples=many is not a whole number"),
         ({"min_counted": 95}, "min_counted=95 is no share"),
         ({"options": {"counter": {"speed": 1}}}, "counter has no option 'speed'"),
         ({"samples": 0}, "samples is 0"),

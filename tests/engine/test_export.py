@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import resource
 import shutil
+import signal
 
 import pytest
 import yaml
@@ -190,6 +192,22 @@ def test_nothing_is_overwritten_and_bad_dtypes_are_told(run, tmp_path):
     (tmp_path / "full" / "a").touch()
     with pytest.raises(ValueError, match="holds something already"):
         export(checkpoint, tmp_path / "full")
+
+
+@pytest.mark.parametrize("part", ["tokenizer", "weights"])
+def test_a_full_disk_is_told(run, tmp_path, part):
+    largest = max(file.stat().st_size for file in (run / "checkpoints/global_step_2/actor/huggingface").iterdir())
+    most = largest - 1 if part == "tokenizer" else largest
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"out cannot be written: .*File too large"):
+            export(find(str(run), 2), tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture

@@ -71,8 +71,10 @@ def test_options_reach_the_world(toys):
     world = make("counter", hurry=True)
     assert isinstance(world, toy.Counter)
     assert world.hurry is True
-    with pytest.raises(TypeError, match="speed"):
+    with pytest.raises(ValueError, match="counter has no option 'speed'; its options: style, hurry"):
         make("counter", speed=3)
+    with pytest.raises(ValueError, match="counter: hurry='fast' is not of type bool"):
+        make("counter", hurry="fast")
     with pytest.raises(ValueError, match="counter has no style 'loud'; choose agentgym or compact"):
         make("counter", style="loud")
 

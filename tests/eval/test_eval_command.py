@@ -134,7 +134,7 @@ def test_help_names_every_key():
         (["panel=counter:test", "panel=counter:train", "policy=oracle"], "panel= is given twice"),
         (
             ["panel=counter:test", "policy=oracle", "samples=many"],
-            "samples=many: Value 'many' .* to Integer",
+            "samples=many is not a whole number",
         ),
         (["panel=counter:test", "policy=oracle", "min_counted=95"], "min_counted=95 is no share"),
         (["panel=counter:test", "policy=oracle", "price=3"], "price= takes two numbers"),
@@ -146,11 +146,11 @@ def test_help_names_every_key():
         (["panel=counter:test", "policy=openai:m@http://x/v1", "max_cost=2"], "needs to be above 0, and a price"),
         (
             ["panel=counter:test", "policy=oracle", "style=loud"],
-            "style=loud: Invalid .* expected one of .agentgym, compact",
+            "style=loud is unknown; choose agentgym, compact",
         ),
         (
             ["panel=counter:test", "policy=oracle", "action_format=morse"],
-            "action_format=morse: .*, expected one of .react, function",
+            "action_format=morse is unknown; choose react, function",
         ),
         (["panel=counter:test", "policy=oracle", "options.counter.speed=1"], "counter has no option 'speed'"),
         (["panel=counter:test", "policy=oracle", "options.counter"], "not KEY=VALUE"),

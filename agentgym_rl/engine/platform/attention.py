@@ -89,9 +89,7 @@ def _in_one_launch(
     # autocast leaves positions, and so queries and keys, in the precision of the weights
     q, k, v = (part.squeeze(0).transpose(0, 1).to(value.dtype) for part in (query, key, value))
     window = (-1 if sliding_window is None else sliding_window - 1, 0)
-    out: torch.Tensor = varlen_attn(
-        q, k, v, ends, ends, longest, longest, scale=scaling, window_size=window, **_grouped()
-    )
+    out: Any = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scaling, window_size=window, **_grouped())
     return out.unsqueeze(0)
 
 

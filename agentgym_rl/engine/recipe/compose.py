@@ -247,6 +247,8 @@ def _said(error: Exception) -> str:
         return f"{missing} is unknown{nearest(choice, known)}; choose {', '.join(known)}"
     if isinstance(cause, ValidationError) and "not a subclass of EnvConfig" in str(cause):
         return _no_such_env(str(cause.full_key))
+    if isinstance(cause, ValidationError) and "not a subclass of PanelConfig" in str(cause):
+        return f"panels.{cause.full_key}: the recipe has no such panel; write it into a recipe (docs/recipes.md)"
     if unreadable := words.unreadable(error):
         return unreadable
     if isinstance(cause, OmegaConfBaseException):
@@ -254,7 +256,7 @@ def _said(error: Exception) -> str:
         return f"{place}{explain(cause)}"
     if isinstance(error, OmegaConfBaseException):
         return explain(error)
-    return f"{error}" if cause is None else f"{error}\n{cause}"
+    return " ".join(f"{error} {cause or ''}".split())
 
 
 def _no_such_env(name: str) -> str:

@@ -320,6 +320,8 @@ class EngineConfig:
         for key in ("kv_cache_gib", "start_seconds", "memory_fraction", "gpu_gib"):
             if (value := getattr(self, key)) is not None and not value > 0:
                 raise ValueError(f"{key} must be greater than 0, got {value}")
+        if self.ray_address is not None and self.ray_address != "auto" and ":" not in self.ray_address:
+            raise ValueError(f"ray_address={self.ray_address} is no address; give HOST:PORT, ray://HOST:PORT or auto")
         if self.device is Device.CPU and self.micro_tokens is None:
             raise ValueError("micro_tokens=null is chosen on GPUs only; give a number, e.g. 4096")
         if self.stragglers is not Stragglers.WAIT and self.max_staleness < self.ahead:
@@ -449,5 +451,6 @@ class Config:
     """Keys of verl's ``ppo_trainer`` configuration, set last."""
 
     def __post_init__(self) -> None:
+        _least(self, 0, "seed")
         if self.cloning.epochs is None:
             self.cloning.epochs = EPOCHS if any(env.has_demonstrations for env in self.envs.values()) else 0

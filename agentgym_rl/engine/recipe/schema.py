@@ -153,15 +153,29 @@ def explain(error: OmegaConfBaseException) -> str:
     key, says = error.full_key, str(error).splitlines()[0]
     if not key:
         return says
-    if refused := _REFUSED.fullmatch(says):
-        return f"{key}={refused[1]} is not {_MEANT[refused[2]]}"
+    if meant := refused(says, key):
+        return meant
     return f"{key} is a block of keys; write {key}.KEY=VALUE" if _BLOCK.match(says) else f"{key}: {says}"
+
+
+def refused(says: str, key: str) -> str | None:
+    """OmegaConf's message about a value of the wrong type, in plain words; None for another message."""
+    if found := _REFUSED.match(says):
+        return f"{key}={found[1]} is not {_MEANT[found[2]]}"
+    if found := _NO_CHOICE.match(says):
+        choices = dict.fromkeys(found[2].lower().split(", "))
+        return f"{key}={found[1]} is unknown; choose {', '.join(choices)}"
+    if found := _NO_LIST.fullmatch(says):
+        return f"{key} is a list; write {key}=[ONE,ANOTHER]"
+    return None
 
 
 _REFUSED = re.compile(
     r"Value '(.*)' (?:of type '\w+' could not be converted to|is not a valid) (\w+)(?: \(type \w+\))?"
 )
 _MEANT = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "Boolean": "true or false"}
+_NO_LIST = re.compile(r"Invalid value assigned: \w+ is not a ListConfig, list or tuple\.?")
+_NO_CHOICE = re.compile(r"Invalid value '(.*)', expected one of \[(.*)\]")
 _BLOCK = re.compile(r"Invalid type assigned: \w+ is not a subclass|Cannot assign \w+ to Dict|Cannot merge DictConfig")
 """Of OmegaConf's messages."""
 

@@ -23,6 +23,7 @@ from agentgym_rl.data.files import read_jsonl, user_cache
 from agentgym_rl.engine.run.checkpoint import fault, sealed
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
+from agentgym_rl.rollout.pretrained.writing import writing
 
 DTYPES = ("auto", "float32", "bfloat16")
 ACTOR, ADAPTER = "actor", "adapter_config.json"
@@ -105,8 +106,9 @@ def export(checkpoint: Checkpoint, out: Path, dtype: str = "auto", *, adapter: b
     network = _with_adapters(checkpoint, dtype) if adapter else _whole(checkpoint, source, dtype)
     unfinished = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
-        shutil.copytree(source, unfinished, ignore=shutil.ignore_patterns("config.json") if adapter else None)
-        network.save_pretrained(unfinished)
+        with writing(out):
+            shutil.copytree(source, unfinished, ignore=shutil.ignore_patterns("config.json") if adapter else None)
+            network.save_pretrained(unfinished)
         facts = {"run": config["name"], "seed": config["seed"], "step": checkpoint.step, "dtype": dtype}
         Rules.of_run(config).keep(unfinished, facts)
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -233,7 +235,7 @@ def _of_stage(run: Path, stage: str) -> Checkpoint:
     read_config(run)
     stages = _stages(run)
     if stage not in stages:
-        raise ValueError(f"{run} has no stage {stage!r}; it has {', '.join(stages)}")
+        raise ValueError(f"{run} has no stage {stage!r}; it has {', '.join(stages) or 'none'}")
     folder = run / "checkpoints" / f"global_step_{stages[stage]}"
     if stage == Cloning.stage and not folder.is_dir():
         state = _state(run)

@@ -18,6 +18,7 @@ from agentgym_rl.envs.tables import json_object
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import run_attempt
 from agentgym_rl.rollout.policies.scripted import OracleScript
+from agentgym_rl.rollout.pretrained.writing import writing
 from agentgym_rl.rollout.settings import RolloutSettings
 
 IM_START, IM_END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
@@ -125,8 +126,9 @@ def build(folder: Path, model: TinyModelConfig, texts: Iterable[str], seed: int)
     unfinished = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    tokenizer.save_pretrained(unfinished)
-    network.save_pretrained(unfinished)
+    with writing(folder):
+        tokenizer.save_pretrained(unfinished)
+        network.save_pretrained(unfinished)
     recipe = {"seed": seed, **asdict(model), "parameters": sum(p.numel() for p in network.parameters())}
     (unfinished / RECIPE).write_text(json.dumps(recipe, indent=2) + "\n")
     os.replace(unfinished, folder)

@@ -73,7 +73,9 @@ def read(names: str, rules: Rules, host: EnvHost | None = None) -> Suite:
         for panel in _named(name, rules, host):
             found.setdefault(panel.env, []).append(panel)
     if not found:
-        raise ValueError("panel= names no panel; give one like textcraft:test, textcraft:test:50 or a file of item ids")
+        raise ValueError(
+            f"panel={names} names no panel; give one like textcraft:test, textcraft:test:50 or a file of item ids"
+        )
     panels: list[Panel] = []
     difficulties: dict[str, str] = {}
     for env, parts in sorted(found.items()):

@@ -86,9 +86,14 @@ def open_policy(name: str, options: ModelOptions, open_model: Callable[[str, Mod
         open_model: opens a place of weights; the caller knows the backends and what a run's checkpoint is.
 
     Raises:
-        FileNotFoundError, ValueError: there is no such policy.
+        FileNotFoundError, ValueError: there is no such policy, or an option of an API is given for another policy.
         MissingExtra: the policy needs a package that is not installed.
     """
+    asked = {"price": any(options.price), "max_cost": options.max_cost is not None,
+             "per_minute": options.per_minute is not None, "without": bool(options.without)}  # fmt: skip
+    if not name.startswith("openai:") and any(asked.values()):
+        key = next(key for key, given in asked.items() if given)
+        raise ValueError(f"{key} is for a model behind an API, not for policy {name!r}; leave it out")
     if is_place(name):
         return open_model(name, options)
     match name:

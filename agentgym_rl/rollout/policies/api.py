@@ -83,6 +83,8 @@ class ChatModel(Policy):
         match = NAME.fullmatch(name)
         if match is None:
             raise ValueError(f"policy {name!r} is not openai:<model>@<url>, such as openai:gpt-4o@https://host/v1")
+        if min(price) < 0:
+            raise ValueError(f"price={price[0]:g},{price[1]:g} is below 0; give two numbers like price=0.15,0.60")
         if max_cost is not None and (max_cost <= 0 or not any(price)):
             raise ValueError(f"max_cost={max_cost:g} needs to be above 0, and a price, like price=0.15,0.60")
         if per_minute is not None and per_minute <= 0:

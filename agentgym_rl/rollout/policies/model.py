@@ -7,6 +7,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
@@ -66,11 +67,14 @@ class ModelPolicy(Policy):
 
         from agentgym_rl.rollout.builder import continuous_token_builder
 
+        if Path(path).is_dir() and not (Path(path) / "config.json").is_file():
+            raise FileNotFoundError(f"{path} has no config.json; it is not a Hugging Face model folder")
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(path)
             config = AutoConfig.from_pretrained(path)
         except (OSError, ValueError) as error:
-            raise FileNotFoundError(f"{path} cannot be loaded as a model, from disk or the hub: {error}") from error
+            said = " ".join(str(error).split())
+            raise FileNotFoundError(f"{path} cannot be loaded as a model, from disk or the hub: {said}") from error
         context = int(config.get_text_config().max_position_embeddings)
         prompt = context // 2 if prompt_tokens is None else prompt_tokens
         response = context - prompt if response_tokens is None else response_tokens

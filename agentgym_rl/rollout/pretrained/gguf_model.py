@@ -6,6 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.rollout.pretrained.writing import writing
+
 TEMPLATE = (
     "{% for message in messages %}"
     "{% if not loop.first %}{{ '\\n' }}{% endif %}"
@@ -33,7 +35,8 @@ def convert(file: Path, out: Path) -> str:
     from transformers import AutoModelForCausalLM
 
     network = AutoModelForCausalLM.from_pretrained(str(file.parent), gguf_file=file.name, dtype=torch.float32)
-    network.save_pretrained(out)
+    with writing(out):
+        network.save_pretrained(out)
     fields = gguf.GGUFReader(file).fields
     tokenizer(
         {name.rpartition(".")[2]: field.contents() for name, field in fields.items() if name.startswith("tokenizer.")}
