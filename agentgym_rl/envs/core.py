@@ -231,9 +231,14 @@ class TextEnv(ABC):
     """Whether a step may follow. An environment that cannot go on after a failed step sets it to False."""
 
     def __init__(self, style: Style = "agentgym") -> None:
-        if style not in self.styles:
-            raise ValueError(f"{self.name} has no style {style!r}; choose {' or '.join(self.styles)}")
+        self.check_style(style)
         self.style: Style = style
+
+    @classmethod
+    def check_style(cls, style: str) -> None:
+        """Raises ValueError: the environment has no such style."""
+        if style not in cls.styles:
+            raise ValueError(f"{cls.name} has no style {style!r}; choose {' or '.join(cls.styles)}")
 
     @property
     def spec(self) -> EnvSpec:

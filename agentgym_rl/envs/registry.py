@@ -97,7 +97,9 @@ def check_options(env: str, options: Mapping[str, Any]) -> None:
     for key, value in options.items():
         if key not in (*known, "instruction_of") and len(known) == len(parameters):
             raise ValueError(f"{env} has no option {key!r}; its options: {', '.join(known)}")
-        if key in hints and key != "style" and not _fits(value, hints[key]):  # its class says which styles it has
+        if key == "style":
+            env_class(env).check_style(value)
+        elif key in hints and not _fits(value, hints[key]):
             if get_origin(hints[key]) is Literal:
                 raise ValueError(f"{env}: {key} {value!r} is unknown; choose {' or '.join(get_args(hints[key]))}")
             raise ValueError(f"{env}: {key}={value!r} is not of type {parameters[key].annotation}")
