@@ -240,6 +240,17 @@ def test_style_and_context_go_together():
         make("maze", style="verl_agent")
 
 
+def test_actions_that_agentgyms_client_adds_are_not_shown_twice():
+    write = make("alfworld", style="verl_agent").spec.prompt
+    room = "You are in the middle of a room.\nYour task is to: put a mug in desk."
+    seen = [
+        Observation(f"{room}\nAVAILABLE ACTIONS: look,go to desk 1", ("look",)),
+        Observation("On the desk.", ("look",)),
+    ]
+    assert "AVAILABLE" not in write(seen[:1], [], 2) and "put a mug in desk.\nYour admissible" in write(seen[:1], [], 2)
+    assert "Your task is to: put a mug in desk.\nPrior to" in write(seen, ["look"], 2)
+
+
 def test_a_server_that_lists_no_actions_is_an_error():
     shown = Prompts(make("webshop", style="verl_agent"), RULES)
     with pytest.raises(

@@ -25,13 +25,19 @@ TEXTS = read_texts(__file__, Texts)
 GREETING = "-= Welcome to TextWorld, ALFRED! =-"
 """What ALFWorld begins with; AgentGym leaves it out."""
 _TASK = "Your task is to: "
+_AVAILABLE = "\nAVAILABLE ACTIONS: "
 
 
 def _task(first: str) -> str:
-    return first.partition(_TASK)[2].strip()
+    return _seen(first).partition(_TASK)[2].strip()
 
 
-PROMPT = TurnPrompt(texts=TEXTS.verl_agent, task=_task)
+def _seen(text: str) -> str:
+    """An observation without the actions that AgentGym's client adds, where it comes from its server."""
+    return text.partition(_AVAILABLE)[0]
+
+
+PROMPT = TurnPrompt(texts=TEXTS.verl_agent, task=_task, seen=_seen)
 """The prompts of the style ``verl_agent``."""
 
 _MIDDLE = "You are in the middle of a room. Looking quickly around you, you see"
@@ -57,7 +63,7 @@ def first(house: House, style: Style) -> str:
 
 def with_actions(text: str, actions: Iterable[str]) -> str:
     """An observation and what can be done, as AgentGym's client writes it."""
-    return f"{text}\nAVAILABLE ACTIONS: {','.join(actions)}"
+    return f"{text}{_AVAILABLE}{','.join(actions)}"
 
 
 def tell(event: Event, house: House, style: Style) -> str:
