@@ -293,7 +293,7 @@ def test_wording_is_that_of_agentgyms_server(folder: Folder, scripted: Scripted,
 def test_wording_of_verl_agent_is_the_games_own(folder: Folder, scripted: Scripted) -> None:
     async def episode() -> list[Observation]:
         env = ALFWorld("verl_agent", data=str(folder(0)))
-        commands = ("help", "go to desk 1", "move mug 1 to desk 1")
+        commands = ("Go to  desk 1", "go to desk 1", "move mug 1 to desk 1")
         return [await env.reset(Task("alfworld", 0)), *[(await env.step(one)).observation for one in commands]]
 
     first, refused, desk, last = asyncio.run(episode())

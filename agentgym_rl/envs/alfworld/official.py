@@ -158,7 +158,8 @@ class Official:
 
     Games of ALFWorld's later releases say ``move X to Y``; here they are ``put X in/on Y``, as in the release AgentGym
     pins. Where the agent arrives is left out, so is the greeting. In the style ``verl_agent`` all is as the game says
-    it. The command ``help`` is left out in all. Calls block, those of other games too.
+    it, and only the commands that it lists are possible. The command ``help`` is left out in all. Calls block, those of
+    other games too.
     """
 
     def __init__(self, folder: Path, index: int, style: Style) -> None:
@@ -192,7 +193,8 @@ class Official:
         return Turn(cut(text, LIMIT, _CUT), actions)
 
     def act(self, action: str) -> Turn:
-        command = self._commands.get(canonical(action))
+        exact = self._style == "verl_agent"
+        command = (action if action in self._listed else None) if exact else self._commands.get(canonical(action))
         if command is None:
             return Turn("Nothing happens.", self._listed, invalid=True)
         with _ONE_AT_A_TIME:
