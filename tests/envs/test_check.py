@@ -6,12 +6,22 @@ import sys
 
 import pytest
 
+from agentgym_rl.envs import checks
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.checks import CHECKS, HASH_SEEDS, reward_faults
 from agentgym_rl.envs.core import Observation, Step, Task, UnknownEnv
 from agentgym_rl.envs.probe import Walk
 
 pytestmark = pytest.mark.usefixtures("toys")
+
+
+@pytest.fixture
+def one_process(monkeypatch):
+    """Fresh processes start for longer than the other checks take."""
+    monkeypatch.setattr(checks, "HASH_SEEDS", ())
+
+
+ONE = pytest.mark.usefixtures("one_process")
 
 
 @pytest.mark.parametrize("style", ["agentgym", "compact"])
@@ -24,12 +34,17 @@ def test_sound_world_passes_every_check(style):
     assert [finding.name for finding in report.findings] == list(CHECKS)
 
 
+def test_another_process_with_other_transcripts():
+    report = check("hash_ordered", split="train", n=8)
+    assert any("PYTHONHASHSEED" in fault for fault in report["deterministic across processes"].faults)
+
+
+@ONE
 @pytest.mark.parametrize(
     ("world", "failing", "says"),
     [
         ("drifting", "deterministic within a process", "different transcripts"),
         ("drifting", "session can be reused", "another first observation"),
-        ("hash_ordered", "deterministic across processes", "PYTHONHASHSEED"),
         ("false_oracle", "oracle solves", "the oracle earns 0"),
         ("generous", "oracle solves", "reward 2.0, outside [0, 1]"),
         ("trickling", "rewards in [0, 1] at random", "sum to"),
@@ -49,6 +64,7 @@ def test_broken_world_fails_the_check_meant_for_it(world, failing, says):
     assert any(says in fault for fault in report[failing].faults), report[failing].faults
 
 
+@ONE
 @pytest.mark.parametrize("world", ["endless", "silent", "boundless", "shared", "halved"])
 def test_a_single_fault_does_not_fail_the_other_checks(world):
     kept = {"deterministic within a process", "deterministic across processes", "oracle solves"}
@@ -56,12 +72,14 @@ def test_a_single_fault_does_not_fail_the_other_checks(world):
     assert {finding.name for finding in report.findings if finding.passed} >= kept
 
 
+@ONE
 def test_a_game_in_two_splits_is_a_fault():
     report = check("repeating", n=4)
     assert [finding.name for finding in report.findings if finding.passed is False] == ["no game in two splits"]
     assert all("of test is the same game as repeating_" in fault for fault in report["no game in two splits"].faults)
 
 
+@ONE
 def test_every_fault_of_a_spec_is_listed():
     faults = " | ".join(check("halved", split="train", n=1)["spec is sane"].faults)
     assert "'test' is missing" in faults
@@ -69,12 +87,14 @@ def test_every_fault_of_a_spec_is_listed():
     assert "'compact'" in faults
 
 
+@ONE
 def test_an_empty_split_leaves_nothing_to_try():
     report = check("halved", split="spare")
     assert [finding.name for finding in report.findings if finding.passed is False] == ["spec is sane"]
     assert {finding.detail for finding in report.findings[1:]} == {"there are no tasks to try"}
 
 
+@ONE
 def test_world_without_oracle_skips_the_oracle_check():
     report = check("plain", n=2)
     assert report["oracle solves"].passed is None
@@ -90,10 +110,12 @@ def test_split_and_size_are_validated():
         check("no_such_world")
 
 
+@ONE
 def test_all_tasks_of_a_split():
     assert check("counter", split="test", n=None).tasks == 10
 
 
+@ONE
 def test_progress_names_each_check_and_only_grows():
     seen = []
     check("counter", n=2, progress=lambda title, share: seen.append((title, share)))

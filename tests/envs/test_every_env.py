@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import os
 import random
 import subprocess
 import sys
@@ -12,14 +13,14 @@ from pathlib import Path
 import pytest
 from sweep import spread, swept
 
-from agentgym_rl.envs import Task, TextEnv, available, env_class, make
+from agentgym_rl.envs import Task, TextEnv, available, checks, env_class, make
 from agentgym_rl.envs.check import check
 from agentgym_rl.envs.core import ProtocolError, TaskNotFound
-from agentgym_rl.envs.probe import GARBAGE, follow, solution, walk, wander
+from agentgym_rl.envs.probe import GARBAGE, digest, follow, solution, walk, wander
 
 FROZEN = json.loads((Path(__file__).parent / "frozen.json").read_text())
-"""By environment: size and digest of each split, and a digest of the texts in each wording. After a change, old and new
-runs are not comparable."""
+"""By environment: size of each split with the digests of some and of many of its tasks, and a digest of the texts in each
+wording. After a change, old and new runs are not comparable."""
 
 OVERLAPPING = {"sciworld": {"agentgym"}}
 """Splits that repeat the tasks of others."""
@@ -62,11 +63,11 @@ def tasks_of(env: TextEnv, n: int, splits: Sequence[str] | None = None) -> list[
     return [Task(env.name, index) for split in chosen for index in spread(env.spec.splits[split], n)]
 
 
-def digest_of_split(name: str, split: str) -> str:
-    """Start of the SHA-256 over all indices of a split, and over goals and difficulties of all or some tasks."""
+def digest_of_split(name: str, split: str, tasks: int) -> str:
+    """Start of the SHA-256 over all indices of a split, and over goals and difficulties of some tasks."""
     env = make(name)
     found = hashlib.sha256(json.dumps(list(env.spec.splits[split])).encode())
-    for task in tasks_of(env, 60 if name in SLOW else 600 if split in ("train", "test") else 120, [split]):
+    for task in tasks_of(env, tasks, [split]):
         found.update(f"{task}\t{env.goal(task)}\t{env.difficulty(task)}\n".encode())
     return found.hexdigest()[:16]
 
@@ -93,11 +94,22 @@ def test_every_environment_is_frozen() -> None:
     }
 
 
-@pytest.mark.parametrize(
+SPLITS = pytest.mark.parametrize(
     ("name", "split"), [(name, split) for name, frozen in FROZEN.items() for split in frozen["splits"]]
 )
+
+
+@SPLITS
 def test_splits_are_frozen(name: str, split: str) -> None:
-    assert [len(make(name).spec.splits[split]), digest_of_split(name, split)] == FROZEN[name]["splits"][split]
+    size, some, _ = FROZEN[name]["splits"][split]
+    assert [len(make(name).spec.splits[split]), digest_of_split(name, split, 20)] == [size, some]
+
+
+@pytest.mark.slow
+@SPLITS
+def test_many_tasks_of_splits_are_frozen(name: str, split: str) -> None:
+    tasks = 60 if name in SLOW else 600 if split in ("train", "test") else 120
+    assert digest_of_split(name, split, tasks) == FROZEN[name]["splits"][split][2]
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -112,13 +124,14 @@ def test_splits_are_disjoint(name: str) -> None:
     assert len({index for indices in parts for index in indices}) == sum(map(len, parts))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("style", STYLES)
 def test_no_split_repeats_the_content_of_another(name: str, style: str) -> None:
     async def splits_by_text() -> Iterator[tuple[str, set[str]]]:
         env = make(name, style=style)
         found: dict[str, set[str]] = {}
         for split in env.spec.splits.keys() - OVERLAPPING.get(name, set()):
-            for task in tasks_of(env, 4 if name in SLOW else 40, [split]):
+            for task in tasks_of(env, 4 if name in SLOW else swept(100), [split]):
                 found.setdefault(f"content {await env.content(task)}", set()).add(split)
                 if name not in HIDDEN:
                     found.setdefault((await env.reset(task)).text, set()).add(split)
@@ -149,9 +162,28 @@ def test_found_by_name_and_described(name: str) -> None:
 
 
 @pytest.mark.parametrize("style", [pytest.param("agentgym", marks=pytest.mark.slow), "compact"])
-def test_keeps_the_contract(solvable: str, style: str) -> None:
-    report = check(solvable, n=2 if solvable in SLOW else 4, options={"style": style})
+def test_keeps_the_contract(solvable: str, style: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if style == "compact":  # the next test compares all environments with one fresh process
+        monkeypatch.setattr(checks, "HASH_SEEDS", ())
+    report = check(solvable, n=2, options={"style": style})
     assert [(finding.name, finding.faults) for finding in report.findings if finding.passed is not True] == []
+
+
+def test_a_fresh_process_has_the_same_games() -> None:
+    """Under another hash seed. A process for each environment would start for longer than it plays."""
+    names = [name for name in HERE if name != "sciworld"]
+    program = (
+        "import asyncio, json, sys; from agentgym_rl.envs import make, probe, Task; digest = lambda item_id: "
+        "asyncio.run(probe.digest(make((task := Task.parse(item_id)).env), task)); "
+        "print(json.dumps({item_id: digest(item_id) for item_id in sys.argv[1:]}))"
+    )
+    item_ids = [str(task) for name in names for task in tasks_of(make(name), 1, ["train", "test"])]
+    fresh = subprocess.run(
+        [sys.executable, "-c", program, *item_ids], stdout=subprocess.PIPE, check=True, text=True,
+        env=os.environ | {"PYTHONHASHSEED": "1"},
+    )  # fmt: skip
+    here = {item_id: asyncio.run(digest(make(item_id.rsplit("_", 1)[0]), Task.parse(item_id))) for item_id in item_ids}
+    assert json.loads(fresh.stdout) == here
 
 
 @pytest.mark.parametrize("name", HERE)
