@@ -60,9 +60,6 @@ def forget_choices() -> None:
     registry.read_points.cache_clear()
     if (installed := sys.modules.get("agentgym_rl.algorithms.installed")) is not None:
         installed.read.cache_clear()
-    if (hydra := sys.modules.get("hydra.core.config_store")) is not None:
-        for group in ("env", "algorithm", "curriculum", "mixture"):
-            hydra.ConfigStore.instance().repo.pop(group, None)
 
 
 @pytest.fixture
@@ -131,7 +128,6 @@ def browser(playwright_browser: tuple[Any, asyncio.AbstractEventLoop]) -> Iterat
 @pytest.fixture
 def example_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The packages under ``examples/``, as if installed."""
-    pytest.importorskip("hydra.core.config_store")
     for pyproject in (HERE.parent / "examples").glob("*/pyproject.toml"):
         project = tomllib.loads(pyproject.read_text())["project"]
         info = tmp_path / f"{project['name'].replace('-', '_')}-1.0.dist-info"

@@ -39,6 +39,7 @@ def test_micro_batches_hold_every_row_and_no_more_than_their_tokens():
     assert all(len(rows) * max(len(row.input_ids) for row in rows) <= cpu_model.MICRO_TOKENS for rows in found)
 
 
+@pytest.mark.slow
 def test_the_plain_loops_learn_the_same(folder):
     plain, tight = (cpu_model.Plain(folder, "float32", tight=tight) for tight in (False, True))
     for _ in range(2):

@@ -91,11 +91,11 @@ def composed(name, arm):
 
 def episodes_of(name, arm):
     config = composed(name, arm)
-    algorithm = config.algorithm
+    algorithm, mixture = config.algorithm, tasks.mixture(config)
     return sum(
         draw.samples
         for step in range(algorithm.steps)
-        for draw in tasks.mixture(config).draw(step, algorithm.tasks_per_step, algorithm.samples_per_task)
+        for draw in mixture.draw(step, algorithm.tasks_per_step, algorithm.samples_per_task)
     )
 
 

@@ -61,6 +61,7 @@ def test_a_docstring_says_how_to_run_it(file):
     assert f"examples/{file.relative_to(EXAMPLES).parts[0]}" in said or f"python examples/{file.name}" in said
 
 
+@pytest.mark.slow
 def test_the_world_keeps_the_contract(installed, tmp_path):
     said = run(tmp_path, *CLI, "check", "guess")
     assert "tasks solved" in said and "FAIL" not in said
@@ -69,6 +70,7 @@ def test_the_world_keeps_the_contract(installed, tmp_path):
 ALGORITHMS = ("turn_rloo", "late_turns", "prefer_then_imitate")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_an_algorithm_is_known_to_recipes(installed, tmp_path, name):
     pytest.importorskip("verl")
@@ -78,6 +80,7 @@ def test_an_algorithm_is_known_to_recipes(installed, tmp_path, name):
     assert "algorithm.beat" in refused
 
 
+@pytest.mark.slow
 def test_weights_of_turns_need_whole_conversations(installed, tmp_path):
     pytest.importorskip("verl")
     windowed = "experiment=smoke", "algorithm=late_turns", "rollout.context=window"
@@ -97,8 +100,8 @@ def episode(*rewards, spans=(), success=True):
     )  # fmt: skip
 
 
-def test_turn_level_credit(site, monkeypatch):
-    monkeypatch.syspath_prepend(site)
+def test_turn_level_credit(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES / "add_an_algorithm")
     from my_algorithms.turn_rloo import TurnRLOO, TurnRLOOConfig
 
     group = [episode(0.0, 0.0, 1.0), episode(0.0, 0.0), episode(0.5)]
@@ -106,8 +109,8 @@ def test_turn_level_credit(site, monkeypatch):
     assert found == [[0.25 - 0.25, 0.5 - 0.0, 1.0 - 0.0], [-0.375, -0.25], [0.5 - 0.125]]
 
 
-def test_loss_weights_of_turns(site, monkeypatch):
-    monkeypatch.syspath_prepend(site)
+def test_loss_weights_of_turns(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES / "add_an_algorithm")
     from my_algorithms.late_turns import weighted
 
     tokens = Example([9, 9, 1, 2, 3, 4], [0.0, 0.0, 1.0, 0.0, 1.0, 1.0])
@@ -137,8 +140,8 @@ class ScriptedRun:
         return {}
 
 
-def test_stages_keep_what_exploration_found(site, monkeypatch):
-    monkeypatch.syspath_prepend(site)
+def test_stages_keep_what_exploration_found(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES / "add_an_algorithm")
     from my_algorithms.prefer_then_imitate import PreferThenImitate, PreferThenImitateConfig
 
     won = Rollout(episode=episode(1.0), segments=[Example([1], [0.0])])
@@ -170,6 +173,7 @@ def halve(messages):
     return f"Thought: half of what is left.\nAction: guess {(low + high) // 2}"
 
 
+@pytest.mark.slow
 def test_an_api_model_is_evaluated(installed, tmp_path, monkeypatch):
     pytest.importorskip("openai")
     monkeypatch.syspath_prepend(Path(__file__).parent / "rollout")
@@ -184,6 +188,7 @@ def test_an_api_model_is_evaluated(installed, tmp_path, monkeypatch):
     assert len(json.loads(tmp_path.joinpath("played.json").read_text())) == 6
 
 
+@pytest.mark.slow
 def test_a_served_world_is_played(tmp_path):
     pytest.importorskip("fastapi")
     pytest.importorskip("aiohttp")

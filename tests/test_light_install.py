@@ -82,16 +82,19 @@ def run(prelude, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_commands_need_nothing_else(run, tmp_path):
     for words in ("eval panel=textcraft:test:2 policy=oracle out=result", "view result --html page"):
         assert run(f"{COMMAND.replace('words', f'{words.split()}')}") == ""
     assert (tmp_path / "page/index.html").is_file()
 
 
+@pytest.mark.slow
 def test_python_needs_nothing_else(run):
     assert run(PYTHON) == ""
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_said_before_anything_is_played(run, tmp_path):
     without = "blocked |= {'scipy'}\n" + COMMAND.replace("words", "'eval panel=textcraft:test:2 policy=oracle'.split()")
     assert "an interval needs the package 'scipy'; install it with: pip install" in run(without)

@@ -29,10 +29,10 @@ def run(*arguments, cwd=None):
     "arguments",
     [
         ["--help"],
-        ["check", "textcraft"],
+        pytest.param(["check", "textcraft"], marks=pytest.mark.slow),
         ["collect", "textcraft", "--policy", "oracle", "--n", "2", "--out", "demonstrations.json"],
-        ["eval", "panel=maze:test:2", "policy=oracle", "out=evals"],
-        ["train", "--show", "experiment=smoke", "algorithm=grpo"],
+        pytest.param(["eval", "panel=maze:test:2", "policy=oracle", "out=evals"], marks=pytest.mark.slow),
+        pytest.param(["train", "--show", "experiment=smoke", "algorithm=grpo"], marks=pytest.mark.slow),
     ],
     ids=" ".join,
 )

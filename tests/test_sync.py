@@ -41,6 +41,7 @@ def sync(*arguments):
     return result.exit_code, result.output
 
 
+@pytest.mark.slow
 def test_an_offline_run_is_uploaded_once(folder, wandb_server, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -12,8 +12,6 @@ import pytest
 
 pytest.importorskip("verl")
 
-from hydra.core.config_store import ConfigStore
-
 from agentgym_rl.algorithms import algorithms
 from agentgym_rl.algorithms.base import AlgorithmConfig, OnlineConfig
 from agentgym_rl.engine.recipe import compose as recipes
@@ -27,7 +25,7 @@ rollout: {{style: compact, max_new_tokens: 24}}
 envs: {{{env}: {{demonstrations: 3, panels: {{test: {{split: test, n: 4}}}}}}}}
 cloning: {{epochs: 1, mini_batch_trajectories: 4}}
 logger: {{wandb: disabled}}
-run: {{dir: {folder}}}
+run: {{dir: '${{oc.env:TOY_RUN}}'}}
 """
 MODEL = """
 defaults: [tiny]
@@ -57,29 +55,26 @@ def environment() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def choices() -> None:
-    """Hydra's store holds its own groups and the choices of ours, which are made once a process."""
-    with recipes.loader():
-        pass
-
-
-@pytest.fixture
-def toy_recipes(choices: None, toys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Experiments with toys and with ``countre``, which is no environment; returns the folder their runs go to."""
-    tree, folder = tmp_path / "recipes", tmp_path / "run"
+def toy_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our recipes, with experiments with toys and with ``countre``, which is no environment."""
+    tree = tmp_path_factory.mktemp("toys") / "recipes"
     shutil.copytree(recipes.recipes_dir(), tree)
     tree.joinpath("model", "toy.yaml").write_text(MODEL)
     for env in ("counter", "repeating", "needy", "countre"):
-        text = EXPERIMENT.format(name=env, env=env, folder=folder)
+        text = EXPERIMENT.format(name=env, env=env)
         tree.joinpath("experiment", f"{env}.yaml").write_text(text)
         for name, algorithm in algorithms().items():
             if issubclass(algorithm.Config, OnlineConfig):
                 tree.joinpath("tuned", f"{env}_{name}.yaml").write_text(tuned(algorithm.Config))
-    monkeypatch.setattr(recipes, "recipes_dir", lambda: tree)
-    store = ConfigStore.instance()  # keeps the toys' groups for as long as the process lives
-    held = {name: dict(node) if isinstance(node, dict) else node for name, node in store.repo.items()}
-    monkeypatch.setattr(store, "repo", held)
-    return folder
+    return tree
+
+
+@pytest.fixture
+def toy_recipes(toy_tree: Path, toys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Recipes with toys; returns the folder their runs go to."""
+    monkeypatch.setattr(recipes, "recipes_dir", lambda: toy_tree)
+    monkeypatch.setenv("TOY_RUN", str(tmp_path / "run"))
+    return tmp_path / "run"
 
 
 @pytest.fixture(autouse=True)

@@ -855,13 +855,14 @@ ACTIVE = ["True", "True", "True", "agentgym_rl.engine.platform.corrections"]
 ASIDE = ["False", "False", "False", "agentgym_rl.engine.platform.corrections"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "platform", "state"),
     [
         pytest.param("", "cuda", ASIDE, id="told to use CUDA"),
-        pytest.param(CUDA_TORCH, None, ASIDE, id="a CUDA build of torch", marks=pytest.mark.slow),
+        pytest.param(CUDA_TORCH, None, ASIDE, id="a CUDA build of torch"),
         pytest.param("", None, ACTIVE, id="a CPU build of torch"),
-        pytest.param(CUDA_TORCH, "cpu", ACTIVE, id="a CUDA build, told to use the CPU", marks=pytest.mark.slow),
+        pytest.param(CUDA_TORCH, "cpu", ACTIVE, id="a CUDA build, told to use the CPU"),
     ],
 )
 def test_the_plugin_steps_aside(before, platform, state):

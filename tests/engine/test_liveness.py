@@ -57,6 +57,7 @@ def until(watch, *names):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_busy_process_is_no_dead_one(actors):
     before = signal.getsignal(signal.SIGUSR2)
     with liveness.watched(None) as watch:
@@ -67,6 +68,7 @@ def test_a_busy_process_is_no_dead_one(actors):
     assert signal.getsignal(signal.SIGUSR2) == before
 
 
+@pytest.mark.slow
 def test_the_memory_of_all_processes_at_once(actors):
     own = psutil.Process().memory_full_info()
     with liveness.watched(None, alone=True) as watch:
@@ -75,6 +77,7 @@ def test_the_memory_of_all_processes_at_once(actors):
     assert own.pss / liveness.GIB < at_once < own.rss / liveness.GIB + sum(watch.peaks[name] for name in actors) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wait", [lambda actor: ray.get(actor.work.remote(1000)), lambda actor: time.sleep(1000)])
 def test_a_killed_process_ends_what_waits_for_another(actors, wait):
     pid = ray.get(actors["other one"].pid.remote())
@@ -85,6 +88,7 @@ def test_a_killed_process_ends_what_waits_for_another(actors, wait):
         wait(actors["busy one"])
 
 
+@pytest.mark.slow
 def test_what_the_death_made_fail_is_not_what_is_said(actors):
     pid = ray.get(actors["other one"].pid.remote())
     with pytest.raises(liveness.EngineDied, match="the other one died"), liveness.watched(None):
@@ -92,6 +96,7 @@ def test_what_the_death_made_fail_is_not_what_is_said(actors):
         raise ValueError("set algorithm.samples to 2 or more")
 
 
+@pytest.mark.slow
 def test_a_server_that_lost_its_engine(actors):
     says = "the other one died: its engine's process is gone"
     with pytest.raises(liveness.EngineDied, match=says), liveness.watched(None):
@@ -99,6 +104,7 @@ def test_a_server_that_lost_its_engine(actors):
         time.sleep(1000)
 
 
+@pytest.mark.slow
 def test_other_errors_stay_what_they_are(actors):
     with pytest.raises(ValueError, match="mine"), liveness.watched(None):
         raise ValueError("mine")
@@ -125,6 +131,7 @@ with cluster._ended_with_this_process():
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_driver_started_ends_with_it():
     killed = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True)
     pid = int(killed.stdout.readline())
@@ -135,6 +142,7 @@ def test_what_a_killed_driver_started_ends_with_it():
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_what_a_driver_started_outlives_its_own_end():
     """Then Ray ends its processes itself, in its order."""
     ended = subprocess.run(

@@ -48,6 +48,7 @@ def uploaded(run, server):
     return sent
 
 
+@pytest.mark.slow
 def test_what_a_run_logs_offline(tmp_path, wandb_server):
     config = whole(*OVERRIDES, "cloning.lr=0.5")
     log = MetricsLog(tmp_path, config, last_step=0)

@@ -21,8 +21,6 @@ from agentgym_rl.engine.verl.mapping import ESTIMATOR, verl_config
 from agentgym_rl.engine.verl.weights import largest_tensor, skeleton
 
 EXPERIMENTS = recipes.options("experiment")
-LARGE = sorted(name for name in EXPERIMENTS if load([f"experiment={name}"]).engine.device == "cuda")
-"""Recipes for GPUs."""
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +31,7 @@ def model(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_experiment_composes(name):
+def test_every_experiment_composes(name, model):
     config = load([f"experiment={name}"])
     assert isinstance(config, Config)
     preflight.check_config(config)
@@ -41,7 +39,12 @@ def test_every_experiment_composes(name):
     assert config.run.dir == f"runs/{config.name}"
     as_yaml = OmegaConf.create(recipes.to_yaml(config))
     assert as_yaml.algorithm.name == config.algorithm.name
-    assert load([f"experiment={name}", "seed=7"]).seed == 7
+    if config.engine.device == "cuda":
+        fits_gpus(name, config, model)
+
+
+def test_the_command_line_goes_before_an_experiment():
+    assert [load(["experiment=demo", *more]).seed for more in ([], ["seed=7"])] == [0, 7]
 
 
 GROUPS = ("algorithm", "curriculum", "engine", "env", "experiment", "logger", "mixture", "model")
@@ -53,7 +56,8 @@ def test_every_option_of_every_group_composes(group):
     assert found
     for option in found:
         path = ["model.path=somewhere"] if option == "hf" else []
-        load([*(() if group == "experiment" else ("name=x",)), f"{group}={option}", *path])
+        if group != "experiment":  # those have a test of their own
+            load(["name=x", f"{group}={option}", *path])
     assert {path.name for path in recipes.recipes_dir().iterdir() if path.is_dir()} <= {*GROUPS, "tuned"}
 
 
@@ -361,10 +365,8 @@ def test_batches_that_workers_cannot_share(overrides, says):
         preflight.check_config(load(["experiment=smoke", *overrides]))
 
 
-@pytest.mark.parametrize("name", LARGE)
-def test_recipes_for_gpus(name, model):
-    config = load([f"experiment={name}"])
-    assert config.engine.device == "cuda"
+def fits_gpus(name, config, model):
+    """A recipe for GPUs: its batches, lengths and memory go together."""
     gpus = config.engine.workers * config.engine.nodes
     assert gpus == (1 if name == "textcraft_one_gpu" else 2 if "1.5B" in config.model.path else 8)
     settings = validated(config, model)

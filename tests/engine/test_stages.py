@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -132,6 +134,12 @@ class ScriptedTrainer:
         return name
 
 
+@cache
+def composed(*overrides):
+    """A recipe takes longer to compose than its scripted run takes."""
+    return recipes.load(overrides)
+
+
 @pytest.fixture
 def run(toy_recipes):
     """Start or resume the run of some overrides; gives the trainer and the finished stages."""
@@ -148,7 +156,8 @@ def run(toy_recipes):
         broken_by=Ending.ENV_ERROR,
     ):
         folder_path = toy_recipes / name
-        config = recipes.load(["experiment=counter", f"run.dir={folder_path}", "cloning.epochs=2", *overrides])
+        config = deepcopy(composed("experiment=counter", "cloning.epochs=2", *overrides))
+        config.run.dir = str(folder_path)
         if panel is not None:
             config.envs["counter"].panels["choose"] = panel
         folder = RunFolder(folder_path, recipes.identity(config), resume=True)

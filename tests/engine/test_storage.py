@@ -32,6 +32,7 @@ def actors():
     return {each["name"] for each in ray.util.list_named_actors(all_namespaces=True)} - {"TransferQueueController"}
 
 
+@pytest.mark.slow
 def test_rows_come_back_as_they_were_put(units):
     rows = {f"row {number}": torch.arange(number, number + 3) for number in range(5)}
     tq.kv_batch_put(

@@ -71,6 +71,7 @@ def test_task_is_the_minigrid_level_with_that_seed(index):
     assert Level(index).minigrid.pprint_grid() == level.pprint_grid()
 
 
+@pytest.mark.slow
 def test_no_split_repeats_a_layout_of_another() -> None:
     """All tasks of the level that repeats most; AgentGym's stay what they are."""
     layers: dict[str, set[int]] = {}
@@ -141,6 +142,7 @@ def test_expert_without_the_map_names_only_what_it_sees():
             observation = env._step_blocking(command).observation
 
 
+@pytest.mark.slow
 def test_same_transcripts_in_any_process():
     digests = set()
     for hash_seed in ("0", "1234"):

@@ -19,7 +19,7 @@ from agentgym_rl.envs.core import ProtocolError, TaskNotFound
 from agentgym_rl.envs.probe import GARBAGE, digest, follow, solution, walk, wander
 
 FROZEN = json.loads((Path(__file__).parent / "frozen.json").read_text())
-"""By environment: size of each split with the digests of some and of many of its tasks, and a digest of the texts in each
+"""By environment: size of each split, with digests of some and of many of its tasks; and a digest of the texts in each
 wording. After a change, old and new runs are not comparable."""
 
 OVERLAPPING = {"sciworld": {"agentgym"}}

@@ -178,6 +178,7 @@ def test_ties_go_to_the_passage_that_comes_first() -> None:
         Index.over(["", "the"])
 
 
+@pytest.mark.slow
 def test_checker_is_green() -> None:
     report = check("searchqa", split="test", n=4)
     assert [finding for finding in report.findings if finding.passed is False] == []

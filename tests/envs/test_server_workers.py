@@ -36,6 +36,7 @@ def served(*arguments):
         process.stderr.close()
 
 
+@pytest.mark.slow
 def test_two_workers_answer_for_each_others_sessions(toys):
     with served("counter", "todo", "--workers", "2", "--max-sessions", "8") as (process, address):
         ids = set()
@@ -66,6 +67,7 @@ def test_two_workers_answer_for_each_others_sessions(toys):
             httpx.get(f"{address}/health")
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced_and_only_its_sessions_are_lost(toys):
     with served("counter", "--workers", "2") as (process, address):
         ids = set()
@@ -101,6 +103,7 @@ def test_a_worker_that_cannot_live_ends_the_server(toys):
         assert not any(_alive(child) for child in children)
 
 
+@pytest.mark.slow
 def test_workers_do_not_outlive_their_parent(toys):
     with served("counter", "--workers", "2") as (process, address):
         assert httpx.get(f"{address}/health", timeout=LONG).status_code == 200

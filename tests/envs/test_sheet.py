@@ -122,6 +122,7 @@ def test_oracle_solves(split: str, style: Style) -> None:
         assert [step.reward for step in steps] == [0.0] * (len(plan) - 1) + [1.0], env.goal(Task("sheet", index))
 
 
+@pytest.mark.slow
 def test_splits_have_their_sizes_and_share_no_workbook() -> None:
     env = Sheet()
     assert {split: len(indices) for split, indices in env.spec.splits.items()} == SIZES

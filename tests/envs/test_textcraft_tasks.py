@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import pytest
 from sessions import splits_of
-from sweep import swept
+from sweep import some, swept
 
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import Style, TaskNotFound
@@ -63,6 +63,7 @@ def test_first_observations_are_frozen() -> None:
     assert asyncio.run(digest()) == FIRST_OBSERVATIONS
 
 
+@pytest.mark.slow
 def test_same_in_every_process() -> None:
     code = """
 import asyncio
@@ -92,7 +93,7 @@ asyncio.run(show())
 
 
 def test_compact_first_observation_is_short() -> None:
-    for index in [*range(474), *sampled_variants(500)]:
+    for index in [*some(range(474)), *sampled_variants(swept(500))]:
         puzzle = make_puzzle(catalogue(None), index, "compact")
         needed = {str(recipe) for recipe in puzzle.plan.recipes}
         assert needed <= set(puzzle.lines)
@@ -198,7 +199,7 @@ def items(text: str) -> set[str]:
 
 def test_a_thought_explains_every_item_of_the_plan() -> None:
     env, book = TextCraft("compact", thoughts=True), catalogue(None).book
-    for index in [*range(474), *sampled_variants(500)]:
+    for index in [*some(range(474)), *sampled_variants(swept(500))]:
         task = Task("textcraft", index)
         commands = env.oracle(task)
         first, *others = env.thoughts(task)

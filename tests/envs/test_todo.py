@@ -127,6 +127,7 @@ def test_oracle_solves(split: str, style: Style) -> None:
         assert [step.reward for step in steps] == [0.0] * (len(plan) - 1) + [1.0], env.goal(Task("todo", index))
 
 
+@pytest.mark.slow
 def test_splits_have_their_sizes_and_share_no_goal() -> None:
     env = Todo()
     assert {split: len(indices) for split, indices in env.spec.splits.items()} == SIZES

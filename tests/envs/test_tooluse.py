@@ -376,6 +376,7 @@ def few(env: TextEnv, split: str) -> list[Task]:
     return [Task(env.spec.name, index) for index in env.spec.splits[split][:: FEW[split]]]
 
 
+@pytest.mark.slow
 def test_tasks_are_solvable_graded_and_told_apart(name: str) -> None:
     async def look() -> None:
         env = make(name)
@@ -481,6 +482,7 @@ def test_random_walks_do_no_harm(name: str) -> None:
     asyncio.run(wander())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "style"), [("weather", "compact"), ("movie", "agentgym"), ("academia", "compact")])
 def test_the_checker_passes(name: str, style: Style) -> None:
     report = check(name, split="test_variants", n=4, options={"style": style})

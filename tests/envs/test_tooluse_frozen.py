@@ -120,6 +120,7 @@ def test_specification_is_frozen(name: str) -> None:
     assert digest(lines_of_spec(name)) == FROZEN[name]["spec"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FROZEN)
 def test_tasks_are_frozen(name: str) -> None:
     envs = [make(name, style=style) for style in STYLES]

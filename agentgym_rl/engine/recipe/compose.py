@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,19 +14,16 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_loader import ConfigLoader
-from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException, ValidationError
 
-from agentgym_rl.algorithms import Algorithm
 from agentgym_rl.algorithms.installed import adopt, read
-from agentgym_rl.algorithms.mixture import Mixture
-from agentgym_rl.algorithms.scaling_inter import TurnLimit
 from agentgym_rl.engine.recipe import gpus
 from agentgym_rl.engine.recipe import overrides as words
+from agentgym_rl.engine.recipe.choices import KINDS, Choices, installed
 from agentgym_rl.engine.recipe.config import Config, PretrainedModelConfig, TinyModelConfig
 from agentgym_rl.engine.recipe.schema import CHOSEN, RecipeError, explain, nearest, schema, to_dict, typed
 from agentgym_rl.engine.recipe.unused import check_unused
@@ -49,13 +48,6 @@ FOLDERS = "AGENTGYM_RL_RECIPES"
 
 GROUPS = ("experiment", "env", "model", "algorithm", "engine", "curriculum", "mixture", "logger")
 
-_KINDS: dict[str, tuple[str, type]] = {
-    "algorithm": ("agentgym_rl.algorithms", Algorithm),
-    "curriculum": ("agentgym_rl.curricula", TurnLimit),
-    "mixture": ("agentgym_rl.mixtures", Mixture),
-}
-"""Entry-point group and base class, by the group that chooses among them."""
-
 
 def recipes_dir() -> Path:
     """The Hydra tree: inside the installed package, or at the top of a checkout."""
@@ -66,8 +58,13 @@ def recipes_dir() -> Path:
     raise RecipeError(f"no recipes found beside {package}; the installation is incomplete")
 
 
-def package_recipes() -> list[Path]:
-    """The ``recipes`` folders of installed packages that bring an algorithm, curriculum, mixture or environment."""
+@cache
+def package_recipes(path: tuple[str, ...]) -> list[Path]:
+    """The ``recipes`` folders of installed packages that bring an algorithm, curriculum, mixture or environment.
+
+    Args:
+        path: ``sys.path``, where they are looked for; once, as it takes a look at every package.
+    """
     every, groups = entry_points(), ("algorithms", "curricula", "mixtures", "envs")  # one look at the disk
     points = [point for group in groups for point in every.select(group=f"agentgym_rl.{group}")]
     packages = sorted({point.module.partition(".")[0] for point in points} - {"agentgym_rl"})
@@ -96,31 +93,12 @@ def _has_groups(folder: Path) -> bool:
 
 @contextmanager
 def loader() -> Iterator[ConfigLoader]:
-    """Hydra, with the tree of recipes and what installed packages add to it.
-
-    A choice without a file is one of the typed classes, or an installed environment.
-    """
-    store = ConfigStore.instance()
-    _store("schema", Config)
-    for group, kinds in _installed().items():
-        for name, kind in kinds.items():
-            _store(name, kind.Config, group, **{CHOSEN[group]: name})
-    for name, model in (("tiny", TinyModelConfig), ("hf", PretrainedModelConfig)):
-        _store(name, model, "model")
-    for name in {*registry.available()} - {path.stem for path in recipes_dir().glob("env/*.yaml")}:
-        store.store(name, {name: {"panels": {"test": {"split": "test"}}}}, group="env", package="envs")
-    Plugins.instance().register(RecipeFiles)
+    """Hydra, with the tree of recipes and what installed packages add to it."""
+    for source in (RecipeFiles, Choices):
+        Plugins.instance().register(source)
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
         yield GlobalHydra.instance().config_loader()
-
-
-def _store(option: str, kind: Any, group: str | None = None, **chosen: str) -> None:
-    """Make a typed class a choice, unless it is one already: a class takes OmegaConf some milliseconds."""
-    store = ConfigStore.instance()
-    held = store.repo if group is None else store.repo.get(group, {})
-    if (there := held.get(f"{option}.yaml")) is None or OmegaConf.get_type(there.node) is not schema(kind):
-        store.store(option, schema(kind)(**chosen) if chosen else schema(kind), group=group)
 
 
 def options(group: str) -> list[str]:
@@ -180,7 +158,7 @@ def restore(values: Mapping[str, Any]) -> Config:
         RecipeError: it has keys, or values, that this version does not know.
     """
     composed = OmegaConf.structured(schema(Config))
-    for group, kinds in _installed().items():
+    for group, kinds in installed().items():
         key = CHOSEN[group]
         name = values[group].get(key)
         if name not in kinds:
@@ -195,11 +173,6 @@ def restore(values: Mapping[str, Any]) -> Config:
     return config
 
 
-def _installed() -> dict[str, Mapping[str, Any]]:
-    """Classes by name, by the group that chooses among them."""
-    return {group: read(*kind).found for group, kind in _KINDS.items()}
-
-
 def _adopted(override: str) -> str:
     """An override whose value is a file of one's own, with the name of its class: ``env=./house.py:House``.
 
@@ -207,9 +180,9 @@ def _adopted(override: str) -> str:
         FileNotFoundError, ValueError: there is no such file, or no such class in it.
     """
     group, _, value = override.partition("=")
-    if not is_file(value) or group.lstrip("+") not in {"env", *_KINDS}:
+    if not is_file(value) or group.lstrip("+") not in {"env", *KINDS}:
         return override
-    name = registry.adopt(value) if group.lstrip("+") == "env" else adopt(value, _KINDS[group][1])
+    name = registry.adopt(value) if group.lstrip("+") == "env" else adopt(value, KINDS[group][1])
     return f"{group}={name}"
 
 
@@ -242,7 +215,7 @@ def _said(error: Exception) -> str:
     if isinstance(error, MissingConfigException) and error.options:
         missing, known = str(error.missing_cfg_file), sorted(error.options)
         group, _, choice = missing.rpartition("/")
-        if group in _KINDS and (why := read(*_KINDS[group]).broken.get(choice)):
+        if group in KINDS and (why := read(*KINDS[group]).broken.get(choice)):
             return f"{group}={choice}: {why}"
         return f"{missing} is unknown{nearest(choice, known)}; choose {', '.join(known)}"
     if isinstance(cause, ValidationError) and "not a subclass of EnvConfig" in str(cause):
@@ -267,8 +240,9 @@ def _no_such_env(name: str) -> str:
 
 
 def _searchpath() -> list[str]:
-    folders = [f"{RecipeFiles.scheme()}://{folder}" for folder in (*own_recipes(), *package_recipes())]
-    return [f"hydra.searchpath=[{','.join(folders)}]"] if folders else []
+    folders = (*own_recipes(), *package_recipes(tuple(sys.path)))
+    places = [*(f"{RecipeFiles.scheme()}://{folder}" for folder in folders), f"{Choices.scheme()}://"]
+    return [f"hydra.searchpath=[{','.join(places)}]"]
 
 
 def _is_tiny(composed: DictConfig) -> bool:
