@@ -129,28 +129,26 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webbrowser.open", lambda _: True)
 
 
+MARKS = {
+    r"^agentgym-rl check": pytest.mark.e2e,  # new processes for each of many tasks
+    r"sciworld": pytest.mark.java,
+}
 FIRST = {shlex.join(words) for path, words in OURS if path.name == "README.md" and "-m" not in words}
-"""What a reader meets first; what other pages train with is a sweep."""
+"""What a reader meets first; the commands of the other pages are a sweep."""
 
 
-@pytest.mark.parametrize(
-    "line", [pytest.param(line, marks=[] if line in FIRST else [pytest.mark.slow]) for line in TRAIN]
-)
+def marks(line: str) -> list[pytest.MarkDecorator]:
+    return [mark for sign, mark in MARKS.items() if re.search(sign, line)] + [pytest.mark.slow] * (line not in FIRST)
+
+
+@pytest.mark.parametrize("line", [pytest.param(line, marks=marks(line)) for line in TRAIN])
 def test_what_trains_composes_and_is_checked(line, here, example_packages):
     write_files(line)
     result = run(line, show=True)
     assert result.exit_code == 0, result.output
 
 
-MARKS = {
-    r"^agentgym-rl check": pytest.mark.e2e,  # new processes for each of many tasks
-    r"sciworld": pytest.mark.java,
-}
-
-
-@pytest.mark.parametrize(
-    "line", [pytest.param(line, marks=[mark for sign, mark in MARKS.items() if re.search(sign, line)]) for line in RUN]
-)
+@pytest.mark.parametrize("line", [pytest.param(line, marks=marks(line)) for line in RUN])
 def test_a_command_runs(line, here, stopped, example_packages):
     write_files(line)
     if "evals/oracle" in line and " eval " not in line:

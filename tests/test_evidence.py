@@ -99,6 +99,7 @@ def episodes_of(name, arm):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", [arm for arm in ALGORITHMS.arms if not arm.startswith("bc")])
 def test_every_arm_composes_with_the_same_number_of_episodes(arm):
     assert episodes_of("algorithms", arm) == (960 // 3 if arm in SINGLE.values() else 960)
@@ -108,6 +109,7 @@ def test_every_horizon_composes_with_the_same_number_of_episodes():
     assert {episodes_of("curriculum", name) for name in HORIZONS} == {1440}
 
 
+@pytest.mark.slow
 def test_every_mixture_composes_with_the_same_number_of_episodes():
     assert {episodes_of("mixture", arm) for arm in STUDIES["mixture"].arms if arm != "bc"} == {960}
 
@@ -122,6 +124,7 @@ def test_every_horizon_of_the_pretrained_model_plays_as_many_episodes():
     assert [limit.max_turns("maze", step) for step in (1, 2, 3)] == [6, 12, 20]
 
 
+@pytest.mark.slow
 def test_every_arm_of_the_transfer_plays_as_many_episodes():
     arms = [arm for arm in STUDIES["transfer"].arms if arm != "bc"]
     assert {episodes_of("transfer", arm) for arm in arms} == {960}
@@ -168,6 +171,7 @@ def test_weights_evaluated_again_are_one_point_of_the_curve(tmp_path):
     assert evidence.learning(tmp_path, "validation", "maze") == {"tokens": 1900, "curve": curve}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_pages_and_raw_results_in_the_repository_are_of_its_settings(name):
     study = STUDIES[name]

@@ -449,10 +449,10 @@ def test_cloned_weights_are_shared_between_runs_that_differ_in_what_follows(run,
 
 def test_what_cloned_weights_depend_on(toy_recipes):
     def of(*overrides, cloned=True):
-        return digest(recipes.load(["experiment=counter", *overrides]), cloned=cloned)
+        return digest(composed("experiment=counter", *overrides), cloned=cloned)
 
     assert of() == of("algorithm=ppo", "mixture=dynamic", "name=other")
-    shared = recipes.load(["experiment=counter"])
+    shared = deepcopy(composed("experiment=counter"))
     shared.envs["counter"].share = 0.5
     assert digest(shared, cloned=True) == of()
     changes = (

@@ -665,7 +665,7 @@ def test_a_call_that_fits_no_tool_stays_with_the_agent():
     ("answer", "error", "text"),
     [
         (None, EnvUnavailable, "closed the socket"),
-        (3.0, EnvTimeout, "no answer within 0.5 s"),
+        (1.5, EnvTimeout, "no answer within 0.5 s"),
         ({"type": "error", "data": {"message": "boom", "code": "EXECUTION_ERROR"}}, EnvFault, "boom"),
         ({"type": "error", "data": {"message": "gone", "code": "SESSION_ERROR"}}, EnvUnavailable, "gone"),
         ({"type": "error", "data": {"message": "full", "code": "CAPACITY_REACHED"}}, EnvUnavailable, "full"),
