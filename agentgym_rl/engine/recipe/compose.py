@@ -98,13 +98,17 @@ def loader() -> Iterator[ConfigLoader]:
         Plugins.instance().register(source)
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
-        yield GlobalHydra.instance().config_loader()
+        found: Any = GlobalHydra.instance().config_loader()
+        for place in _places():
+            found.get_search_path().prepend("recipes", place, anchor="schema")
+        found.repository.initialize_sources(found.get_search_path())
+        yield found
 
 
 def options(group: str) -> list[str]:
     """What a group can be set to, e.g. ``model``."""
     with loader() as found:
-        return sorted(found.get_group_options(group, overrides=_searchpath()))
+        return sorted(found.get_group_options(group))
 
 
 def load(overrides: Sequence[str]) -> Config:
@@ -128,7 +132,7 @@ def load(overrides: Sequence[str]) -> Config:
     try:
         with loader():
             own = words.with_curriculum(own)
-            wanted = [*_searchpath(), *(part for one in own for part in words.spelled_out(one))]
+            wanted = [part for one in own for part in words.spelled_out(one)]
             composed = compose("config", wanted)
             if _is_tiny(composed) and composed.model.path is not None and "model" not in map(words.key, own):
                 composed = compose("config", [*wanted, "model=hf"])
@@ -196,7 +200,7 @@ def _replace_envs(composed: DictConfig, overrides: Sequence[str]) -> None:
     if not chosen or not any(one.startswith("experiment=") for one in overrides):
         return
     added = [part for one in overrides if one.startswith("+env=") for part in words.spelled_out(one)]
-    kept = compose("config", [*_searchpath(), *chosen, *added]).envs
+    kept = compose("config", [*chosen, *added]).envs
     replaced = [name for name in composed.envs if kept and name not in kept]  # env=none leaves the experiment's
     for name in replaced:
         if unused := next((one for one in overrides if words.key(one).startswith(f"envs.{name}.")), None):
@@ -239,10 +243,10 @@ def _no_such_env(name: str) -> str:
     return f"envs.{name}: no such environment{nearest(name, known)}; agentgym-rl envs lists those installed"
 
 
-def _searchpath() -> list[str]:
+def _places() -> list[str]:
+    """Where choices are looked for that our tree has not; the first one counts."""
     folders = (*own_recipes(), *package_recipes(tuple(sys.path)))
-    places = [*(f"{RecipeFiles.scheme()}://{folder}" for folder in folders), f"{Choices.scheme()}://"]
-    return [f"hydra.searchpath=[{','.join(places)}]"]
+    return [*(f"{RecipeFiles.scheme()}://{folder}" for folder in folders), f"{Choices.scheme()}://"]
 
 
 def _is_tiny(composed: DictConfig) -> bool:
