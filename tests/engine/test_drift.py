@@ -11,9 +11,11 @@ pytest.importorskip("verl")
 import torch
 from omegaconf import OmegaConf
 from tensordict import TensorDict
+from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.protocol import DataProto
 from verl.trainer.ppo.core_algos import agg_loss
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
+from verl.utils import tensordict_utils as tu
 from verl.utils.debug.metrics import calculate_debug_metrics
 from verl.workers.utils.padding import response_from_nested
 
@@ -21,6 +23,8 @@ from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.verl import drift, drift_metrics
 from agentgym_rl.engine.verl.mapping import verl_config
+from agentgym_rl.engine.verl.rows import WRITTEN
+from agentgym_rl.engine.verl.worker import AgentWorker
 
 PROMPT = 3
 CORRECTIONS = ["none", "tis", "icepop", "mis", "geo_rs"]
@@ -134,6 +138,22 @@ def test_weights_are_divided_by_their_mean_over_all_workers(name):
     assert len(sums) == 1
     for key, value in wanted.items():
         assert metrics[key] == pytest.approx(value, rel=1e-2, abs=1e-3), key
+
+
+def test_a_worker_writes_what_the_driver_asks_for(monkeypatch):
+    data, found = batch([4, 3], 0, 0.3)
+    worker = object.__new__(AgentWorker)
+    monkeypatch.setattr(DetachActorWorker, "compute_log_prob", lambda self, data: found)
+    assert worker.compute_log_prob(data) is found, "nothing in particular"
+    tu.assign_non_tensor(data, **{WRITTEN: "ref_log_prob"})
+    reference = worker.compute_log_prob(data)
+    assert [*reference.keys()] == ["ref_log_prob"]
+    of_response = response_from_nested(found["log_probs"], data["response_mask"])
+    assert torch.equal(reference["ref_log_prob"].values(), of_response.values())
+    tu.assign_non_tensor(data, **{WRITTEN: "old_log_probs", "correction": correction("tis")})
+    assert {*worker.compute_log_prob(data).keys()} == {"old_log_probs", drift.NUMBERS, drift.LOG_RATIO, drift.WEIGHTS}
+    found = None  # a rank that shares its rows with another one
+    assert worker.compute_log_prob(data) is None
 
 
 def test_rows_without_a_token_of_the_models_are_an_error():
