@@ -38,6 +38,7 @@ from studies import STUDIES, Study
 from agentgym_rl.data.files import read_jsonl, write_text
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.run.train import train
@@ -61,7 +62,7 @@ def run(study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, c
                 rest = (time.monotonic() - begun) / max(1, number) * (len(todo) - number) / 60
                 left = f", about {rest:.0f} min left" if number else ""
                 console.rule(f"{number + 1}/{len(todo)}: {arm}, seed {seed}{left}", align="left")
-                record(study, arm, seed, settings(config), train(config, console, session))
+                record(study, arm, seed, settings(config), train(Resolved(config), console, session))
 
 
 def composed(study: Study, arm: str, seed: int, folder: Path) -> Config:

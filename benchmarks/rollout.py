@@ -49,6 +49,7 @@ from agentgym_rl.data.episode import Ending
 from agentgym_rl.data.files import append_jsonl, read_jsonl
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.config import Config, EnvConfig
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import tiny
 from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import variables
@@ -203,11 +204,13 @@ def engine(config: Config, say: Callable[[str], None]) -> Iterator[Model]:
     from agentgym_rl.engine.verl.mapping import verl_config
     from agentgym_rl.rollout.builder import continuous_token_builder
 
+    run = Resolved(config)
     with tempfile.TemporaryDirectory(prefix="rollout_") as name:
         if (path := config.model.path) is None:
             say("building the tiny model")
-            path = str(tiny.build(Path(name) / "model", config.model, asyncio.run(tiny.corpus(config)), config.seed))
-        settings = verl_config(config, path, Path(name))
+            texts = asyncio.run(tiny.corpus(run))
+            path = str(tiny.build(Path(name) / "model", config.model, texts, config.seed))
+        settings = verl_config(run, path, Path(name))
         tokenizer = hf_tokenizer(path)
         with cluster(settings, variables(config.engine), config.engine.ray_address):
             trainer = launch(settings, config.engine.start_seconds, say)

@@ -165,17 +165,19 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
     config = restore(read_config(run))
     os.environ.update(variables(config.engine))
 
+    from agentgym_rl.engine.recipe.resolved import Resolved
     from agentgym_rl.engine.verl.cluster import cluster
     from agentgym_rl.engine.verl.dataset import row
     from agentgym_rl.engine.verl.launch import launch
     from agentgym_rl.engine.verl.mapping import verl_config
-    from agentgym_rl.engine.verl.weights import largest_tensor
+    from agentgym_rl.engine.verl.weights import largest_tensor, skeleton
 
     state = json.loads((run / "state.json").read_text())
-    model = pretrained.local(config.model.path) if config.model.path else str(tiny.home(config, run.resolve()))
+    resolved = Resolved(config)
+    model = pretrained.local(config.model.path) if config.model.path else str(tiny.home(resolved, run.resolve()))
     if config.model.path is None and not Path(model).is_dir():
         sys.exit(f"{model}, the tiny model of {run}, is gone")
-    settings = verl_config(config, model, run.resolve(), largest_tensor(model))
+    settings = verl_config(resolved, model, run.resolve(), largest_tensor(skeleton(model)))
     OmegaConf.resolve(settings)
     with cluster(settings, variables(config.engine), config.engine.ray_address):
         trainer = launch(settings, config.engine.start_seconds, print)
@@ -311,11 +313,12 @@ def main() -> None:
             tables.append(report(f"{name}, noisy oracle (epsilon {arguments.epsilon}), {budget}; {machine}", repeats))
     else:
         with engine(arguments.run) as (config, players):
-            from agentgym_rl.engine.recipe.tasks import open_env
+            from agentgym_rl.engine.recipe.resolved import Resolved
 
+            envs = Resolved(config).local
             for name in arguments.env or config.envs:
                 own = config.envs[name]
-                chosen = sample(open_env(config, name), own.split, own.difficulty, arguments.tasks, arguments.seed)
+                chosen = sample(envs[name], own.split, own.difficulty, arguments.tasks, arguments.seed)
                 repeats = measure(players, chosen, arguments, settings)
                 tables.append(report(f"{name} {own.split}, run {arguments.run.name}, {budget}; {machine}", repeats))
     if arguments.out:

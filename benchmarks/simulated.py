@@ -26,10 +26,9 @@ from transfer_queue import KVBatchMeta
 
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
-from agentgym_rl.engine.recipe import tasks
 from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import to_dict
-from agentgym_rl.engine.run.evaluation import RunPanels
 from agentgym_rl.engine.run.folder import RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
 from agentgym_rl.engine.run.run import EngineRun
@@ -204,7 +203,7 @@ def engine(overrides: Sequence[str]) -> Iterator[SimulatedManager]:
 
 
 def _verl(config: Config, folder: Path) -> DictConfig:
-    found = verl_config(config, "simulated", folder)
+    found = verl_config(Resolved(config), "simulated", folder)
     OmegaConf.resolve(found)
     return found
 
@@ -219,8 +218,7 @@ def stage(manager: SimulatedManager, folder: Path, overrides: Sequence[str]) -> 
         trainer = SimulatedTrainer(_verl(config, folder), config.engine.nodes * config.engine.workers, manager)
         yield Stages(
             EngineRun(
-                config=config, trainer=trainer, folder=home, state=State(), log=log, mixture=tasks.mixture(config),
-                curriculum=tasks.curriculum(config), panels=RunPanels({}, config), replayable=[], demonstrations=[],
+                resolved=Resolved(config), trainer=trainer, folder=home, state=State(), log=log, demonstrations=[],
                 bar=lambda *_: None, say=lambda _: None, stop=lambda: False,
             ),
             None,

@@ -29,6 +29,7 @@ from statistics import median
 from typing import Any
 
 from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import tiny
 from agentgym_rl.engine.run.session import variables
 
@@ -171,7 +172,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="step_overhead_") as name:
         folder = Path(name)
         config = recipes.load(["experiment=smoke"])
-        model = tiny.build(folder / "model", config.model, asyncio.run(tiny.corpus(config)), 0)
+        model = tiny.build(folder / "model", config.model, asyncio.run(tiny.corpus(Resolved(config))), 0)
         for repeat in range(arguments.repeats):
             for side, run in (("ours", ours), ("stock", stock)):
                 print(f"repeat {repeat + 1} of {arguments.repeats}: {side}", flush=True)

@@ -16,7 +16,7 @@ import evidence  # noqa: E402
 import evidence_page as pages  # noqa: E402
 from studies import ALGORITHMS, ALONE, DOCS, HORIZONS, SINGLE, STUDIES  # noqa: E402
 
-from agentgym_rl.engine.recipe import tasks  # noqa: E402
+from agentgym_rl.engine.recipe.resolved import Resolved  # noqa: E402
 
 
 def row(arm, seed, textcraft, babyai, maze, control=None):
@@ -91,7 +91,7 @@ def composed(name, arm):
 
 def episodes_of(name, arm):
     config = composed(name, arm)
-    algorithm, mixture = config.algorithm, tasks.mixture(config)
+    algorithm, mixture = config.algorithm, Resolved(config).mixture
     return sum(
         draw.samples
         for step in range(algorithm.steps)
@@ -120,7 +120,7 @@ def test_every_algorithm_of_the_pretrained_model_plays_as_many_episodes():
 
 def test_every_horizon_of_the_pretrained_model_plays_as_many_episodes():
     assert {episodes_of("pretrained_curriculum", name) for name in HORIZONS} == {240}
-    limit = tasks.curriculum(composed("pretrained_curriculum", "growing"))
+    limit = Resolved(composed("pretrained_curriculum", "growing")).curriculum
     assert [limit.max_turns("maze", step) for step in (1, 2, 3)] == [6, 12, 20]
 
 
@@ -129,11 +129,11 @@ def test_every_arm_of_the_transfer_plays_as_many_episodes():
     arms = [arm for arm in STUDIES["transfer"].arms if arm != "bc"]
     assert {episodes_of("transfer", arm) for arm in arms} == {960}
     for env, arm in ALONE.items():
-        assert tasks.mixture(composed("transfer", arm)).shares == {env: 1.0}
+        assert Resolved(composed("transfer", arm)).mixture.shares == {env: 1.0}
 
 
 def test_the_oracle_plays_what_can_be_learned():
-    shares = tasks.mixture(composed("mixture", "grpo_oracle")).shares
+    shares = Resolved(composed("mixture", "grpo_oracle")).mixture.shares
     assert shares == {"maze-middle-rooms": 0.5, "maze-middle-perfect": 0.5}
 
 
@@ -147,7 +147,7 @@ def test_a_run_tells_its_groups_with_a_gradient(tmp_path):
 
 
 def test_growing_takes_a_round_for_each_of_its_limits():
-    limit = tasks.curriculum(composed("curriculum", "growing"))
+    limit = Resolved(composed("curriculum", "growing")).curriculum
     assert [limit.max_turns("maze", step) for step in (1, 2, 3)] == [5, 10, 20]
 
 

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from agentgym_rl.cli.common import say
 from agentgym_rl.cli.report import picture
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.run.sweep import Job, by_engine, jobs
@@ -79,7 +80,7 @@ def run_all(overrides: Sequence[str], console: Console, show: bool) -> int:
 
 def run_job(job: Job, console: Console, session: Session) -> Path:
     """One run with its picture; returns its folder."""
-    folder = train(job.config, console, session)
+    folder = train(Resolved(job.config), console, session)
     picture(folder)
     return folder
 

@@ -64,6 +64,7 @@ def command(
     with needs("recipes", "train"):
         from agentgym_rl.engine.recipe.compose import FOLDERS, load, options, to_yaml
         from agentgym_rl.engine.recipe.preflight import check_config
+        from agentgym_rl.engine.recipe.resolved import Resolved
         from agentgym_rl.engine.verl.mapping import check_verl
 
     if cfg is not None:
@@ -78,11 +79,11 @@ def command(
     overrides = [*overrides, *shlex.split(os.environ.get(OVERRIDES, ""))]
     screen = console(130)  # bound to the terminal, whatever standard output is redirected to later
     if not multirun:
-        config = load(overrides)
-        check_config(config)
-        check_verl(config)
+        run = Resolved(load(overrides))
+        check_config(run)
+        check_verl(run)
         if show:
-            typer.echo(to_yaml(config))
+            typer.echo(to_yaml(run.config))
             return
     with needs("training", "cpu"):
         from ray.exceptions import RayError
@@ -96,7 +97,7 @@ def command(
     if multirun:
         raise typer.Exit(run_all(overrides, screen, show))
     try:
-        folder = train(config, screen)
+        folder = train(run, screen)
     except (Interrupted, KeyboardInterrupt) as error:
         saved = "saved" if isinstance(error, Interrupted) else "stopped at once; the last checkpoint stands"
         again = f"agentgym-rl train {shlex.join(overrides)}"
@@ -109,6 +110,6 @@ def command(
         ours = isinstance(error, RuntimeError) and not isinstance(error, RayError)
         what = str(error) if ours else f"{root(error)}; the same command resumes"
         screen.print(f"[red]Error:[/red] {escape(what)}", highlight=False, soft_wrap=True)
-        screen.print(f"details: {config.run.dir}/engine.log and Ray's logs; AGENTGYM_RL_DEBUG=1 shows them here")
+        screen.print(f"details: {run.config.run.dir}/engine.log and Ray's logs; AGENTGYM_RL_DEBUG=1 shows them here")
         raise typer.Exit(1) from error
     report(folder, screen)

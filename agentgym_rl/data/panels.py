@@ -39,9 +39,22 @@ def select(
     Args:
         host: where the environment runs, see :meth:`agentgym_rl.envs.hosts.EnvHost.facts`; None is this process.
     """
-    session = (host or LocalHost()).facts(env, options or {})
-    tasks = sample(session, split, difficulty, n, seed)
-    return Panel(label(split, difficulty, n, seed), env, tuple(str(task) for task in tasks), digest(session, tasks))
+    return panel_of((host or LocalHost()).facts(env, options or {}), split, difficulty, n, seed)
+
+
+def panel_of(
+    env: TextEnv, split: str, difficulty: Sequence[str] | None = None, n: int | None = None, seed: int = 0
+) -> Panel:
+    """As :func:`select`, of an open environment."""
+    tasks = sample(env, split, difficulty, n, seed)
+    item_ids = tuple(str(task) for task in tasks)
+    return Panel(label(split, difficulty, n, seed), env.spec.name, item_ids, digest(env, tasks))
+
+
+def draw(pool: Sequence[int], env: str, n: int, seed: int) -> list[Task]:
+    """At most ``n`` tasks of a pool of indices, in a seeded order."""
+    positions = random.Random(f"{env}:{seed}").sample(range(len(pool)), min(n, len(pool)))
+    return [Task(env, pool[position]) for position in positions]
 
 
 def sample(

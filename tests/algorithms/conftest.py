@@ -23,10 +23,11 @@ LAST = [4, 4, 2]
 def settings_of(algorithm: str, overrides: tuple[str, ...]) -> Any:
     """verl's ``algorithm`` block of a run."""
     from agentgym_rl.engine.recipe import compose as recipes
+    from agentgym_rl.engine.recipe.resolved import Resolved
     from agentgym_rl.engine.verl.mapping import verl_config
 
     config = recipes.load(["name=x", f"algorithm={algorithm}", *overrides])
-    return verl_config(config, "m", Path("run")).algorithm
+    return verl_config(Resolved(config), "m", Path("run")).algorithm
 
 
 @pytest.fixture

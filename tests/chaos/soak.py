@@ -26,10 +26,9 @@ from harness import metrics, servers
 
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.recipe import tasks
 from agentgym_rl.engine.recipe.compose import identity, load
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import to_dict
-from agentgym_rl.engine.run.evaluation import RunPanels
 from agentgym_rl.engine.run.folder import RunFolder
 from agentgym_rl.engine.run.metrics_log import MetricsLog
 from agentgym_rl.engine.run.run import EngineRun
@@ -38,7 +37,6 @@ from agentgym_rl.envs import Task
 from agentgym_rl.envs.hosts import open_host
 from agentgym_rl.rollout.policies.scripted import Oracle, Random
 from agentgym_rl.rollout.recorder import Advantages
-from agentgym_rl.rollout.settings import RolloutSettings
 
 WARM = 0.5
 """Share of the steps that the slope leaves out."""
@@ -49,9 +47,9 @@ FLAT = 1.0
 class ScriptedTrainer:
     """Plays episodes of a scripted policy in the place of :class:`agentgym_rl.engine.verl.trainer.AgentTrainer`."""
 
-    def __init__(self, config: Any, seed: int) -> None:
-        self.host = open_host(tasks.host_of(config, "maze"))
-        self.settings = RolloutSettings.from_mapping(tasks.rules(config))
+    def __init__(self, run: Resolved, seed: int) -> None:
+        self.host = open_host(run.hosts["maze"])
+        self.settings = run.rules
         self.policies = Oracle(), Random(seed)
         self.random = random.Random(seed)
         self.loop = asyncio.new_event_loop()
@@ -129,12 +127,13 @@ def main() -> None:
         ])  # fmt: skip
         folder = RunFolder(Path(config.run.dir), identity(config), resume=True)
         log, state = MetricsLog(folder.path, to_dict(config), 0), folder.load_state()
-        trainer: Any = ScriptedTrainer(config, config.seed)
+        config.envs["maze"].panels.clear()
+        resolved = Resolved(config)
+        trainer: Any = ScriptedTrainer(resolved, config.seed)
         trainer.checkpoints = folder.checkpoints
         run = EngineRun(
-            config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=tasks.mixture(config),
-            curriculum=tasks.curriculum(config), panels=RunPanels({"maze": {}}, config), demonstrations=[],
-            replayable=[], bar=lambda *_: None, say=print, stop=lambda: False,
+            resolved=resolved, trainer=trainer, folder=folder, state=state, log=log, demonstrations=[],
+            bar=lambda *_: None, say=print, stop=lambda: False,
         )  # fmt: skip
         for server in both:
             server.tell("garbage,refuse,hang", chosen.share, at=("/create", "/reset", "/step"))

@@ -3,7 +3,7 @@
 A run of ``train`` is given a session whose trainer takes its episodes from a recording instead of asking agent-loop
 workers for them. Everything after the episodes is the real engine. What is assumed:
 
-* ``train(config, console, session)`` runs a configuration from ``load(overrides)``, and takes its trainer from
+* ``train(run, console, session)`` runs a configuration from ``load(overrides)``, resolved, and takes its trainer from
   ``session.trainer(...)``.
 * ``trainer.begin(manager)`` replaces the manager of the agent loops, and the trainer only calls the manager's
   ``generate_sequences(batch)``, with verl's batch of prompts: ``uid``, ``item_id``, ``__rollout_n__`` and what else a
@@ -32,6 +32,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopO
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.recipe.compose import load
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.run.train import train
 from agentgym_rl.engine.verl.agent_loops import EarlyWorker
@@ -263,7 +264,7 @@ def break_off(recorded: dict[str, Any]) -> None:
 def run(overrides: Sequence[str], folder: Path, session: Session) -> None:
     """Train as ``agentgym-rl train`` does, on an engine that is shared with other runs."""
     with (folder.parent / f"{folder.name}.out").open("w") as out:
-        train(load([*overrides, f"run.dir={folder}"]), Console(file=out), session)
+        train(Resolved(load([*overrides, f"run.dir={folder}"])), Console(file=out), session)
 
 
 def metrics(folder: Path) -> list[dict[str, float]]:

@@ -31,6 +31,7 @@ from verl.trainer.ppo.v1 import trainer_base
 from agentgym_rl.engine.platform import corrections, vllm_cpu
 from agentgym_rl.engine.platform.gloo_weights import GlooWeights
 from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.verl import cluster
 from agentgym_rl.engine.verl import mapping as verl_config
 from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer, EpisodeBuffer
@@ -525,7 +526,7 @@ def test_the_buffer_is_built_as_verl_builds_one(monkeypatch):
     """``_build_replay_buffer`` on a trainer without anything else, with the settings of a recipe."""
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-    config = verl_config.verl_config(recipes.load(["experiment=smoke"]), "somewhere", Path("run"))
+    config = verl_config.verl_config(Resolved(recipes.load(["experiment=smoke"])), "somewhere", Path("run"))
     trainer = SimpleNamespace(config=config, trainer_mode="sync", _add_prompts_to_generate=None)
     buffer = PPOTrainer._build_replay_buffer(trainer)
     assert type(buffer).__name__ == "EpisodeBuffer" and buffer.poll_interval < 0.1
@@ -598,8 +599,8 @@ def test_keys_that_verl_has():
     OmegaConf.set_struct(defaults, False)
     unknown = set()
     for device, mode in product(("cpu", "gpu"), TRAINERS):
-        config = recipes.load(["experiment=smoke", f"engine={device}", f"engine.mode={mode}"])
-        ours = verl_config._common(config, "m", Path("run")) | verl_config._device(config, 0)
+        run = Resolved(config := recipes.load(["experiment=smoke", f"engine={device}", f"engine.mode={mode}"]))
+        ours = verl_config._common(run, "m", Path("run")) | verl_config._device(run, 0)
         ours |= verl_config._mode(config) | verl_config._correction(config)
         for key in ours:
             parent, _, leaf = key.rpartition(".")

@@ -14,6 +14,7 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
 from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.verl.mapping import verl_config
 
@@ -22,7 +23,7 @@ RATIOS = [[1.0, 1.0, 1.0], [1.2, 1.0, 1.5], [4.0, 0.25, 6.0], [0.4, 0.9, 1.0]]
 
 
 def settings(*overrides):
-    return verl_config(recipes.load(["experiment=smoke", *overrides]), "m", Path("run"))
+    return verl_config(Resolved(recipes.load(["experiment=smoke", *overrides])), "m", Path("run"))
 
 
 def corrected(*overrides):

@@ -445,9 +445,9 @@ def test_verls_own_entry_point_trains_in_our_worlds(tmp_path: Path) -> None:
     prepared = tmp_path / "prepared"
     code = (
         "import asyncio, sys; from pathlib import Path; from agentgym_rl.engine.recipe.compose import load\n"
-        "from agentgym_rl.engine.run import tiny\n"
+        "from agentgym_rl.engine.recipe.resolved import Resolved; from agentgym_rl.engine.run import tiny\n"
         "config = load(['experiment=smoke', 'algorithm=grpo'])\n"
-        "tiny.build(Path(sys.argv[1]), config.model, asyncio.run(tiny.corpus(config)), 0)"
+        "tiny.build(Path(sys.argv[1]), config.model, asyncio.run(tiny.corpus(Resolved(config))), 0)"
     )
     subprocess.run([sys.executable, "-c", code, str(prepared)], check=True, capture_output=True)
     page = Path(__file__).parents[2] / "docs" / "verl.md"

@@ -29,9 +29,10 @@ from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.scaling_inter import curricula
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
-from agentgym_rl.engine.recipe import gpus, tasks
+from agentgym_rl.engine.recipe import gpus
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import evaluation, gpu_memory, metrics_log, run, session, stages, sweep, tiny, train
 from agentgym_rl.engine.verl.mapping import verl_config
 from agentgym_rl.rollout.supervised import Example
@@ -49,7 +50,7 @@ ASYNC = "engine.mode=colocate_async"
 
 def verl(config: Config) -> Any:
     """verl's configuration."""
-    return OmegaConf.to_container(verl_config(config, "model", Path("run")), resolve=False)
+    return OmegaConf.to_container(verl_config(Resolved(config), "model", Path("run")), resolve=False)
 
 
 def process(config: Config) -> Any:
@@ -59,7 +60,8 @@ def process(config: Config) -> Any:
 
 def draws(config: Config) -> Any:
     """Tasks, numbers of samples and turn limits of some steps, with made-up outcomes."""
-    mixture, curriculum = tasks.mixture(config), tasks.curriculum(config)
+    run = Resolved(config)
+    mixture, curriculum = run.mixture, run.curriculum
     found = []
     for step in range(1, 7):
         drawn = mixture.draw(step, 8, 4)
@@ -72,14 +74,15 @@ def draws(config: Config) -> Any:
 
 def evaluations(config: Config) -> Any:
     """The panels, with what is done with them, and the names of the stages."""
-    panels = {env: {label: one.item_ids for label, one in own.items()} for env, own in tasks.panels(config).items()}
+    run = Resolved(config)
+    panels = {env: {label: one.item_ids for label, one in own.items()} for env, own in run.panels.items()}
     asked = {env: {label: (one.samples, one.role) for label, one in w.panels.items()} for env, w in config.envs.items()}
-    return panels, asked, stages.stage_names(config)
+    return panels, asked, stages.stage_names(run)
 
 
 def evaluated(config: Config) -> Any:
     """The rows of an evaluation."""
-    return evaluation.RunPanels(tasks.panels(config), config).rows(None, step=3)
+    return evaluation.RunPanels(Resolved(config)).rows(None, step=3)
 
 
 def files(config: Config) -> Any:
@@ -100,7 +103,8 @@ def learning(config: Config) -> Any:
 
 def optimizers(config: Config) -> Any:
     """Settings of the updates of each stage."""
-    return [tasks.optimizer(config, stage) for stage in stages.stage_names(config)]
+    run = Resolved(config)
+    return [run.optimizer(stage) for stage in stages.stage_names(run)]
 
 
 def outcome(task: Any, sample: int, step: int) -> Episode:
@@ -127,7 +131,8 @@ class Recorder:
 
     def __init__(self, config: Config) -> None:
         self.config, self.asked = config, list[Any]()
-        self.mixture, self.curriculum = tasks.mixture(config), tasks.curriculum(config)
+        run = Resolved(config)
+        self.mixture, self.curriculum = run.mixture, run.curriculum
         self.demonstrations = [Example([1, 2, 3], [0.0, 1.0, 1.0])]
         self.observation_weight = config.cloning.observation_weight
         self.response_tokens = config.model.response_tokens
@@ -336,7 +341,7 @@ POLICY: dict[str, Entry] = {
     "clip_high": (0.3, verl),
     "dual_clip": (5, verl),
     "kl_loss": (0.1, verl),
-    "kl_reference": ("loaded", tasks.needs, "algorithm.kl_loss=0.1"),
+    "kl_reference": ("loaded", lambda config: Resolved(config).needs, "algorithm.kl_loss=0.1"),
     "entropy": (0.1, verl),
     "loss_aggregation": ("seq-mean-token-sum", verl),
     "correction": ("mis", verl),

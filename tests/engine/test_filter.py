@@ -14,8 +14,9 @@ from transfer_queue import KVBatchMeta
 from agentgym_rl.algorithms.base import GroupFilter, Policy
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe import compose as recipes
-from agentgym_rl.engine.recipe import tasks
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
+from agentgym_rl.engine.run.folder import State
 from agentgym_rl.engine.run.run import REDRAW, EngineRun
 from agentgym_rl.engine.verl.modes import ColocateTrainer, SeparateTrainer, SyncTrainer
 from agentgym_rl.engine.verl.rows import NothingToLearn
@@ -164,10 +165,10 @@ def test_what_is_drawn_in_their_place(toy_recipes):
     )  # fmt: skip
 
     def drawn(redraw, number=1, count=6):
-        run = object.__new__(EngineRun)
-        run.config, run.mixture, run.curriculum = config, tasks.mixture(config), tasks.curriculum(config)
-        run.trainer, run.state, run.steps = trainer, SimpleNamespace(global_step=number + 1), 5
-        run.metrics, run.episodes, run.rollout_s = {}, [], 0.0
+        run = EngineRun(
+            resolved=Resolved(config), trainer=trainer, folder=None, state=State(global_step=number + 1), log=None,
+            demonstrations=[], bar=None, say=None, stop=None, steps=5,
+        )  # fmt: skip
         with suppress(EnvUnavailable):  # no episode comes back here
             list(run.batches(number))
         return [(row["item_id"], row["max_turns"]) for row in asked[-1](number, redraw, count)]
@@ -177,7 +178,7 @@ def test_what_is_drawn_in_their_place(toy_recipes):
     assert {item.partition("_")[0] for item, _ in first} == {"counter", "generous"}, "in the shares of the mixture"
     assert drawn(1) == first
     assert drawn(2) != first != drawn(1, number=2)
-    expected = tasks.mixture(config).draw(2 + REDRAW, 6, config.algorithm.samples_per_task)
+    expected = Resolved(config).mixture.draw(2 + REDRAW, 6, config.algorithm.samples_per_task)
     assert [item for item, _ in first] == [str(one.task) for one in expected]
 
 
@@ -187,4 +188,4 @@ def test_only_algorithms_that_compare_episodes_have_the_key(toy_recipes):
             recipes.load(["experiment=counter", f"algorithm={algorithm}", "algorithm.filter_groups=true"])
     for algorithm in ("grpo", "rloo", "gigpo"):
         config = recipes.load(["experiment=counter", f"algorithm={algorithm}", "algorithm.filter_groups=true"])
-        assert tasks.needs(config).group_filter == GroupFilter(refills=4, min_reward_std=0.0)
+        assert Resolved(config).needs.group_filter == GroupFilter(refills=4, min_reward_std=0.0)

@@ -19,6 +19,7 @@ from agentgym_rl.engine.recipe import config as recipe_config
 from agentgym_rl.engine.recipe import preflight
 from agentgym_rl.engine.recipe.compose import RecipeError, load
 from agentgym_rl.engine.recipe.config import Mode
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import session, sweep
 from agentgym_rl.engine.verl import cluster, environment, mapping
 
@@ -29,7 +30,7 @@ YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 
 
 
 def settings(*overrides):
-    return mapping.verl_config(load([*GPU, *overrides]), "model", Path("run"))
+    return mapping.verl_config(Resolved(load([*GPU, *overrides])), "model", Path("run"))
 
 
 # a model of one's own
@@ -38,7 +39,7 @@ def settings(*overrides):
 @pytest.mark.parametrize("word", ["model", "model.path"])
 def test_a_model_of_ones_own_has_lengths_fit_for_it(word):
     config = load([*OWN, f"{word}=Qwen/Qwen2.5-3B-Instruct"])
-    preflight.check_config(config)
+    preflight.check_config(Resolved(config))
     assert (config.model.path, config.model.prompt_tokens) == ("Qwen/Qwen2.5-3B-Instruct", 1024)
     assert (config.model.response_tokens, config.run.eval_every, config.run.save_every) == (8192, 25, 25)
     assert (config.engine.workers, config.rollout.workers) == (8, None)
@@ -128,7 +129,7 @@ def test_a_machine_without_a_gpu_is_told_what_to_install(monkeypatch):
 def test_refused_before_ray_starts(overrides, says):
     with pytest.raises(RecipeError, match=says):
         config = load([*GPU, *overrides])
-        preflight.check_config(config)
+        preflight.check_config(Resolved(config))
         preflight.check_micro_batch(config)
 
 
@@ -151,7 +152,7 @@ def test_attention(name):
 def test_attention_is_what_is_installed(installed, name, monkeypatch):
     monkeypatch.setattr(recipe_config, "has_flash_attention", lambda: installed)
     assert settings().actor_rollout_ref.model.override_config.attn_implementation == name
-    found = mapping.verl_config(load(["experiment=smoke"]), "model", Path("run"))
+    found = mapping.verl_config(Resolved(load(["experiment=smoke"])), "model", Path("run"))
     assert found.critic.model.override_config.attn_implementation == "packed", "on a CPU"
 
 
@@ -187,7 +188,7 @@ def test_what_lies_below_an_open_mapping_of_verl_is_handed_on(key):
 def test_what_verl_offers_is_reachable(key):
     name, _, value = key.partition("=")
     config = load([*GPU, "engine.attention=flash_attention_2", f"verl.{key}"])
-    preflight.check_config(config)
+    preflight.check_config(Resolved(config))
     assert str(OmegaConf.select(settings(f"verl.{key}"), name)).lower() == value
 
 
@@ -352,7 +353,7 @@ def test_agent_loops_and_storage_follow_batch_and_nodes(nodes, tasks, own, loops
 
 def test_on_a_cpu_there_is_one_of_each():
     config = load(["experiment=smoke", "algorithm=grpo", "algorithm.tasks_per_step=1024"])
-    found = mapping.verl_config(config, "model", Path("run"))
+    found = mapping.verl_config(Resolved(config), "model", Path("run"))
     assert found.actor_rollout_ref.rollout.agent.num_workers == 1
     assert found.transfer_queue.backend.SimpleStorage.num_data_storage_units == 1
 

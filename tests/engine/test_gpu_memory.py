@@ -10,8 +10,8 @@ transformers = pytest.importorskip("transformers")
 from agentgym_rl.engine.platform.packing import ON_GPU  # noqa: E402
 from agentgym_rl.engine.recipe import gpus  # noqa: E402
 from agentgym_rl.engine.recipe.compose import identity, load  # noqa: E402
+from agentgym_rl.engine.recipe.resolved import Resolved  # noqa: E402
 from agentgym_rl.engine.recipe.schema import RecipeError  # noqa: E402
-from agentgym_rl.engine.recipe.tasks import needs  # noqa: E402
 from agentgym_rl.engine.run import gpu_memory  # noqa: E402
 
 RUN = ["name=x", "env=textcraft", "algorithm=grpo", "engine=gpu", "engine.workers=1", "model=Qwen/Qwen2.5-1.5B",
@@ -30,9 +30,8 @@ def network():
 
 
 def fit(network, *overrides, gib=79.1):
-    config = load([*RUN, *overrides])
-    found, line = gpu_memory.fitted(config, needs(config), network, lambda: gib)
-    return found.engine, line
+    found, line = gpu_memory.fitted(Resolved(load([*RUN, *overrides])), network, lambda: gib)
+    return found.config.engine, line
 
 
 def test_a_small_model_on_a_large_gpu_computes_nothing_twice(network):
@@ -75,17 +74,18 @@ def test_where_this_machine_has_no_gpu_the_line_says_what_is_assumed(network):
 
 
 def test_a_cpu_is_left_alone(network):
-    config = load(["experiment=smoke"])
-    assert gpu_memory.fitted(config, needs(config), network, lambda: pytest.fail("asked")) == (config, None)
+    run = Resolved(load(["experiment=smoke"]))
+    assert gpu_memory.fitted(run, network, lambda: pytest.fail("asked")) == (run, None)
     with pytest.raises(RecipeError, match="micro_tokens=null is chosen on GPUs only"):
         load(["experiment=smoke", "engine.micro_tokens=null"])
 
 
 def test_a_pair_fits_together(network):
-    config = load([*RUN])
-    together = replace(needs(config), rows_together=4)
-    found, _ = gpu_memory.fitted(config, together, network, lambda: 79.1)
-    assert found.engine.micro_tokens >= 4 * config.model.context
+    run = Resolved(load([*RUN]))
+    vars(run)["needs"] = replace(run.needs, rows_together=4)
+    found, _ = gpu_memory.fitted(run, network, lambda: 79.1)
+    assert found.config.engine.micro_tokens >= 4 * run.config.model.context
+    assert found.needs is run.needs, "what is built stays"
 
 
 def test_logits_are_in_float32_for_as_many_tokens_as_are_planned_with():
@@ -123,9 +123,10 @@ def test_what_is_chosen_for_one_gpu_fits_by_the_estimate(monkeypatch, gib, size,
     config = load(["experiment=textcraft_one_gpu", *overrides])
     assert config.model.path == f"Qwen/Qwen2.5-{size.upper()}-Instruct" and config.model.lora_rank == lora
     assert config.algorithm.lr == (2e-5 if lora else 1e-6)
-    found, line = gpu_memory.fitted(config, needs(config), model, lambda: pytest.fail("the choice was by another GPU"))
-    assert found.engine.workers == 1 and "where it runs out" not in line, line
-    assert found.engine.micro_tokens >= config.model.context
+    run = Resolved(config)
+    found, line = gpu_memory.fitted(run, model, lambda: pytest.fail("the choice was by another GPU"))
+    assert found.config.engine.workers == 1 and "where it runs out" not in line, line
+    assert found.config.engine.micro_tokens >= config.model.context
 
 
 def test_a_choice_is_part_of_the_run_and_asks_no_gpu_twice(monkeypatch):

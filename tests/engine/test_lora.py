@@ -16,6 +16,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
 from agentgym_rl.engine.recipe import compose as recipes  # noqa: E402
 from agentgym_rl.engine.recipe.config import VerifySync  # noqa: E402
+from agentgym_rl.engine.recipe.resolved import Resolved  # noqa: E402
 from agentgym_rl.engine.verl.adapters import merged, with_adapters  # noqa: E402
 from agentgym_rl.engine.verl.mapping import verl_config  # noqa: E402
 from agentgym_rl.engine.verl.modes import SyncTrainer  # noqa: E402
@@ -24,7 +25,8 @@ from agentgym_rl.engine.verl.sync_probe import SyncProbe, WeightsNotSynced  # no
 
 def test_adapters_in_verls_configuration():
     def settings(*overrides):
-        found = verl_config(recipes.load(["experiment=smoke", *overrides]), "m", Path("run")).actor_rollout_ref
+        run = Resolved(recipes.load(["experiment=smoke", *overrides]))
+        found = verl_config(run, "m", Path("run")).actor_rollout_ref
         model, saved = found.model, found.actor.checkpoint.save_lora_only
         return model.lora_rank, model.lora_alpha, model.target_modules, model.lora.merge, saved
 

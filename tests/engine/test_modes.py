@@ -13,6 +13,7 @@ from transfer_queue import KVBatchMeta
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.preflight import check_config
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.verl import mapping as verl_config
 from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer
 from agentgym_rl.engine.verl.modes import ColocateTrainer, SyncTrainer
@@ -22,7 +23,7 @@ from agentgym_rl.engine.verl.schedule import Schedule
 @cache
 def settings(*overrides):
     """verl's settings, read only."""
-    return verl_config.verl_config(recipes.load(["experiment=smoke", *overrides]), "m", recipes.Path("run"))
+    return verl_config.verl_config(Resolved(recipes.load(["experiment=smoke", *overrides])), "m", recipes.Path("run"))
 
 
 class Sampled(Exception):
@@ -198,7 +199,7 @@ def test_servers_of_their_own():
 )
 def test_refused(overrides, says):
     with pytest.raises(RecipeError, match=says):
-        check_config(recipes.load(["experiment=smoke", *overrides]))
+        check_config(Resolved(recipes.load(["experiment=smoke", *overrides])))
 
 
 def test_samplers_of_both_kinds_are_what_verl_would_build():

@@ -8,10 +8,12 @@ import toy
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
+from agentgym_rl.data.panels import draw
 from agentgym_rl.engine.recipe import compose as recipes
-from agentgym_rl.engine.recipe import context, tasks
+from agentgym_rl.engine.recipe import context
 from agentgym_rl.engine.recipe.config import PanelConfig
 from agentgym_rl.engine.recipe.digest import digest
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import demonstrations
 from agentgym_rl.engine.run.train import train
 from agentgym_rl.envs.core import EnvUnavailable
@@ -176,7 +178,7 @@ def test_a_mended_mistake_leaves_no_trace(toy_recipes, monkeypatch):
 
     monkeypatch.setattr("agentgym_rl.engine.verl.cluster.cluster", stop)
     with pytest.raises(ZeroDivisionError):
-        train(recipes.load(["experiment=counter", "model.prompt_tokens=300"]), Console(quiet=True))
+        train(Resolved(recipes.load(["experiment=counter", "model.prompt_tokens=300"])), Console(quiet=True))
     assert not (toy_recipes / "summary.json").exists()
 
 
@@ -193,8 +195,9 @@ class Words:
 
 def measured(config, words):
     said = []
-    context.check_panels(config, words, tasks.panels(config), lambda *_: None)
-    return context.too_long(config, words, lambda *_: None, said.append), said
+    run = Resolved(config)
+    context.check_panels(run, words, lambda *_: None)
+    return context.too_long(run, words, lambda *_: None, said.append), said
 
 
 def test_every_first_observation_is_measured():
@@ -243,7 +246,7 @@ def test_a_first_observation_that_cannot_be_had_is_left_to_the_rollouts(monkeypa
 
 
 def test_tasks_that_are_left_out_are_not_drawn():
-    mixture = tasks.mixture(recipes.load(["experiment=counter"]))
+    mixture = Resolved(recipes.load(["experiment=counter"])).mixture
     drawn = [draw.task for draw in mixture.draw(3, 8, 2)]
     mixture.leave_out(drawn[:3])
     later = {draw.task for step in range(20) for draw in mixture.draw(step, 8, 2)}
@@ -254,15 +257,15 @@ def test_tasks_that_are_left_out_are_not_drawn():
 
 def test_training_pools():
     config = recipes.load(["experiment=counter"])
-    env, settings = tasks.open_env(config, "counter"), config.envs["counter"]
-    assert list(tasks.training_pool(env, settings)) == list(range(40))
+    assert list(Resolved(config).pools["counter"]) == list(range(40))
+    settings = config.envs["counter"]
     settings.difficulty, settings.pool = ["length 1", "length 2"], 7
-    pool = tasks.training_pool(env, settings)
+    pool = Resolved(config).pools["counter"]
     assert len(set(pool)) == 7 and all(index % 3 < 2 and index < 40 for index in pool)
-    assert pool == tasks.training_pool(env, settings)
-    drawn = tasks.draw(pool, "counter", 5, seed=1)
-    assert len({str(task) for task in drawn}) == 5 and drawn == tasks.draw(pool, "counter", 5, seed=1)
-    assert len(tasks.draw(pool, "counter", 50, seed=1)) == 7
+    assert pool == Resolved(config).pools["counter"]
+    drawn = draw(pool, "counter", 5, seed=1)
+    assert len({str(task) for task in drawn}) == 5 and drawn == draw(pool, "counter", 5, seed=1)
+    assert len(draw(pool, "counter", 50, seed=1)) == 7
 
 
 def test_demonstrations_may_be_on_the_hub(toy_recipes, tmp_path):
@@ -271,5 +274,5 @@ def test_demonstrations_may_be_on_the_hub(toy_recipes, tmp_path):
 
     source = "AgentGym/AgentTraj-L:counter_train.json"
     named = config(f"envs.counter.demonstrations_file={source}")
-    assert demonstrations.files(named, tmp_path) == {"counter": Path(source)}
+    assert demonstrations.files(Resolved(named), tmp_path) == {"counter": Path(source)}
     assert digest(named, cloned=True) != digest(config(), cloned=True)

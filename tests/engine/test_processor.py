@@ -14,6 +14,7 @@ from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.processor import has_bfloat16
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.verl.mapping import verl_config
 
@@ -48,7 +49,7 @@ def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 def types(config: Config) -> tuple[Any, ...]:
     """Of workers, of a critic, and of vLLM."""
-    verl = verl_config(config, "model", Path("run"))
+    verl = verl_config(Resolved(config), "model", Path("run"))
     actor = verl.actor_rollout_ref.actor.fsdp_config
     assert actor.model_dtype == verl.critic.fsdp.model_dtype == "float32", "the weights that learn"
     return (
@@ -84,10 +85,10 @@ def test_weights_cloned_in_another_type_are_others(processor: bool) -> None:
 def test_bfloat16_is_refused_where_it_would_be_slow(processor: bool) -> None:
     config = load([*RUN, "engine.dtype=bfloat16"])
     if processor:
-        preflight.check_config(config)
+        preflight.check_config(Resolved(config))
         assert types(config) == ("bf16", "bf16", "bfloat16")
     else:
         with pytest.raises(
             RecipeError, match=r"engine\.dtype=bfloat16 would be far slower .* set engine\.dtype=float32"
         ):
-            preflight.check_config(config)
+            preflight.check_config(Resolved(config))

@@ -16,8 +16,9 @@ from agentgym_rl.algorithms.grpo import GRPOConfig
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.algorithms.ppo import PPOConfig
-from agentgym_rl.engine.recipe import preflight, tasks
+from agentgym_rl.engine.recipe import preflight
 from agentgym_rl.engine.recipe.compose import load
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.envs import Task, make
 
 
@@ -80,9 +81,9 @@ def test_agentgym_rl(name):
         optimizer=OptimizerConfig(weight_decay=0.01, betas=[0.9, 0.999], clip_grad=1.0),
     )
     env = name.partition("_")[0]
-    limits = [tasks.curriculum(config).max_turns(env, 1 + place * script.steps_scaling_inter) for place in range(3)]
+    limits = [Resolved(config).curriculum.max_turns(env, 1 + place * script.steps_scaling_inter) for place in range(3)]
     assert limits == (script.rounds if len(script.rounds) > 1 else [None] * 3)
-    assert tasks.max_turns(config, env) == script.rounds[-1]
+    assert Resolved(config).max_turns(env) == script.rounds[-1]
     assert config.model.response_tokens == script.max_response_length
     assert (config.rollout.max_new_tokens, config.rollout.temperature) == (script.max_tokens, 1.0)
 
@@ -156,7 +157,7 @@ def test_verl_agent(env):
     assert others["grpo"] == GRPOConfig(name="grpo", normalise_by_std=True, **online)
     # gamma and lam are algorithm.gamma and algorithm.lam of ppo_trainer.yaml, 1.0 both
     assert others["ppo"] == PPOConfig(name="ppo", critic_lr=1e-5, gamma=1.0, lam=1.0, **online)
-    assert tasks.max_turns(config, env) == script.max_steps
+    assert Resolved(config).max_turns(env) == script.max_steps
     rollout = config.rollout
     assert (rollout.style, rollout.context, rollout.action_format) == ("verl_agent", "recent", "tags")
     assert (rollout.keep_turns, rollout.max_new_tokens, rollout.temperature) == (2, 512, 1.0)
@@ -180,10 +181,11 @@ TINY = [
 @pytest.mark.parametrize("algorithm", ["gigpo", "grpo", "ppo"])
 def test_verl_agent_without_its_data(algorithm):
     config = load(["experiment=verl_agent_alfworld", f"algorithm={algorithm}", *TINY])
-    preflight.check_config(config)
-    env = tasks.open_env(config, "alfworld")
+    run = Resolved(config)
+    preflight.check_config(run)
+    env = run.local["alfworld"]
     assert env.spec.prompt is not None and env.style == "verl_agent" and env.difficulty(Task("alfworld", 10_000))
-    assert {len(panel.item_ids) for panel in tasks.panels(config)["alfworld"].values()} == {2, 60}
+    assert {len(panel.item_ids) for panel in run.panels["alfworld"].values()} == {2, 60}
 
 
 DEPARTURES = {

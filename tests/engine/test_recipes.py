@@ -12,10 +12,11 @@ from omegaconf import OmegaConf
 from agentgym_rl.algorithms import algorithms
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe import compose as recipes
-from agentgym_rl.engine.recipe import preflight, tasks
+from agentgym_rl.engine.recipe import preflight
 from agentgym_rl.engine.recipe.compose import RecipeError, load
 from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
 from agentgym_rl.engine.recipe.migration import KEYS
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import tiny
 from agentgym_rl.engine.verl.mapping import ESTIMATOR, verl_config
 from agentgym_rl.engine.verl.weights import largest_tensor, skeleton
@@ -34,7 +35,7 @@ def model(tmp_path_factory):
 def test_every_experiment_composes(name, model):
     config = load([f"experiment={name}"])
     assert isinstance(config, Config)
-    preflight.check_config(config)
+    preflight.check_config(Resolved(config))
     assert set(config.envs) and all(env.panels for env in config.envs.values())
     assert config.run.dir == f"runs/{config.name}"
     as_yaml = OmegaConf.create(recipes.to_yaml(config))
@@ -83,7 +84,7 @@ def test_settings_tuned_for_an_algorithm_are_keys_of_it(tuned):
     algorithm = next(name for name in algorithms() if tuned.endswith(f"_{name}"))
     experiment = tuned.removesuffix(f"_{algorithm}")
     config = load([f"experiment={experiment}", f"algorithm={algorithm}"])
-    preflight.check_config(config)
+    preflight.check_config(Resolved(config))
     assert config.algorithm != algorithms()[algorithm].Config(name=algorithm)
 
 
@@ -160,7 +161,7 @@ def test_a_name_is_asked_for():
 )
 def test_values_and_keys_that_do_not_fit(overrides, says):
     with pytest.raises(RecipeError, match=says):
-        preflight.check_config(load(["experiment=smoke", *overrides.split()]))
+        preflight.check_config(Resolved(load(["experiment=smoke", *overrides.split()])))
 
 
 ALONE = "one environment has all tasks of every step"
@@ -231,7 +232,7 @@ def test_null_takes_out_of_a_recipe_what_has_no_effect_any_more():
 )
 def test_curricula_out_of_range(overrides, says):
     with pytest.raises(RecipeError, match=says):
-        preflight.check_config(load(["experiment=smoke", *overrides]))
+        preflight.check_config(Resolved(load(["experiment=smoke", *overrides])))
 
 
 def test_keys_of_agentgym_rl_name_ours():
@@ -254,7 +255,7 @@ def test_the_page_lists_the_same_keys():
 
 def limits(*overrides, steps=(1, 2, 3)):
     config = load(["experiment=smoke", *overrides])
-    return [tasks.curriculum(config).max_turns("textcraft", step) for step in steps]
+    return [Resolved(config).curriculum.max_turns("textcraft", step) for step in steps]
 
 
 def test_agentgym_rls_keys_are_a_curriculum():
@@ -285,24 +286,24 @@ def test_a_host_for_every_environment_or_for_one():
 
 def test_a_run_needs_an_environment():
     with pytest.raises(RecipeError, match="no environments; choose env=textcraft, env=babyai or env=both"):
-        preflight.check_config(load(["name=x", "env=none"]))
+        preflight.check_config(Resolved(load(["name=x", "env=none"])))
 
 
 def test_keys_of_verl():
     config = load(["experiment=smoke", "verl.actor_rollout_ref.actor.optim.optimizer=Adam"])
     assert config.verl == {"actor_rollout_ref": {"actor": {"optim": {"optimizer": "Adam"}}}}
-    assert verl_config(config, "somewhere", Path("run")).actor_rollout_ref.actor.optim.optimizer == "Adam"
+    assert verl_config(Resolved(config), "somewhere", Path("run")).actor_rollout_ref.actor.optim.optimizer == "Adam"
 
 
 @pytest.mark.parametrize("key", ["foo.bar", "trainer.nosuch", "actor_rollout_ref.actor.clip_ration"])
 def test_a_key_that_verl_has_not(key):
     with pytest.raises(RecipeError, match=rf"verl\.{key}"):
-        verl_config(load(["experiment=smoke", f"verl.{key}=1"]), "somewhere", Path("run"))
+        verl_config(Resolved(load(["experiment=smoke", f"verl.{key}=1"])), "somewhere", Path("run"))
 
 
 def test_weights_travel_in_a_bucket_that_the_largest_tensor_fits_into(model):
     def bucket(largest, *overrides):
-        settings = verl_config(load(["experiment=smoke", *overrides]), "somewhere", Path("run"), largest)
+        settings = verl_config(Resolved(load(["experiment=smoke", *overrides])), "somewhere", Path("run"), largest)
         return settings.actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes
 
     assert bucket(0) == bucket(64 << 20) == 64
@@ -318,7 +319,7 @@ def validated(config, model):
     """verl's configuration after verl's own checks, which include batch sizes against numbers of GPUs."""
     from verl.utils.config import validate_config
 
-    settings = verl_config(config, str(model), Path("run"))
+    settings = verl_config(Resolved(config), str(model), Path("run"))
     validate_config(
         settings, use_reference_policy=settings.actor_rollout_ref.actor.use_kl_loss, use_critic=settings.critic.enable
     )
@@ -362,7 +363,7 @@ def test_sizes_of_a_pretrained_model_on_a_cpu_reach_verl(model):
 )  # fmt: skip
 def test_batches_that_workers_cannot_share(overrides, says):
     with pytest.raises(RecipeError, match=says):
-        preflight.check_config(load(["experiment=smoke", *overrides]))
+        preflight.check_config(Resolved(load(["experiment=smoke", *overrides])))
 
 
 def fits_gpus(name, config, model):

@@ -21,6 +21,7 @@ from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.algorithms.ppo import PPO, Level, PPOConfig
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.verl import rows
 from agentgym_rl.engine.verl.mapping import verl_config
 
@@ -167,7 +168,7 @@ def test_verls_estimators_read_the_shaped_rewards(queue, batch):
 
     queue.fields |= {"rm_scores": jagged([[0.0, 0, 0, 1], [0.0] * 5, [0.0]]), "uid": NonTensorStack("u", "u", "pad")}
     known, get = ("uid", "response_mask", "rm_scores"), queue.kv_batch_get
-    settings = verl_config(recipes.load(["name=x", "algorithm=reinforce_pp"]), "m", Path("run"))
+    settings = verl_config(Resolved(recipes.load(["name=x", "algorithm=reinforce_pp"])), "m", Path("run"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tq, "kv_batch_get", lambda **_: TensorDict(get(None, None, known), batch_size=3))
         rows.write_rewards(batch, ROLLOUTS, [0.25, -0.5])

@@ -21,6 +21,7 @@ from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.digest import versions
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import account, lock
 from agentgym_rl.engine.run.checkpoint import seal
 from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State
@@ -335,11 +336,11 @@ def no_cluster(monkeypatch):
 def test_a_run_that_was_not_to_resume_can_be_resumed(toy_recipes):
     """``run.resume`` says what may happen to a folder and is no part of the run in it."""
     with pytest.raises(Reached):
-        train(recipes.load(["experiment=counter", "run.resume=false"]), Console(quiet=True))
+        train(Resolved(recipes.load(["experiment=counter", "run.resume=false"])), Console(quiet=True))
     folder = RunFolder(toy_recipes, (toy_recipes / "identity.yaml").read_text(), resume=True)
     folder.save_state(replace(STATE, checkpoint=None, algorithm=None))
     with pytest.raises(Reached):
-        train(recipes.load(["experiment=counter"]), Console(quiet=True))
+        train(Resolved(recipes.load(["experiment=counter"])), Console(quiet=True))
 
 
 @pytest.mark.usefixtures("no_cluster")
@@ -348,15 +349,15 @@ def test_what_a_run_prepares_is_prepared_once_and_alike(toy_recipes):
     contents = []
     for _ in range(2):
         with pytest.raises(Reached):
-            train(recipes.load(["experiment=counter"]), Console(quiet=True))
+            train(Resolved(recipes.load(["experiment=counter"])), Console(quiet=True))
         contents.append([(toy_recipes / file).read_bytes() for file in files])
         times = [(toy_recipes / file).stat().st_mtime_ns for file in files[:3]]
     assert contents[0] == contents[1]
     with pytest.raises(Reached):
-        train(recipes.load(["experiment=counter"]), Console(quiet=True))
+        train(Resolved(recipes.load(["experiment=counter"])), Console(quiet=True))
     assert times == [(toy_recipes / file).stat().st_mtime_ns for file in files[:3]]
     with pytest.raises(Reached):
-        train(recipes.load(["experiment=counter", f"run.dir={toy_recipes}2"]), Console(quiet=True))
+        train(Resolved(recipes.load(["experiment=counter", f"run.dir={toy_recipes}2"])), Console(quiet=True))
     other = toy_recipes.with_name(toy_recipes.name + "2")
     assert [(other / file).read_bytes() for file in files[:3]] == contents[0][:3]
     assert not (toy_recipes / "summary.json").exists() and not (toy_recipes / "state.json").exists()

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from agentgym_rl.data.overlap import Overlap, told
-from agentgym_rl.engine.recipe import tasks
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.config import EnvConfig, PanelConfig
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import demonstrations
 from agentgym_rl.rollout.collect import collect
 
@@ -19,7 +19,8 @@ def found(tmp_path, *arguments, **envs):
     """The overlaps of a run with further environments."""
     config = load([*arguments, f"run.dir={tmp_path / 'run'}", "run.cache=null"])
     config.envs.update({name.replace("_", "-"): env for name, env in envs.items()})
-    return tasks.overlaps(config, tasks.panels(config), demonstrations.files(config, tmp_path))
+    run = Resolved(config)
+    return run.overlaps(demonstrations.files(run, tmp_path))
 
 
 def ids(path, *item_ids):

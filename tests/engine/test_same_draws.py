@@ -26,7 +26,7 @@ pytest.importorskip("verl")
 
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe import compose as recipes
-from agentgym_rl.engine.recipe import tasks
+from agentgym_rl.engine.recipe.resolved import Resolved
 
 VALUES = Path(__file__).parent / "recorded" / "draws.json"
 
@@ -69,7 +69,8 @@ STEPS, TASKS, SAMPLES = 12, 13, 4
 def run(overrides: Sequence[str]) -> list[dict[str, Any]]:
     """What a run with these overrides draws at each of its steps."""
     config = recipes.load([*COMMON, *overrides])
-    mixture, curriculum = tasks.mixture(config), tasks.curriculum(config)
+    run = Resolved(config)
+    mixture, curriculum = run.mixture, run.curriculum
     steps = []
     for step in range(1, STEPS + 1):
         drawn = [(str(one.task), one.samples) for one in mixture.draw(step, TASKS, SAMPLES)]

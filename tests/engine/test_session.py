@@ -16,6 +16,7 @@ from rich.console import Console
 
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.processor import has_bfloat16
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.verl import cluster, launch
@@ -57,7 +58,7 @@ def engine(monkeypatch):
 @cache
 def composed(model, *overrides):
     config = load(["experiment=ablation", "engine.threads=3", *overrides])
-    return config, verl_config(config, model, Path("runs") / config.name)
+    return config, verl_config(Resolved(config), model, Path("runs") / config.name)
 
 
 def run(session, *overrides, base=False, model="model"):

@@ -23,9 +23,9 @@ from agentgym_rl.data import agenttraj, episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.data.files import write_text
 from agentgym_rl.engine.recipe import compose as recipes
-from agentgym_rl.engine.recipe import tasks
 from agentgym_rl.engine.recipe.config import PanelConfig
 from agentgym_rl.engine.recipe.digest import digest
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run.cache import ClonedCache
 from agentgym_rl.engine.run.evaluation import RunPanels
@@ -168,11 +168,8 @@ def run(toy_recipes):
         log = MetricsLog(folder.path, to_dict(config), state.global_step, state.logged)
         said: list[str] = []
         run = EngineRun(
-            config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=tasks.mixture(config),
-            curriculum=tasks.curriculum(config),
-            panels=RunPanels(tasks.panels(config), config), demonstrations=[Example([1, 2], [0.0, 1.0])] * 8,
-            replayable=[], bar=lambda *_: None,
-            say=said.append, stop=stop,
+            resolved=Resolved(config), trainer=trainer, folder=folder, state=state, log=log,
+            demonstrations=[Example([1, 2], [0.0, 1.0])] * 8, bar=lambda *_: None, say=said.append, stop=stop,
         )  # fmt: skip
         cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), digest(config, cloned=True))
         trainer.told, trainer.folder, trainer.state = said, folder, state
@@ -555,10 +552,9 @@ DEAD = {"actor/entropy": 0.001}
 
 def test_the_mean_of_panels_is_over_all_of_them_or_absent():
     def panels_of(*names):
-        config = SimpleNamespace(
-            envs={name: SimpleNamespace(panels={"val": PanelConfig(role="validation")}) for name in names}
-        )
-        return RunPanels({name: {"val": None} for name in names}, config)
+        envs = {name: SimpleNamespace(panels={"val": PanelConfig(role="validation")}) for name in names}
+        panels = {name: {"val": None} for name in names}
+        return RunPanels(SimpleNamespace(config=SimpleNamespace(envs=envs), panels=panels))
 
     scores = {"val": {"a": {"sampled": {"success": 1.0}}, "b": {"sampled": {"success": None}}}}
     assert panels_of("a").validation_success(scores) == 1.0

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from agentgym_rl.algorithms import algorithms
 from agentgym_rl.engine.recipe.compose import load
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.recipe.verl_keys import KEYS, check_verl_keys, is_open, refusal
 from agentgym_rl.engine.verl.mapping import check_verl, defaults, verl_config
@@ -130,14 +131,14 @@ def test_unknown_keys_and_keys_of_ours_are_refused_where_a_run_is_composed():
     ):
         config = load(["experiment=smoke", f"verl.actor_rollout_ref.{key}=true"])
         with pytest.raises(RecipeError, match=rf"verl\.actor_rollout_ref\.{key} {says}"):
-            check_verl(config)
+            check_verl(Resolved(config))
 
 
 def test_keys_of_a_critic_where_there_is_one():
     key = "verl.critic.cliprange_value=0.1"
     config = load(["experiment=smoke", "algorithm=ppo", key])
-    assert verl_config(config, "model", Path("run")).critic.cliprange_value == 0.1
+    assert verl_config(Resolved(config), "model", Path("run")).critic.cliprange_value == 0.1
     with pytest.raises(RecipeError, match=r"is set by algorithm\.critic_weight_decay"):
-        check_verl(load(["experiment=smoke", "algorithm=ppo", "verl.critic.optim.weight_decay=0.1"]))
+        check_verl(Resolved(load(["experiment=smoke", "algorithm=ppo", "verl.critic.optim.weight_decay=0.1"])))
     with pytest.raises(RecipeError, match=r"verl\.critic has no effect: algorithm=grpo has no critic"):
         load(["experiment=smoke", "algorithm=grpo", key])

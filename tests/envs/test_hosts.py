@@ -384,19 +384,19 @@ def test_addresses_may_be_listed_or_separated_by_commas(ports, listed):
 def recipe(*overrides):
     pytest.importorskip("hydra")
     from agentgym_rl.engine.recipe.compose import load
+    from agentgym_rl.engine.recipe.resolved import Resolved
 
-    return load(["experiment=smoke", "algorithm=bc", *overrides])
+    return Resolved(load(["experiment=smoke", "algorithm=bc", *overrides]))
 
 
 def test_a_recipe_says_where_a_world_runs():
-    from agentgym_rl.engine.recipe.tasks import host_of
     from agentgym_rl.engine.verl.mapping import _common
 
-    config = recipe("envs.textcraft.host.kind=remote", "envs.textcraft.host.address=http://a:1")
-    assert host_of(config, "textcraft") == HostSettings(kind="remote", address="http://a:1")
-    envs = _common(config, "model", Path("run"))["data.agentgym_envs"]
-    assert HostSettings.of(envs["textcraft"]["host"]) == host_of(config, "textcraft")
-    assert host_of(recipe(), "textcraft") == HostSettings()
+    run = recipe("envs.textcraft.host.kind=remote", "envs.textcraft.host.address=http://a:1")
+    assert run.hosts["textcraft"] == HostSettings(kind="remote", address="http://a:1")
+    envs = _common(run, "model", Path("run"))["data.agentgym_envs"]
+    assert HostSettings.of(envs["textcraft"]["host"]) == run.hosts["textcraft"]
+    assert recipe().hosts["textcraft"] == HostSettings()
 
 
 def test_a_recipe_with_a_wrong_host_or_a_dead_server_is_refused():

@@ -11,8 +11,8 @@ from upstream import STORIES, ours, running, upstream
 
 import agentgym_rl as ag
 from agentgym_rl.data.panels import select
-from agentgym_rl.engine.recipe import tasks
 from agentgym_rl.engine.recipe.compose import load
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.core import OracleUnavailable, ProtocolError
 from agentgym_rl.envs.hosts import HostSettings, open_host
@@ -73,13 +73,14 @@ def test_a_run_on_official_ids(tmp_path):
     with running(upstream()) as server:
         given = ["name=one", "env=textcraft", f"env.address={server.address}", f"envs.textcraft.split={ids}"]
         config = load([*given, f"envs.textcraft.panels={{test: {{split: {ids}}}}}", f"run.dir={tmp_path / 'run'}"])
-        assert tasks.panels(config)["textcraft"]["test"].item_ids == ("textcraft_500", "textcraft_501")
-        assert list(tasks.training_pool(tasks.hosted_env(config, "textcraft"), config.envs["textcraft"])) == [500, 501]
-        assert not tasks.is_local(config, tasks.panels(config)["textcraft"]["test"])
+        run = Resolved(config)
+        assert run.panels["textcraft"]["test"].item_ids == ("textcraft_500", "textcraft_501")
+        assert list(run.pools["textcraft"]) == [500, 501]
+        assert not run.is_local(run.panels["textcraft"]["test"])
         _OFFERS.clear()
         maze = ["name=one", "env=maze", f"env.address={server.address}"]
         with pytest.raises(ProtocolError, match="not the server of maze"):
-            tasks.panels(load([*maze, f"run.dir={tmp_path / 'maze'}"]))
+            _ = Resolved(load([*maze, f"run.dir={tmp_path / 'maze'}"])).panels
 
 
 @pytest.mark.parametrize("env", ["maze", "searchqa", "sqlgym", "movie", "alfworld"])

@@ -25,6 +25,7 @@ from agentgym_rl.engine.recipe import gpus
 from agentgym_rl.engine.recipe import overrides as words
 from agentgym_rl.engine.recipe.choices import KINDS, Choices, installed
 from agentgym_rl.engine.recipe.config import Config, PretrainedModelConfig, TinyModelConfig
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import CHOSEN, RecipeError, explain, nearest, schema, to_dict, typed
 from agentgym_rl.engine.recipe.unused import check_unused
 from agentgym_rl.engine.recipe.yaml_files import RecipeFiles
@@ -151,7 +152,7 @@ def load(overrides: Sequence[str]) -> Config:
     for env in config.envs.values():
         env.host = everywhere | env.host
     words.check_place(config.name, config.run.dir)
-    check_unused(config, {words.key(one) for one in own if not one.endswith("=null")})
+    check_unused(Resolved(config), {words.key(one) for one in own if not one.endswith("=null")})
     return config
 
 

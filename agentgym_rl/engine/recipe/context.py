@@ -6,19 +6,17 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.tasks import draw, host_of, hosted_env, rules, training_pool
-from agentgym_rl.envs import Task, TextEnv, hosts
+from agentgym_rl.data.panels import draw
+from agentgym_rl.engine.recipe.resolved import Resolved
+from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.actions import parse_react
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.formats import opening
-from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.journal import Entry
 from agentgym_rl.rollout.loop import timed
 from agentgym_rl.rollout.prompts import Prompts
 from agentgym_rl.rollout.runner import PATIENCE, Job, run_jobs
-from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.tokens import TokenConversation
 
 MEASURED = 2_000
@@ -32,21 +30,21 @@ Bar = Callable[[str, int, int], None]
 """Shows progress: what, how many done, of how many."""
 
 
-def check_panels(config: Config, builder: Any, panels: Mapping[str, Mapping[str, Panel]], bar: Bar) -> None:
+def check_panels(run: Resolved, builder: Any, bar: Bar) -> None:
     """The prompt must have room for instruction and first observation of every task of every panel.
 
     Raises:
         ContextTooSmall: names the tasks that do not fit, the tokens needed and the key to raise.
         EnvUnavailable: first observations cannot be had.
     """
-    for name, own in panels.items():
+    for name, own in run.panels.items():
         for label, panel in own.items():
-            sizes = _sizes(config, name, [Task.parse(item_id) for item_id in panel.item_ids], builder, bar)
-            if long := _too_long(config, sizes):
-                raise ContextTooSmall(_told(config, f"{name}: panel {label}", long, sizes))
+            sizes = _sizes(run, name, [Task.parse(item_id) for item_id in panel.item_ids], builder, bar)
+            if long := _too_long(run, sizes):
+                raise ContextTooSmall(_told(run, f"{name}: panel {label}", long, sizes))
 
 
-def too_long(config: Config, builder: Any, bar: Bar, say: Callable[[str], None]) -> list[str]:
+def too_long(run: Resolved, builder: Any, bar: Bar, say: Callable[[str], None]) -> list[str]:
     """Item ids of the training tasks whose instruction and first observation do not fit into the prompt.
 
     Of a pool of more than :data:`MEASURED` tasks, those that were not measured are found out when they are rolled out.
@@ -59,12 +57,11 @@ def too_long(config: Config, builder: Any, bar: Bar, say: Callable[[str], None])
         EnvUnavailable: first observations cannot be had.
     """
     found: list[str] = []
-    for name, env_config in config.envs.items():
-        pool = training_pool(hosted_env(config, name), env_config)
-        sizes = _sizes(config, name, draw(pool, name, MEASURED, config.seed), builder, bar)
-        if not (long := _too_long(config, sizes)):
+    for name, pool in run.pools.items():
+        sizes = _sizes(run, name, draw(pool, name, MEASURED, run.config.seed), builder, bar)
+        if not (long := _too_long(run, sizes)):
             continue
-        told = _told(config, f"{name}: training", long, sizes)
+        told = _told(run, f"{name}: training", long, sizes)
         if len(long) == len(sizes):
             raise ContextTooSmall(told)
         say(f"{told}; they are left out (summary.json names all)")
@@ -72,36 +69,34 @@ def too_long(config: Config, builder: Any, bar: Bar, say: Callable[[str], None])
     return found
 
 
-def check_segments(config: Config, builder: Any) -> None:
+def check_segments(run: Resolved, builder: Any) -> None:
     """A response, the question for notes and the notes must fit into a segment, and the template must fit the rules.
 
     Raises:
         ContextTooSmall: names the keys.
         ValueError: ``rollout.thinking=strip`` with a template that keeps thinking.
     """
-    if config.rollout.one_segment:
+    if run.rules.one_segment:
         return
     conversation = TokenConversation(
         server=None,
         tokenizer=builder.tokenizer,
         builder=builder,
         sampling={},
-        prompt_limit=config.model.prompt_tokens,
-        response_limit=config.model.response_tokens,
-        settings=RolloutSettings.from_mapping(rules(config)),
+        prompt_limit=run.config.model.prompt_tokens,
+        response_limit=run.config.model.response_tokens,
+        settings=run.rules,
     )
     asyncio.run(conversation.start([{"role": "user", "content": "?"}], parse_react))
 
 
-def _sizes(config: Config, name: str, tasks: Sequence[Task], builder: Any, bar: Bar) -> dict[Task, int]:
+def _sizes(run: Resolved, name: str, tasks: Sequence[Task], builder: Any, bar: Bar) -> dict[Task, int]:
     """Tokens of instruction and first observation by task; a task whose environment fails is left to the rollouts."""
-    settings = host_of(config, name)
-    host = hosts.open_host(settings) if settings.kind == "remote" else hosts.LocalHost()
-    options = {**config.envs[name].options, "style": config.rollout.style}
+    host, options = run.servers[name], run.options[name]
 
     async def work(env: TextEnv, job: Job) -> Entry:
-        first, _ = await timed(env.reset(job.task), config.rollout.step_seconds, f"reset of {job.task}")
-        messages = [*start, Prompts(env, config.rollout).message(first)]
+        first, _ = await timed(env.reset(job.task), run.rules.step_seconds, f"reset of {job.task}")
+        messages = [*start, Prompts(env, run.rules).message(first)]
         return Entry(facts={"tokens": len(builder.build_initial_tokens(messages))})
 
     async def measure() -> list[Entry]:
@@ -114,8 +109,8 @@ def _sizes(config: Config, name: str, tasks: Sequence[Task], builder: Any, bar: 
         finally:
             await host.close()
 
-    env = hosted_env(config, name)  # servers may word things in their own way
-    start = opening(env.spec, env.style, config.rollout.action_format)
+    env = run.envs[name]  # servers may word things in their own way
+    start = opening(env.spec, env.style, run.rules.action_format)
     entries = asyncio.run(measure())
     sizes = {task: entry.facts["tokens"] for task, entry in zip(tasks, entries, strict=True) if entry.counts}
     if tasks and not sizes:
@@ -124,14 +119,14 @@ def _sizes(config: Config, name: str, tasks: Sequence[Task], builder: Any, bar: 
     return sizes
 
 
-def _too_long(config: Config, sizes: Mapping[Task, int]) -> list[Task]:
-    return [task for task, tokens in sizes.items() if tokens > config.model.prompt_tokens]
+def _too_long(run: Resolved, sizes: Mapping[Task, int]) -> list[Task]:
+    return [task for task, tokens in sizes.items() if tokens > run.config.model.prompt_tokens]
 
 
-def _told(config: Config, what: str, long: Sequence[Task], sizes: Mapping[Task, int]) -> str:
+def _told(run: Resolved, what: str, long: Sequence[Task], sizes: Mapping[Task, int]) -> str:
     named = ", ".join(map(str, long[:NAMED])) + (", ..." if len(long) > NAMED else "")
     return (
         f"{what}: instruction and first observation of {len(long)} of {len(sizes)} tasks ({named}) take up to "
-        f"{max(sizes.values())} tokens, more than model.prompt_tokens={config.model.prompt_tokens}; raise it, or set "
-        "rollout.style=compact"
+        f"{max(sizes.values())} tokens, more than model.prompt_tokens={run.config.model.prompt_tokens}; raise it, or "
+        "set rollout.style=compact"
     )

@@ -22,15 +22,14 @@ from agentgym_rl.engine.recipe.config import (
     VerifySync,
 )
 from agentgym_rl.engine.recipe.processor import has_bfloat16
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
-from agentgym_rl.engine.recipe.tasks import curriculum, host_of, needs
-from agentgym_rl.envs import hosts
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.rollout import growth, pretrained
 
 
-def check(config: Config, *, devices: bool = True) -> None:
+def check(run: Resolved, *, devices: bool = True) -> None:
     """Everything that needs neither environments, nor servers, nor verl.
 
     Args:
@@ -39,25 +38,25 @@ def check(config: Config, *, devices: bool = True) -> None:
     Raises:
         RecipeError, FileNotFoundError, MissingExtra, ValueError: see the four checks.
     """
-    check_config(config)
+    check_config(run)
     if devices:
-        check_devices(config.engine)
-    check_model(config)
-    check_micro_batch(config)
+        check_devices(run.config.engine)
+    check_model(run)
+    check_micro_batch(run.config)
 
 
-def check_config(config: Config) -> None:
+def check_config(run: Resolved) -> None:
     """What no type can rule out: keys that do not fit each other.
 
     Raises:
         RecipeError: the message names the key.
     """
+    config = run.config
     if not config.envs:
         raise RecipeError("no environments; choose env=textcraft, env=babyai or env=both")
-    curriculum(config)
-    wanted = needs(config)
-    _check_needs(config, wanted)
-    _check_batches(config, wanted)
+    _ = run.curriculum  # raises where a key of it is wrong
+    _check_needs(config, run.needs)
+    _check_batches(config, run.needs)
     _check_engine(config)
     if config.model.lora_rank:
         _check_lora(config.engine)
@@ -239,7 +238,7 @@ def _check_batches(config: Config, needs: Needs) -> None:
         )
 
 
-def check_model(config: Config) -> None:
+def check_model(run: Resolved) -> None:
     """Folders of weights must exist before anything is started; ids of models are left to the hub.
 
     Raises:
@@ -249,7 +248,7 @@ def check_model(config: Config) -> None:
         MissingExtra: a model that has a name is to be fetched, and a package that this needs is not installed.
         ValueError: there is no such source of a model that has a name.
     """
-    reference = needs(config).reference
+    config, reference = run.config, run.needs.reference
     if reference not in (None, START, AS_LOADED):
         size = config.engine.workers * config.engine.nodes
         if not (Path(reference) / "actor" / f"model_world_size_{size}_rank_0.pt").is_file():
@@ -282,16 +281,15 @@ def _check_layers(model: ModelConfig, layers: int | None) -> None:
         raise RecipeError(f"model.train_layers={model.train_layers}, but the model has {layers} layers")
 
 
-def check_hosts(config: Config) -> None:
+def check_hosts(run: Resolved) -> None:
     """Every server that an environment runs on must be there and have the environment.
 
     Raises:
         ValueError: ``envs.<name>.host`` is wrong.
         EnvError: a server does not answer, or does not have the environment; names it.
     """
-    for name in config.envs:
-        place = hosts.open_host(host) if (host := host_of(config, name)).kind == "remote" else hosts.LocalHost()
-        asyncio.run(place.check(name, config.envs[name].options))
+    for name, host in run.servers.items():
+        asyncio.run(host.check(name, run.options[name]))
 
 
 def check_adapters(config: Config, network: Any) -> None:

@@ -10,8 +10,8 @@ from agentgym_rl.algorithms.base import OnlineConfig
 from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.config import Config, Device, Mode, Stragglers
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
-from agentgym_rl.engine.recipe.tasks import learns_from_demonstrations, needs
 
 UNLEARNED = "nothing is cloned: cloning.epochs=0, and neither the algorithm nor run.control learns from demonstrations"
 
@@ -27,7 +27,7 @@ class Unused:
     """Whether it is an error in a recipe, too. A recipe may prepare what the command line switches off."""
 
 
-def check_unused(config: Config, given: Collection[str] = ()) -> None:
+def check_unused(run: Resolved, given: Collection[str] = ()) -> None:
     """No key is set that has no effect beside the others.
 
     Args:
@@ -37,13 +37,13 @@ def check_unused(config: Config, given: Collection[str] = ()) -> None:
     Raises:
         RecipeError: names the key and says why.
     """
-    for one in _unused(config):
+    for one in _unused(run):
         says = f"{one.key} has no effect: {one.why}"
         if any(key == one.key or key.startswith(f"{one.key}.") for key in given):
             raise RecipeError(says)
         if not one.in_recipes:
             continue
-        value, default = _value_and_default(config, one.key)
+        value, default = _value_and_default(run.config, one.key)
         if value != default:
             raise RecipeError(f"{says}; {one.key}=null takes it out of the recipe" if default is None else says)
 
@@ -57,17 +57,19 @@ def _value_and_default(config: Config, key: str) -> tuple[Any, Any]:
     return getattr(block, name), field.default
 
 
-def _unused(config: Config) -> Iterator[Unused]:
+def _unused(run: Resolved) -> Iterator[Unused]:
+    config = run.config
     yield from _of_rollouts(config)
     yield from _of_engine(config)
     if not config.model.lora_rank:
         for key in ("lora_alpha", "target_modules"):
             yield Unused(f"model.{key}", "model.lora_rank=0 trains all weights")
-    if needs(config).critic is None:
+    if run.needs.critic is None:
         yield Unused("verl.critic", f"algorithm={config.algorithm.name} has no critic", in_recipes=False)
-    yield from _of_run(config)
+    learns = run.learns_from_demonstrations
+    yield from _of_run(config, learns)
     for name in config.envs:
-        yield from _of_env(config, name)
+        yield from _of_env(config, name, learns)
     environments = sum(env.share > 0 for env in config.envs.values())
     for key, why in config.algorithm.unused(off_policy=config.engine.off_policy, environments=environments).items():
         yield Unused(f"algorithm.{key}", why)
@@ -113,11 +115,11 @@ def _of_engine(config: Config) -> Iterator[Unused]:
         yield Unused("engine.dtype", f"engine.device={engine.device} computes in bfloat16, or in verl's own settings")
 
 
-def _of_run(config: Config) -> Iterator[Unused]:
+def _of_run(config: Config, learns: bool) -> Iterator[Unused]:
     if not config.cloning.epochs:
         for key in ("lr", "optimizer", *(() if config.run.control else ("mini_batch_trajectories",))):
             yield Unused(f"cloning.{key}", "cloning.epochs=0 skips cloning", in_recipes=False)
-    if not learns_from_demonstrations(config):
+    if not learns:
         yield Unused("cloning.observation_weight", UNLEARNED, in_recipes=False)
     for key, why in config.cloning.optimizer.unused().items():
         yield Unused(f"cloning.{key}", f"cloning.{why}")
@@ -128,11 +130,11 @@ def _of_run(config: Config) -> Iterator[Unused]:
         yield Unused("run.cache", "the run builds no tiny model and clones nothing", in_recipes=False)
 
 
-def _of_env(config: Config, name: str) -> Iterator[Unused]:
+def _of_env(config: Config, name: str, learns: bool) -> Iterator[Unused]:
     env, place = config.envs[name], f"envs.{name}"
     if env.pool is None:
         yield Unused(f"{place}.pool_seed", f"{place}.pool=null takes all tasks")
-    if not learns_from_demonstrations(config):
+    if not learns:
         if env.demonstrations:
             yield Unused(f"{place}.demonstrations", UNLEARNED, in_recipes=False)
         if env.demonstrations_file is not None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.files import on_hub
-from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.tasks import max_turns, open_env, rules
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.envs.formats import reader
 from agentgym_rl.rollout.collect import collect
-from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import Example, encode, encode_segments
 
 
-def files(config: Config, folder: Path, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Path]:
+def files(run: Resolved, folder: Path, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Path]:
     """The AgentTraj file of each env: the recipe's own, or oracle trajectories collected once into the run's folder.
 
     Raises:
@@ -25,7 +24,7 @@ def files(config: Config, folder: Path, progress: Callable[[str, int, int], None
         ValueError: the training tasks are fewer than the trajectories asked for.
     """
     paths: dict[str, Path] = {}
-    for name, env in config.envs.items():
+    for name, env in run.config.envs.items():
         if env.demonstrations_file is not None:
             paths[name] = Path(env.demonstrations_file)
             if not (paths[name].is_file() or on_hub(env.demonstrations_file)):
@@ -41,15 +40,8 @@ def files(config: Config, folder: Path, progress: Callable[[str, int, int], None
                     env.split,
                     paths[name],
                     n=env.demonstrations,
-                    seed=config.seed if env.pool is None else env.pool_seed,
-                    settings=RolloutSettings.from_mapping(
-                        {
-                            "style": config.rollout.style,
-                            "action_format": config.rollout.action_format,
-                            "keep_turns": config.rollout.keep_turns,
-                            "max_turns": max_turns(config, name),
-                        }
-                    ),
+                    seed=run.config.seed if env.pool is None else env.pool_seed,
+                    settings=replace(run.rules, max_turns=run.max_turns(name)),
                     difficulty=env.difficulty,
                     options=env.options,
                     progress=report,
@@ -58,17 +50,17 @@ def files(config: Config, folder: Path, progress: Callable[[str, int, int], None
     return paths
 
 
-def examples(config: Config, paths: dict[str, Path], tokenizer: Any, builder: Any) -> list[Example]:
+def examples(run: Resolved, paths: dict[str, Path], tokenizer: Any, builder: Any) -> list[Example]:
     """The trajectories as supervised examples, env after env; in segments as the run's own episodes are.
 
     Raises:
         ContextTooSmall: one takes more tokens than the model's context.
         ValueError: a file is not AgentTraj JSON, or has no trajectory of its environment.
     """
-    model, settings = config.model, RolloutSettings.from_mapping(rules(config))
+    model, settings = run.config.model, run.rules
     found: list[Example] = []
     for name, path in paths.items():
-        parse = reader(open_env(config, name).spec, settings.action_format)
+        parse = reader(run.local[name].spec, settings.action_format)
         for trajectory in agenttraj.of_env(path, name):
             if settings.one_segment:
                 found.append(encode(trajectory, tokenizer, builder, model.context))

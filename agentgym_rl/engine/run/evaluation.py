@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from agentgym_rl.algorithms.base import Metrics
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.tasks import max_turns, seeded
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.envs import Task
-from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.eval.score import DECODINGS, Count, Score, check_counted, score
 
 VALIDATION = "validation"
@@ -25,33 +23,32 @@ Scores = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class RunPanels:
-    """The panels of a run by environment and label, and the recipe that says how they are rolled out."""
+    """The panels of a run: what of them is rolled out, and how it is scored."""
 
-    panels: Mapping[str, Mapping[str, Panel]]
-    config: Config
+    run: Resolved
 
     def of_role(self, role: str | None) -> list[tuple[str, str]]:
         """Environment and label of the panels with a role; all of them for None."""
         return [
             (env, label)
-            for env, own in self.panels.items()
+            for env, own in self.run.panels.items()
             for label in own
-            if role is None or self.config.envs[env].panels[label].role == role
+            if role is None or self.run.config.envs[env].panels[label].role == role
         ]
 
     def rows(self, role: str | None, step: int) -> list[dict[str, Any]]:
         """Dataset rows of the panels with a role, sampled and where asked for greedy, at a global step."""
-        config = self.config
-        stream = f"{config.seed}:evaluate:{step}" if seeded(config) else None
+        seed = self.run.config.seed
+        stream = f"{seed}:evaluate:{step}" if self.run.seeded else None
         return [
             row(
                 index,
                 task,
-                max_turns=max_turns(config, task.env),
-                seed=config.seed,
+                max_turns=self.run.max_turns(task.env),
+                seed=seed,
                 __rollout_n__=1,
                 decoding=tags["decoding"],
-                temperature=config.envs[task.env].panels[tags["panel"]].temperature,
+                temperature=self.run.config.envs[task.env].panels[tags["panel"]].temperature,
                 tags=tags,
                 **({} if stream is None else {"stream": f"{stream}:{index}"}),
             )
@@ -61,22 +58,22 @@ class RunPanels:
     def _episodes(self, role: str | None) -> Iterator[tuple[Task, dict[str, str]]]:
         """The task and the tags of every episode."""
         for env, label in self.of_role(role):
-            samples = {"sampled": self.config.envs[env].panels[label].samples, "greedy": 1}
+            samples = {"sampled": self.run.config.envs[env].panels[label].samples, "greedy": 1}
             for decoding in self._decodings(env, label):
-                for item_id in self.panels[env][label].item_ids:
+                for item_id in self.run.panels[env][label].item_ids:
                     for _ in range(samples[decoding]):
                         yield Task.parse(item_id), {"panel": label, "decoding": decoding}
 
     def _decodings(self, env: str, label: str) -> tuple[str, ...]:
-        greedy = self.config.envs[env].panels[label].greedy
-        return DECODINGS if (self.config.run.greedy if greedy is None else greedy) else ("sampled",)
+        greedy = self.run.config.envs[env].panels[label].greedy
+        return DECODINGS if (self.run.config.run.greedy if greedy is None else greedy) else ("sampled",)
 
     def scores(self, episodes: Sequence[Episode], role: str | None) -> tuple[Scores, Metrics]:
         """Scores of the episodes of :meth:`rows`, also as metrics ``val/<label>/<env>/...``."""
         result: Scores = {}
         metrics: Metrics = {}
         for (env, label, decoding), own in self._parts(episodes, role).items():
-            found = score(own, self.panels[env][label].digest)
+            found = score(own, self.run.panels[env][label].digest)
             result.setdefault(label, {}).setdefault(env, {})[decoding] = found.to_dict()
             metrics |= figures(found, f"val/{label}/{env}/" + ("" if decoding == "sampled" else "greedy_"))
         return result, metrics
@@ -92,7 +89,7 @@ class RunPanels:
             f"{env} on panel {label} ({decoding})": Count.of(own, asked[env, label, decoding])
             for (env, label, decoding), own in self._parts(episodes, role).items()
         }
-        check_counted(parts, self.config.run.min_counted, "run.min_counted")
+        check_counted(parts, self.run.config.run.min_counted, "run.min_counted")
 
     def _parts(self, episodes: Sequence[Episode], role: str | None) -> dict[tuple[str, str, str], list[Episode]]:
         """The episodes of each environment, label and decoding."""

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agentgym_rl.algorithms.base import Needs
-from agentgym_rl.engine.recipe.config import Config, Device
+from agentgym_rl.engine.recipe.config import Device
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.run.memory import FLOAT, GIB, Plan, Shapes, shapes
 
@@ -72,10 +72,8 @@ def need(model: Shapes, depth: int, width: int, *, workers: int, lora: bool, mod
     )
 
 
-def fitted(
-    config: Config, needs: Needs, network: Any, smallest: Callable[[], float | None]
-) -> tuple[Config, str | None]:
-    """The configuration with what it leaves open chosen so that updates fit a GPU, and a line that says so.
+def fitted(run: Resolved, network: Any, smallest: Callable[[], float | None]) -> tuple[Resolved, str | None]:
+    """The run with what it leaves open chosen so that updates fit a GPU, and a line that says so.
 
     Args:
         network: see :func:`agentgym_rl.engine.verl.weights.skeleton`.
@@ -87,14 +85,14 @@ def fitted(
     Raises:
         RecipeError: the model alone is too large for a GPU.
     """
-    engine = config.engine
+    engine, model, needs = run.config.engine, run.config.model, run.needs
     if engine.device is not Device.CUDA:
-        return config, None
+        return run, None
     found = engine.gpu_gib or smallest()
     gib = found or ASSUMED
-    lora = config.model.lora_rank
+    lora = model.lora_rank
     plan = Plan(
-        workers=1, servers=0, loops=0, micro_tokens=0, kv_cache_gib=0.0, train_layers=config.model.train_layers,
+        workers=1, servers=0, loops=0, micro_tokens=0, kv_cache_gib=0.0, train_layers=model.train_layers,
         lora_rank=lora,
     )  # fmt: skip
     both = needs.critic is not None and not engine.offload
@@ -108,7 +106,7 @@ def fitted(
             f"weights and optimizer need {each.sure:.1f} GiB of a GPU that has {gib:.1f}: choose a smaller model, "
             "model.lora_rank, or more engine.workers, which share them"
         )
-    longest = needs.rows_together * config.model.context
+    longest = needs.rows_together * model.context
     tokens, recompute = _chosen(each, USED * gib, longest, engine.micro_tokens, engine.gradient_checkpointing)
     wanted = each.sure + tokens * each.token(recompute)
     how = "computed again" if recompute else "kept"
@@ -119,7 +117,7 @@ def fitted(
     )
     if wanted > gib:
         line += "; where it runs out, lower engine.micro_tokens or model.response_tokens, or set engine.offload=true"
-    return replace(config, engine=replace(engine, micro_tokens=tokens, gradient_checkpointing=recompute)), line
+    return run.with_engine(replace(engine, micro_tokens=tokens, gradient_checkpointing=recompute)), line
 
 
 def _chosen(each: Need, gib: float, longest: int, tokens: int | None, recompute: bool | None) -> tuple[int, bool]:

@@ -29,13 +29,10 @@ from agentgym_rl.algorithms.base import (
     Weights,
     note_advantages,
 )
-from agentgym_rl.algorithms.mixture import Mixture
-from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.tasks import max_turns, optimizer, seeded
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import checkpoint
 from agentgym_rl.engine.run.evaluation import VALIDATION, RunPanels, Scores
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
@@ -72,16 +69,12 @@ class NotSaved(RuntimeError):
 class EngineRun:
     """Implements :class:`agentgym_rl.algorithms.base.Run`; the state is what a resumed run goes on from."""
 
-    config: Config
+    resolved: Resolved
     trainer: AgentTrainer
     folder: RunFolder
     state: State
     log: MetricsLog
-    mixture: Mixture[Any]
-    curriculum: Curriculum
-    panels: RunPanels
     demonstrations: Sequence[Example]
-    replayable: Sequence[str]
     bar: Callable[[str, int, int], None]
     """Shows progress: what, how many done, of how many."""
     say: Callable[[str], None]
@@ -107,11 +100,17 @@ class EngineRun:
     """Writes episodes while the run goes on."""
     _writing: Future[None] | None = None
 
+    def __post_init__(self) -> None:
+        self.config = self.resolved.config
+        self.mixture, self.curriculum = self.resolved.mixture, self.resolved.curriculum
+        self.panels = RunPanels(self.resolved)
+        self.replayable = [name for name, env in self.resolved.local.items() if env.spec.replayable]
+
     # units
 
     def begin_unit(self, stage: str, steps: int) -> None:
         self.stage, self.steps = stage, steps
-        self.trainer.optimizer = optimizer(self.config, stage)
+        self.trainer.optimizer = self.resolved.optimizer(stage)
         self.trainer.global_steps = self.state.global_step = self.state.global_step + 1
         self.episodes, self.metrics, self.rollout_s, self._asked, self._calls = [], {}, 0.0, 0, 0
 
@@ -133,6 +132,10 @@ class EngineRun:
                 self.log.alert(finding)
 
     # the protocol
+
+    @property
+    def name(self) -> str:
+        return self.config.name
 
     @property
     def seed(self) -> int:
@@ -158,7 +161,7 @@ class EngineRun:
         return self._drawn(number, self.step)
 
     def request(self, number: int, task: Task, **fields: Any) -> Request:
-        limit = self.curriculum.max_turns(task.env, number + 1) or max_turns(self.config, task.env)
+        limit = self.curriculum.max_turns(task.env, number + 1) or self.resolved.max_turns(task.env)
         return Request(**{"task": task, "max_turns": limit, **fields})
 
     def batches(self, number: int) -> Iterator[list[Rollout]]:
@@ -389,7 +392,7 @@ class EngineRun:
 
     def _rows(self, requests: Sequence[Request], draw: str, first: int = 0) -> list[dict[str, Any]]:
         """Dataset rows of requests; the tag ``index`` says which row of a draw an episode is of."""
-        stream = f"{self.seed}:{draw}" if seeded(self.config) else None
+        stream = f"{self.seed}:{draw}" if self.resolved.seeded else None
         return [
             row(
                 index,

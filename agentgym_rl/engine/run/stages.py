@@ -13,8 +13,7 @@ from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.control import Control
 from agentgym_rl.algorithms.mixture.variance import rewards_by_task
 from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.tasks import chosen
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.cache import ClonedCache
 from agentgym_rl.engine.run.evaluation import VALIDATION, figures
 from agentgym_rl.engine.run.folder import Interrupted
@@ -35,9 +34,9 @@ class Untrained(Algorithm[AlgorithmConfig]):
         raise AssertionError("it has no unit")
 
 
-def stage_names(config: Config) -> list[str]:
-    """The stages of a configuration, in order."""
-    online = chosen(config).units > 0
+def stage_names(run: Resolved) -> list[str]:
+    """The stages of a run, in order."""
+    config, online = run.config, run.algorithm.units > 0
     names = [UNTRAINED] if config.run.evaluate_untrained else []
     names += [Cloning.stage] if config.cloning.epochs else []
     names += [config.algorithm.name] if online else []
@@ -50,7 +49,7 @@ class Stages:
 
     def __init__(self, run: EngineRun, cache: ClonedCache | None) -> None:
         self.run, self.cache = run, cache
-        self.names = stage_names(run.config)
+        self.names = stage_names(run.resolved)
 
     def complete(self) -> None:
         """Run what is left.
@@ -73,7 +72,7 @@ class Stages:
         if name == Control.stage:
             assert state.learnt is not None, "the control repeats an earlier stage"
             return Control(Weights.from_dict(state.learnt))
-        return chosen(config)
+        return self.run.resolved.algorithm
 
     def _stage(self, name: str) -> None:
         run, state, every = self.run, self.run.state, self.run.config.run

@@ -12,10 +12,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
 from agentgym_rl.engine.recipe import overrides as words
-from agentgym_rl.engine.recipe import preflight, tasks
+from agentgym_rl.engine.recipe import preflight
 from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, loader, options, to_yaml
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.folder import RunFolder
 from agentgym_rl.engine.verl.mapping import check_verl
 from agentgym_rl.envs.core import EnvError
@@ -93,10 +94,10 @@ def jobs(overrides: Sequence[str], *, show: bool = False) -> list[Job]:
     for number, (own, all_of) in enumerate(expanded, start=1):
         try:
             config = load(all_of)
-            preflight.check(config, devices=not show)
-            check_verl(config)
-            tasks.panels(config)
-            tasks.mixture(config)
+            run = Resolved(config)
+            preflight.check(run, devices=not show)
+            check_verl(run)
+            run.ask_envs()
         except (EnvError, ValueError, FileNotFoundError) as error:
             raise RecipeError(f"job {number} of {len(expanded)} ({' '.join(own or all_of)}): {error}") from error
         configs.append(config)
@@ -113,7 +114,7 @@ def jobs(overrides: Sequence[str], *, show: bool = False) -> list[Job]:
 def by_engine(listed: Sequence[Job]) -> list[Job]:
     """Jobs in an order in which those that can share an engine follow each other."""
     order: dict[tuple[bool, str], int] = {}
-    keys = [(tasks.needs(job.config).critic is not None, digest(job.config, cloned=False)) for job in listed]
+    keys = [(Resolved(job.config).needs.critic is not None, digest(job.config, cloned=False)) for job in listed]
     for key in keys:
         order.setdefault(key, len(order))
     return [job for _, job in sorted(zip(keys, listed, strict=True), key=lambda pair: order[pair[0]])]
@@ -157,5 +158,5 @@ def _standing(config: Config) -> str:
     if not (Path(config.run.dir) / "state.json").is_file():
         return "new"
     folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume, to_yaml(config))
-    extended = folder.load_state().extend(tasks.chosen(config).units)
+    extended = folder.load_state().extend(Resolved(config).algorithm.units)
     return "finished" if folder.finished and not extended else "interrupted"

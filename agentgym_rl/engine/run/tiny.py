@@ -10,16 +10,16 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
+from agentgym_rl.data.panels import draw
+from agentgym_rl.engine.recipe.config import TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest
-from agentgym_rl.engine.recipe.tasks import draw, hosted_env, rules, training_pool
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import run_attempt
 from agentgym_rl.rollout.policies.scripted import OracleScript
 from agentgym_rl.rollout.pretrained.writing import writing
-from agentgym_rl.rollout.settings import RolloutSettings
 
 IM_START, IM_END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
 
@@ -38,36 +38,35 @@ FIRST_OBSERVATIONS, CONVERSATIONS = 400, 100
 """Texts of each environment that the tokenizer is trained on."""
 
 
-async def corpus(config: Config, bar: Callable[[str, int, int], None] = lambda *_: None) -> list[str]:
+async def corpus(run: Resolved, bar: Callable[[str, int, int], None] = lambda *_: None) -> list[str]:
     """Texts of the run's environments: first observations of training tasks, and conversations of the oracle.
 
     Args:
         bar: is told what is played, how many tasks are done, and of how many.
     """
     texts: list[str] = []
-    settings = RolloutSettings.from_mapping(rules(config))
-    for name, env_config in config.envs.items():
-        env = hosted_env(config, name)
-        tasks = draw(training_pool(env, env_config), name, FIRST_OBSERVATIONS, seed=0)
+    for name, pool in run.pools.items():
+        env, tasks = run.open(name), draw(pool, name, FIRST_OBSERVATIONS, seed=0)
         for number, task in enumerate(tasks):
             bar(f"tiny model: texts of {name}", number, len(tasks))
             texts.append((await env.reset(task)).text)
             if number % (FIRST_OBSERVATIONS // CONVERSATIONS) == 0:
                 with suppress(OracleUnavailable):
                     commands, thoughts = env.oracle(task), env.thoughts(task)
-                    oracle = Scripted(OracleScript(commands, env, settings.action_format, thoughts))
+                    oracle = Scripted(OracleScript(commands, env, run.rules.action_format, thoughts))
                     max_turns = min(len(commands), env.spec.max_turns)
-                    episode = await run_attempt(env, task, oracle, settings, max_turns)
+                    episode = await run_attempt(env, task, oracle, run.rules, max_turns)
                     texts += [message["content"] for message in episode.messages]
                     texts.append(episode.turns[-1].observation)
         await env.close()
     return texts
 
 
-def home(config: Config, run: Path) -> Path:
+def home(run: Resolved, folder: Path) -> Path:
     """Where the tiny model of a run is: in its own folder, or in the cache it shares with others."""
+    config = run.config
     if config.run.cache is None:
-        return run / "model"
+        return folder / "model"
     return Path(config.run.cache).resolve() / f"model-{digest(config, cloned=False)}"
 
 

@@ -17,14 +17,13 @@ from typing import Any
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from agentgym_rl.algorithms.base import AS_LOADED, Needs
-from agentgym_rl.algorithms.mixture import Mixture
-from agentgym_rl.algorithms.scaling_inter import Curriculum
+from agentgym_rl.algorithms.base import AS_LOADED
 from agentgym_rl.data.overlap import Overlap, told
-from agentgym_rl.engine.recipe import context, gpus, preflight, tasks
+from agentgym_rl.engine.recipe import context, gpus, preflight
 from agentgym_rl.engine.recipe.compose import identity, to_yaml
-from agentgym_rl.engine.recipe.config import Config, Device, TinyModelConfig
+from agentgym_rl.engine.recipe.config import Device, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest, versions
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run import account, demonstrations, gpu_memory, memory
 from agentgym_rl.engine.run.folder import RunFolder, State
@@ -33,14 +32,12 @@ from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session, variables
 from agentgym_rl.engine.run.stop import Stop, on_signals
 from agentgym_rl.engine.verl.mapping import agent_loops, check_verl, verl_config
-from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.eval.diagnosis import diagnose
 from agentgym_rl.eval.reference import reference
 from agentgym_rl.rollout import pretrained
-from agentgym_rl.rollout.settings import RolloutSettings
 
 
-def train(config: Config, console: Console, session: Session | None = None) -> Path:
+def train(run: Resolved, console: Console, session: Session | None = None) -> Path:
     """Run or resume a run; returns its folder.
 
     Args:
@@ -51,28 +48,22 @@ def train(config: Config, console: Console, session: Session | None = None) -> P
         LaunchFailed: the engine did not start.
         Interrupted: stopped by a signal or ``run.max_hours`` with everything saved.
     """
-    preflight.check(config)
-    check_verl(config)
-    preflight.check_hosts(config)
-    os.environ.update(variables(config.engine))
-    panels = tasks.panels(config)
-    mixture, curriculum = tasks.mixture(config), tasks.curriculum(config)
-    with locked(Path(config.run.dir)):
-        os.environ.update(account.variables(Path(config.run.dir)))
-        return _locked(config, console, session, panels, mixture, curriculum)
+    preflight.check(run)
+    check_verl(run)
+    preflight.check_hosts(run)
+    os.environ.update(variables(run.config.engine))
+    run.ask_envs()
+    directory = Path(run.config.run.dir)
+    with locked(directory):
+        os.environ.update(account.variables(directory))
+        return _locked(run, console, session)
 
 
-def _locked(
-    config: Config,
-    console: Console,
-    session: Session | None,
-    panels: dict[str, dict[str, Panel]],
-    mixture: Mixture[Any],
-    curriculum: Curriculum,
-) -> Path:
+def _locked(run: Resolved, console: Console, session: Session | None) -> Path:
+    config = run.config
     folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume, to_yaml(config))
     state = folder.load_state()
-    if state.extend(tasks.chosen(config).units):
+    if state.extend(run.algorithm.units):
         folder.reopen(state)
     if folder.finished:
         console.print(
@@ -86,43 +77,41 @@ def _locked(
         )
         if remark is not None:
             progress.say(remark)
-        model = _model(config, folder, progress)
+        model = _model(run, folder, progress)
         files = demonstrations.files(
-            config, folder.path, lambda name, done, total: progress.bar(f"demonstrations: {name}", done, total)
+            run, folder.path, lambda name, done, total: progress.bar(f"demonstrations: {name}", done, total)
         )
         with nullcontext(session) if session is not None else Session(several=False) as engine:
-            _run(config, folder, state, model, files, mixture, curriculum, panels, progress, engine)
+            _train(run, folder, state, model, files, progress, engine)
     return folder.path
 
 
-def _model(config: Config, folder: RunFolder, progress: Progress) -> str:
+def _model(run: Resolved, folder: RunFolder, progress: Progress) -> str:
     """Folder, absolute because workers have another current one, or hub id of the policy to start from."""
+    config = run.config
     if not isinstance(config.model, TinyModelConfig):
         path = pretrained.local(str(config.model.path), progress.bar)
         folder_of_model = Path(path).expanduser()
         return str(folder_of_model.resolve()) if folder_of_model.is_dir() else path
     from agentgym_rl.engine.run import tiny
 
-    home = tiny.home(config, folder.path)
+    home = tiny.home(run, folder.path)
     if home.is_dir() and not folder.resumed and not tiny.is_of(home, config.model, config.seed):
         shutil.rmtree(home)  # of a run that was refused, before its recipe was mended
     if not home.is_dir():
         progress.say("building the tiny model")
-        texts = asyncio.run(tiny.corpus(config, progress.bar))
+        texts = asyncio.run(tiny.corpus(run, progress.bar))
         home.parent.mkdir(parents=True, exist_ok=True)
         tiny.build(home, config.model, texts, config.seed)
     return str(home.resolve())
 
 
-def _run(
-    config: Config,
+def _train(
+    resolved: Resolved,
     folder: RunFolder,
     state: State,
     model: str,
     files: dict[str, Path],
-    mixture: Mixture[Any],
-    curriculum: Curriculum,
-    panels: dict[str, dict[str, Panel]],
     progress: Progress,
     session: Session,
 ) -> None:
@@ -136,25 +125,25 @@ def _run(
         from agentgym_rl.rollout.builder import continuous_token_builder
         from agentgym_rl.rollout.supervised import with_observations
 
-    overlaps = tasks.overlaps(config, panels, files)
+    overlaps = resolved.overlaps(files)
     if line := told(overlaps):
         progress.say(line)
     network = skeleton(model)
-    needs = tasks.needs(config)
-    config, of_gpus = gpu_memory.fitted(config, needs, network, gpus.smallest)
-    settings = verl_config(config, model, folder.path, largest_tensor(network))
+    resolved, of_gpus = gpu_memory.fitted(resolved, network, gpus.smallest)
+    config, needs = resolved.config, resolved.needs
+    settings = verl_config(resolved, model, folder.path, largest_tensor(network))
     tokenizer = hf_tokenizer(model)
     if (template := settings.actor_rollout_ref.model.custom_chat_template) is not None:
         tokenizer.chat_template = template
     builder = continuous_token_builder(model, tokenizer, settings.data.apply_chat_template_kwargs)
     preflight.check_length(config, model)
     preflight.check_template(builder, [config.rollout.style])
-    context.check_segments(config, builder)
-    context.check_panels(config, builder, panels, progress.bar)
+    context.check_segments(resolved, builder)
+    context.check_panels(resolved, builder, progress.bar)
     if state.left_out is None:
-        state.left_out = context.too_long(config, builder, progress.bar, progress.say)
+        state.left_out = context.too_long(resolved, builder, progress.bar, progress.say)
     preflight.check_adapters(config, network)
-    examples = demonstrations.examples(config, files, tokenizer, builder)
+    examples = demonstrations.examples(resolved, files, tokenizer, builder)
     validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)
     log = MetricsLog(folder.path, to_dict(config), state.global_step, state.logged)
@@ -163,7 +152,7 @@ def _run(
         with on_signals(stop):
             begins = config.run.control or needs.reference is not None
             base = needs.loaded_weights or needs.reference == AS_LOADED or (begins and not config.cloning.epochs)
-            if (plan := _plan(config, needs)) is not None:
+            if (plan := _plan(resolved)) is not None:
                 progress.say(memory.told(plan, network))
             if of_gpus is not None:
                 progress.say(of_gpus)
@@ -172,14 +161,12 @@ def _run(
             signal.signal(signal.SIGTERM, stop.handle)  # Ray has put its own in place
 
             from agentgym_rl.engine.run.cache import ClonedCache  # these import verl's trainer, as the session did
-            from agentgym_rl.engine.run.evaluation import RunPanels
             from agentgym_rl.engine.run.run import EngineRun
             from agentgym_rl.engine.run.stages import Stages
             from agentgym_rl.engine.verl.liveness import watched
 
             run = EngineRun(
-                config=config, trainer=trainer, folder=folder, state=state, log=log, mixture=mixture,
-                curriculum=curriculum, panels=RunPanels(panels, config), replayable=tasks.replayable(config),
+                resolved=resolved, trainer=trainer, folder=folder, state=state, log=log,
                 demonstrations=[with_observations(one, config.cloning.observation_weight) for one in examples],
                 bar=progress.bar, say=progress.say, stop=stop,
             )  # fmt: skip
@@ -189,7 +176,7 @@ def _run(
             with watched(trainer, alone=plan is not None) as watch:
                 Stages(run, cache).complete()
         findings = diagnose(read(folder.path))
-        summary = _summary(config, state, panels, overlaps) | {"memory_gib": watch.peaks}
+        summary = _summary(resolved, state, overlaps) | {"memory_gib": watch.peaks}
         summary["findings"] = [asdict(finding) for finding in findings]
         folder.write_summary(summary)
         for finding in findings:
@@ -201,9 +188,9 @@ def _run(
         log.close()
 
 
-def _plan(config: Config, needs: Needs) -> memory.Plan | None:
+def _plan(run: Resolved) -> memory.Plan | None:
     """What the memory of a run follows from; None on a GPU or a cluster, where it was not measured."""
-    engine = config.engine
+    config, engine, needs = run.config, run.config.engine, run.needs
     if engine.device is not Device.CPU or engine.ray_address is not None:
         return None
     return memory.Plan(
@@ -219,18 +206,14 @@ def _plan(config: Config, needs: Needs) -> memory.Plan | None:
     )
 
 
-def _summary(
-    config: Config, state: State, panels: dict[str, dict[str, Panel]], overlaps: dict[str, dict[str, Overlap]]
-) -> dict[str, Any]:
-    rollout = config.rollout
-    rules = {key: getattr(rollout, key) for key in ("style", "action_format", "invalid_limit")}
-    settings = RolloutSettings.from_mapping(rules)
+def _summary(run: Resolved, state: State, overlaps: dict[str, dict[str, Overlap]]) -> dict[str, Any]:
+    config = run.config
     bounds: dict[str, Any] = {}
     for policy in ("random", "oracle"):
-        for env, by_label in panels.items():
-            own = replace(settings, max_turns=tasks.max_turns(config, env))
+        for env, by_label in run.panels.items():
+            own = replace(run.rules, max_turns=run.max_turns(env))
             for label, panel in by_label.items():
-                if not tasks.is_local(config, panel):
+                if not run.is_local(panel):
                     continue
                 found = asyncio.run(reference(panel, policy, own, config.envs[env].options))
                 if found is not None:
@@ -245,7 +228,7 @@ def _summary(
         "errors": state.errors,
         "left_out": state.left_out,
         "seed": config.seed,
-        "panels": {env: {label: panel.digest for label, panel in own.items()} for env, own in panels.items()},
+        "panels": {env: {label: panel.digest for label, panel in own.items()} for env, own in run.panels.items()},
         "overlaps": {env: {label: asdict(shared) for label, shared in own.items()} for env, own in overlaps.items()},
         "versions": versions(),
     }

@@ -19,8 +19,8 @@ from agentgym_rl.algorithms.correction import BOUNDS, Correction
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Config
-from agentgym_rl.engine.recipe.schema import nearest
-from agentgym_rl.engine.recipe.tasks import needs, rules, seeded
+from agentgym_rl.engine.recipe.resolved import Resolved
+from agentgym_rl.engine.recipe.schema import nearest, to_dict
 from agentgym_rl.engine.recipe.verl_keys import check_sampling, check_verl_keys, is_open
 from agentgym_rl.envs.extras import missing
 from agentgym_rl.eval.evaluation.rules import flat
@@ -62,13 +62,13 @@ def _composed(folder: str) -> DictConfig:
         return compose("ppo_trainer")
 
 
-def check_verl(config: Config) -> None:
+def check_verl(run: Resolved) -> None:
     """Refuse keys under ``verl`` before anything is built; raises what :func:`verl_config` does."""
-    if config.verl:
-        verl_config(config, "model", Path(config.run.dir))
+    if run.config.verl:
+        verl_config(run, "model", Path(run.config.run.dir))
 
 
-def verl_config(config: Config, model_path: str, run_dir: Path, largest_tensor: int = 0) -> DictConfig:
+def verl_config(run: Resolved, model_path: str, run_dir: Path, largest_tensor: int = 0) -> DictConfig:
     """verl's configuration of a run.
 
     Args:
@@ -79,8 +79,9 @@ def verl_config(config: Config, model_path: str, run_dir: Path, largest_tensor: 
         RecipeError: ``verl`` names a key that verl does not have, a value of the wrong type, or a key that this package
             sets itself.
     """
+    config = run.config
     result, given = defaults(), dict(flat(config.verl))
-    ours = _common(config, model_path, run_dir) | _device(config, largest_tensor) | _mode(config) | _correction(config)
+    ours = _common(run, model_path, run_dir) | _device(run, largest_tensor) | _mode(config) | _correction(config)
     OmegaConf.set_struct(result, False)  # some of verl's keys are optional and absent from its defaults
     for key, value in ours.items():
         OmegaConf.update(result, key, value, merge=True)
@@ -106,11 +107,11 @@ def _said(verl: DictConfig, key: str, error: Exception) -> str:
     return f"verl.{key} is unknown{nearest(words[0], names)}; {block} has {', '.join(names) or 'no keys'}"
 
 
-def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
+def _common(run: Resolved, model_path: str, run_dir: Path) -> dict[str, Any]:
+    config, wanted = run.config, run.needs
     engine, model, rollout = config.engine, config.model, config.rollout
     online, policy = _online(config), _policy(config)
     micro_tokens = engine.micro_tokens or model.context  # left open until the model is known
-    wanted = needs(config)
     critic = wanted.critic or Critic(lr=1e-5)
     actor, generation = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     return {
@@ -124,7 +125,7 @@ def _common(config: Config, model_path: str, run_dir: Path) -> dict[str, Any]:
         "data.max_response_length": model.response_tokens,
         "data.dataloader_num_workers": 0,
         "data.seed": config.seed,
-        "data.agentgym": rules(config),
+        "data.agentgym": to_dict(run.rules),
         "data.agentgym_envs": {
             name: _anywhere(env.options) | ({"host": env.host} if env.host else {}) for name, env in config.envs.items()
         },
@@ -264,8 +265,9 @@ def _is_path(value: str) -> bool:
     return ("/" in value or bool(Path(value).suffix)) and Path(value).exists()
 
 
-def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
+def _device(run: Resolved, largest_tensor: int) -> dict[str, Any]:
     """What differs between a CPU and GPUs."""
+    config = run.config
     alone = config.engine.workers * config.engine.nodes == 1
     common = {
         "actor_rollout_ref.model.use_remove_padding": True,
@@ -275,7 +277,7 @@ def _device(config: Config, largest_tensor: int) -> dict[str, Any]:
         "critic.model.override_config.attn_implementation": config.engine.attends.value,
         "critic.fsdp.reshard_after_forward": not alone,
     }
-    return common | (_on_gpus(config) if config.engine.device == "cuda" else _on_cpu(config, largest_tensor))
+    return common | (_on_gpus(config) if config.engine.device == "cuda" else _on_cpu(run, largest_tensor))
 
 
 def _on_gpus(config: Config) -> dict[str, Any]:
@@ -287,7 +289,8 @@ def _on_gpus(config: Config) -> dict[str, Any]:
     }
 
 
-def _on_cpu(config: Config, largest_tensor: int) -> dict[str, Any]:
+def _on_cpu(run: Resolved, largest_tensor: int) -> dict[str, Any]:
+    config = run.config
     model, actor, generation = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     workers, own = config.engine.workers, config.engine.own_rollout_workers
     computed, short = ("bfloat16", "bf16") if config.engine.bfloat16 else ("float32", "fp32")
@@ -309,7 +312,7 @@ def _on_cpu(config: Config, largest_tensor: int) -> dict[str, Any]:
         f"{generation}.free_cache_engine": False,
         f"{generation}.enable_sleep_mode": False,
         # after a part of a prompt vLLM sets back the request's generator, which a CPU's does not support
-        f"{generation}.enable_chunked_prefill": not seeded(config),
+        f"{generation}.enable_chunked_prefill": not run.seeded,
         f"{generation}.checkpoint_engine.update_weights_bucket_megabytes": max(BUCKET, -(-largest_tensor >> 20)),
         f"{generation}.engine_kwargs.vllm.kv_cache_memory_bytes": int(config.engine.kv_cache_gib * (1 << 30)),
         f"{generation}.engine_kwargs.vllm.distributed_executor_backend": "uni"

@@ -1,0 +1,248 @@
+"""A run's configuration, and what follows from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from agentgym_rl.algorithms import Algorithm, algorithms
+from agentgym_rl.algorithms.base import Needs, OnlineConfig
+from agentgym_rl.algorithms.bc import Cloning
+from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
+from agentgym_rl.algorithms.optimizer import OptimizerConfig
+from agentgym_rl.algorithms.scaling_inter import Curriculum, TurnLimit, curricula
+from agentgym_rl.data.overlap import COMPARED, Games, Overlap, demonstrated, overlaps_of
+from agentgym_rl.data.panels import digest, indices_of, panel_of, sample, warn_of_other_ids
+from agentgym_rl.engine.recipe.config import Config, Device, EngineConfig, EnvConfig, Mode
+from agentgym_rl.engine.recipe.schema import RecipeError, read, to_dict
+from agentgym_rl.envs import Task, TextEnv, make
+from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.hosts import EnvHost, HostSettings, LocalHost, open_host
+from agentgym_rl.envs.numbering import Panel
+from agentgym_rl.envs.registry import base_name
+from agentgym_rl.rollout.settings import RolloutSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """One run: its configuration, and parts that are built once each, when they are first asked for.
+
+    The parts are passed on with it, so that nobody builds an environment or an algorithm again to ask it something.
+    Algorithm, mixture and curriculum have a state, which is that of the run.
+    """
+
+    config: Config
+
+    def with_engine(self, engine: EngineConfig) -> Resolved:
+        """The same run with other settings of its engine; what is built stays."""
+        other = copy(self)
+        object.__setattr__(other, "config", replace(self.config, engine=engine))
+        return other
+
+    def ask_envs(self) -> None:
+        """Build what follows from the tasks of environments, and so find out what is wrong with it.
+
+        Raises:
+            ValueError, EnvError: see :attr:`panels` and :attr:`mixture`.
+        """
+        _ = self.panels, self.mixture
+
+    # the algorithm
+
+    @cached_property
+    def algorithm(self) -> Algorithm[Any]:
+        algorithm: Algorithm[Any] = algorithms()[self.config.algorithm.name](self.config.algorithm)
+        return algorithm
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What the algorithm needs."""
+        return self.algorithm.needs(self.config.algorithm)
+
+    @property
+    def learns_from_demonstrations(self) -> bool:
+        """Whether the run learns from demonstrations, if it has some."""
+        needs, config = self.needs, self.config
+        asked = needs.cloning or needs.demonstrations or needs.takes_demonstrations
+        return asked or config.run.control or bool(config.cloning.epochs)
+
+    def optimizer(self, stage: str) -> OptimizerConfig:
+        """Settings of the updates of a stage; the control repeats those of the algorithm."""
+        if stage == Cloning.stage:
+            return self.config.cloning.optimizer
+        algorithm = self.config.algorithm
+        return algorithm.optimizer if isinstance(algorithm, OnlineConfig) else OptimizerConfig()
+
+    # the rules of an episode
+
+    @cached_property
+    def rules(self) -> RolloutSettings:
+        """The rules that all episodes of the run share."""
+        rollout = self.config.rollout
+        return RolloutSettings(**{each.name: getattr(rollout, each.name) for each in fields(RolloutSettings)})
+
+    def max_turns(self, env: str) -> int | None:
+        """The turn limit of an environment's episodes; None takes its own."""
+        return self.config.envs[env].max_turns or self.config.rollout.max_turns
+
+    @property
+    def seeded(self) -> bool:
+        """Whether each response is sampled with a seed of its own."""
+        engine = self.config.engine
+        wanted = engine.device is Device.CPU if engine.seeded is None else engine.seeded
+        return wanted and engine.mode is Mode.SYNC
+
+    # environments
+
+    @cached_property
+    def hosts(self) -> dict[str, HostSettings]:
+        """Where the episodes of each environment run.
+
+        Raises:
+            ValueError: ``envs.<name>.host`` has an unknown key or a value out of range.
+        """
+        found = {}
+        for name, env in self.config.envs.items():
+            try:
+                found[name] = HostSettings.of(env.host)
+            except ValueError as error:
+                raise ValueError(f"envs.{name}.{error}") from error
+        return found
+
+    @cached_property
+    def servers(self) -> dict[str, EnvHost]:
+        """What answers questions about the tasks of each environment: its servers, or this process."""
+        return {name: open_host(host) if host.kind == "remote" else LocalHost() for name, host in self.hosts.items()}
+
+    @cached_property
+    def options(self) -> dict[str, dict[str, Any]]:
+        """Options of each environment's class, with the run's wording."""
+        return {name: {**env.options, "style": self.config.rollout.style} for name, env in self.config.envs.items()}
+
+    def open(self, name: str) -> TextEnv:
+        """A session of an environment with the tasks that its host has; servers are asked, unless they were before.
+
+        Raises:
+            EnvError: a server does not answer, or does not have the environment.
+        """
+        return self.servers[name].facts(name, self.options[name])
+
+    @cached_property
+    def envs(self) -> dict[str, TextEnv]:
+        """Each environment as :meth:`open` opens it, to be asked for fixed facts."""
+        return {name: self.open(name) for name in self.config.envs}
+
+    @cached_property
+    def local(self) -> dict[str, TextEnv]:
+        """Each environment as it is installed here; a server may have other tasks."""
+        remote = {name for name, host in self.hosts.items() if host.kind == "remote"}
+        return {
+            name: make(name, **self.options[name]) if name in remote else self.envs[name] for name in self.config.envs
+        }
+
+    def is_local(self, panel: Panel) -> bool:
+        """Whether the environment in this process has the tasks of a panel; a server may have others."""
+        tasks = [Task.parse(item_id) for item_id in panel.item_ids]
+        try:
+            return digest(self.local[panel.env], tasks) == panel.digest
+        except TaskNotFound:
+            return False
+
+    # tasks
+
+    @cached_property
+    def pools(self) -> dict[str, Sequence[int]]:
+        """Task indices that training draws from: a split, or the part of it that ``difficulty`` and ``pool`` leave."""
+        return {name: _pool(self.envs[name], env) for name, env in self.config.envs.items()}
+
+    @cached_property
+    def panels(self) -> dict[str, dict[str, Panel]]:
+        """Validation panels by environment and name.
+
+        Raises:
+            ValueError: a split or difficulty does not exist where the environment runs, or holds fewer tasks than asked
+                for.
+            EnvError: a server does not answer, or does not have the environment.
+        """
+        return {
+            name: {
+                label: panel_of(self.envs[name], panel.split, panel.difficulty, panel.n, panel.seed)
+                for label, panel in env.panels.items()
+            }
+            for name, env in self.config.envs.items()
+        }
+
+    def overlaps(self, demonstrations: Mapping[str, Path]) -> dict[str, dict[str, Overlap]]:
+        """How many tasks of each panel are among those that the run learns from, by environment and panel.
+
+        The parts of an environment count together. Contents are not asked of servers, where each takes an episode.
+
+        Args:
+            demonstrations: files by environment.
+
+        Raises:
+            EnvError: an environment cannot tell what a task shows.
+        """
+        cloned = {name: demonstrated(self.envs[name], file) for name, file in demonstrations.items()}
+        found: dict[str, dict[str, Overlap]] = {}
+        for name, env in self.config.envs.items():
+            if (source := env.demonstrations_file) is not None:
+                warn_of_other_ids(self.envs[name], source)
+            parts = [part for part in self.envs if base_name(part) == base_name(name)]
+            games = Games(self.open(name), 0 if self.hosts[name].kind == "remote" else COMPARED)
+            learned = [[index for part in parts for index in of.get(part, ())] for of in (self.pools, cloned)]
+            found[name] = asyncio.run(overlaps_of(games, self.panels[name], *learned))
+        return found
+
+    @cached_property
+    def mixture(self) -> Mixture[Any]:
+        """How the run's training episodes are shared among environments and tasks.
+
+        Raises:
+            ValueError: names the key under ``mixture`` or the environment that is wrong.
+        """
+        config = self.config
+        pools = Pools(
+            tasks=self.pools,
+            shares={name: env.share for name, env in config.envs.items()},
+            seed=config.seed,
+            difficulty=lambda task: self.envs[task.env].difficulty(task),
+            fewest_samples=self.needs.samples_per_task,
+        )
+        found = mixtures()[config.mixture.type](config.mixture, pools)
+        if isinstance(config.algorithm, OnlineConfig):
+            found.bounds(config.algorithm.samples_per_task)
+        return found
+
+    @cached_property
+    def curriculum(self) -> Curriculum:
+        """The turn limits of training episodes.
+
+        Raises:
+            RecipeError: a key of ``envs.<name>.curriculum`` is unknown, or a value out of range.
+        """
+        return Curriculum({name: self._limit(f"envs.{name}", env) for name, env in self.config.envs.items()})
+
+    def _limit(self, place: str, env: EnvConfig) -> TurnLimit[Any]:
+        """An environment's own keys go before those of the run that its curriculum has, too."""
+        own: Mapping[str, Any] = env.curriculum
+        kinds, run = curricula(), to_dict(self.config.curriculum)
+        chosen = own.get("type", self.config.curriculum.type)
+        if chosen not in kinds:
+            raise RecipeError(f"{place}.curriculum.type={chosen!r} is unknown; choose {', '.join(sorted(kinds))}")
+        kind = kinds[chosen]
+        keys = {each.name for each in fields(kind.Config)}
+        shared = {key: value for key, value in run.items() if key in keys}
+        return kind(read(kind.Config, {**shared, "type": chosen, **own}, f"{place}.curriculum"))
+
+
+def _pool(env: TextEnv, config: EnvConfig) -> Sequence[int]:
+    if config.difficulty is None and config.pool is None:
+        return indices_of(env, config.split)
+    tasks = sample(env, config.split, config.difficulty, config.pool, config.pool_seed)
+    return [task.index for task in tasks]
