@@ -170,7 +170,7 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
     from agentgym_rl.engine.verl.dataset import row
     from agentgym_rl.engine.verl.launch import launch
     from agentgym_rl.engine.verl.mapping import verl_config
-    from agentgym_rl.engine.verl.weights import largest_tensor, skeleton
+    from agentgym_rl.engine.verl.network import largest_tensor, skeleton
 
     state = json.loads((run / "state.json").read_text())
     resolved = Resolved(config)

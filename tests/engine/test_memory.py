@@ -12,7 +12,7 @@ from agentgym_rl.algorithms.base import Needs
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.run import memory, tiny, train
-from agentgym_rl.engine.verl.weights import skeleton
+from agentgym_rl.engine.verl.network import skeleton
 
 TINY = ("name=x", "env=maze", "model=tiny")
 

@@ -19,7 +19,7 @@ from agentgym_rl.engine.recipe.migration import KEYS
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import tiny
 from agentgym_rl.engine.verl.mapping import ESTIMATOR, verl_config
-from agentgym_rl.engine.verl.weights import largest_tensor, skeleton
+from agentgym_rl.engine.verl.network import largest_tensor, skeleton
 
 EXPERIMENTS = recipes.options("experiment")
 

@@ -296,7 +296,7 @@ def check_adapters(config: Config, network: Any) -> None:
     """Each of ``model.target_modules`` must be a linear layer of the model; PEFT passes over those that are none.
 
     Args:
-        network: the model, which needs no weights (:func:`agentgym_rl.engine.verl.weights.skeleton`).
+        network: the model, which needs no weights (:func:`agentgym_rl.engine.verl.network.skeleton`).
 
     Raises:
         RecipeError: names those that are not there, and the model's own.

@@ -76,7 +76,7 @@ def fitted(run: Resolved, network: Any, smallest: Callable[[], float | None]) ->
     """The run with what it leaves open chosen so that updates fit a GPU, and a line that says so.
 
     Args:
-        network: see :func:`agentgym_rl.engine.verl.weights.skeleton`.
+        network: see :func:`agentgym_rl.engine.verl.network.skeleton`.
         smallest: asks for the GiB of this machine's smallest GPU; None where it has none.
 
     Returns:

@@ -84,7 +84,7 @@ class Need:
 
 
 def shapes(plan: Plan, network: Any) -> Shapes:
-    """Of a model without weights (:func:`agentgym_rl.engine.verl.weights.skeleton`)."""
+    """Of a model without weights (:func:`agentgym_rl.engine.verl.network.skeleton`)."""
     import torch
 
     weights = dict(network.named_parameters())

@@ -121,7 +121,7 @@ def _train(
         from verl.utils.tokenizer import hf_tokenizer
 
         from agentgym_rl.engine.run.metrics_log import MetricsLog, read
-        from agentgym_rl.engine.verl.weights import largest_tensor, skeleton
+        from agentgym_rl.engine.verl.network import largest_tensor, skeleton
         from agentgym_rl.rollout.builder import continuous_token_builder
         from agentgym_rl.rollout.supervised import with_observations
 

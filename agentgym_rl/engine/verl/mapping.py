@@ -73,7 +73,7 @@ def verl_config(run: Resolved, model_path: str, run_dir: Path, largest_tensor: i
 
     Args:
         largest_tensor: bytes of the model's largest weight in float32, for which weights on their way to vLLM need room
-            on a CPU (:func:`agentgym_rl.engine.verl.weights.largest_tensor`).
+            on a CPU (:func:`agentgym_rl.engine.verl.network.largest_tensor`).
 
     Raises:
         RecipeError: ``verl`` names a key that verl does not have, a value of the wrong type, or a key that this package
