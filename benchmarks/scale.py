@@ -136,22 +136,22 @@ def watch(clock: Clock) -> None:
     from agentgym_rl.engine.run import run, stages
     from agentgym_rl.engine.run.folder import RunFolder
     from agentgym_rl.engine.run.metrics_log import MetricsLog
-    from agentgym_rl.engine.verl import buffer, trainer
+    from agentgym_rl.engine.verl import buffer, learner, sampler
     from agentgym_rl.engine.verl import rows as queue
     from agentgym_rl.engine.verl.by_rows import ByRows
 
-    vars(trainer)["ThreadPoolExecutor"] = clock.pool
+    vars(learner)["ThreadPoolExecutor"] = clock.pool
     clock.watch(buffer.EpisodeBuffer, "_wait_for_next_poll", "pause", "generation")
     clock.watch(ReplayBuffer, "_sync_metadata_from_transfer_queue", "look at the queue")
-    clock.watch(trainer.AgentTrainer, "_submit", "verl: submit tasks", "generation")
+    clock.watch(sampler.Sampler, "submit", "verl: submit tasks", "generation")
     clock.watch(ReplayBuffer, "_materialize_batch", "verl: take the batch", "before")
     clock.watch(ByRows, "_compute_old_log_prob", "numbers of old log-probabilities")
-    clock.watch(trainer, "upsample_batch_to_divisible_size", "verl: padding")
+    clock.watch(learner, "upsample_batch_to_divisible_size", "verl: padding")
     clock.watch(PPOTrainer, "_update_actor", "verl: start the update", "after")
     clock.watch(PPOTrainer, "_compute_metrics", "verl: metrics of the batch")
     clock.watch(simulated.SimulatedGroup, "compute_log_prob", WORKERS)
     clock.watch(buffer, "read_episodes", "episodes from the queue")
-    clock.watch(trainer.AgentTrainer, "_balance", "share out rows")
+    clock.watch(learner.Learner, "balance", "share out rows")
     clock.watch(queue, "get_seqlen_balanced_partitions", "verl: equal loads")
     clock.watch(queue, "ratio_metrics", "ratios of tokens")
     clock.watch(queue, "write", "write advantages and weights")

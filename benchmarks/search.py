@@ -181,7 +181,7 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
     OmegaConf.resolve(settings)
     with cluster(settings, variables(config.engine), config.engine.ray_address):
         trainer = launch(settings, config.engine.start_seconds, print)
-        trainer.restore(run.resolve() / "checkpoints" / state["checkpoint"])
+        trainer.weights.restore(run.resolve() / "checkpoints" / state["checkpoint"])
         trainer.global_steps = state["global_step"]
 
         def roll_out(requests: Sequence[Request]) -> list[Rollout]:
@@ -190,7 +190,7 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
                 branch = {} if one.branch is None else {"branch": one.branch}
                 fields = {"max_turns": one.max_turns, "tags": one.tags, **branch}
                 batch.append(row(index, one.task, seed=config.seed, __rollout_n__=1, **fields))
-            return trainer.rollouts(batch, validate=False)
+            return trainer.sampler.rollouts(batch, validate=False)
 
         def samples(tasks: Sequence[Task], n: int, seed: int) -> list[Rollout]:
             limits = {name: env.max_turns for name, env in config.envs.items()}

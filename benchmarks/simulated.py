@@ -173,9 +173,10 @@ class SimulatedTrainer(SyncTrainer):
         self.tokenizer = SimpleNamespace(eos_token_id=0)
         self.resource_pool_manager = SimpleNamespace(get_n_gpus=lambda: workers)
         self.checkpoint_manager = SimpleNamespace(sleep_replicas=lambda: None)
+        self.weights.sync = self.synced
 
-    def sync_weights(self, step: int | None = None) -> None:
-        self.timing_raw["update_weights"], self._synced = 0.0, True
+    def synced(self, step: int | None = None) -> None:
+        self.timing_raw["update_weights"], self.weights.synced = 0.0, True
 
 
 def settings(episodes: int, gpus: int, overrides: Sequence[str] = ()) -> list[str]:

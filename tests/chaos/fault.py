@@ -22,7 +22,9 @@ import psutil
 from agentgym_rl.cli import main
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.engine.verl.buffer import EpisodeBuffer
+from agentgym_rl.engine.verl.learner import Learner
 from agentgym_rl.engine.verl.trainer import AgentTrainer
+from agentgym_rl.engine.verl.weights import Servers, Weights
 from agentgym_rl.rollout.journal import Journal
 
 present: dict[str, Any] = {"step": 0}
@@ -77,10 +79,11 @@ def arm(phase: str, step: int, victim: str) -> None:
         if due() and len(journal.entries) >= 40:
             strike(victim)
 
-    def half_written(trainer: AgentTrainer, *_: Any) -> None:
+    def half_written(weights: Weights, *_: Any) -> None:
         if not due():
             return
-        folder = Path(trainer.config.trainer.default_local_dir, f"global_step_{trainer.global_steps}")
+        directory = weights.settings.config.trainer.default_local_dir
+        folder = Path(directory, f"global_step_{weights.verl.global_steps}")
 
         def watch() -> None:
             while not any(file.is_file() for file in folder.rglob("*")):
@@ -92,12 +95,12 @@ def arm(phase: str, step: int, victim: str) -> None:
     owner, name, act = {
         "rollout": (EpisodeBuffer, "_wait_for_next_poll", half_played),
         "update": (AgentTrainer, "_update_actor", soon),
-        "sync": (AgentTrainer, "_send_weights", soon),
-        "before the sync": (AgentTrainer, "_send_weights", now),
-        "checkpoint": (AgentTrainer, "save", half_written),
+        "sync": (Servers, "send", soon),
+        "before the sync": (Servers, "send", now),
+        "checkpoint": (Weights, "save", half_written),
         "exploration": (Journal, "add", half_explored),
         "filter": (EngineRun, "save_demonstrations", now),
-        "learning": (AgentTrainer, "sft_step", soon),
+        "learning": (Learner, "sft_step", soon),
     }[phase]
     before(owner, name, act)
 

@@ -56,6 +56,12 @@ class ScriptedTrainer:
         self.global_steps = 0
         self.memory: list[tuple[int, float]] = []
 
+    @property
+    def sampler(self) -> ScriptedTrainer:
+        return self
+
+    weights = learner = sampler
+
     def batches(self, number: int, steps: int, rows: Any) -> Iterator[list[Rollout]]:
         asked = [(group, row, sample) for group, row in enumerate(rows(number, 0))
                  for sample in range(row["__rollout_n__"])]  # fmt: skip

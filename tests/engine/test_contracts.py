@@ -36,7 +36,7 @@ from agentgym_rl.engine.verl import cluster
 from agentgym_rl.engine.verl import mapping as verl_config
 from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer, EpisodeBuffer
 from agentgym_rl.engine.verl.by_rows import ByRows
-from agentgym_rl.engine.verl.modes import TRAINERS, SeparateTrainer
+from agentgym_rl.engine.verl.modes import TRAINERS, SeparateTrainer, client_of, end_balancer
 from agentgym_rl.engine.verl.rows import pack
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.engine.verl.worker import AgentWorker
@@ -238,7 +238,6 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
             "__init__",
             "_init_resource_pool_mgr",
             "_add_prompts_to_generate",
-            "_compute_ref_log_prob",
             "_load_checkpoint",
         },
         ByRows: {"_compute_metrics", "_compute_old_log_prob"},
@@ -443,9 +442,8 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
 
 
 def test_servers_are_reached_without_verls_balancer(monkeypatch):
-    """``SyncTrainer`` ends the balancer once, and hands the servers to every client."""
+    """Without the balancer, every client has the servers."""
     import ray
-    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
     from verl.workers.rollout.llm_server import LLMServerManager
 
     source = inspect.getsource(LLMServerManager)
@@ -454,15 +452,11 @@ def test_servers_are_reached_without_verls_balancer(monkeypatch):
 
     killed = []
     monkeypatch.setattr(ray, "kill", killed.append)
-    monkeypatch.setattr(PPOTrainerSync, "_setup", lambda self: None)
-    trainer = object.__new__(TRAINERS["sync"])
-    trainer.config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"name": "vllm"}}})
-    trainer.llm_server_manager = SimpleNamespace(
-        server_addresses=["a"], server_handles=["server of a"], global_load_balancer="balancer"
-    )
-    trainer._setup()
+    servers = SimpleNamespace(server_addresses=["a"], server_handles=["server of a"], global_load_balancer="balancer")
+    end_balancer(servers)
+    config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"name": "vllm"}}})
     for _ in range(2):
-        assert asyncio.run(trainer.get_llm_client()._acquire_server("episode")) == ("a", "server of a")
+        assert asyncio.run(client_of(config, servers)._acquire_server("episode")) == ("a", "server of a")
     assert killed == ["balancer"]
 
 

@@ -21,6 +21,7 @@ from verl.workers.utils.padding import response_from_nested
 
 from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.verl import drift, drift_metrics
 from agentgym_rl.engine.verl.mapping import verl_config
 from agentgym_rl.engine.verl.rows import WRITTEN
@@ -32,7 +33,8 @@ CORRECTIONS = ["none", "tis", "icepop", "mis", "geo_rs"]
 
 @cache
 def correction(name):
-    found = verl_config(recipes.load(["name=x", "algorithm=grpo", f"algorithm.correction={name}"]), "m", Path("x"))
+    run = Resolved(recipes.load(["name=x", "algorithm=grpo", f"algorithm.correction={name}"]))
+    found = verl_config(run, "m", Path("x"))
     return OmegaConf.to_container(found.algorithm.rollout_correction)
 
 

@@ -292,9 +292,9 @@ def test_the_web_is_learned_from(tmp_path: Path) -> None:
 
 NO_SYNC_AFTER_STEP_3 = """
 from agentgym_rl.cli import main
-from agentgym_rl.engine.verl.trainer import AgentTrainer
-send = AgentTrainer._send_weights
-AgentTrainer._send_weights = lambda self, step: send(self, step) if self.global_steps <= 3 else None
+from agentgym_rl.engine.verl.weights import PausedServers
+send = PausedServers.send
+PausedServers.send = lambda self, step: send(self, step) if step <= 3 else None
 main()
 """
 

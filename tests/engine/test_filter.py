@@ -8,19 +8,18 @@ import pytest
 pytest.importorskip("verl")
 
 import transfer_queue as tq
-from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.utils import MetricsAggregator
 
-from agentgym_rl.algorithms.base import GroupFilter, Policy
+from agentgym_rl.algorithms.base import GroupFilter
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.run.folder import State
 from agentgym_rl.engine.run.run import REDRAW, EngineRun
-from agentgym_rl.engine.verl.modes import ColocateTrainer, SeparateTrainer, SyncTrainer
 from agentgym_rl.engine.verl.rows import NothingToLearn
-from agentgym_rl.engine.verl.schedule import Schedule
+from agentgym_rl.engine.verl.sampler import Sampler
 from agentgym_rl.envs.core import EnvUnavailable
 
 FAILED = None
@@ -51,6 +50,17 @@ class Buffer:
         return found
 
 
+class Learner:
+    """Takes batches."""
+
+    def begin_step(self):
+        self.metrics, self.batch = MetricsAggregator(), None
+
+    def take(self, batch, rollouts, metrics):
+        self.metrics.add_step_metrics(metrics)
+        self.batch = batch
+
+
 class Step:
     """One training step.
 
@@ -59,27 +69,27 @@ class Step:
         filtered: None keeps all groups.
     """
 
-    def __init__(self, rewards, filtered, kind=SyncTrainer, syncs=1):
+    def __init__(self, rewards, filtered, syncs=1):
         self.drawn, self.learnt = [], []
-        one = self.trainer = object.__new__(kind)
-        one.schedule, one._warmup, one._synced, one.use_critic = Schedule(0), 0, True, False
-        one._fewest_samples, one._group_filter, one.parameter_sync_step = 2, filtered, syncs
-        one._sync_metrics = {}
-        one.replay_buffer, one.global_steps = Buffer(), 1
-        one.config = OmegaConf.create(
-            {"trainer": {}, "data": {"train_batch_size": len(rewards[0])}, "actor_rollout_ref": {"rollout": {}}}
-        )
-        one.config.actor_rollout_ref.rollout.temperature = 1.0
-        for name in ("_set_loss", "on_step_begin", "on_sample_begin", "on_sample_end", "sync_weights"):
-            setattr(one, name, lambda *_: None)
-        one._compute_metrics = lambda *_, **__: None
-        one._submit = self.submit
-        self.rewards = rewards
-        for batch in one.batches(0, 9, self.rows):
+
+        def nothing(*_, **__):
+            return None
+
+        self.buffer, self.rewards = Buffer(), rewards
+        verl = SimpleNamespace(
+            replay_buffer=self.buffer, global_steps=1, parameter_sync_step=syncs, on_step_begin=nothing,
+            on_sample_begin=nothing, on_sample_end=nothing, _compute_metrics=nothing,
+        )  # fmt: skip
+        settings = SimpleNamespace(
+            begin_step=nothing, fewest_samples=2, group_filter=filtered, temperature=1.0,
+            config=SimpleNamespace(data=SimpleNamespace(train_batch_size=len(rewards[0]))),
+        )  # fmt: skip
+        weights = SimpleNamespace(present=nothing, sync=nothing, sync_metrics={})
+        self.sampler = Sampler(verl, settings, weights, Learner(), 0)
+        self.sampler.submit = self.submit
+        for batch in self.sampler.batches(0, 9, self.rows):
             self.learnt.append(sorted({rollout.group for rollout in batch}))
-            if not batch:
-                assert one.policy_step(Policy(rollouts=batch), 1.0) == 0
-        self.metrics = {name: one.step_metrics.get(f"batch/{name}_groups") for name in
+        self.metrics = {name: self.sampler.step_metrics.get(f"batch/{name}_groups") for name in
                         ("filtered", "refilled", "unfilled")}  # fmt: skip
 
     def rows(self, number, redraw, tasks):
@@ -88,8 +98,7 @@ class Step:
 
     def submit(self, rows, due):
         assert due == 1
-        waiting = self.trainer.replay_buffer.waiting
-        waiting += [(f"{redraw}.{task}", self.rewards[redraw][task]) for redraw, task in rows]
+        self.buffer.waiting += [(f"{redraw}.{task}", self.rewards[redraw][task]) for redraw, task in rows]
 
 
 @pytest.fixture(autouse=True)
@@ -103,14 +112,13 @@ FLAT, MIXED = [1.0, 1.0], [0.0, 1.0]
 ANY = GroupFilter(refills=9, min_reward_std=0.0)
 
 
-@pytest.mark.parametrize("kind", [SyncTrainer, ColocateTrainer, SeparateTrainer])
-def test_flat_groups_are_replaced_until_none_is_left(kind, cleared):
-    step = Step([[FLAT, MIXED, [0.0, 0.0]], [MIXED, FLAT], [MIXED]], ANY, kind)
+def test_flat_groups_are_replaced_until_none_is_left(cleared):
+    step = Step([[FLAT, MIXED, [0.0, 0.0]], [MIXED, FLAT], [MIXED]], ANY)
     assert step.learnt == [["0.1", "1.0", "2.0"]]
     assert step.drawn == [(0, 0, None), (0, 1, 2), (0, 2, 1)], "each redraw has as many tasks as were left out"
     assert step.metrics == {"filtered": 3, "refilled": 3, "unfilled": 0}
     assert {"0.0_0_0", "0.0_1_0", "0.2_0_0", "1.1_1_0"} <= set(cleared), "their tokens leave the queue"
-    observed = [episode.item_id for episode in step.trainer.step_episodes]
+    observed = [episode.item_id for episode in step.sampler.step_episodes]
     assert sorted(observed) == sorted(["0.0", "0.1", "0.2", "1.0", "1.1", "2.0"] * 2), "filtered ones are observed, too"
 
 
@@ -128,7 +136,7 @@ def test_refills_are_a_budget_of_the_step(refills, learnt):
 
 
 def test_mini_batches_share_the_budget():
-    step = Step([[FLAT, MIXED, FLAT, MIXED], [MIXED]], GroupFilter(refills=1, min_reward_std=0.0), SeparateTrainer, 2)
+    step = Step([[FLAT, MIXED, FLAT, MIXED], [MIXED]], GroupFilter(refills=1, min_reward_std=0.0), syncs=2)
     assert step.learnt == [["0.1"], ["0.3", "1.0"]], "0.2 is under way, takes the place of 0.0, and is flat, too"
     assert step.metrics == {"filtered": 2, "refilled": 1, "unfilled": 1}
 
@@ -137,7 +145,7 @@ def test_groups_that_failed_are_not_filtered():
     step = Step([[[FAILED, FAILED], [1.0, FAILED], [FAILED, 1.0, 1.0], MIXED], [[FAILED, FAILED]]], ANY)
     assert step.learnt == [["0.3"]]
     assert step.metrics == {"filtered": 1, "refilled": 1, "unfilled": 0}
-    assert step.trainer.step_metrics["rollout/singleton_episodes"] == 1
+    assert step.sampler.step_metrics["rollout/singleton_episodes"] == 1
 
 
 def test_a_step_without_any_gradient_has_no_update():
@@ -159,10 +167,10 @@ def test_what_is_drawn_in_their_place(toy_recipes):
                  "curriculum.rounds=[3,7]", "curriculum.steps=1"]  # fmt: skip
     config = recipes.load(overrides)
     asked = []
-    trainer = SimpleNamespace(
-        batches=lambda number, steps, rows: asked.append(rows) or [],
-        step_metrics={}, timing_raw={"gen": 0.0}, step_episodes=[],
-    )  # fmt: skip
+    sampler = SimpleNamespace(
+        batches=lambda number, steps, rows: asked.append(rows) or [], step_metrics={}, step_episodes=[]
+    )
+    trainer = SimpleNamespace(sampler=sampler, timing_raw={"gen": 0.0})
 
     def drawn(redraw, number=1, count=6):
         run = EngineRun(

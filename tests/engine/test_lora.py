@@ -19,8 +19,8 @@ from agentgym_rl.engine.recipe.config import VerifySync  # noqa: E402
 from agentgym_rl.engine.recipe.resolved import Resolved  # noqa: E402
 from agentgym_rl.engine.verl.adapters import merged, with_adapters  # noqa: E402
 from agentgym_rl.engine.verl.mapping import verl_config  # noqa: E402
-from agentgym_rl.engine.verl.modes import SyncTrainer  # noqa: E402
 from agentgym_rl.engine.verl.sync_probe import SyncProbe, WeightsNotSynced  # noqa: E402
+from agentgym_rl.engine.verl.weights import Servers, Weights  # noqa: E402
 
 
 def test_adapters_in_verls_configuration():
@@ -126,14 +126,15 @@ def test_rounding_may_grow_with_how_far_the_weights_have_moved(share, passes):
 def test_a_sync_is_looked_at(when, looks):
     """The workers compute before the servers take their memory; servers are asked afterwards."""
     done = []
-    one = object.__new__(SyncTrainer)
-    one.timing_raw, one.global_steps, one._verify_sync = {}, 1, when
-    one.actor_rollout_wg, one.llm_server_manager = None, SimpleNamespace(server_handles=["a"])
-    one._probe = probe = SyncProbe([1, 2, 3, 4], 1e-3, LOADED)
+    manager = SimpleNamespace(update_weights=done.append)
+    verl = SimpleNamespace(
+        timing_raw={}, global_steps=1, actor_rollout_wg=None, servers=lambda: Servers(manager, ["a"])
+    )
+    weights = Weights(verl, SimpleNamespace(verify_sync=when))
+    weights.probe = probe = SyncProbe([1, 2, 3, 4], 1e-3, LOADED)
     probe.learner = lambda workers: done.append("learner") or LOADED + 1
     probe.servers = lambda handles: done.append(handles) or [LOADED + 1]
-    one._send_weights = lambda step: done.append(step)
-    one.sync_weights()
-    one.sync_weights(7)
+    weights.sync()
+    weights.sync(7)
     looked = ["learner", 1, ["a"]]
     assert done == {0: [1, 7], 1: [*looked, 7], 2: [*looked, "learner", 7, ["a"]]}[looks]

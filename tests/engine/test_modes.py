@@ -16,8 +16,9 @@ from agentgym_rl.engine.recipe.preflight import check_config
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.verl import mapping as verl_config
 from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer
-from agentgym_rl.engine.verl.modes import ColocateTrainer, SyncTrainer
-from agentgym_rl.engine.verl.schedule import Schedule
+from agentgym_rl.engine.verl.learner import Learner
+from agentgym_rl.engine.verl.sampler import Sampler
+from agentgym_rl.engine.verl.settings import Settings
 
 
 @cache
@@ -30,20 +31,26 @@ class Sampled(Exception):
     """The step waits for its batch."""
 
 
-def trainer(kind, ahead):
-    one = object.__new__(kind)
-    one.schedule, one._redraws, one._warmup, one._synced = Schedule(ahead), 0, 0, True
-    one.config = SimpleNamespace(trainer=SimpleNamespace(critic_warmup=0))
-    one.parameter_sync_step, one._group_filter = 1, None
+def sampler(ahead):
+    """A sampler that waits for its first batch, and what it submitted."""
     sent = []
-    one._submit = lambda rows, due: sent.append((rows, due))
-    one._set_loss = one.on_step_begin = lambda *_: None
 
     def sample():
         raise Sampled
 
-    one._sample = sample
+    verl = SimpleNamespace(parameter_sync_step=1, on_step_begin=lambda: None, on_sample_begin=sample)
+    weights = SimpleNamespace(present=lambda step: None)
+    one = Sampler(verl, Settings(defaults()), weights, SimpleNamespace(begin_step=lambda: None), ahead)
+    one.submit = lambda rows, due: sent.append((rows, due))
     return one, sent
+
+
+def defaults(**changed):
+    """verl's settings, to be written."""
+    found = settings().copy()
+    for block, keys in changed.items():
+        OmegaConf.update(found, block, keys)
+    return found
 
 
 def rows(number, redraw, tasks):
@@ -52,39 +59,39 @@ def rows(number, redraw, tasks):
 
 def step(one, number, steps, global_step):
     """Start a training step."""
-    one.global_steps = global_step
+    one.verl.global_steps = global_step
     with pytest.raises(Sampled):
         next(one.batches(number, steps, rows))
 
 
 def test_each_step_starts_its_own_episodes_or_those_ahead_of_it():
-    for kind, ahead in ((SyncTrainer, 0), (ColocateTrainer, 2)):
-        one, sent = trainer(kind, ahead)
+    for ahead in (0, 2):
+        one, sent = sampler(ahead)
         for number in range(5):
             step(one, number, 5, 10 + number)
         assert [(batch[0][0], due) for batch, due in sent] == [(number, 10 + number) for number in range(5)]
-    one, sent = trainer(ColocateTrainer, 2)
+    one, sent = sampler(2)
     step(one, 0, 5, 10)
     assert [due for _, due in sent] == [10, 11, 12]
 
 
 def test_replacements_are_other_draws():
-    one, sent = trainer(ColocateTrainer, 1)
+    one, sent = sampler(1)
     step(one, 0, 5, 10)
     sent.clear()
-    assert one._add_prompts_to_generate(2) == 2
-    one._add_prompts_to_generate(1)
+    one.redraw(2)
+    one.redraw(1)
     assert sent == [([(0, 1, 0), (0, 1, 1)], 10), ([(0, 2, 0)], 10)]
     step(one, 1, 5, 11)
-    one._add_prompts_to_generate(1)
+    one.redraw(1)
     assert sent[-1] == ([(1, 1, 0)], 11), "a step counts its own redraws, whatever was redrawn before a stop"
 
 
 def test_the_critic_warms_up_from_the_first_step_of_the_stage():
-    one, _ = trainer(SyncTrainer, 0)
-    one._warmup = 2
-    step(one, 3, 5, 40)
-    assert one.config.trainer.critic_warmup == 39, "the first step of the stage was 37"
+    own = Settings(config := defaults(trainer={"critic_warmup": 2}))
+    own.begin_step(3, 40)
+    assert config.trainer.critic_warmup == 39, "the first step of the stage was 37"
+    assert [own.learns(at) for at in (38, 39)] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -92,27 +99,23 @@ def test_the_critic_warms_up_from_the_first_step_of_the_stage():
     [([2, 2, 2, 2], 1, 4), ([2, 2, 3, 2], 1, 5), ([7, 8, 7, 8], 1, 15), ([7, 8, 7, 8], 4, 16), ([1, 1, 1], 1, 3)],
 )
 def test_updates_have_the_same_number_of_rows(groups, workers, size, monkeypatch):
-    one, _ = trainer(SyncTrainer, 0)
-    one.config = OmegaConf.create(
-        {
-            "data": {"train_batch_size": 4, "seed": 0},
-            "actor_rollout_ref": {"actor": {"ppo_mini_batch_size": 2}},
-            "critic": {"ppo_mini_batch_size": 2},
-        }
-    )
-    one._mini_batch, one.resource_pool_manager = 2, SimpleNamespace(get_n_gpus=lambda: workers)
-    one.tokenizer, one.global_steps, one.local_trigger_step = SimpleNamespace(eos_token_id=0), 1, 0
+    own = Settings(defaults(data={"seed": 0}, actor_rollout_ref={"actor": {"ppo_mini_batch_size": 2}}))
+    verl = SimpleNamespace(
+        resource_pool_manager=SimpleNamespace(get_n_gpus=lambda: workers), global_steps=1, local_trigger_step=0,
+        tokenizer=SimpleNamespace(eos_token_id=0),
+    )  # fmt: skip
+    learner = Learner(verl, own, None)
 
     def padded(batch, multiple, eos):
         added = -len(batch) % multiple
         keys = [*batch.keys, *(f"pad_{number}_0" for number in range(added))]
         return KVBatchMeta(partition_id="train", keys=keys, tags=[*batch.tags, *({"seq_len": 1} for _ in range(added))])
 
-    monkeypatch.setattr("agentgym_rl.engine.verl.trainer.upsample_batch_to_divisible_size", padded)
+    monkeypatch.setattr("agentgym_rl.engine.verl.learner.upsample_batch_to_divisible_size", padded)
     keys = [f"{group}_{session}_0" for group, sessions in enumerate(groups) for session in range(sessions)]
-    batch = one._balance(KVBatchMeta(partition_id="train", keys=keys, tags=[{"seq_len": 9} for _ in keys]), {})
-    assert one.config.actor_rollout_ref.actor.ppo_mini_batch_size == size == one.config.critic.ppo_mini_batch_size
-    updates = max(one._update_of.values()) + 1
+    batch = learner.balance(KVBatchMeta(partition_id="train", keys=keys, tags=[{"seq_len": 9} for _ in keys]), {})
+    assert own.actor.ppo_mini_batch_size == size == own.config.critic.ppo_mini_batch_size
+    updates = max(learner.update_of.values()) + 1
     assert updates == (2 if len(groups) == 4 else 1), "2 tasks an update"
     assert len(batch) == updates * size
 

@@ -14,13 +14,12 @@ pytest.importorskip("verl")
 import torch
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1.utils import MetricsAggregator
 
 from agentgym_rl.algorithms.base import Preference, Supervised
-from agentgym_rl.algorithms.optimizer import OptimizerConfig
-from agentgym_rl.engine.verl import trainer as trainers
-from agentgym_rl.engine.verl.modes import ColocateTrainer, SyncTrainer
-from agentgym_rl.engine.verl.schedule import Schedule
+from agentgym_rl.engine.verl import learner as learners
+from agentgym_rl.engine.verl.learner import Learner
+from agentgym_rl.engine.verl.sampler import Sampler
+from agentgym_rl.engine.verl.weights import PausedServers, Servers, Weights
 from agentgym_rl.rollout.supervised import Example
 
 
@@ -57,7 +56,7 @@ class Machine:
         assert not self.awake, "the weights change beside servers that hold the memory"
         self.weights += 1
         self.said.append("update")
-        return {"metrics": {name: [0.0] for name in ("loss", "grad_norm", *trainers.PREFERENCE)}}
+        return {"metrics": {name: [0.0] for name in ("loss", "grad_norm", *learners.PREFERENCE)}}
 
     update_actor = load_checkpoint = restore_model_from_cpu = _change
 
@@ -75,28 +74,34 @@ class Machine:
         self.said.append("rollout")
 
 
-def a_trainer(kind, monkeypatch):
-    one, machine = object.__new__(kind), Machine()
-    one.actor_rollout_wg = one.checkpoint_manager = machine
-    one._probe = SimpleNamespace(due=lambda when: False)
-    one.schedule, one.parameter_sync_step, one.curr_step_profile = Schedule(0), 1, False
-    one._warmup, one._redraws, one._fewest_samples, one._group_filter = 0, 0, 1, None
-    one._synced, one._pristine, one._verify_sync, one._sync_metrics = True, True, "never", {}
-    one.timing_raw, one._metrics, one.use_critic, one.global_steps = {}, MetricsAggregator(), False, 1
-    one.optimizer, one._loss, one.replay_buffer = OptimizerConfig(), "", SimpleNamespace(exploring=nullcontext)
-    one.config = OmegaConf.create(
-        {
-            "data": {"train_batch_size": 1},
-            "trainer": {"critic_warmup": 0, "nnodes": 1, "n_gpus_per_node": 1},
-            "actor_rollout_ref": {"rollout": {"temperature": 1.0}},
-        }
-    )
-    one._set_loss = lambda kind: None
-    one._submit = lambda *_, **__: machine.generate()
-    one._take_finished = lambda partition, size: []
-    one._groups = lambda size: (KVBatchMeta(partition_id="train", keys=[], tags=[]), {})
-    monkeypatch.setattr(trainers, "episode_log_probs", lambda *_: torch.zeros(2))
-    return one, machine
+def parts(kind, monkeypatch):
+    """Sampler, learner and weights on such a machine; nothing is sampled."""
+    machine = Machine()
+
+    def paused():
+        machine.abort_replicas()
+        machine.sleep_replicas()
+
+    verl = SimpleNamespace(
+        actor_rollout_wg=machine, servers=lambda: kind(machine, []), use_critic=False, parameter_sync_step=1,
+        timing_raw={}, global_steps=1, replay_buffer=SimpleNamespace(exploring=nullcontext),
+        on_step_begin=lambda: None, on_sample_begin=lambda: None,
+        on_sample_end=paused if kind is PausedServers else machine.sleep_replicas,
+    )  # fmt: skip
+    settings = SimpleNamespace(
+        begin_step=lambda *_: None, group_filter=None, fewest_samples=1, temperature=1.0, workers=1,
+        verify_sync="never", config=OmegaConf.create({"data": {"train_batch_size": 1}}),
+    )  # fmt: skip
+    weights = Weights(verl, settings)
+    weights.probe, weights.pristine = SimpleNamespace(due=lambda when: False), False
+    learner = Learner(verl, settings, weights)
+    learner._set_loss = lambda kind: None
+    sampler = Sampler(verl, settings, weights, learner, 0)
+    sampler.submit = lambda *_, **__: machine.generate()
+    sampler.take_finished = lambda partition, size: []
+    sampler._groups = lambda size: (KVBatchMeta(partition_id="train", keys=[], tags=[]), {})
+    monkeypatch.setattr(learners, "episode_log_probs", lambda *_: torch.zeros(2))
+    return sampler, learner, weights, machine
 
 
 EXAMPLE = Example([1, 2, 3], [0.0, 1.0, 1.0])
@@ -104,31 +109,33 @@ SUPERVISED = Supervised(examples=[EXAMPLE] * 2, mini_batch=2, updates=None)
 PREFERENCE = Preference(pairs=[(EXAMPLE, EXAMPLE)], mini_batch=1, beta=0.1, epochs=1)
 
 PHASES = {
-    "rollouts": (lambda one: one.rollouts([{}], validate=True), ["rollout"]),
-    "cloning": (lambda one: one.sft_step(SUPERVISED, 1e-3, "seed", lambda *_: None), ["sleep", "update"]),
-    "preference": (lambda one: one.preference_step(PREFERENCE, 1e-3, "seed"), ["sleep", "update"]),
-    "restore": (lambda one: one.restore(Path("step")), ["sleep", "update"]),
-    "base": (lambda one: one.restore(None), ["sleep", "update"]),
+    "rollouts": (lambda sampler, *_: sampler.rollouts([{}], validate=True), ["rollout"]),
+    "cloning": (
+        lambda _, learner, __: learner.sft_step(SUPERVISED, 1e-3, "seed", lambda *_: None),
+        ["sleep", "update"],
+    ),
+    "preference": (lambda _, learner, __: learner.preference_step(PREFERENCE, 1e-3, "seed"), ["sleep", "update"]),
+    "restore": (lambda _, __, weights: weights.restore(Path("step")), ["sleep", "update"]),
+    "base": (lambda _, __, weights: weights.restore(None), ["sleep", "update"]),
 }
 
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_each_phase_sleeps_before_weights_change_and_wakes_before_episodes(phase, monkeypatch):
-    one, machine = a_trainer(SyncTrainer, monkeypatch)
-    one._pristine = False
+    *own, machine = parts(Servers, monkeypatch)
     act, said = PHASES[phase]
-    act(one)
+    act(*own)
     assert machine.said == said
-    one.rollouts([{}], validate=False)
+    own[0].rollouts([{}], validate=False)
     woken = [] if phase == "rollouts" else ["wake"]
     assert machine.said == [*said, *woken, "rollout"]
 
 
-@pytest.mark.parametrize("kind", [SyncTrainer, ColocateTrainer])
+@pytest.mark.parametrize("kind", [Servers, PausedServers])
 def test_a_policy_step_wakes_the_servers_at_its_end(kind, monkeypatch):
-    one, machine = a_trainer(kind, monkeypatch)
+    sampler, _, _, machine = parts(kind, monkeypatch)
     for number in range(2):
-        for _ in one.batches(number, 2, lambda *_: []):
+        for _ in sampler.batches(number, 2, lambda *_: []):
             machine.update_actor()  # as policy_step does
     assert machine.said == ["rollout", "sleep", "update", "wake"] * 2 and machine.running
 
@@ -136,10 +143,9 @@ def test_a_policy_step_wakes_the_servers_at_its_end(kind, monkeypatch):
 def test_phases_follow_each_other_in_any_order(monkeypatch):
     for first in PHASES:
         for second in PHASES:
-            one, machine = a_trainer(SyncTrainer, monkeypatch)
-            one._pristine = False
-            PHASES[first][0](one)
-            PHASES[second][0](one)
-            for _ in one.batches(0, 1, lambda *_: []):
+            *own, machine = parts(Servers, monkeypatch)
+            PHASES[first][0](*own)
+            PHASES[second][0](*own)
+            for _ in own[0].batches(0, 1, lambda *_: []):
                 machine.update_actor()
             assert machine.awake and machine.served == machine.weights

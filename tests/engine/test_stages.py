@@ -49,7 +49,7 @@ class ScriptedTrainer:
 
     def __init__(self, checkpoints: Path, val_success: list[float] | None = None) -> None:
         self.checkpoints = checkpoints
-        self.weights: list[str] = []
+        self.learnt: list[str] = []
         self.global_steps = 0
         self.played: list[list[str]] = []
         self.streams: list[str | None] = []
@@ -66,6 +66,12 @@ class ScriptedTrainer:
         self.critics: list[list[str]] = []
         """The policies that the critic started from."""
         self.asked: list[tuple[float, float]] = []
+
+    @property
+    def sampler(self):
+        return self
+
+    weights = learner = sampler
 
     def rollouts(self, rows, *, validate, progress=None, take=None, chunk=None):
         self.played.append([row["item_id"] for row in rows])
@@ -98,7 +104,7 @@ class ScriptedTrainer:
     def sft_step(self, update, lr, seed, progress):
         count = len(update.examples)
         updates = -(-count // update.mini_batch) if update.updates is None else update.updates
-        self.weights.append(f"imitate {count} x{updates}")
+        self.learnt.append(f"imitate {count} x{updates}")
         self.asked.append((lr, self.optimizer.weight_decay))
         return {"supervised/updates": updates, "supervised/loss": 1.0}, updates
 
@@ -109,11 +115,11 @@ class ScriptedTrainer:
         yield [Rollout(episode=one, group=one.item_id, key=str(at)) for at, one in enumerate(self.step_episodes)]
 
     def policy_step(self, update, lr):
-        self.weights.append("policy")
+        self.learnt.append("policy")
         return 1
 
     def remember_reference(self):
-        self.reference = list(self.weights)
+        self.reference = list(self.learnt)
 
     def start_critic(self, folder):
         self.critics.append(json.loads((folder / "weights.json").read_text()))
@@ -126,11 +132,11 @@ class ScriptedTrainer:
 
     def restore(self, folder):
         self.restored.append(None if folder is None else folder.name)
-        self.weights = [] if folder is None else json.loads((folder / "weights.json").read_text())
+        self.learnt = [] if folder is None else json.loads((folder / "weights.json").read_text())
 
     def save(self):
         name = f"global_step_{self.global_steps}"
-        write_text(self.checkpoints / name / "weights.json", json.dumps(self.weights))
+        write_text(self.checkpoints / name / "weights.json", json.dumps(self.learnt))
         return name
 
 
@@ -235,7 +241,7 @@ def test_rounds_restart_from_the_base_and_learn_from_their_own_successes(run):
     updates = -(-(8 + two) // 4)
     assert agentevol == [f"imitate {8 + two} x{updates}"] * 2, "only the last round's learning is in the weights"
     # the control: from the base too, as many updates, expert data alone
-    assert trainer.weights == [f"imitate 8 x{updates}"] * 2
+    assert trainer.learnt == [f"imitate 8 x{updates}"] * 2
     assert trainer.state.results[2]["episodes"] == 2 * 16
     assert trainer.state.results[2]["steps"] == 2
     rows = [row for row in read(trainer.folder.path) if "stage/agentevol" in row]
@@ -279,7 +285,7 @@ def test_rounds_may_go_on_from_the_present_weights_and_accumulate(run):
     first, both = -(-(8 + one) // 4), -(-(8 + one + two) // 4)
     learnt = [f"imitate {8 + one} x{first}"] * 2 + [f"imitate {8 + one + two} x{both}"] * 2
     assert agentevol == ["imitate 8 x2"] * 2 + learnt
-    assert trainer.weights == ["imitate 8 x2"] * 2 + [f"imitate 8 x{n}" for n in (first, first, both, both)]
+    assert trainer.learnt == ["imitate 8 x2"] * 2 + [f"imitate 8 x{n}" for n in (first, first, both, both)]
 
 
 CLONED = ["imitate 8 x2"] * 2
@@ -299,14 +305,14 @@ def in_the_first_step(folder, stage="grpo"):
 def test_the_reference_policy(run, reference, weights, toy_recipes):
     """Also after a resume in the middle of the stage."""
     whole = run(*LEARN, name="whole")
-    assert whole.weights == [*CLONED, "policy", "policy", "policy"] and whole.reference == CLONED
+    assert whole.learnt == [*CLONED, "policy", "policy", "policy"] and whole.reference == CLONED
     where = f"algorithm.kl_reference={toy_recipes / reference if '/' in reference else reference}"
     with pytest.raises(Interrupted):
         run(*LEARN, where, name="again", stop=in_the_first_step(toy_recipes / "again"))
     assert json.loads((toy_recipes / "again" / "state.json").read_text())["unit"] == 1
     again = run(*LEARN, where, name="again")
     assert again.reference == weights
-    assert again.weights == whole.weights, "the policy itself goes on where it was"
+    assert again.learnt == whole.learnt, "the policy itself goes on where it was"
 
 
 def test_the_moments_of_rewards_go_on_after_a_stop(run, toy_recipes):
@@ -351,7 +357,7 @@ def test_a_killed_exploration_keeps_its_finished_episodes(run):
     explored = [items for items in again.played if len(items) > 8]
     assert [len(items) for items in explored] == [16, 80]
     assert kept(again) == kept(whole)
-    assert again.weights == whole.weights
+    assert again.learnt == whole.learnt
     assert again.state.episodes == whole.state.episodes
     assert list((again.folder.path / "exploring").iterdir()) == []
     one, other = (run.folder.path / "episodes" / "step000003.parquet" for run in (again, whole))
@@ -379,7 +385,7 @@ def test_ctrl_c_in_the_middle_of_an_exploration_and_of_learning(run):
             stops += 1
     assert stops >= 4
     trainer = run(*EVOLVE, "algorithm.tasks_per_step=40")
-    assert trainer.weights == whole.weights
+    assert trainer.learnt == whole.learnt
     assert kept(trainer) == kept(whole)
 
 
@@ -398,7 +404,7 @@ def test_a_stop_in_the_last_evaluation_of_a_stage_keeps_its_weights(run, toy_rec
     assert state["unit"] == 3 and len(state["results"]) == 2, "the stage is not finished"
     again = run(*learn)
     assert again.asked == [], "nothing is learned again"
-    assert again.weights == whole.weights
+    assert again.learnt == whole.learnt
     assert [one["panels"] for one in again.state.results] == [one["panels"] for one in whole.state.results]
 
 
@@ -411,12 +417,12 @@ def test_a_round_that_lowers_validation_success_is_undone(run):
     assert [(row["agentevol/validation"], row["agentevol/undone"]) for row in rows] == [(0.75, 0.0), (0.25, 1.0)]
     assert "round 2 lowered validation success" in " ".join(trainer.said)
     one = kept(trainer)[0]
-    assert trainer.weights == ["imitate 8 x2"] * 2 + [f"imitate {8 + one} x{-(-(8 + one) // 4)}"] * 2
+    assert trainer.learnt == ["imitate 8 x2"] * 2 + [f"imitate {8 + one} x{-(-(8 + one) // 4)}"] * 2
     assert trainer.restored[-1] == "global_step_5", "where round 2 began"
     assert len(trainer.state.updates) == 2, "the control repeats what is left in the weights"
     # without the gate a worse round stays
     trainer = run(*gate, "algorithm.keep_best=false", val_success=[0.5, 0.75, 0.25, 0.75], name="open")
-    assert len(trainer.weights) == 6
+    assert len(trainer.learnt) == 6
 
 
 def test_validation_panels_are_played_each_round_and_test_panels_at_the_end(run):
@@ -482,7 +488,7 @@ def test_a_step_in_which_too_much_fails_ends_the_run_and_runs_again(run):
         run(*EVOLVE, "algorithm.tasks_per_step=40", broken=many)
     again = run(*EVOLVE, "algorithm.tasks_per_step=40")
     whole = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
-    assert kept(again) == kept(whole) and again.weights == whole.weights
+    assert kept(again) == kept(whole) and again.learnt == whole.learnt
     assert [len(items) for items in again.played if len(items) > 8] == [50, 80]
     lenient = run(*EVOLVE, "algorithm.tasks_per_step=40", "run.min_counted_training=0.3", broken=many, name="lenient")
     assert lenient.state.errors == {"env_error": 100, "retried": 200}
@@ -573,7 +579,7 @@ def test_an_exploration_that_lost_episodes_resumes(run):
     file.write_text("".join(f"{json.dumps(one)}\n" for one in found))
     again = run(*EVOLVE, "algorithm.tasks_per_step=40")
     assert len(entries) == 64 and [len(items) for items in again.played if len(items) > 8] == [18, 80]
-    assert kept(again) == kept(whole) and again.weights == whole.weights
+    assert kept(again) == kept(whole) and again.learnt == whole.learnt
 
 
 def test_a_task_that_turns_out_not_to_fit_is_drawn_no_more(run):
@@ -626,7 +632,7 @@ def test_a_run_that_is_killed_wherever_it_was_ends_as_the_whole_one(run, monkeyp
         calls["left"] = 0
         trainer = run(*evolve)
     assert deaths > 1
-    assert trainer.weights == whole.weights and kept(trainer) == kept(whole)
+    assert trainer.learnt == whole.learnt and kept(trainer) == kept(whole)
     assert resumed_state(trainer) == resumed_state(whole)
     assert [row["step"] for row in read(trainer.folder.path)] == [row["step"] for row in read(whole.folder.path)]
 
@@ -646,7 +652,7 @@ def test_a_step_that_cannot_be_saved_ends_the_run_with_one_line_and_is_repeated(
         run(*EVOLVE)
     full["from"] = 1000
     trainer = run(*EVOLVE)
-    assert trainer.weights == whole.weights and resumed_state(trainer) == resumed_state(whole)
+    assert trainer.learnt == whole.learnt and resumed_state(trainer) == resumed_state(whole)
 
 
 def test_episodes_are_written_while_the_run_goes_on_and_before_its_state(run, monkeypatch):

@@ -3,6 +3,7 @@
 import inspect
 from functools import partial
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -25,10 +26,13 @@ from agentgym_rl.algorithms.losses import episode_log_probs
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyLoss
 from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.engine.verl.by_rows import ByRows, metric_data
-from agentgym_rl.engine.verl.mapping import defaults
+from agentgym_rl.engine.recipe.compose import load
+from agentgym_rl.engine.recipe.resolved import Resolved
+from agentgym_rl.engine.verl.by_rows import ByRows, metric_data, told
+from agentgym_rl.engine.verl.learner import Learner
+from agentgym_rl.engine.verl.mapping import verl_config
 from agentgym_rl.engine.verl.modes import TRAINERS, ColocateTrainer, SeparateTrainer, SyncTrainer
-from agentgym_rl.engine.verl.trainer import without_correction
+from agentgym_rl.engine.verl.settings import Settings
 from agentgym_rl.engine.verl.updates import LOSSES, dpo_loss, order, pair_batch, policy_loss, to_batch
 from agentgym_rl.rollout.supervised import Example
 
@@ -213,30 +217,29 @@ class Workers:
         return {"metrics": {"loss": [0.5], "dpo/margin": [0.1], "dpo/accuracy": [1.0], "grad_norm": [2.0]}}
 
 
+def settings():
+    """verl's, of a run."""
+    return verl_config(Resolved(load(["experiment=smoke"])), "model", Path("run"))
+
+
 @pytest.fixture
-def trainer(monkeypatch):
-    monkeypatch.setattr("agentgym_rl.engine.verl.trainer.omega_conf_to_dataclass", lambda config: config)
-    one = object.__new__(SyncTrainer)
-    one.config = SimpleNamespace(
-        trainer=SimpleNamespace(nnodes=1, n_gpus_per_node=2),
-        actor_rollout_ref=SimpleNamespace(actor=None),
+def learner(monkeypatch):
+    monkeypatch.setattr("agentgym_rl.engine.verl.learner.omega_conf_to_dataclass", lambda config: config)
+    found = Learner(SimpleNamespace(actor_rollout_wg=Workers()), SimpleNamespace(workers=2, actor=None), None)
+    found.weights = SimpleNamespace(
+        asleep=[], sleep=lambda: found.weights.asleep.append(len(found.verl.actor_rollout_wg.log_probs))
     )
-    one.actor_rollout_wg = Workers()
-    one._loss, one._synced, one.asleep = "policy", True, []
-    one.optimizer = OptimizerConfig(weight_decay=0.1, betas=[0.5, 0.9], clip_grad=2.0)
-    one.checkpoint_manager = SimpleNamespace(
-        sleep_replicas=lambda: one.asleep.append(len(one.actor_rollout_wg.log_probs))
-    )
-    return one
+    found.optimizer = OptimizerConfig(weight_decay=0.1, betas=[0.5, 0.9], clip_grad=2.0)
+    return found
 
 
-def test_a_preference_step(trainer):
+def test_a_preference_step(learner):
     examples = [Example([9, place], [0.0, 1.0]) for place in range(5)]
     pairs = [(examples[won], examples[lost]) for won, lost in ((0, 1), (0, 2), (3, 4))]
     update = Preference(pairs=pairs, mini_batch=4, epochs=2, beta=0.2)
-    metrics, updates = trainer.preference_step(update, 1e-3, "s")
-    workers = trainer.actor_rollout_wg
-    assert trainer.asleep == [0], "vLLM gives its memory back before the workers compute"
+    metrics, updates = learner.preference_step(update, 1e-3, "s")
+    workers = learner.verl.actor_rollout_wg
+    assert learner.weights.asleep == [0], "vLLM gives its memory back before the workers compute"
     assert (updates, metrics["dpo/updates"], metrics["dpo/loss"]) == (2, 2.0, 0.5)
     assert (workers.settings, workers.losses) == ([(1e-3, 0.1, (0.5, 0.9), 2.0)], [dpo_loss])
     assert len(workers.log_probs) == 1 and len(workers.updates) == 2
@@ -249,64 +252,67 @@ def test_a_preference_step(trainer):
         assert (data["beta"], data["mini_batch_size"], data["force_group_size"]) == (0.2, 8, 2)
 
 
-def test_a_supervised_step_shows_its_progress(trainer, monkeypatch):
+def test_a_supervised_step_shows_its_progress(learner, monkeypatch):
     examples, seen = [Example([9, place], [0.0, 1.0]) for place in range(10)], []
     step = partial(
-        trainer.sft_step, Supervised(examples=examples, mini_batch=2), 1e-3, "s", lambda *at: seen.append(at)
+        learner.sft_step, Supervised(examples=examples, mini_batch=2), 1e-3, "s", lambda *at: seen.append(at)
     )
     metrics, updates = step()
     assert (updates, metrics["supervised/loss"], metrics["supervised/grad_norm"]) == (5, 0.5, 2.0)
     assert seen == [(1, 5), (3, 5), (5, 5)]
-    tokens = [int(row[1]) for data in trainer.actor_rollout_wg.updates for row in data["input_ids"].unbind()]
+    tokens = [int(row[1]) for data in learner.verl.actor_rollout_wg.updates for row in data["input_ids"].unbind()]
     assert tokens == order(10, 2, "s"), "the parts are those of one pass"
     seen.clear()
-    monkeypatch.setattr("agentgym_rl.engine.verl.trainer.PART_S", 0.0)
+    monkeypatch.setattr("agentgym_rl.engine.verl.learner.PART_S", 0.0)
     step()
     assert seen == [(done, 5) for done in range(1, 6)], "slow updates are shown one by one"
 
 
-def policy_step(trainer, monkeypatch):
+def policy_step(learner, monkeypatch):
     """A policy update of which nothing is real but when it sets its loss; returns the loss that it ran with."""
-    ran = []
+    ran, workers = [], learner.verl.actor_rollout_wg
     actor = SimpleNamespace(
         loss_agg_mode="token-mean", policy_loss=SimpleNamespace(loss_mode="vanilla"), ppo_mini_batch_size=1,
         ppo_epochs=1,
     )  # fmt: skip
-    trainer.config.actor_rollout_ref.actor = actor
-    trainer.config.trainer.critic_warmup, trainer.config.data = 0, SimpleNamespace(max_response_length=9)
     correction = SimpleNamespace(rollout_is=None, rollout_rs=None, bypass_mode=False)
-    trainer.config.algorithm = SimpleNamespace(rollout_correction=correction)
-    trainer.use_critic = trainer._with_reference = False
-    trainer.global_steps, trainer.timing_raw, trainer._update_of = 1, {}, {}
-    trainer._metrics = SimpleNamespace(add_step_metrics=lambda *_, **__: None)
-    trainer._on_policy = lambda: False
-    trainer._balance = trainer._compute_old_log_prob = lambda batch, metrics: batch
-    trainer._update_actor = lambda batch, metrics: (ran.append(trainer.actor_rollout_wg.losses[-1]), batch)[1]
+    learner.settings = SimpleNamespace(
+        actor=actor, workers=2, with_reference=False, learns=lambda step: True,
+        config=SimpleNamespace(
+            data=SimpleNamespace(max_response_length=9), algorithm=SimpleNamespace(rollout_correction=correction)
+        ),
+    )  # fmt: skip
+    learner.verl = SimpleNamespace(
+        actor_rollout_wg=workers, use_critic=False, global_steps=1, timing_raw={},
+        _compute_old_log_prob=lambda batch, metrics: batch,
+        _update_actor=lambda batch, metrics: (ran.append(workers.losses[-1]), batch)[1],
+    )  # fmt: skip
+    learner.on_policy, learner.balance = lambda: False, lambda batch, metrics: batch
     for name, stub in {
         "only": lambda batch, kept: batch, "write": lambda batch, *_, **__: batch,
         "advantage_metrics": lambda *_: {}, "ratio_metrics": lambda *_: {},
     }.items():  # fmt: skip
-        monkeypatch.setattr(f"agentgym_rl.engine.verl.trainer.queue.{name}", stub)
-    trainer._batch = KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[{}])
+        monkeypatch.setattr(f"agentgym_rl.engine.verl.learner.queue.{name}", stub)
+    learner.batch = KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[{}])
     episode = Episode(env="e", item_id="e_1", ending=Ending.TERMINATED, reward=1.0, success=True, max_turns=1)
-    trainer.policy_step(Policy(rollouts=[Rollout(episode=episode, key="a_0")], advantages=[1.0]), 1e-3)
+    learner.policy_step(Policy(rollouts=[Rollout(episode=episode, key="a_0")], advantages=[1.0]), 1e-3)
     return ran[0]
 
 
-def test_every_update_sets_its_own_loss_in_whatever_order(trainer, monkeypatch):
+def test_every_update_sets_its_own_loss_in_whatever_order(learner, monkeypatch):
     examples = [Example([9, place], [0.0, 1.0]) for place in range(2)]
-    workers, trainer._loss = trainer.actor_rollout_wg, ""
+    workers = learner.verl.actor_rollout_wg
 
     def supervised():
-        trainer.sft_step(Supervised(examples=examples, mini_batch=2), 1e-3, "s", lambda *_: None)
+        learner.sft_step(Supervised(examples=examples, mini_batch=2), 1e-3, "s", lambda *_: None)
         return workers.losses[-1]
 
     def preference():
         workers.updates.clear()
-        trainer.preference_step(Preference(pairs=[(GOOD, BAD)], mini_batch=1, epochs=1, beta=0.1), 1e-3, "s")
+        learner.preference_step(Preference(pairs=[(GOOD, BAD)], mini_batch=1, epochs=1, beta=0.1), 1e-3, "s")
         return workers.losses[-1]
 
-    kinds = {"policy": partial(policy_step, trainer, monkeypatch), "supervised": supervised, "preference": preference}
+    kinds = {"policy": partial(policy_step, learner, monkeypatch), "supervised": supervised, "preference": preference}
     for first, second in product(kinds, repeat=2):
         assert [kinds[first](), kinds[second]()] == [LOSSES[first], LOSSES[second]]
 
@@ -422,19 +428,15 @@ def test_one_advantage_a_row_is_that_of_each_of_its_tokens(kind):
     ids=str,
 )
 def test_a_batch_is_on_policy(changed, on_policy):
-    config = defaults()
+    config = settings()
     OmegaConf.update(config, "trainer.device", "cpu")
     for key, value in changed.items():
         OmegaConf.update(config, key, value)
-    for kind, updates, expected in (
-        (SyncTrainer, [0, 0], on_policy),
-        (SyncTrainer, [0, 1], False),
-        (ColocateTrainer, [0, 0], False),
-        (SeparateTrainer, [0, 0], False),
-    ):
-        one = object.__new__(kind)
-        one.config, one._update_of = config, dict(enumerate(updates))
-        assert one._on_policy() is expected
+    for present, updates, expected in ((True, [0, 0], on_policy), (True, [0, 1], False), (False, [0, 0], False)):
+        learner = Learner(SimpleNamespace(samples_present=present), Settings(config), None)
+        learner.update_of = dict(enumerate(updates))
+        assert learner.on_policy() is expected
+    assert [kind.samples_present for kind in (SyncTrainer, ColocateTrainer, SeparateTrainer)] == [True, False, False]
 
 
 def test_verls_metrics_have_advantages_and_returns_of_each_token():
@@ -459,18 +461,11 @@ def test_verls_metrics_have_advantages_and_returns_of_each_token():
     ({"advantage": 1.0}, False, 0, False), ({}, False, 0, True), ({"advantage": 1.0}, True, 0, True),
     ({"advantage": 1.0}, False, 5, True),
 ])  # fmt: skip
-def test_verls_metrics_read_tokens_where_tags_do_not_say_all(monkeypatch, tag, use_critic, experts, tokens):
-    trainer = object.__new__(SyncTrainer)
-    trainer.config, trainer.use_critic = defaults(), use_critic
-    trainer.config.actor_rollout_ref.rollout.moe_load_balance_metrics_interval = experts
-    read = []
-
-    def metrics(self, *_):
-        read.append(trainer_base.get_metric_data_with_optional_routed_experts)
-
-    monkeypatch.setattr(trainer_base.PPOTrainer, "_compute_metrics", metrics)
-    trainer._compute_metrics(KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[tag]), {}, {}, 1, 0)
-    assert (read == [metric_data]) == tokens
+def test_verls_metrics_read_tokens_where_tags_do_not_say_all(tag, use_critic, experts, tokens):
+    config = settings()
+    config.actor_rollout_ref.rollout.moe_load_balance_metrics_interval = experts
+    batch = KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[tag])
+    assert told(batch, config, use_critic) == (not tokens)
 
 
 @pytest.mark.parametrize("trainer", TRAINERS.values())
@@ -483,7 +478,7 @@ def test_every_mode_has_its_own_of_what_the_driver_does_by_rows(trainer):
 
 def test_advantages_without_old_log_probabilities(monkeypatch):
     """verl's own method asks for none."""
-    config = defaults()
+    config = settings()
     OmegaConf.update(config, "algorithm.adv_estimator", "reinforce_plus_plus")
     rows = policy_data().select("response_mask")
     rows["rm_scores"] = rows["rollout_log_probs"] = torch.nested.as_nested_tensor(
@@ -496,7 +491,7 @@ def test_advantages_without_old_log_probabilities(monkeypatch):
     )
     monkeypatch.setattr("transfer_queue.kv_batch_put", lambda keys, partition_id, fields: written.append(fields))
     batch = KVBatchMeta(partition_id="train", keys=["a_0_0", "b_0_0"], tags=[{}, {}])
-    with without_correction(config):
+    with Settings(config).without_correction():
         PPOTrainer._compute_advantage(SimpleNamespace(config=config), batch, {})
     assert not config.algorithm.rollout_correction.bypass_mode
     assert [row.tolist() for row in written[0]["returns"].unbind()] == [[2.0, 0.0, 2.0], [3.0, 0.0]]

@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from contextvars import ContextVar
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import toy
@@ -267,24 +268,23 @@ def test_training_in_every_mode(mode, tokenizer, queue, monkeypatch):
     from omegaconf import OmegaConf
 
     from agentgym_rl.engine.verl import buffer
-    from agentgym_rl.engine.verl.modes import TRAINERS
+    from agentgym_rl.engine.verl.sampler import Sampler
 
     kind = buffer.EpisodeBuffer if mode == "sync" else buffer.AsyncEpisodeBuffer
-    trainer = object.__new__(TRAINERS[mode])
-    trainer.global_steps = 1
-    trainer.replay_buffer = kind(mode, OmegaConf.create(), None, "wait", OmegaConf.create())
+    replay = kind(mode, OmegaConf.create(), None, "wait", OmegaConf.create())
+    learner = SimpleNamespace(metrics=SimpleNamespace(add_step_metrics=lambda *_: None))
+    sampler = Sampler(SimpleNamespace(global_steps=1, replay_buffer=replay), None, None, learner, 0)
     rolled_out(tokenizer, queue, monkeypatch, "train", samples=2)
-    with trainer.replay_buffer.exploring():  # as rollouts of AgentEvol and of evaluations are taken
-        found = trainer._take_finished("train", len(ITEMS))
+    with replay.exploring():  # as rollouts of AgentEvol and of evaluations are taken
+        found = sampler.take_finished("train", len(ITEMS))
     episodes = [rollout.episode for rollout in found]
     check(episodes, ITEMS * 2)
     for rollout in found:
         learnt = any(any(example.loss_weight) for example in rollout.segments)
         assert learnt == rollout.episode.ending.counts, "what does not count has no tokens to learn"
 
-    trainer._metrics = type("Unread", (), {"add_step_metrics": lambda *_: None})()
     rolled_out(tokenizer, queue, monkeypatch, "train", samples=2)
-    batch, taken = trainer._next(len(ITEMS))
+    batch, taken = sampler.next(len(ITEMS))
     check([*taken.values()], ITEMS * 2)
     assert {key.rpartition("_")[0] for key in batch.keys} == {key for key, one in taken.items() if one.ending.counts}
 

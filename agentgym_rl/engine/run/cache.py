@@ -43,7 +43,7 @@ class ClonedCache:
             raise RunFolderError(f"the cache is damaged: {error}; delete {self.folder}, and it is made anew") from error
         state = run.state
         state.global_step = run.trainer.global_steps = kept["global_step"]
-        run.trainer.restore(weights)
+        run.trainer.weights.restore(weights)
         for row in read_jsonl(self.folder / "metrics.jsonl"):
             run.log.log(row.pop("step"), row)
         state.wall_s += kept["result"]["wall_s"]

@@ -110,7 +110,7 @@ class EngineRun:
 
     def begin_unit(self, stage: str, steps: int) -> None:
         self.stage, self.steps = stage, steps
-        self.trainer.optimizer = self.resolved.optimizer(stage)
+        self.trainer.learner.optimizer = self.resolved.optimizer(stage)
         self.trainer.global_steps = self.state.global_step = self.state.global_step + 1
         self.episodes, self.metrics, self.rollout_s, self._asked, self._calls = [], {}, 0.0, 0, 0
 
@@ -169,14 +169,15 @@ class EngineRun:
             draw = self.step + due - number + REDRAW * redraw
             return self._rows(self._drawn(due, draw, tasks), f"{draw}")
 
-        yield from self.trainer.batches(number, self.steps, rows)
-        self.metrics |= self.trainer.step_metrics
-        if not self._doubted and (warning := doubt(self.trainer.step_metrics)) is not None:
+        yield from self.trainer.sampler.batches(number, self.steps, rows)
+        sampler = self.trainer.sampler
+        self.metrics |= sampler.step_metrics
+        if not self._doubted and (warning := doubt(sampler.step_metrics)) is not None:
             self.say(warning)
             self._doubted = True
         self.rollout_s += self.trainer.timing_raw["gen"]
-        self.episodes += self.trainer.step_episodes
-        self._observe(self.trainer.step_episodes)
+        self.episodes += sampler.step_episodes
+        self._observe(sampler.step_episodes)
 
     def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:
         begun = time.monotonic()
@@ -186,7 +187,7 @@ class EngineRun:
                 return self._resumable(requests, label)
             self._calls += 1
             rows = self._rows(requests, f"{self.step}:{self._calls}")
-            found = self.trainer.rollouts(rows, validate=False, progress=progress)
+            found = self.trainer.sampler.rollouts(rows, validate=False, progress=progress)
             found.sort(key=lambda rollout: (rollout.episode.tags["index"], rollout.key))
             self.episodes += [rollout.episode for rollout in found]
             return found
@@ -211,12 +212,12 @@ class EngineRun:
         match update:
             case Policy():
                 note_advantages(update)
-                count = self.trainer.policy_step(update, lr)
+                count = self.trainer.learner.policy_step(update, lr)
             case Supervised():
-                metrics, count = self.trainer.sft_step(update, lr, seed, partial(self.progress, "learn"))
+                metrics, count = self.trainer.learner.sft_step(update, lr, seed, partial(self.progress, "learn"))
                 size = update.mini_batch
             case Preference():
-                metrics, count = self.trainer.preference_step(update, lr, seed)
+                metrics, count = self.trainer.learner.preference_step(update, lr, seed)
         if count:
             self.state.updates.append((count, lr, size))
             self.state.saved = self.state.fresh_optimizer = False
@@ -228,7 +229,7 @@ class EngineRun:
 
     def restore(self, weights: Weights) -> None:
         state = self.state
-        self.trainer.restore(self.folder.checkpoint(weights.checkpoint))
+        self.trainer.weights.restore(self.folder.checkpoint(weights.checkpoint))
         state.checkpoint, state.origin, state.updates = weights.checkpoint, weights.origin, list(weights.updates)
         state.saved = True
 
@@ -252,16 +253,16 @@ class EngineRun:
 
     def begin_stage(self) -> None:
         """A stage starts with a fresh optimizer and counts its updates from the present weights."""
-        self.trainer.reset_optimizer()
+        self.trainer.weights.reset_optimizer()
         self.state.fresh_optimizer = True
         self.state.origin, self.state.updates = self.state.checkpoint, []
 
     def prepare(self, needs: Needs) -> None:
         """Start the critic of a stage from the policy, and keep the weights of its reference policy."""
-        state, trainer = self.state, self.trainer
+        state, weights = self.state, self.trainer.weights
         present = self.folder.checkpoint(state.checkpoint)
         if needs.critic is not None and state.unit == 0 and present is not None:
-            trainer.start_critic(present)
+            weights.start_critic(present)
         if needs.reference is None:
             return
         if needs.reference == START:
@@ -269,16 +270,16 @@ class EngineRun:
         else:
             reference = None if needs.reference == AS_LOADED else Path(needs.reference).resolve()
         if reference == present:
-            trainer.remember_reference()
+            weights.remember_reference()
             return
-        trainer.restore(reference)
-        trainer.remember_reference()
+        weights.restore(reference)
+        weights.remember_reference()
         self._restore_present()
 
     def _restore_present(self) -> None:
-        self.trainer.restore(self.folder.checkpoint(self.state.checkpoint))
+        self.trainer.weights.restore(self.folder.checkpoint(self.state.checkpoint))
         if self.state.fresh_optimizer:
-            self.trainer.reset_optimizer()
+            self.trainer.weights.reset_optimizer()
 
     def resume(self) -> None:
         """Bring back what the state says."""
@@ -305,7 +306,7 @@ class EngineRun:
         state = self.state
         with self._saving():
             if not state.saved:
-                state.checkpoint, state.saved = self.trainer.save(), True
+                state.checkpoint, state.saved = self.trainer.weights.save(), True
                 checkpoint.seal(self.folder.checkpoints / state.checkpoint)
             state.algorithm = self.folder.save_algorithm(stage, state.global_step, algorithm_state)
 
@@ -316,7 +317,8 @@ class EngineRun:
             NotSaved: those before could not be stored.
         """
         self._stored()
-        self._writing = self.writer.submit(self.folder.write_episodes, name, episodes, self.trainer.write_episodes)
+        write = self.trainer.sampler.write_episodes
+        self._writing = self.writer.submit(self.folder.write_episodes, name, episodes, write)
 
     def _stored(self) -> None:
         """Wait until the episodes given last are stored."""
@@ -367,7 +369,7 @@ class EngineRun:
             if stoppable and self.stop():
                 raise Interrupted
 
-        found = self.trainer.rollouts(rows, validate=True, progress=progress)
+        found = self.trainer.sampler.rollouts(rows, validate=True, progress=progress)
         episodes = [rollout.episode for rollout in found]
         state.wall_s += time.monotonic() - begun
         state.count(episodes)
@@ -433,7 +435,7 @@ class EngineRun:
                 journal.add(str(rollout.episode.tags["index"]), entry)
 
         if left:
-            self.trainer.rollouts(left, validate=False, progress=progress, take=take, chunk=CHUNK)
+            self.trainer.sampler.rollouts(left, validate=False, progress=progress, take=take, chunk=CHUNK)
         return [self._kept(one["index"]) for one in rows]
 
     def _kept(self, index: int) -> Rollout:

@@ -83,7 +83,7 @@ class Session:
         self._built = built
         if base or self.several:
             base_folder = self._running.enter_context(TemporaryDirectory(prefix="agentgym_rl_base_"))
-            self._trainer.remember_base(Path(base_folder))
+            self._trainer.weights.remember_base(Path(base_folder))
         return self._trainer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.metric_utils import get_metric_data_with_optional_routed_experts
@@ -32,11 +32,15 @@ class ByRows(PPOTrainer):  # type: ignore[misc]
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
     ) -> None:
-        experts = self.config.actor_rollout_ref.rollout.moe_load_balance_metrics_interval > 0
-        told = not (self.use_critic or experts) and all("advantage" in tag for tag in batch.tags)
-        data = (lambda **_: queue.metric_rows(batch.tags)) if told else metric_data
+        data = (lambda **_: queue.metric_rows(batch.tags)) if told(batch, self.config, self.use_critic) else metric_data
         trainer_base.get_metric_data_with_optional_routed_experts = data
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+
+
+def told(batch: KVBatchMeta, config: DictConfig, use_critic: bool) -> bool:
+    """Whether the tags of a batch say all that verl's metrics read of it."""
+    experts = config.actor_rollout_ref.rollout.moe_load_balance_metrics_interval > 0
+    return not (use_critic or experts) and all("advantage" in tag for tag in batch.tags)
 
 
 def metric_data(**arguments: Any) -> TensorDict:

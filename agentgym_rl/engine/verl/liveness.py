@@ -72,7 +72,7 @@ def processes(trainer: AgentTrainer) -> dict[str, Any]:
     """Ray's actors that a run cannot do without, by what they are."""
     groups = {
         "training worker": trainer.actor_rollout_wg.workers,
-        "vLLM server": trainer._server_handles,
+        "vLLM server": trainer.weights.servers.handles,
         "agent-loop worker": trainer.agent_loop_manager.agent_loop_workers,
     }
     found = {f"{what} {number}": one for what, own in groups.items() for number, one in enumerate(own)}

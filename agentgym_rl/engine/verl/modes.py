@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import ray
 from omegaconf import DictConfig
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.workers.rollout.llm_server import LLMServerManager
 
 from agentgym_rl.engine.verl.by_rows import ByRows
 from agentgym_rl.engine.verl.trainer import AgentTrainer
+from agentgym_rl.engine.verl.weights import PausedServers, SeparateServers, Servers
 from agentgym_rl.rollout.client import EpisodeClient
 
 
 class SyncTrainer(AgentTrainer, PPOTrainerSync, ByRows):  # type: ignore[misc]
     """Roll out a batch, learn from it, synchronise the weights."""
 
-    _samples_present = True
+    samples_present = True
 
     def _setup(self) -> None:
         """verl's, without its load balancer: nothing calls it, and its process would import vLLM in the first step."""
         super()._setup()
-        ray.kill(self.llm_server_manager.global_load_balancer)
+        end_balancer(self.llm_server_manager)
 
     def get_llm_client(self) -> EpisodeClient:
-        manager = self.llm_server_manager
-        return EpisodeClient(self.config, dict(zip(manager.server_addresses, manager.server_handles, strict=True)))
+        return client_of(self.config, self.llm_server_manager)
+
+
+def end_balancer(servers: LLMServerManager) -> None:
+    """End the load balancer of vLLM servers."""
+    ray.kill(servers.global_load_balancer)
+
+
+def client_of(config: DictConfig, servers: LLMServerManager) -> EpisodeClient:
+    """A client that spreads episodes over vLLM servers by itself."""
+    return EpisodeClient(config, dict(zip(servers.server_addresses, servers.server_handles, strict=True)))
 
 
 class ColocateTrainer(AgentTrainer, PPOTrainerColocateAsync, ByRows):  # type: ignore[misc]
@@ -36,9 +45,8 @@ class ColocateTrainer(AgentTrainer, PPOTrainerColocateAsync, ByRows):  # type: i
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config, ahead=int(config.trainer.v1.colocate_async.num_warmup_batches))
 
-    def _send_weights(self, step: int) -> None:
-        super()._send_weights(step)
-        self.checkpoint_manager.resume_generation_replicas()
+    def servers(self) -> Servers:
+        return PausedServers(self.checkpoint_manager, self.llm_server_manager.server_handles)
 
 
 class SeparateTrainer(AgentTrainer, PPOTrainerSeparateAsync, ByRows):  # type: ignore[misc]
@@ -47,18 +55,8 @@ class SeparateTrainer(AgentTrainer, PPOTrainerSeparateAsync, ByRows):  # type: i
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config, ahead=int(config.trainer.v1.separate_async.num_warmup_batches))
 
-    @property
-    def _servers(self) -> Any:
-        return self.standalone_checkpoint_manager
-
-    @property
-    def _server_handles(self) -> list[Any]:
-        handles: list[Any] = self.standalone_server_manager.server_handles
-        return handles
-
-    def sleep(self) -> None:
-        """The servers have memory of their own."""
-        self._synced = False
+    def servers(self) -> Servers:
+        return SeparateServers(self.standalone_checkpoint_manager, self.standalone_server_manager.server_handles)
 
 
 TRAINERS: dict[str, type[AgentTrainer]] = {

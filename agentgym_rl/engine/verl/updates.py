@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -28,6 +28,8 @@ OPTIONAL = ("old_log_probs", TURN, OBSERVATION_WEIGHT, WEIGHTS, KEPT, "ref_log_p
 
 Pair = tuple[Example, Example]
 """Preferred and rejected."""
+Progress = Callable[[int, int], None]
+"""Called with how many are done, and of how many."""
 
 
 def order(count: int, batch: int, seed: str, updates: int | None = None) -> list[int]:

@@ -1,0 +1,64 @@
+"""verl's configuration while a run goes on: the one place that writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from omegaconf import DictConfig
+
+from agentgym_rl.algorithms.base import GroupFilter
+
+
+class Settings:
+    """What the parts of the trainer read of verl's configuration, and what verl is to read in a step."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self.take(config)
+
+    def take(self, config: DictConfig) -> None:
+        """Go on with another configuration."""
+        own, actor = config.trainer.v1.agentgym, config.actor_rollout_ref.actor
+        self.config = config
+        self.mini_batch, self.warmup = int(actor.ppo_mini_batch_size), int(config.trainer.critic_warmup)
+        self.fewest_samples, self.with_reference = int(own.fewest_samples), bool(own.reference)
+        self.verify_sync = str(own.verify_sync)
+        self.group_filter = None if own.group_filter is None else GroupFilter(**own.group_filter)
+        config.actor_rollout_ref.rollout.n = 1  # each row says its own; so the sizes of updates count rows
+
+    @property
+    def actor(self) -> Any:
+        return self.config.actor_rollout_ref.actor
+
+    @property
+    def temperature(self) -> float:
+        """Of training episodes."""
+        return float(self.config.actor_rollout_ref.rollout.temperature)
+
+    @property
+    def workers(self) -> int:
+        """Training workers."""
+        return int(self.config.trainer.nnodes * self.config.trainer.n_gpus_per_node)
+
+    def begin_step(self, number: int, global_step: int) -> None:
+        """verl counts the steps of a critic's warm-up from the first of all, the run from the stage's first."""
+        self.config.trainer.critic_warmup = global_step - number + self.warmup
+
+    def learns(self, global_step: int) -> bool:
+        """Whether the policy learns in a step, or the critic alone."""
+        return bool(self.config.trainer.critic_warmup <= global_step)
+
+    def set_update_size(self, rows: int) -> None:
+        """Updates have so many rows, padding included."""
+        self.actor.ppo_mini_batch_size = self.config.critic.ppo_mini_batch_size = rows
+
+    @contextmanager
+    def without_correction(self) -> Iterator[None]:
+        """Inside, verl's advantages are not preceded by its correction, for which the workers are there."""
+        correction = self.config.algorithm.rollout_correction
+        before, correction.bypass_mode = correction.bypass_mode, True
+        try:
+            yield
+        finally:
+            correction.bypass_mode = before

@@ -1,0 +1,155 @@
+"""The weights of a run: what training workers keep of them, and when vLLM servers get them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from verl.trainer.ppo.utils import Role
+from verl.utils.debug import marked_timer
+
+from agentgym_rl.algorithms.base import Metrics
+from agentgym_rl.engine.verl.settings import Settings
+from agentgym_rl.engine.verl.sync_probe import SyncProbe
+
+BASE, REFERENCE, PRESENT = "base", "reference", "present"
+"""Weights that the workers keep: as loaded, of the reference policy, and those that learn while others are used."""
+
+
+class Servers:
+    """The vLLM servers that roll out; they share memory with the training workers."""
+
+    def __init__(self, manager: Any, handles: Sequence[Any]) -> None:
+        """
+        Args:
+            manager: verl's manager of their weights.
+            handles: each of them, a Ray actor.
+        """
+        self.manager, self.handles = manager, list(handles)
+
+    def send(self, step: int) -> None:
+        """Give them the weights of a global step; they wake up."""
+        self.manager.update_weights(step)
+
+    def sleep(self) -> None:
+        """They give their memory to the workers."""
+        self.manager.sleep_replicas()
+
+
+class PausedServers(Servers):
+    """Their episodes stop for an update, and go on afterwards."""
+
+    def send(self, step: int) -> None:
+        super().send(step)
+        self.manager.resume_generation_replicas()
+
+
+class SeparateServers(Servers):
+    """They have memory of their own."""
+
+    def sleep(self) -> None:
+        return None
+
+
+class Weights:
+    """The weights of the policy, and of the critic where there is one, on workers and servers."""
+
+    def __init__(self, verl: Any, settings: Settings) -> None:
+        """
+        Args:
+            verl: verl's trainer, with the groups of workers that it has started.
+        """
+        self.verl, self.settings = verl, settings
+        self.pristine = self.synced = True
+        """Whether nothing has changed the weights as loaded; whether the servers have the present ones."""
+        self.sync_metrics: Metrics = {}
+        """Of the latest sync that was looked at."""
+        self._critic_base: str | None = None
+
+    @cached_property
+    def servers(self) -> Servers:
+        servers: Servers = self.verl.servers()
+        return servers
+
+    def begin(self) -> None:
+        """The servers have the weights as loaded."""
+        rollout = self.settings.config.actor_rollout_ref.rollout
+        self.probe = SyncProbe.begin(self.verl.tokenizer, rollout, self.servers.handles)
+
+    def sync(self, step: int | None = None) -> None:
+        """Send the weights to the vLLM servers, as those after a global step; None is the present one.
+
+        Raises:
+            WeightsNotSynced: ``engine.verify_sync`` asks for a comparison, and a server has other weights.
+        """
+        due = self.probe.due(self.settings.verify_sync)
+        # while the servers leave it the memory
+        learner = self.probe.learner(self.verl.actor_rollout_wg) if due else None
+        with marked_timer("update_weights", self.verl.timing_raw):
+            self.servers.send(self.verl.global_steps if step is None else step)
+        self.synced = True
+        if learner is not None:
+            self.sync_metrics = self.probe.compare(learner, self.probe.servers(self.servers.handles))
+
+    def present(self, step: int | None = None) -> None:
+        """Send the weights to the servers, unless they have them."""
+        if not self.synced:
+            self.sync(step)
+
+    def sleep(self) -> None:
+        """The vLLM servers give their memory to the workers until :meth:`sync`."""
+        if self.synced:
+            self.servers.sleep()
+            self.synced = False
+
+    def reset_optimizer(self) -> None:
+        """Forget the optimizer's moments."""
+        self.verl.actor_rollout_wg.reset_optimizer()
+
+    def save(self) -> str:
+        """Write a checkpoint of the current step; returns its folder name."""
+        self.verl._save_checkpoint()
+        return f"global_step_{self.verl.global_steps}"
+
+    def remember_base(self, folder: Path) -> None:
+        """Keep the weights as loaded, so that :meth:`restore` can bring them back.
+
+        The policy's stay in the workers' memory; a critic's, which only later runs need, go to a folder.
+        """
+        self.verl.actor_rollout_wg.save_model_to_cpu(BASE)
+        if self.verl.use_critic:
+            self._critic_base = str(folder / "critic")
+            self.verl.critic_wg.save_checkpoint(self._critic_base)
+
+    def remember_reference(self) -> None:
+        """Take the present weights as the reference policy."""
+        self.verl.actor_rollout_wg.save_model_to_cpu(REFERENCE)
+
+    def start_critic(self, folder: Path) -> None:
+        """Start the critic from the policy of a checkpoint folder; its head stays as it is."""
+        self.verl.critic_wg.start_from(str(folder / "actor"))
+
+    def restore_critic(self) -> None:
+        """Bring back the critic as loaded; the policy is restored when a stage asks for it."""
+        if self.verl.use_critic:
+            assert self._critic_base is not None, "the critic as loaded was not remembered"
+            self.verl.critic_wg.load_checkpoint(local_path=self._critic_base)
+
+    def restore(self, folder: Path | None) -> None:
+        """Bring back weights and optimizer of a checkpoint folder, or the weights as loaded, in place.
+
+        Weights as loaded come without optimizer state; they must be remembered, unless nothing has changed them yet.
+        """
+        if folder is None and self.pristine:
+            return
+        self.sleep()
+        if folder is None:
+            self.verl.actor_rollout_wg.restore_model_from_cpu(BASE)
+            self.reset_optimizer()
+            return
+        self.pristine = False
+        self.verl.actor_rollout_wg.load_checkpoint(local_path=str(folder / "actor"))
+        if self.verl.use_critic and (folder / str(Role.Critic)).is_dir():
+            self.verl.critic_wg.load_checkpoint(local_path=str(folder / str(Role.Critic)))
