@@ -183,7 +183,7 @@ def measure(sizes: list[int], repeats: int, gpus: int, loops: int | None, over: 
                 found[episodes] = one = {"steps": []}
                 overrides = [*settings(episodes, gpus), *own]
                 with tempfile.TemporaryDirectory(prefix="scale_") as name, stage(manager, Path(name), overrides) as run:
-                    algorithm, run.run.writer = run._algorithm("grpo"), clock.pool()
+                    algorithm, run.run.saver.writer = run._algorithm("grpo"), clock.pool()
                     manager.spread(over * episodes / 1024)
                     for number in range(repeats + 1):
                         with clock.part("rest"):

@@ -51,7 +51,7 @@ class ClonedCache:
         state.results.append(kept["result"])
         state.checkpoint, state.saved = str(weights), True
         state.stage += 1
-        run.save_state()
+        run.saver.save_state()
         run.say(f"cloned weights of {kept['run']} taken from {self.folder}")
         return True
 

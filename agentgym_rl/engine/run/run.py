@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-from ray.exceptions import RayTaskError
 
 from agentgym_rl.algorithms.base import (
     AS_LOADED,
@@ -33,36 +28,22 @@ from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe.resolved import Resolved
-from agentgym_rl.engine.run import checkpoint
 from agentgym_rl.engine.run.evaluation import VALIDATION, RunPanels, Scores
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
+from agentgym_rl.engine.run.resumable import Resumable
+from agentgym_rl.engine.run.saver import Saver
 from agentgym_rl.engine.verl.dataset import row
-from agentgym_rl.engine.verl.liveness import root
 from agentgym_rl.engine.verl.sync_probe import doubt
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.envs import Task
 from agentgym_rl.eval.diagnosis import diagnose
 from agentgym_rl.eval.score import Count, check_counted
 from agentgym_rl.eval.step_line import step_line
-from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.supervised import Example
 
 REDRAW = 1_000_000
 """Seed offset, in steps, between redraws of one step."""
-CHUNK = 32
-"""Episodes written to the journal at once."""
-
-
-class NotSaved(RuntimeError):
-    """A step could not be saved; the one before it stands."""
-
-    def __init__(self, folder: Path, step: int, error: Exception) -> None:
-        free = shutil.disk_usage(folder).free / 2**20
-        super().__init__(
-            f"step {step} could not be saved in {folder}, where {free:.0f} MiB are free: {root(error)}; mend it, and "
-            "the same command resumes"
-        )
 
 
 @dataclass(kw_only=True)
@@ -92,18 +73,16 @@ class EngineRun:
     """Seconds that the rollouts of the present unit took."""
     _doubted: bool = False
     """It was said that vLLM's probabilities differ from those that learn."""
-    _journal: Journal | None = None
-    _asked: int = 0
     _calls: int = 0
     """Rollouts of the present unit that are not resumable."""
-    writer: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "episodes"))
-    """Writes episodes while the run goes on."""
-    _writing: Future[None] | None = None
 
     def __post_init__(self) -> None:
         self.config = self.resolved.config
         self.mixture, self.curriculum = self.resolved.mixture, self.resolved.curriculum
         self.panels = RunPanels(self.resolved)
+        self.saver = Saver(
+            resolved=self.resolved, trainer=self.trainer, folder=self.folder, state=self.state, log=self.log
+        )
         self.replayable = [name for name, env in self.resolved.local.items() if env.spec.replayable]
 
     # units
@@ -112,14 +91,16 @@ class EngineRun:
         self.stage, self.steps = stage, steps
         self.trainer.learner.optimizer = self.resolved.optimizer(stage)
         self.trainer.global_steps = self.state.global_step = self.state.global_step + 1
-        self.episodes, self.metrics, self.rollout_s, self._asked, self._calls = [], {}, 0.0, 0, 0
+        self.episodes, self.metrics, self.rollout_s, self._calls = [], {}, 0.0, 0
+        self.resumable = Resumable(
+            file=self.folder.journal(self.step), sampler=self.trainer.sampler, say=self.say, stop=self.stop,
+            rows=lambda requests, first: self._rows(requests, f"{self.step}", first),
+        )  # fmt: skip
 
     def end_unit(self) -> None:
         """Close the unit's journal; its episodes are those of the unit."""
-        if self._journal is not None:
-            self.episodes += [rollout.episode for rollout in self.journal()]
-            self._journal.close()
-            self._journal = None
+        self.episodes += [rollout.episode for rollout in self.journal()]
+        self.resumable.close()
 
     def report_unit(self) -> None:
         """Say how the unit went that was logged last, and once in a stage why it learns nothing."""
@@ -184,7 +165,7 @@ class EngineRun:
         progress = partial(self.progress, label)
         try:
             if resumable:
-                return self._resumable(requests, label)
+                return self.resumable.rollouts(requests, label, progress)
             self._calls += 1
             rows = self._rows(requests, f"{self.step}:{self._calls}")
             found = self.trainer.sampler.rollouts(rows, validate=False, progress=progress)
@@ -195,12 +176,10 @@ class EngineRun:
             self.rollout_s += time.monotonic() - begun
 
     def journal(self) -> list[Rollout]:
-        kept = {} if self._journal is None else self._journal.entries
-        return [self._kept(index) for index in sorted(map(int, kept))]
+        return self.resumable.all()
 
     def discard(self, rollout: Rollout) -> None:
-        assert self._journal is not None, "only rollouts of the journal can be discarded"
-        self._journal.add(str(rollout.episode.tags["index"]), Entry(rollout.episode))
+        self.resumable.discard(rollout)
 
     def observe(self, rollouts: Sequence[Rollout]) -> None:
         self._observe([rollout.episode for rollout in rollouts])
@@ -292,58 +271,6 @@ class EngineRun:
         self.trainer.global_steps = state.global_step
         self._restore_present()
 
-    def save(self, stage: str, algorithm_state: Mapping[str, Any]) -> None:
-        """Write the run as it is now.
-
-        Raises:
-            NotSaved: it cannot be written.
-        """
-        self.save_files(stage, algorithm_state)
-        self.save_state()
-
-    def save_files(self, stage: str, algorithm_state: Mapping[str, Any]) -> None:
-        """Write what the state names: weights where they changed, and the state of the algorithm."""
-        state = self.state
-        with self._saving():
-            if not state.saved:
-                state.checkpoint, state.saved = self.trainer.weights.save(), True
-                checkpoint.seal(self.folder.checkpoints / state.checkpoint)
-            state.algorithm = self.folder.save_algorithm(stage, state.global_step, algorithm_state)
-
-    def store_episodes(self, name: str, episodes: Sequence[Episode]) -> None:
-        """Begin to store the episodes of a step or an evaluation; they are there when the state is next saved.
-
-        Raises:
-            NotSaved: those before could not be stored.
-        """
-        self._stored()
-        write = self.trainer.sampler.write_episodes
-        self._writing = self.writer.submit(self.folder.write_episodes, name, episodes, write)
-
-    def _stored(self) -> None:
-        """Wait until the episodes given last are stored."""
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            with self._saving():
-                writing.result()
-
-    def save_state(self) -> None:
-        """Write the state, to which the metrics logged so far belong; then files that no state needs any more go."""
-        state = self.state
-        self._stored()
-        state.mixture, state.curriculum = self.mixture.state_dict(), self.curriculum.state_dict()
-        state.logged = self.log.rows
-        with self._saving():
-            self.folder.save_state(state)
-            self.folder.drop_leftovers(state, self.config.run.keep_checkpoints)
-
-    @contextmanager
-    def _saving(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, RayTaskError) as error:
-            raise NotSaved(self.folder.path, self.step, error) from error
-
     def evaluate(
         self, name: str, role: str | None = None, stage: str | None = None, *, stoppable: bool = False
     ) -> Scores:
@@ -373,7 +300,7 @@ class EngineRun:
         episodes = [rollout.episode for rollout in found]
         state.wall_s += time.monotonic() - begun
         state.count(episodes)
-        self.store_episodes(f"val_{name}_step{self.step:06d}", episodes)
+        self.saver.store_episodes(f"val_{name}_step{self.step:06d}", episodes)
         scores, metrics = self.panels.scores(episodes, role)
         self.log.log(self.step, {f"stage/{stage or name}": state.unit, **state.spent(), **metrics})
         self.log.log_episodes(self.step, episodes)
@@ -408,42 +335,6 @@ class EngineRun:
             )
             for index, one in enumerate(requests, start=first)
         ]
-
-    def _resumable(self, requests: Sequence[Request], label: str) -> list[Rollout]:
-        """Roll out what the journal does not have yet, and again what failed outside the agent before a stop."""
-        journal = self._journal = self._journal or Journal(self.folder.journal(self.step))
-        kept = len(journal.entries)
-        if kept and not self._asked:
-            self.say(f"{label}: {kept} episodes are kept from before the stop")
-        first = max(self._asked, kept) if self._asked else 0
-        single = [one for one in requests for _ in range(one.samples)]
-        rows = [{**one, "__rollout_n__": 1} for one in self._rows(single, f"{self.step}", first)]
-        self._asked = first + len(rows)
-        done = {
-            (key, entry.episode.item_id) for key, entry in journal.entries.items() if entry.episode and entry.counts
-        }
-        left = [one for one in rows if (str(one["index"]), one["item_id"]) not in done]
-
-        def progress(done: int, total: int) -> None:
-            self.progress(label, len(rows) - total + done, len(rows))
-            if self.stop():
-                raise Interrupted
-
-        def take(found: list[Rollout]) -> None:
-            for rollout in found:
-                entry = Entry(rollout.episode, rollout.segments)
-                journal.add(str(rollout.episode.tags["index"]), entry)
-
-        if left:
-            self.trainer.sampler.rollouts(left, validate=False, progress=progress, take=take, chunk=CHUNK)
-        return [self._kept(one["index"]) for one in rows]
-
-    def _kept(self, index: int) -> Rollout:
-        """A rollout of the journal."""
-        assert self._journal is not None
-        entry = self._journal.entries[str(index)]
-        assert entry.episode is not None
-        return Rollout(episode=entry.episode, segments=entry.examples)
 
     def _observe(self, episodes: Sequence[Episode]) -> None:
         """Raises EnvUnavailable: too few episodes of an environment count (``run.min_counted_training``)."""

@@ -57,7 +57,7 @@ class Stages:
         Raises:
             Interrupted: after saving, when the user asked to stop.
         """
-        with self.run.writer:
+        with self.run.saver.writer:
             self.run.resume()
             while self.run.state.stage < len(self.names):
                 self._stage(self.names[self.run.state.stage])
@@ -83,7 +83,7 @@ class Stages:
         if state.unit == 0:
             run.begin_stage()
             algorithm.begin(run)
-            run.save(name, algorithm.state_dict())
+            run.saver.save(name, algorithm.state_dict())
         elif state.algorithm is not None:
             algorithm.load_state_dict(run.folder.load_algorithm(state.algorithm))
         run.prepare(algorithm.needs(algorithm.config))
@@ -98,7 +98,9 @@ class Stages:
             due = every.save_every and state.unit % every.save_every == 0
             stops = run.stop()
             if stops or last or due or algorithm.ends_phase(number):
-                run.save(name, algorithm.state_dict())  # after the last one before its evaluation, which may take long
+                run.saver.save(
+                    name, algorithm.state_dict()
+                )  # after the last one before its evaluation, which may take long
             if stops:
                 raise Interrupted
         run.bar(name, algorithm.units, algorithm.units)
@@ -125,7 +127,7 @@ class Stages:
             whole = [one for one in episodes if not one.prefix_turns]
             metrics |= run.mixture.metrics() | run.curriculum.metrics() | episode_metrics(whole)
             metrics["rollout/episodes_per_s"] = len(episodes) / run.rollout_s
-            run.store_episodes(f"step{state.global_step:06d}", episodes)
+            run.saver.store_episodes(f"step{state.global_step:06d}", episodes)
             if run.config.profile and any(episode.began for episode in episodes):
                 name = f"step{state.global_step:06d}"
                 timeline.write(run.folder.path / "timeline" / f"{name}.html", name, episodes)
@@ -148,13 +150,13 @@ class Stages:
                 "wall_s": round(seconds, 1),
             }
         )
-        run.save_files(name, algorithm.state_dict())
+        run.saver.save_files(name, algorithm.state_dict())
         if state.checkpoint is not None:
             state.stage_ends.append(state.checkpoint)
         if name not in (UNTRAINED, Cloning.stage, Control.stage):
             state.end_of_algorithm(algorithm.units)
         state.stage, state.unit, state.stage_wall_s, state.stage_episodes = state.stage + 1, 0, 0.0, 0
-        run.save_state()
+        run.saver.save_state()
         if name == Cloning.stage and self.cache is not None:
             self.cache.keep(run)
 

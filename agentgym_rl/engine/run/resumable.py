@@ -1,0 +1,88 @@
+"""Rollouts that a stop does not lose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym_rl.algorithms.base import Request, Rollout
+from agentgym_rl.engine.run.folder import Interrupted
+from agentgym_rl.engine.verl.sampler import Sampler
+from agentgym_rl.engine.verl.updates import Progress
+from agentgym_rl.rollout.journal import Entry, Journal
+
+CHUNK = 32
+"""Episodes written to the journal at once."""
+
+
+@dataclass(kw_only=True)
+class Resumable:
+    """The resumable rollouts of a unit, in a journal; a unit that begins again goes on with it."""
+
+    file: Path
+    """Of the journal."""
+    sampler: Sampler
+    rows: Callable[[Sequence[Request], int], list[dict[str, Any]]]
+    """Dataset rows of requests, numbered from an index on."""
+    say: Callable[[str], None]
+    stop: Callable[[], bool]
+    """Whether the user asked to stop."""
+    _journal: Journal | None = None
+    _asked: int = 0
+
+    def rollouts(self, requests: Sequence[Request], label: str, progress: Progress) -> list[Rollout]:
+        """Roll out what the journal does not have yet, and again what failed outside the agent before a stop.
+
+        Raises:
+            Interrupted: the user asked to stop.
+        """
+        journal = self._journal = self._journal or Journal(self.file)
+        kept = len(journal.entries)
+        if kept and not self._asked:
+            self.say(f"{label}: {kept} episodes are kept from before the stop")
+        first = max(self._asked, kept) if self._asked else 0
+        single = [request for request in requests for _ in range(request.samples)]
+        rows = [{**row, "__rollout_n__": 1} for row in self.rows(single, first)]
+        self._asked = first + len(rows)
+        done = {
+            (key, entry.episode.item_id) for key, entry in journal.entries.items() if entry.episode and entry.counts
+        }
+        left = [row for row in rows if (str(row["index"]), row["item_id"]) not in done]
+
+        def shown(done: int, total: int) -> None:
+            progress(len(rows) - total + done, len(rows))
+            if self.stop():
+                raise Interrupted
+
+        def take(found: list[Rollout]) -> None:
+            for rollout in found:
+                entry = Entry(rollout.episode, rollout.segments)
+                journal.add(str(rollout.episode.tags["index"]), entry)
+
+        if left:
+            self.sampler.rollouts(left, validate=False, progress=shown, take=take, chunk=CHUNK)
+        return [_kept(journal, row["index"]) for row in rows]
+
+    def all(self) -> list[Rollout]:
+        """All that the journal has."""
+        journal = self._journal
+        return [] if journal is None else [_kept(journal, index) for index in sorted(map(int, journal.entries))]
+
+    def discard(self, rollout: Rollout) -> None:
+        """Keep the episode of a rollout without its tokens."""
+        assert self._journal is not None, "only rollouts of the journal can be discarded"
+        self._journal.add(str(rollout.episode.tags["index"]), Entry(rollout.episode))
+
+    def close(self) -> None:
+        """End the unit."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+
+def _kept(journal: Journal, index: int) -> Rollout:
+    entry = journal.entries[str(index)]
+    assert entry.episode is not None
+    return Rollout(episode=entry.episode, segments=entry.examples)
