@@ -37,9 +37,7 @@ from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.engine.verl.sync_probe import doubt
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.envs import Task
-from agentgym_rl.eval.diagnosis import diagnose
 from agentgym_rl.eval.score import Count, check_counted
-from agentgym_rl.eval.step_line import step_line
 from agentgym_rl.rollout.supervised import Example
 
 REDRAW = 1_000_000
@@ -67,8 +65,6 @@ class EngineRun:
     """Training episodes of the present unit."""
     metrics: Metrics = field(default_factory=dict)
     """Metrics of the present unit beside those that the algorithm returns."""
-    reported: set[tuple[str, str]] = field(default_factory=set)
-    """Stage and rule of what was found to be wrong."""
     rollout_s: float = 0.0
     """Seconds that the rollouts of the present unit took."""
     _doubted: bool = False
@@ -101,16 +97,6 @@ class EngineRun:
         """Close the unit's journal; its episodes are those of the unit."""
         self.episodes += [rollout.episode for rollout in self.journal()]
         self.resumable.close()
-
-    def report_unit(self) -> None:
-        """Say how the unit went that was logged last, and once in a stage why it learns nothing."""
-        rows = list(self.log.recent)
-        self.say(step_line(rows))
-        for finding in diagnose(rows):
-            if (finding.stage, finding.rule) not in self.reported:
-                self.reported.add((finding.stage, finding.rule))
-                self.say(str(finding))
-                self.log.alert(finding)
 
     # the protocol
 

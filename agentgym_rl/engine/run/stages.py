@@ -19,7 +19,9 @@ from agentgym_rl.engine.run.evaluation import VALIDATION, figures
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.eval import timeline
+from agentgym_rl.eval.diagnosis import diagnose
 from agentgym_rl.eval.score import errors, score
+from agentgym_rl.eval.step_line import step_line
 from agentgym_rl.eval.units import UNITS
 
 UNTRAINED = "untrained"
@@ -50,6 +52,8 @@ class Stages:
     def __init__(self, run: EngineRun, cache: ClonedCache | None) -> None:
         self.run, self.cache = run, cache
         self.names = stage_names(run.resolved)
+        self.reported: set[tuple[str, str]] = set()
+        """Stage and rule of what was found to be wrong."""
 
     def complete(self) -> None:
         """Run what is left.
@@ -132,7 +136,18 @@ class Stages:
                 name = f"step{state.global_step:06d}"
                 timeline.write(run.folder.path / "timeline" / f"{name}.html", name, episodes)
         run.log.log(state.global_step, metrics)
-        run.report_unit()
+        self._report()
+
+    def _report(self) -> None:
+        """Say how the unit went that was logged last, and once in a stage why it learns nothing."""
+        run = self.run
+        rows = list(run.log.recent)
+        run.say(step_line(rows))
+        for finding in diagnose(rows):
+            if (finding.stage, finding.rule) not in self.reported:
+                self.reported.add((finding.stage, finding.rule))
+                run.say(str(finding))
+                run.log.alert(finding)
 
     def _finish(self, name: str, algorithm: Algorithm[Any], seconds: float) -> None:
         """Evaluate and save what a stage led to. A run that is stopped meanwhile goes on with the evaluation."""
