@@ -39,10 +39,10 @@ class Entry:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Entry:
-        """The inverse of :meth:`to_dict`; ``samples`` is what earlier versions called ``examples``."""
+        """The inverse of :meth:`to_dict`."""
         return cls(
             None if data["episode"] is None else Episode.from_dict(data["episode"]),
-            tuple(Example(**one) for one in data.get("examples") or data.get("samples") or ()),
+            tuple(Example(**one) for one in data.get("examples", ())),
             data.get("facts", {}),
         )
 
@@ -70,7 +70,7 @@ class Journal:
             self._check(head, rows.pop(0))
         for number, row in enumerate(rows, start=1):
             try:
-                self.entries[_key(row)] = Entry.from_dict(row)
+                self.entries[str(row["key"])] = Entry.from_dict(row)
             except (KeyError, TypeError, AttributeError, ValueError) as error:
                 raise ValueError(
                     f"{path}, entry {number} is not that of a journal ({type(error).__name__}: {error}); delete this "
@@ -119,11 +119,6 @@ class Journal:
                 f"{self.path} holds an interrupted command with another {' and '.join(other)}; "
                 "repeat its command to finish it, delete it, or choose another file"
             )
-
-
-def _key(row: Mapping[str, Any]) -> str:
-    """The key of a row; journals of earlier versions have it in the episode's tags."""
-    return str(row["key"] if "key" in row else row["episode"]["tags"]["index"])
 
 
 def _whole_rows(path: Path) -> list[dict[str, Any]]:

@@ -98,16 +98,6 @@ def table_rows(table):
     return {name.strip(): [*cells] for name, *cells in zip(first, *rest, strict=True)}
 
 
-def test_a_result_of_an_earlier_version(tmp_path):
-    found = run(tmp_path)
-    data = json.loads((tmp_path / "result.json").read_text())
-    panel, settings = data["plan"]["panel"], data["plan"]["rules"]["settings"]
-    panel["worlds"] = panel.pop("envs")
-    settings["turn_tokens"] = settings.pop("max_new_tokens")
-    (tmp_path / "result.json").write_text(json.dumps(data))
-    assert result.read(tmp_path).plan == found.plan
-
-
 def test_the_episodes_are_stored_in_order_with_their_tags(tmp_path):
     run(tmp_path, concurrency=3)
     episodes = episode_store.read(tmp_path / EPISODES)

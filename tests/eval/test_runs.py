@@ -1,11 +1,9 @@
 """Finding and reading runs."""
 
 import pytest
-import yaml
 from made_runs import unfinish, write_run
 from test_learning import metrics
 
-from agentgym_rl.eval.comparison.arms import arms
 from agentgym_rl.eval.comparison.runs import find, read
 
 
@@ -49,27 +47,6 @@ def test_places_without_a_finished_run(tmp_path, place, says):
     (tmp_path / "going" / "config.yaml").write_text("seed: 0\n")
     with pytest.raises(FileNotFoundError, match=says):
         find([str(tmp_path / place)])
-
-
-def test_a_run_of_an_earlier_version_has_the_present_keys(tmp_path):
-    more = {
-        "algorithm": {"name": "dpo", "tasks_per_step": 8, "samples_per_task": 4, "mini_batch_pairs": 2},
-        "cloning": {"epochs": 2, "mini_batch_trajectories": 4},
-        "rollout": {"max_new_tokens": 24},
-        "envs": {"toy": {"demonstrations": 3, "demonstrations_file": None}},
-    }
-    now, old = (
-        write_run(tmp_path / name, algorithm="dpo", seed=seed, stages={"bc": 0.2, "dpo": 0.5}, config=more)
-        for seed, name in enumerate(("now", "old"))
-    )
-    config = yaml.safe_load((old / "config.yaml").read_text())
-    config["worlds"] = {"toy": {"experts": 3, "expert_file": None}}
-    config["bc"] = {"epochs": 2, "batch": 4}
-    config["rollout"] = {"turn_tokens": 24}
-    config["algorithm"] = {"name": "dpo", "lr": 1e-3, "tasks": 8, "samples": 4, "minibatch": 2}
-    del config["envs"], config["cloning"]
-    (old / "config.yaml").write_text(yaml.safe_dump(config))
-    assert [(arm.label, arm.seeds) for arm in arms([read(now), read(old)])] == [("bc", [0, 1]), ("dpo", [0, 1])]
 
 
 def test_files_that_are_not_a_run(tmp_path):

@@ -104,15 +104,6 @@ def test_the_rules_of_a_run(run):
     assert (rules.prompt_tokens, rules.response_tokens) == (100, 300)
 
 
-def test_the_rules_of_a_run_of_an_earlier_version(run):
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    expected = Rules.of_run(read_config(run))
-    config["worlds"] = config.pop("envs")
-    config["rollout"]["turn_tokens"] = config["rollout"].pop("max_new_tokens")
-    (run / "config.yaml").write_text(yaml.safe_dump(config))
-    assert Rules.of_run(read_config(run)) == expected
-
-
 def test_rules_are_departed_from_and_written(run, tmp_path):
     rules = Rules.of_run(read_config(run)).but(max_turns=9, style=None, action_format=ActionFormat("function_calling"))
     assert rules.of_env("counter").max_turns == rules.of_env("plain").max_turns == 9

@@ -176,11 +176,3 @@ def test_a_journal_whose_head_was_torn_starts_afresh(tmp_path):
     with Journal(tmp_path / "a.jsonl", {"seed": 1}) as journal:
         journal.add("a", Entry())
     assert [*Journal(tmp_path / "a.jsonl", {"seed": 1}).entries] == ["a"]
-
-
-def test_an_explorations_journal_of_an_earlier_version_is_read(tmp_path):
-    episode = episode_of(JOBS[0])
-    episode.tags = {"index": 7}
-    row = {"episode": episode.to_dict(), "samples": [{"input_ids": [1], "loss_weight": [1.0]}]}
-    (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
-    assert Journal(tmp_path / "a.jsonl").entries == {"7": Entry(episode, (Example([1], [1.0]),))}

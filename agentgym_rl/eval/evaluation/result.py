@@ -14,7 +14,6 @@ from agentgym_rl.data.files import write_text
 from agentgym_rl.data.written_by import package_version
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.plan import Plan
-from agentgym_rl.eval.evaluation.rules import renamed
 from agentgym_rl.eval.evaluation.scores import Measure, Outcome, Score, env_of, macro, passes, score
 from agentgym_rl.eval.score import Count, check_counted
 
@@ -168,7 +167,7 @@ def read(place: str | Path) -> Result:
         )
         later = ("parser_faults", "endings", "finish_reasons", "empty_replies")  # than the first version
         return Result(
-            plan=_present(data["plan"]),
+            plan=data["plan"],
             outcomes=outcomes,
             failures=tuple(data["failures"]),
             cost=data["cost"],
@@ -185,13 +184,3 @@ def _ended(episode: Episode) -> dict[str, Any]:
         "item_id": episode.item_id, "sample": episode.tags["sample"], "ending": episode.ending.value,
         "error": episode.error,
     }  # fmt: skip
-
-
-def _present(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan, maybe of an earlier version, under the present keys."""
-    settings = renamed(plan["rules"]["settings"], turn_tokens="max_new_tokens")
-    return {
-        **plan,
-        "panel": renamed(plan["panel"], worlds="envs"),
-        "rules": {**plan["rules"], "settings": settings},
-    }

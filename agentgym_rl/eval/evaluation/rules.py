@@ -18,9 +18,6 @@ from agentgym_rl.rollout.settings import RolloutSettings
 FILE = "agentgym_rl.json"
 """Beside the weights of an exported model: the rules it was trained by."""
 
-_MINI_BATCH = {"agentevol": "mini_batch_trajectories", "dpo": "mini_batch_pairs"}
-"""What ``algorithm.minibatch`` of an earlier version is called now, where it does not count tasks."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
@@ -103,7 +100,7 @@ class Rules:
 
 
 def read_config(run: Path) -> dict[str, Any]:
-    """The whole configuration of a run; keys that an earlier version wrote have their present names.
+    """The whole configuration of a run.
 
     Raises:
         FileNotFoundError: the folder holds no run.
@@ -116,8 +113,6 @@ def read_config(run: Path) -> dict[str, Any]:
         config = yaml.safe_load(read_utf8(file))
     except yaml.YAMLError as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
-    if isinstance(config, dict) and "worlds" in config:
-        config = _present(config)
     if not isinstance(config, dict) or not {"envs", "rollout", "model"} <= set(config):
         raise ValueError(f"{file} is not the configuration of a run")
     return config
@@ -130,24 +125,3 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield from flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-
-def renamed(values: Mapping[str, Any], **names: str) -> dict[str, Any]:
-    """A mapping of an earlier version under the present keys."""
-    return {names.get(key, key): value for key, value in values.items()}
-
-
-def _present(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a run of an earlier version under the present keys."""
-    found = renamed(config, worlds="envs", bc="cloning")
-    found["envs"] = {
-        env: renamed(own, experts="demonstrations", expert_file="demonstrations_file")
-        for env, own in found["envs"].items()
-    }
-    algorithm = found.get("algorithm", {})
-    mini_batch = _MINI_BATCH.get(algorithm.get("name"), "mini_batch_tasks")
-    return found | {
-        "rollout": renamed(found.get("rollout", {}), turn_tokens="max_new_tokens"),
-        "cloning": renamed(found.get("cloning", {}), batch="mini_batch_trajectories"),
-        "algorithm": renamed(algorithm, tasks="tasks_per_step", samples="samples_per_task", minibatch=mini_batch),
-    }
