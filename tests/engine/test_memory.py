@@ -10,6 +10,7 @@ import pytest
 
 from agentgym_rl.algorithms.base import Needs
 from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.run import memory, tiny, train
 from agentgym_rl.engine.verl.network import skeleton
@@ -82,7 +83,9 @@ def test_a_run_that_cannot_fit_is_refused(model: Any, monkeypatch: pytest.Monkey
 
 def test_the_plan_of_a_configuration() -> None:
     def plan(*overrides: str) -> memory.Plan | None:
-        return train._plan(recipes.load([*TINY, *overrides]), Needs(rows_together=2))
+        run = Resolved(recipes.load([*TINY, *overrides]))
+        vars(run)["needs"] = Needs(rows_together=2)
+        return train._plan(run)
 
     changed = ("engine.workers=4", "engine.tensor_parallel=2", "rollout.workers=3", "engine.micro_tokens=2048",
                "engine.kv_cache_gib=2", "model.lora_rank=8", "engine.dtype=bfloat16")  # fmt: skip
