@@ -43,7 +43,7 @@ class Engine:
         trainer = SimpleNamespace(
             told=told,
             actor_rollout_wg=SimpleNamespace(set_threads=lambda threads: told.append(("threads", threads))),
-            remember_base=lambda folder: told.append(("base", folder.is_dir())),
+            weights=SimpleNamespace(remember_base=lambda folder: told.append(("base", folder.is_dir()))),
             configure=lambda config: told.append(("configure", config.algorithm.adv_estimator)),
         )
         self.launched.append(trainer)
