@@ -84,7 +84,7 @@ class Step:
             begin_step=nothing, fewest_samples=2, group_filter=filtered, temperature=1.0,
             config=SimpleNamespace(data=SimpleNamespace(train_batch_size=len(rewards[0]))),
         )  # fmt: skip
-        weights = SimpleNamespace(present=nothing, sync=nothing, sync_metrics={})
+        weights = SimpleNamespace(ensure_synced=nothing, sync=nothing, sync_metrics={})
         self.sampler = Sampler(verl, settings, weights, Learner(), 0)
         self.sampler.submit = self.submit
         for batch in self.sampler.batches(0, 9, self.rows):

@@ -39,7 +39,7 @@ def sampler(ahead):
         raise Sampled
 
     verl = SimpleNamespace(parameter_sync_step=1, on_step_begin=lambda: None, on_sample_begin=sample)
-    weights = SimpleNamespace(present=lambda step: None)
+    weights = SimpleNamespace(ensure_synced=lambda step: None)
     one = Sampler(verl, Settings(defaults()), weights, SimpleNamespace(begin_step=lambda: None), ahead)
     one.submit = lambda rows, due: sent.append((rows, due))
     return one, sent

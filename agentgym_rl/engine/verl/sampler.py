@@ -79,7 +79,7 @@ class Sampler:
         Returns:
             All episodes with their tokens, in the order in which they finished; those that failed have none.
         """
-        self.weights.present()
+        self.weights.ensure_synced()
         partition = self.submit(rows, self.verl.global_steps, validate=validate)
         buffer = self.verl.replay_buffer
         found: list[Rollout] = []
@@ -147,7 +147,7 @@ class Sampler:
         verl.timing_raw, self.step_episodes = {}, []
         self.learner.begin_step()
         self.settings.begin_step(number, verl.global_steps)
-        self.weights.present(verl.global_steps - 1)
+        self.weights.ensure_synced(verl.global_steps - 1)
         learnt: list[KVBatchMeta] = []
         with marked_timer("step", verl.timing_raw):
             for due in self.schedule.start(number, steps):

@@ -93,7 +93,7 @@ class Weights:
         if learner is not None:
             self.sync_metrics = self.probe.compare(learner, self.probe.servers(self.servers.handles))
 
-    def present(self, step: int | None = None) -> None:
+    def ensure_synced(self, step: int | None = None) -> None:
         """Send the weights to the servers, unless they have them."""
         if not self.synced:
             self.sync(step)
