@@ -77,8 +77,9 @@ class EngineRun:
         self.mixture, self.curriculum = self.resolved.mixture, self.resolved.curriculum
         self.panels = RunPanels(self.resolved)
         self.saver = Saver(
-            resolved=self.resolved, trainer=self.trainer, folder=self.folder, state=self.state, log=self.log
-        )
+            trainer=self.trainer, folder=self.folder, state=self.state, log=self.log, mixture=self.mixture,
+            curriculum=self.curriculum, keep=self.config.run.keep_checkpoints,
+        )  # fmt: skip
         self.replayable = [name for name, env in self.resolved.local.items() if env.spec.replayable]
 
     # units

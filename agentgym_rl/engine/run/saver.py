@@ -13,8 +13,9 @@ from typing import Any
 
 from ray.exceptions import RayTaskError
 
+from agentgym_rl.algorithms.mixture import Mixture
+from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import checkpoint
 from agentgym_rl.engine.run.folder import RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
@@ -41,11 +42,14 @@ class Saver:
         NotSaved: something cannot be written.
     """
 
-    resolved: Resolved
     trainer: AgentTrainer
     folder: RunFolder
     state: State
     log: MetricsLog
+    mixture: Mixture[Any]
+    curriculum: Curriculum
+    keep: int | None
+    """How many of the newest checkpoints stay."""
     writer: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "episodes"))
     """Writes episodes while the run goes on."""
     _writing: Future[None] | None = None
@@ -66,13 +70,13 @@ class Saver:
 
     def save_state(self) -> None:
         """Write the state, to which the metrics logged so far belong; then files that no state needs any more go."""
-        state, run = self.state, self.resolved
+        state = self.state
         self._stored()
-        state.mixture, state.curriculum = run.mixture.state_dict(), run.curriculum.state_dict()
+        state.mixture, state.curriculum = self.mixture.state_dict(), self.curriculum.state_dict()
         state.logged = self.log.rows
         with self._saving():
             self.folder.save_state(state)
-            self.folder.drop_leftovers(state, run.config.run.keep_checkpoints)
+            self.folder.drop_leftovers(state, self.keep)
 
     def store_episodes(self, name: str, episodes: Sequence[Episode]) -> None:
         """Begin to store the episodes of a step or an evaluation; they are there when the state is next saved."""
