@@ -41,6 +41,9 @@ def run_all(overrides: Sequence[str], console: Console, show: bool) -> int:
     """
     listed = by_engine(jobs(overrides, show=show))
     console.print(_listing(listed))
+    for number, job in enumerate(listed, start=1):
+        for remark in job.remarks:
+            say(console, f"job {number}: {remark}")
     if show:
         return 0
     again = f"agentgym-rl train -m {shlex.join(overrides)}"

@@ -62,7 +62,7 @@ def command(
     from rich.markup import escape
 
     with needs("recipes", "train"):
-        from agentgym_rl.engine.recipe.compose import FOLDERS, load, options, to_yaml
+        from agentgym_rl.engine.recipe.compose import FOLDERS, load, options, remarks, to_yaml
         from agentgym_rl.engine.recipe.preflight import check_config
         from agentgym_rl.engine.recipe.resolved import Resolved
         from agentgym_rl.engine.verl.mapping import check_verl
@@ -82,6 +82,8 @@ def command(
         run = Resolved(load(overrides))
         check_config(run)
         check_verl(run)
+        for line in remarks(run.config, overrides):
+            typer.echo(line, err=True)
         if show:
             typer.echo(to_yaml(run.config))
             return

@@ -28,8 +28,8 @@ from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.scaling_inter import curricula
 from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.engine.recipe import budget, gpus
 from agentgym_rl.engine.recipe import compose as recipes
-from agentgym_rl.engine.recipe import gpus
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.resolved import Resolved
@@ -261,6 +261,9 @@ KEYS: dict[str, Entry] = {
     "cloning.mini_batch_trajectories": (2, learning),
     "cloning.observation_weight": (0.5, files),
     **{f"cloning.optimizer.{key}": entry for key, entry in OF_PASSES.items()},
+    "budget.episodes": (64, reads(budget)),
+    "budget.tokens": (64, reads(stages)),
+    "budget.updates": (64, reads(stages)),
     "engine.device": ("cuda", verl),
     "engine.mode": ("colocate_async", verl),
     "engine.ahead": (2, verl, ASYNC),
@@ -526,7 +529,7 @@ def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
     operational = {key for key in keys(config) if not any(one == key or one.startswith(f"{key}.") for one in kept)}
     online = {"algorithm.steps"} if isinstance(config.algorithm, OnlineConfig) else set()
     assert operational == online | {
-        "envs.counter.host", "rollout.workers", "profile",
+        "envs.counter.host", "rollout.workers", "profile", "budget.episodes", "budget.tokens", "budget.updates",
         *(f"engine.{key}" for key in (
             "rollout_workers", "tensor_parallel", "micro_tokens", "max_sequences", "memory_fraction", "kv_cache_gib",
             "threads", "ray_address", "start_seconds", "offload", "verify_sync", "attention", "env", "gpu_gib",

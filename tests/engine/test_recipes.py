@@ -1,6 +1,9 @@
 """Recipes compose, mistakes name their key, and verl accepts what becomes of a recipe."""
 
 import json
+import re
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,13 +13,16 @@ pytest.importorskip("verl")
 from omegaconf import OmegaConf
 
 from agentgym_rl.algorithms import algorithms
+from agentgym_rl.algorithms.base import OnlineConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe import preflight
 from agentgym_rl.engine.recipe.compose import RecipeError, load
 from agentgym_rl.engine.recipe.config import Config, TinyModelConfig
+from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.migration import KEYS
 from agentgym_rl.engine.recipe.resolved import Resolved
+from agentgym_rl.engine.recipe.unused import check_unused
 from agentgym_rl.engine.run import tiny
 from agentgym_rl.engine.verl.mapping import ESTIMATOR, verl_config
 from agentgym_rl.engine.verl.network import largest_tensor, skeleton
@@ -62,12 +68,95 @@ def test_every_option_of_every_group_composes(group):
     assert {path.name for path in recipes.recipes_dir().iterdir() if path.is_dir()} <= {*GROUPS, "tuned"}
 
 
+SWAPPED = {"smollm2", "agentevol_7b", "verl_agent_alfworld"}
+"""Experiments that are tried each time."""
+
+
 @pytest.mark.parametrize(
-    "algorithm", [name for name in recipes.options("algorithm") if f"demo_{name}" in recipes.options("tuned")]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SWAPPED)) for name in EXPERIMENTS]
 )
-def test_every_algorithm_of_the_demo_has_as_many_training_episodes(algorithm):
-    one = load(["experiment=demo", f"algorithm={algorithm}"]).algorithm
-    assert one.steps * one.tasks_per_step * one.samples_per_task == 2560
+def test_one_word_swaps_the_algorithm_and_nothing_that_is_shared(name):
+    """Same budget, same cloned weights; what has no settings of its own says so."""
+    tuned, cloned = recipes.options("tuned"), set()
+    for algorithm in recipes.options("algorithm"):
+        overrides = [f"experiment={name}", f"algorithm={algorithm}"]
+        config = load(overrides)
+        try:
+            preflight.check_config(Resolved(config))
+        except RecipeError as error:
+            assert re.match(
+                r"behaviour cloning needs demonstrations; |algorithm=dpo needs whole conversations; ", str(error)
+            )
+            continue
+        cloned.add(digest(config, cloned=True))
+        if not isinstance(config.algorithm, OnlineConfig):
+            continue
+        remarks = recipes.remarks(config, overrides)
+        spent = config.algorithm.steps * config.algorithm.tasks_per_step * config.algorithm.samples_per_task
+        differs = f"budget: {spent:,} instead of {config.budget.episodes:,} training episodes "
+        assert (f"untuned: defaults of algorithm={algorithm}" in remarks) == (f"{name}_{algorithm}" not in tuned)
+        assert any(remark.startswith(differs) for remark in remarks) == (spent != config.budget.episodes)
+        if f"{name}_{algorithm}" in tuned:
+            assert spent == config.budget.episodes
+            assert config.algorithm != algorithms()[algorithm].Config(name=algorithm, steps=config.algorithm.steps)
+    assert len(cloned) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_takes_every_algorithm_curriculum_and_mixture(name):
+    """The whole product, from what each word composes to; DPO and cloning alone may lack what they learn from."""
+
+    def of(group):
+        return [getattr(load([f"experiment={name}", f"{group}={choice}"]), group) for choice in recipes.options(group)]
+
+    config, tried = load([f"experiment={name}"]), 0
+    for algorithm, curriculum, mixture in product(of("algorithm"), of("curriculum"), of("mixture")):
+        whole = replace(config, algorithm=algorithm, curriculum=curriculum, mixture=mixture)
+        tried += 1
+        try:
+            preflight.check_config(Resolved(whole))
+        except RecipeError:
+            assert algorithm.name in ("bc", "dpo")
+            continue
+        check_unused(Resolved(whole))
+    assert tried >= 8 * 5 * 5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (["budget.episodes=100", "budget.tokens=9"], "budget.episodes=100 and budget.tokens=9: a run has one budget"),
+        (["budget.episodes=100", "algorithm.steps=3"], "algorithm.steps and budget.episodes both say how long"),
+        (["budget.episodes=0"], "budget.episodes must be at least 1, got 0"),
+        (["algorithm=bc", "budget.episodes=9"], "budget has no effect: algorithm=bc has no training episodes"),
+        (
+            ["budget.episodes=null", "budget.updates=9", "algorithm.optimizer.schedule=linear"],
+            "schedule=linear falls towards the last step, which budget.updates leaves open",
+        ),
+    ],
+)
+def test_budgets_that_cannot_be(overrides, says):
+    with pytest.raises(RecipeError, match=says):
+        load(["experiment=smoke", *overrides])
+
+
+def test_steps_follow_from_the_budget():
+    assert load(["experiment=smoke", "budget.episodes=64"]).algorithm.steps == 4
+    assert load(["experiment=smoke", "budget.episodes=1"]).algorithm.steps == 1
+    fewer = ["experiment=smoke", "algorithm.steps=1"]
+    assert recipes.remarks(load(fewer), fewer) == ["budget: 16 instead of 32 training episodes (1 step of 16)"]
+    curriculum = ["experiment=textcraft_scaling_inter", "curriculum=linear"]
+    assert recipes.remarks(load(curriculum), curriculum) == ["untuned: defaults of curriculum=linear"]
+
+
+def test_a_recipe_with_a_budget_gives_no_other_steps(tmp_path, monkeypatch):
+    (tmp_path / "experiment").mkdir()
+    lines = ["# @package _global_", "defaults:", "  - smoke", "algorithm: {steps: 7}"]
+    (tmp_path / "experiment" / "mine.yaml").write_text("\n".join(lines))
+    monkeypatch.setenv(recipes.FOLDERS, str(tmp_path))
+    with pytest.raises(RecipeError, match=r"steps=7 of the recipe has no effect: budget.episodes=32 are \d steps"):
+        load(["experiment=mine"])
 
 
 def test_settings_of_the_demo_are_chosen_on_other_tasks_than_are_reported():
@@ -77,15 +166,6 @@ def test_settings_of_the_demo_are_chosen_on_other_tasks_than_are_reported():
         }
         assert by_role["validation"] == ["val_variants"], name
         assert by_role["test"] and not {"val_variants", env.split} & set(by_role["test"]), name
-
-
-@pytest.mark.parametrize("tuned", recipes.options("tuned"))
-def test_settings_tuned_for_an_algorithm_are_keys_of_it(tuned):
-    algorithm = next(name for name in algorithms() if tuned.endswith(f"_{name}"))
-    experiment = tuned.removesuffix(f"_{algorithm}")
-    config = load([f"experiment={experiment}", f"algorithm={algorithm}"])
-    preflight.check_config(Resolved(config))
-    assert config.algorithm != algorithms()[algorithm].Config(name=algorithm)
 
 
 @pytest.mark.parametrize(

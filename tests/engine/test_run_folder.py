@@ -20,6 +20,7 @@ from agentgym_rl.cli import app
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.config import BudgetConfig
 from agentgym_rl.engine.recipe.digest import versions
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import account, lock
@@ -93,12 +94,13 @@ def test_a_journal_outlives_a_kill(tmp_path):
 
 
 def test_a_state_goes_back_to_where_more_steps_go_on():
-    state = replace(STATE, results=[{"name": "untrained"}, {"name": "agentevol"}, {"name": "control"}])
+    state = replace(STATE, stage_updates=5, results=[{"name": "untrained"}, {"name": "agentevol"}, {"name": "control"}])
     state.end_of_algorithm(2)
     ended = replace(state)
     state.stage, state.unit, state.global_step, state.checkpoint, state.updates = 3, 0, 9, "global_step_9", []
-    assert not state.extend(2), "it has no more units than before"
-    assert state.extend(4)
+    assert not state.extend(2, BudgetConfig()), "it has no more units than before"
+    assert not state.extend(4, BudgetConfig(updates=5)), "it has spent its budget"
+    assert state.extend(4, BudgetConfig(updates=6))
     same = ("stage", "unit", "global_step", "checkpoint", "updates", "algorithm")
     assert [getattr(state, name) for name in same] == [getattr(ended, name) for name in same]
     assert state.results == [{"name": "untrained"}] and not state.fresh_optimizer

@@ -218,6 +218,24 @@ def test_a_stage_that_learned_nothing_says_so(run):
     assert run(*EVOLVE, name="other").said == []
 
 
+@pytest.mark.parametrize(
+    ("budget", "units", "said"),
+    [
+        ("budget.tokens=33", 6, []),
+        ("budget.tokens=32", 3, []),
+        ("budget.updates=1", 3, []),
+        ("budget.tokens=65", 6, ["budget: 64 of 65 tokens; more algorithm.steps would spend the rest"]),
+    ],
+)
+def test_a_stage_ends_with_the_step_that_spends_the_budget(run, budget, units, said):
+    """A round is an exploration of 16 episodes of 2 tokens, and two passes."""
+    trainer = run(*EVOLVE, budget, "run.control=true")
+    assert max(row["stage/agentevol"] for row in read(trainer.folder.path) if "stage/agentevol" in row) == units
+    assert trainer.said == said
+    again = run(*EVOLVE, budget, "run.control=true")
+    assert again.played == [] and again.state.learnt["units"] == units
+
+
 def test_what_is_sampled_follows_from_seed_step_and_place(run):
     """A resumed run samples the same; no two episodes of a run share their seeds."""
     whole = run(*EVOLVE).streams

@@ -20,8 +20,9 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException, ValidationError
 
+from agentgym_rl.algorithms.base import OnlineConfig
 from agentgym_rl.algorithms.installed import adopt, read
-from agentgym_rl.engine.recipe import gpus
+from agentgym_rl.engine.recipe import budget, gpus
 from agentgym_rl.engine.recipe import overrides as words
 from agentgym_rl.engine.recipe.choices import KINDS, Choices, installed
 from agentgym_rl.engine.recipe.config import Config, PretrainedModelConfig, TinyModelConfig
@@ -39,6 +40,7 @@ __all__ = [
     "loader",
     "options",
     "recipes_dir",
+    "remarks",
     "restore",
     "to_dict",
     "to_yaml",
@@ -152,8 +154,15 @@ def load(overrides: Sequence[str]) -> Config:
     for env in config.envs.values():
         env.host = everywhere | env.host
     words.check_place(config.name, config.run.dir)
-    check_unused(Resolved(config), {words.key(one) for one in own if not one.endswith("=null")})
+    given = {words.key(one) for one in own if not one.endswith("=null")}
+    budget.settle(config, given)
+    check_unused(Resolved(config), given)
     return config
+
+
+def remarks(config: Config, overrides: Sequence[str]) -> list[str]:
+    """What a user should know of a run before it starts: settings that the experiment lacks, and an unspent budget."""
+    return [*_untuned(config, overrides), *filter(None, [budget.told(config)])]
 
 
 def restore(values: Mapping[str, Any]) -> Config:
@@ -176,6 +185,20 @@ def restore(values: Mapping[str, Any]) -> Config:
         raise RecipeError(_said(error)) from error
     assert isinstance(config, Config)
     return config
+
+
+def _untuned(config: Config, overrides: Sequence[str]) -> Iterator[str]:
+    experiment = next((one.partition("=")[2] for one in overrides if one.startswith("experiment=")), None)
+    if experiment is None or not isinstance(config.algorithm, OnlineConfig):
+        return
+    choices = {
+        "tuned": ("algorithm", config.algorithm.name),
+        "tuned/curriculum": ("curriculum", config.curriculum.type),
+    }
+    for folder, (group, choice) in choices.items():
+        tuned = [option for option in options(folder) if option.startswith(f"{experiment}_")]
+        if f"{experiment}_{choice}" not in tuned and (tuned or group == "algorithm") and choice != "fixed":
+            yield f"untuned: defaults of {group}={choice}"
 
 
 def _adopted(override: str) -> str:

@@ -379,6 +379,33 @@ class LoggerConfig:
 
 
 @dataclass(kw_only=True)
+class BudgetConfig:
+    """What the algorithm's stage spends on training, whatever the algorithm; at most one key.
+
+    Episodes of a group filter's refills and of a tree search come on top, as ``compare`` counts them.
+    """
+
+    episodes: int | None = operational(None)
+    """Training episodes; ``algorithm.steps`` follows, to the nearest whole step."""
+    tokens: int | None = operational(None)
+    """Tokens of training episodes; the stage ends after the step that spends them, or after ``algorithm.steps``."""
+    updates: int | None = operational(None)
+    """Updates of the policy; the stage ends after the step that makes them, or after ``algorithm.steps``."""
+
+    def __post_init__(self) -> None:
+        _least(self, 1, "episodes", "tokens", "updates")
+        given = [f"budget.{key}={value}" for key, value in vars(self).items() if value is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)}: a run has one budget; null takes out the other")
+
+    def spent(self, tokens: int, updates: int) -> bool:
+        """Whether nothing is left of a budget of tokens or updates."""
+        return any(
+            most is not None and spent >= most for spent, most in ((tokens, self.tokens), (updates, self.updates))
+        )
+
+
+@dataclass(kw_only=True)
 class RunConfig:
     """The run as a whole."""
 
@@ -442,6 +469,7 @@ class Config:
     """The keys of the chosen curriculum."""
     mixture: MixtureConfig = field(default_factory=MixtureConfig)
     """The keys of the chosen mixture."""
+    budget: BudgetConfig = field(default_factory=BudgetConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     run: RunConfig = field(default_factory=RunConfig)

@@ -84,7 +84,7 @@ def _of_rollouts(config: Config) -> Iterator[Unused]:
     if rollout.context != "summary":
         yield Unused("rollout.notes_tokens", f"rollout.context={rollout.context} asks for no notes")
     if not isinstance(config.algorithm, OnlineConfig):
-        for key in ("rollout.temperature", "curriculum", "mixture"):
+        for key in ("rollout.temperature", "curriculum", "mixture", "budget"):
             yield Unused(key, f"algorithm={config.algorithm.name} has no training episodes", in_recipes=False)
 
 

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import write_text
+from agentgym_rl.engine.recipe.config import BudgetConfig
 from agentgym_rl.engine.run import checkpoint
 from agentgym_rl.envs.tables import json_object, read_utf8
 from agentgym_rl.eval.evaluation.rules import flat
@@ -32,7 +33,7 @@ class Interrupted(Exception):
     """The user asked to stop; the state is saved."""
 
 
-KEPT = ("stage", "global_step", "checkpoint", "origin", "updates", "algorithm")
+KEPT = ("stage", "global_step", "checkpoint", "origin", "updates", "stage_updates", "algorithm")
 """What of a state is noted at the end of the algorithm's stage."""
 
 
@@ -71,6 +72,8 @@ class State:
     """Training episodes so far."""
     tokens: int = 0
     """Tokens of those episodes, prompts and responses."""
+    stage_updates: int = 0
+    """Updates that the stage has made."""
     parser_faults: int = 0
     """Responses that a parser failed on, in training and evaluation (:attr:`Turn.fault`)."""
     logged: int | None = None
@@ -89,10 +92,12 @@ class State:
         """Note the end of the algorithm's stage."""
         self.learnt = {"units": units, **{name: getattr(self, name) for name in KEPT}}
 
-    def extend(self, units: int) -> bool:
-        """Go back to the end of the algorithm's stage if it has more units now; whether it does."""
+    def extend(self, units: int, budget: BudgetConfig) -> bool:
+        """Go back to the end of the algorithm's stage if it has more units and budget now; whether it does."""
         learnt = self.learnt
         if learnt is None or self.stage <= learnt["stage"] or units <= learnt["units"]:
+            return False
+        if budget.spent(self.tokens, learnt["stage_updates"]):
             return False
         for name in KEPT:
             setattr(self, name, learnt[name])

@@ -186,6 +186,7 @@ class EngineRun:
                 metrics, count = self.trainer.learner.preference_step(update, lr, seed)
         if count:
             self.state.updates.append((count, lr, size))
+            self.state.stage_updates += count
             self.state.saved = self.state.fresh_optimizer = False
         return metrics
 
@@ -221,7 +222,7 @@ class EngineRun:
         """A stage starts with a fresh optimizer and counts its updates from the present weights."""
         self.trainer.weights.reset_optimizer()
         self.state.fresh_optimizer = True
-        self.state.origin, self.state.updates = self.state.checkpoint, []
+        self.state.origin, self.state.updates, self.state.stage_updates = self.state.checkpoint, [], 0
 
     def prepare(self, needs: Needs) -> None:
         """Start the critic of a stage from the policy, and keep the weights of its reference policy."""

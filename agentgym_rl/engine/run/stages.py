@@ -92,11 +92,13 @@ class Stages:
             algorithm.load_state_dict(run.folder.load_algorithm(state.algorithm))
         run.prepare(algorithm.needs(algorithm.config))
         for number in range(state.unit, algorithm.units):
+            if self._spent(name, algorithm):
+                break
             run.bar(name, number, algorithm.units)
             self._unit(name, algorithm, number)
             state.unit = number + 1
             state.stage_wall_s = time.monotonic() - started
-            last = state.unit == algorithm.units
+            last = state.unit == algorithm.units or self._spent(name, algorithm)
             if not last and every.eval_every and state.unit % every.eval_every == 0:
                 run.evaluate(name, VALIDATION if run.panels.of_role(VALIDATION) else None)
             due = every.save_every and state.unit % every.save_every == 0
@@ -107,10 +109,24 @@ class Stages:
                 )  # after the last one before its evaluation, which may take long
             if stops:
                 raise Interrupted
-        run.bar(name, algorithm.units, algorithm.units)
+        run.bar(name, state.unit, algorithm.units)
         self._finish(name, algorithm, time.monotonic() - started)
         if run.stop() and state.stage < len(self.names):
             raise Interrupted
+
+    def _spent(self, name: str, algorithm: Algorithm[Any]) -> bool:
+        """Whether a step of the algorithm's stage is done that has spent the run's budget."""
+        config, state = self.run.config, self.run.state
+        ends_step = state.unit % (algorithm.units // max(1, algorithm.steps)) == 0
+        return name == config.algorithm.name and ends_step and config.budget.spent(state.tokens, state.stage_updates)
+
+    def _tell_budget(self) -> None:
+        """Say what is left of a budget that the steps did not spend."""
+        state, budget = self.run.state, self.run.config.budget
+        tokens, updates = (budget.tokens, state.tokens), (budget.updates, state.stage_updates)
+        for key, (most, spent) in {"tokens": tokens, "updates": updates}.items():
+            if most is not None and spent < most:
+                self.run.say(f"budget: {spent:,} of {most:,} {key}; more algorithm.steps would spend the rest")
 
     def _unit(self, name: str, algorithm: Algorithm[Any], number: int) -> None:
         """One unit, with its metrics, its episodes and how its time was spent."""
@@ -169,7 +185,8 @@ class Stages:
         if state.checkpoint is not None:
             state.stage_ends.append(state.checkpoint)
         if name not in (UNTRAINED, Cloning.stage, Control.stage):
-            state.end_of_algorithm(algorithm.units)
+            state.end_of_algorithm(state.unit)
+            self._tell_budget()
         state.stage, state.unit, state.stage_wall_s, state.stage_episodes = state.stage + 1, 0, 0.0, 0
         run.saver.save_state()
         if name == Cloning.stage and self.cache is not None:

@@ -13,7 +13,7 @@ from hydra.errors import HydraException
 
 from agentgym_rl.engine.recipe import overrides as words
 from agentgym_rl.engine.recipe import preflight
-from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, loader, options, to_yaml
+from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, loader, options, remarks, to_yaml
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.resolved import Resolved
@@ -43,6 +43,8 @@ class Job:
     config: Config
     standing: str
     """new, interrupted (it goes on where it stopped) or finished (it is left as it is)."""
+    remarks: Sequence[str] = ()
+    """See :func:`agentgym_rl.engine.recipe.compose.remarks`."""
 
 
 def expand(overrides: Sequence[str]) -> list[tuple[list[str], list[str]]]:
@@ -107,7 +109,7 @@ def jobs(overrides: Sequence[str], *, show: bool = False) -> list[Job]:
     for (own, all_of), config in zip(expanded, configs, strict=True):
         if config.logger.group is None:
             config = replace(config, logger=replace(config.logger, group=group))
-        found.append(Job(" ".join(own or all_of), config, _standing(config)))
+        found.append(Job(" ".join(own or all_of), config, _standing(config), remarks(config, all_of)))
     return found
 
 
@@ -158,5 +160,5 @@ def _standing(config: Config) -> str:
     if not (Path(config.run.dir) / "state.json").is_file():
         return "new"
     folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume, to_yaml(config))
-    extended = folder.load_state().extend(Resolved(config).algorithm.units)
+    extended = folder.load_state().extend(Resolved(config).algorithm.units, config.budget)
     return "finished" if folder.finished and not extended else "interrupted"

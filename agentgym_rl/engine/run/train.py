@@ -63,7 +63,7 @@ def _locked(run: Resolved, console: Console, session: Session | None) -> Path:
     config = run.config
     folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume, to_yaml(config))
     state = folder.load_state()
-    if state.extend(run.algorithm.units):
+    if state.extend(run.algorithm.units, config.budget):
         folder.reopen(state)
     if folder.finished:
         console.print(

@@ -1,0 +1,77 @@
+"""What the algorithm of a run spends on training: an experiment fixes it, so that algorithms compare."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import MISSING, fields
+
+from agentgym_rl.algorithms.base import OnlineConfig
+from agentgym_rl.algorithms.optimizer import Schedule
+from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
+from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.schema import RecipeError
+
+STEPS, EPISODES = "algorithm.steps", "budget.episodes"
+
+
+def settle(config: Config, given: Collection[str]) -> None:
+    """Set ``algorithm.steps`` so that the steps take ``budget.episodes``, as nearly as whole steps can.
+
+    Args:
+        given: keys of the command line. Its ``algorithm.steps`` goes before the budget of a recipe.
+
+    Raises:
+        RecipeError: the command line, or the recipe, has both; or the learning rate falls towards a last step that
+            ``budget.tokens`` or ``budget.updates`` leave open.
+    """
+    budget, algorithm = config.budget, config.algorithm
+    if not isinstance(algorithm, OnlineConfig):
+        return
+    _check_schedule(config)
+    if budget.episodes is None:
+        return
+    if STEPS in given:
+        if EPISODES in given:
+            raise RecipeError(f"{STEPS} and {EPISODES} both say how long the run trains; give one")
+        return
+    steps = max(1, round(budget.episodes / _a_step(algorithm)))
+    if algorithm.steps not in (steps, _default_steps(algorithm)):
+        raise RecipeError(
+            f"{STEPS}={algorithm.steps} of the recipe has no effect: {EPISODES}={budget.episodes} are {steps} steps of "
+            f"{_a_step(algorithm)} episodes; take one of them out"
+        )
+    algorithm.steps = steps
+
+
+def told(config: Config) -> str | None:
+    """By how much the steps differ from the budget; None where they do not."""
+    budget, algorithm = config.budget, config.algorithm
+    if budget.episodes is None or not isinstance(algorithm, OnlineConfig):
+        return None
+    spent = algorithm.steps * _a_step(algorithm)
+    if spent == budget.episodes:
+        return None
+    steps = f"{algorithm.steps} step{'s' if algorithm.steps != 1 else ''} of {_a_step(algorithm)}"
+    return f"budget: {spent:,} instead of {budget.episodes:,} training episodes ({steps})"
+
+
+def _check_schedule(config: Config) -> None:
+    algorithm = config.algorithm
+    open_end = next((key for key in ("tokens", "updates") if getattr(config.budget, key) is not None), None)
+    if open_end is None or not isinstance(algorithm, PolicyGradientConfig):
+        return
+    if algorithm.optimizer.schedule is not Schedule.CONSTANT:
+        raise RecipeError(
+            f"algorithm.optimizer.schedule={algorithm.optimizer.schedule} falls towards the last step, which "
+            f"budget.{open_end} leaves open; choose constant, or {EPISODES}"
+        )
+
+
+def _a_step(algorithm: OnlineConfig) -> int:
+    return algorithm.tasks_per_step * algorithm.samples_per_task
+
+
+def _default_steps(algorithm: OnlineConfig) -> int:
+    default = next(field.default for field in fields(algorithm) if field.name == "steps")
+    assert default is not MISSING
+    return int(default)
