@@ -195,11 +195,9 @@ def _missing(run: Run, stage: str, key: str) -> list[int]:
 
 def _rows(run: Run, stage: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """The rows of a stage, and the last row of the stage before, where there is one."""
-    before = stage_before(run, stage)
-    return (
-        [row for row in run.metrics if f"stage/{stage}" in row],
-        [row for row in run.metrics if f"stage/{before}" in row][-1:],
-    )
+    own: list[Mapping[str, Any]] = [row for row in run.metrics if f"stage/{stage}" in row]
+    before: list[Mapping[str, Any]] = [row for row in run.metrics if f"stage/{stage_before(run, stage)}" in row]
+    return own, before[-1:]
 
 
 def _curves(arms: Sequence[Arm], key: str) -> tuple[tuple[Arm, Curve], ...]:
