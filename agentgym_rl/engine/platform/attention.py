@@ -90,7 +90,8 @@ def _in_one_launch(
     q, k, v = (part.squeeze(0).transpose(0, 1).to(value.dtype) for part in (query, key, value))
     window = (-1 if sliding_window is None else sliding_window - 1, 0)
     out: Any = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scaling, window_size=window, **_grouped())
-    return out.unsqueeze(0)
+    attended: torch.Tensor = out.unsqueeze(0)
+    return attended
 
 
 def has_kernel(value: torch.Tensor) -> bool:
