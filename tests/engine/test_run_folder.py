@@ -645,14 +645,18 @@ RuntimeError: Engine core initialization failed. See root cause above. Failed co
 """
 
 
-def test_a_launch_that_fails_in_a_process_of_vllm_quotes_it(monkeypatch, tmp_path):
+@pytest.mark.parametrize("error", [
+    "Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+    "EngineCore encountered an issue. See stack trace (above) for the root cause.",
+])  # fmt: skip
+def test_a_launch_that_fails_in_a_process_of_vllm_quotes_it(monkeypatch, tmp_path, error):
     def fail(config):
-        raise RuntimeError("Engine core initialization failed. See root cause above. Failed core proc(s): {}")
+        raise RuntimeError(error)
 
     monkeypatch.setattr(launch, "_start", fail)
     monkeypatch.setattr(launch.ray_logs, "folder", lambda: tmp_path)
     (tmp_path / "worker-1.err").write_text("ValueError: of another matter\n")
-    with pytest.raises(launch.LaunchFailed, match=f"Failed core proc.*; it may be in {tmp_path}"):
+    with pytest.raises(launch.LaunchFailed, match=f"root cause.*; it may be in {tmp_path}"):
         launch.launch(SETTINGS, 5, lambda text: None)
     (tmp_path / "worker-2.err").write_text(VLLM_SAYS)
     says = rf"did not start: ModuleNotFoundError: No module named 'flashinfer' \({tmp_path}/worker-2\.err\)"

@@ -10,8 +10,8 @@ ERROR = re.compile(r"^\(\w+ pid=\d+\).*?\b((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|E
 FOLLOWS = "initialization failed"
 """What errors say that only follow from another process's."""
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-ELSEWHERE = "See root cause above"
-"""What vLLM's server says when a process that it started has failed, of which it knows nothing more."""
+ELSEWHERE = "root cause"
+"""In what vLLM's server says when a process that it started has failed, of which it knows nothing more."""
 TAIL = 1 << 20
 """Bytes at the end of a log that are read."""
 
