@@ -93,13 +93,16 @@ def command(
         from agentgym_rl.cli.multirun import run_all
         from agentgym_rl.cli.report import report
         from agentgym_rl.engine.run.folder import Interrupted
+        from agentgym_rl.engine.run.stop import ended_as_by_ctrl_c
         from agentgym_rl.engine.run.train import train
         from agentgym_rl.engine.verl.liveness import root
 
     if multirun:
-        raise typer.Exit(run_all(overrides, screen, show))
+        with ended_as_by_ctrl_c():
+            raise typer.Exit(run_all(overrides, screen, show))
     try:
-        folder = train(run, screen)
+        with ended_as_by_ctrl_c():
+            folder = train(run, screen)
     except (Interrupted, KeyboardInterrupt) as error:
         saved = "saved" if isinstance(error, Interrupted) else "stopped at once; the last checkpoint stands"
         again = f"agentgym-rl train {shlex.join(overrides)}"

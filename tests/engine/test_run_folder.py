@@ -28,7 +28,7 @@ from agentgym_rl.engine.run.checkpoint import seal
 from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State
 from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
-from agentgym_rl.engine.run.stop import Stop, on_signals
+from agentgym_rl.engine.run.stop import Stop, ended_as_by_ctrl_c, on_signals
 from agentgym_rl.engine.run.train import train
 from agentgym_rl.engine.verl import cluster, launch
 from agentgym_rl.engine.verl.cluster import RayNotStarted, _start
@@ -535,6 +535,22 @@ def test_a_signal_asks_to_stop_and_a_second_one_stops(number):
         assert stop() and "saving" in said[0]
         os.kill(os.getpid(), number)
     assert signal.getsignal(number) == before
+
+
+def test_sigterm_before_the_engine_starts_ends_a_run_as_ctrl_c_does():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), ended_as_by_ctrl_c():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_sigterm_while_the_engine_starts_is_not_rays(monkeypatch):
+    monkeypatch.setattr("ray.init", lambda **_: signal.signal(signal.SIGTERM, signal.SIG_IGN))
+    with pytest.raises(KeyboardInterrupt), on_signals(stop := Stop(str, 100.0)), stop.at_once():
+        _start(60.0, cluster.LOCAL)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])

@@ -74,6 +74,16 @@ class Stop:
 
 
 @contextmanager
+def ended_as_by_ctrl_c() -> Iterator[None]:
+    """Inside, SIGTERM raises KeyboardInterrupt, for the time in which there is no :class:`Stop` yet."""
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+@contextmanager
 def on_signals(stop: Stop) -> Iterator[Stop]:
     """Inside, signals are handled by ``stop``."""
     previous = {number: signal.signal(number, stop.handle) for number in SIGNALS}

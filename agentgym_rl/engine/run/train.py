@@ -6,7 +6,6 @@ import asyncio
 import atexit
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
@@ -158,7 +157,6 @@ def _train(
                 progress.say(of_gpus)
             with stop.at_once():
                 trainer = session.trainer(settings, config.engine, progress, base=base)
-            signal.signal(signal.SIGTERM, stop.handle)  # Ray has put its own in place
 
             from agentgym_rl.engine.run.cache import ClonedCache  # these import verl's trainer, as the session did
             from agentgym_rl.engine.run.run import EngineRun

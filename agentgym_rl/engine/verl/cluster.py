@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -149,11 +150,15 @@ def _ended_with_this_process() -> Iterator[None]:
 
 
 def _start(seconds: float, address: str, **options: Any) -> None:
-    """``ray.init``, again while there is time: on a busy machine Ray gives its own processes no more than 30 s."""
-    begun = time.monotonic()
+    """``ray.init``, again while there is time: on a busy machine Ray gives its own processes no more than 30 s.
+
+    SIGTERM stays with whom it had before; Ray's own handler would end the process without a word.
+    """
+    begun, handler = time.monotonic(), signal.getsignal(signal.SIGTERM)
     while True:
         try:
             ray.init(address=address, **options)
+            signal.signal(signal.SIGTERM, handler)
             return
         except Exception as error:  # Ray raises it bare
             ray.shutdown()
