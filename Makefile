@@ -6,7 +6,7 @@ READY := .venv/.setup
 GPU_TESTS := tests/engine/test_contracts.py tests/engine/test_recipes.py tests/engine/test_gpu.py tests/rollout/test_templates.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-more test-all test-bare docs e2e lint format clean setup-gpu gpu-check dist doors openenv-check \
+.PHONY: help setup demo test test-more test-all test-bare docs pictures e2e lint format clean setup-gpu gpu-check dist doors openenv-check \
 	mcp-check webarena-check sky-check chaos soak e2e-nodes
 
 help:  ## print this list
@@ -35,6 +35,10 @@ docs: setup  ## build the documentation into site/; warnings are errors
 	PYTHONPATH=scripts $(BIN)/zensical build --clean --strict
 	$(BIN)/python scripts/check_site.py site
 	$(BIN)/python -m pytest -q -n 0 tests/test_site.py
+
+pictures: setup  ## draw the viewer's pictures in docs/images, of the demo's run, which is trained where it is not there
+	[ -d runs/demo-agentevol-seed0 ] || $(BIN)/agentgym-rl train experiment=demo algorithm=agentevol
+	$(BIN)/python scripts/pictures.py runs/demo-agentevol-seed0
 
 e2e: setup  ## run the tests that start the real engine (minutes)
 	$(BIN)/python -m pytest -m e2e

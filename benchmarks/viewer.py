@@ -1,8 +1,8 @@
 """The episode store and the viewer at 100,000 episodes, on this machine.
 
 Made-up episodes (1 to 12 turns, with tokens and log-probabilities) fill a run of a number of steps; a part of them are
-different, and their files are copied until there are enough. Printed: seconds to
-list them (all files, summaries only), to query them, to open one (median), to have the page's list in a headless
+different, and their files are copied until there are enough. Printed: seconds to list them (all files, summaries only),
+to query them, to open one (median), to index their texts and search them, to have the page's list in a headless
 Chromium, to filter there and to open an episode there; the size on disk, and the memory of the server and of the page.
 
     python benchmarks/viewer.py [--episodes 100000] [--files 200] [--different 10] [--export]
@@ -25,6 +25,7 @@ from typing import Any
 
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.data.episode_store import EpisodeStore, write
+from agentgym_rl.eval.search import Index
 from agentgym_rl.eval.viewer.export import export
 from agentgym_rl.eval.viewer.server import Viewer
 
@@ -91,6 +92,17 @@ def fill(folder: Path, episodes: int, files: int, different: int) -> None:
             shutil.copy(path.with_name(f"step{step % different:06d}.parquet"), path)
 
 
+def search(store: EpisodeStore, folder: Path) -> None:
+    """The index of what was said, and a search with it."""
+    index = Index(store, folder)
+    with timed("search: index all texts"):
+        index.update()
+    print(f"{'search: size of the index':<52}{index.path.stat().st_size / 2**20:9.0f} MiB")
+    with timed("search: three words in a row"):
+        found = index.find("under some oak")
+    print(f"{'  found':<52}{len(found):9,}")
+
+
 def browse(store: EpisodeStore) -> None:
     """What a person at the page waits for."""
     from playwright.sync_api import sync_playwright
@@ -150,6 +162,7 @@ def main() -> None:
         print(f"{'open one (median of 50)':<52}{1000 * median(times):9.1f} ms")
         with timed("look for new files"):
             store.refresh()
+        search(store, Path(scratch))
         browse(store)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
         print(f"{'memory of this process at its peak':<52}{peak:9.0f} MiB")

@@ -20,6 +20,7 @@ from agentgym_rl.eval.comparison.compare import compare
 from agentgym_rl.eval.comparison.page import write_page
 from agentgym_rl.eval.comparison.runs import read
 from agentgym_rl.eval.timeline import write
+from agentgym_rl.eval.training.page import page as training_page
 from agentgym_rl.eval.viewer.server import Viewer
 
 LONG = "a-run-with-a-name-that-is-longer-than-any-window-of-a-phone-can-show"
@@ -43,6 +44,13 @@ def learnt(root):
     (going / "metrics.jsonl").write_text('{"step": 6, "stage/rloo": 1, "run/episodes": 9, "run/wall_s": 1.0}\n')
     unfinish(going, "rloo")
     return compare([read(folder) for folder in sorted(root.iterdir())])
+
+
+def trained(folder):
+    """The training page of the runs that are compared, beside them."""
+    place = folder / "training.html"
+    place.write_text(training_page(sorted((folder / "runs").iterdir()), {}))
+    return place
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +77,14 @@ def addresses(tmp_path_factory):
         "episode": f"{viewer.url}#/episode/step000003/3",
         "task": f"{viewer.url}#/task/counter_1",
         "comparison": write_page(learnt(folder / "runs"), folder / "compare.html").as_uri(),
+        "training": trained(folder).as_uri(),
         "timeline": write(folder / "x.html", LONG, lanes).as_uri(),
     }
     viewer.shutdown()
     viewer.server_close()
 
 
-READY = {"episode": ".turn", "task": ".beside", "comparison": ".chart", "timeline": ".chart"}
+READY = {"episode": ".turn", "task": ".beside", "comparison": ".chart", "training": ".chart", "timeline": ".chart"}
 
 
 def opened(addresses, browser, name, width=1440):
@@ -86,7 +95,7 @@ def opened(addresses, browser, name, width=1440):
     return page
 
 
-@pytest.mark.parametrize("name", ["overview", "narrowed", "episode", "task", "comparison", "timeline"])
+@pytest.mark.parametrize("name", ["overview", "narrowed", "episode", "task", "comparison", "training", "timeline"])
 def test_a_page_is_whole_and_readable(addresses, browser, name):
     page = opened(addresses, browser, name)
     assert problems(page, CONTROLS) == {}
