@@ -431,20 +431,6 @@ def test_interrupted_and_killed_runs_resume(tmp_path: Path) -> None:
     assert summary(folder)["stages"][-1]["steps"] == 10
 
 
-def test_sigterm_during_the_start_of_the_engine_ends_it(tmp_path: Path) -> None:
-    process = started(tmp_path / "ended", "algorithm=grpo")
-    deadline = time.monotonic() + 300
-    while not any(b"ray::" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes_of(process.pid)):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.3)
-    os.kill(process.pid, signal.SIGTERM)
-    out, _ = process.communicate(timeout=120)
-    assert process.returncode == 130, out
-    assert "stopped at once" in out and "the same command resumes" in out and "Traceback" not in out
-    time.sleep(3)
-    assert processes_of(process.pid) == []
-
-
 def test_a_worker_that_dies_during_start_up_ends_the_run_with_its_own_error(tmp_path: Path) -> None:
     folder = tmp_path / "dies"
     begun = time.monotonic()
