@@ -15,7 +15,6 @@ from rich.text import Text
 
 from agentgym_rl.cli.common import say
 from agentgym_rl.cli.report import picture
-from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.run.sweep import Job, by_engine, jobs
@@ -54,8 +53,8 @@ def run_all(overrides: Sequence[str], console: Console, show: bool) -> int:
         for number, job in enumerate(listed, start=1):
             title = f"job {number}/{len(listed)}: {job.label}"
             if job.standing == "finished":
-                say(console, f"{title}: finished before, {job.config.run.dir}")
-                finished.append(Path(job.config.run.dir))
+                say(console, f"{title}: finished before, {job.folder}")
+                finished.append(job.folder)
                 continue
             say(console, title)
             begun = time.monotonic()
@@ -72,10 +71,10 @@ def run_all(overrides: Sequence[str], console: Console, show: bool) -> int:
                 failed.append((number, job, f"{type(error).__name__}: {error}"))
                 say(console, f"{title}: failed, {type(error).__name__}: {error}")
                 continue
-            say(console, f"{title}: finished in {(time.monotonic() - begun) / 60:.1f} min, {job.config.run.dir}")
+            say(console, f"{title}: finished in {(time.monotonic() - begun) / 60:.1f} min, {job.folder}")
     _compare(finished, console)
     for number, job, why in failed:
-        say(console, f"job {number} failed ({job.label}): {why}; see {job.config.run.dir}/engine.log")
+        say(console, f"job {number} failed ({job.label}): {why}; see {job.folder}/engine.log")
     if failed:
         say(console, f"{len(failed)} of {len(listed)} jobs failed; the same command runs them again: {again}")
     return 1 if failed else 0
@@ -83,7 +82,7 @@ def run_all(overrides: Sequence[str], console: Console, show: bool) -> int:
 
 def run_job(job: Job, console: Console, session: Session) -> Path:
     """One run with its picture; returns its folder."""
-    folder = train(Resolved(job.config), console, session)
+    folder = train(job.resolved(), console, session)
     picture(folder)
     return folder
 
@@ -94,7 +93,7 @@ def _listing(listed: Sequence[Job]) -> Table:
     for head in ("overrides", "folder", "state"):
         table.add_column(head)
     for number, job in enumerate(listed, start=1):
-        table.add_row(str(number), Text(job.label), Text(job.config.run.dir), job.standing)
+        table.add_row(str(number), Text(job.label), Text(str(job.folder)), job.standing)
     return table
 
 

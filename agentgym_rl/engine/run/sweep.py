@@ -46,6 +46,15 @@ class Job:
     remarks: Sequence[str] = ()
     """See :func:`agentgym_rl.engine.recipe.compose.remarks`."""
 
+    @property
+    def folder(self) -> Path:
+        """Where it writes."""
+        return Path(self.config.run.dir)
+
+    def resolved(self) -> Resolved:
+        """The run, with parts that are built when it starts."""
+        return Resolved(self.config)
+
 
 def expand(overrides: Sequence[str]) -> list[tuple[list[str], list[str]]]:
     """The swept and all overrides of each job, the last sweep changing fastest.
