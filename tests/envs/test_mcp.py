@@ -109,7 +109,7 @@ def test_tools_keep_their_schemas(opened):
     assert tools["add_note"]["description"] == "Keep a note."
 
 
-@pytest.mark.parametrize(("style", "action_format"), zip(("agentgym", "compact", "compact"), ActionFormat, strict=True))
+@pytest.mark.parametrize(("style", "action_format"), [*zip(["agentgym"] + ["compact"] * 3, ActionFormat, strict=True)])
 def test_the_plan_solves_in_every_format(opened, url, style, action_format):
     env = opened(server=url, style=style)
     assert (env.spec.splits, env.difficulty(Task("mcp", 0))) == ({"train": (0,), "test": (1,)}, "one call")

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -188,7 +189,8 @@ def test_a_response_of_nothing_but_tags_is_read_in_linear_time() -> None:
 @pytest.mark.parametrize("command", [RIGHT, '<search> what\'s "up" {in} Łódź? </search>'])
 def test_commands_survive_every_format(action_format: ActionFormat, command: str) -> None:
     spec = SearchQA().spec
-    assert reader(spec, action_format)(write(spec, action_format, command, "because")) == Action(command, "because")
+    read = reader(spec, action_format)(write(spec, action_format, command, "because"))
+    assert replace(read, well_formed=None) == Action(command, "because")
 
 
 @pytest.mark.parametrize(

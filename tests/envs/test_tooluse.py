@@ -156,6 +156,7 @@ TEXTS = ToolEnvTexts(
     example="none",
     licence="none",
     official=5,
+    official_tasks="built in",
     missing="give data=<file>",
     goals={"count_up": "Count to {target}.", "number": "number {number}"},
     schemas={"amount": {"type": "integer", "description": "how much"}},
@@ -295,7 +296,8 @@ def test_texts_and_code_of_tools_go_together() -> None:
 
 def test_faulty_texts_are_named(tmp_path: Path) -> None:
     path = tmp_path / "env.toml"
-    head = 'about = ""\nhint = ""\nexample = ""\nlicence = ""\nofficial = 1\nmissing = ""\n[tools.add]\nreturns = ""\n'
+    texts = "".join(f'{key} = ""\n' for key in ("about", "hint", "example", "licence", "missing", "official_tasks"))
+    head = f'{texts}official = 1\n[tools.add]\nreturns = ""\n'
     for text, message in (
         ("", r"env\.toml > tools > add: key 'description' is missing"),
         ('description = ""\nparameters.amount = "number"', r"env\.toml: tools > add: there is no schema 'number'"),

@@ -229,9 +229,9 @@ def test_the_oracle_earns_1_where_it_knows_a_way(files):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"goals": "own"}, "goals 'own' are unknown; choose synthetic or human"),
+        ({"goals": "own"}, "goals 'own' is unknown; choose synthetic or human"),
         ({"goals": "human"}, "give data=<folder>, too"),
-        ({"splits": "own"}, "splits 'own' are unknown; choose agentgym or verl_agent"),
+        ({"splits": "own"}, "splits 'own' is unknown; choose agentgym or verl_agent"),
         ({"splits": "verl_agent"}, "splits=verl_agent are those of WebShop's synthetic goals; give data=<folder>, too"),
         ({"rewarded": "often"}, "rewarded 'often' is unknown; choose score or success"),
         ({"data": "/nowhere"}, "no shop in /nowhere; build it with: python -m agentgym_rl.envs.webshop"),

@@ -133,7 +133,11 @@ def test_options_reach_the_world(tokenizer):
 @pytest.mark.parametrize(
     ("mistake", "ending", "error"),
     [
-        ({"envs": {"counter": {"speed": 1}}}, Ending.ENV_ERROR, "TypeError: .*'speed'"),
+        (
+            {"envs": {"counter": {"speed": 1}}},
+            Ending.ENV_ERROR,
+            "counter has no option 'speed'; its options: style, hurry",
+        ),
         ({"envs": {"counter": {"host": {"kind": "moon"}}}}, Ending.ROLLOUT_ERROR, "ValueError: .*moon"),
         ({"rules": {"turns": 4}}, Ending.ROLLOUT_ERROR, "ValueError: unknown rollout settings"),
         ({"item_id": "counter_99"}, Ending.ENV_ERROR, "TaskNotFound: counter_99 is outside"),

@@ -56,7 +56,7 @@ def test_a_model_may_be_named_otherwise(folder):
 
 def test_what_is_no_model_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match="empty cannot be loaded as a model"):
+    with pytest.raises(FileNotFoundError, match=r"empty has no config\.json; it is not a Hugging Face model folder"):
         TransformersModel(str(tmp_path / "empty"), temperature=1, seed=0)
 
 

@@ -35,7 +35,7 @@ def test_a_context_too_small_is_told(folder):
 
 
 def test_what_is_no_model_is_told(tmp_path):
-    with pytest.raises(FileNotFoundError, match="cannot be loaded as a model"):
+    with pytest.raises(FileNotFoundError, match=r"has no config\.json; it is not a Hugging Face model folder"):
         VllmModel(str(tmp_path), temperature=0, seed=0)
 
 
