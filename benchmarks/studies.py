@@ -61,7 +61,8 @@ def only(env: str, envs: Iterable[str]) -> list[str]:
 
 def alone(env: str) -> list[str]:
     """As many rounds and episodes of a single environment as the joint run gives it."""
-    return [*only(env, DEMONSTRATIONS), f"algorithm.tasks_per_step={EXPLORED // len(DEMONSTRATIONS)}"]
+    tasks = EXPLORED // len(DEMONSTRATIONS)
+    return [*only(env, DEMONSTRATIONS), f"algorithm.tasks_per_step={tasks}", "algorithm.steps=2"]
 
 
 SINGLE = {env: f"evol_{env}" for env in DEMONSTRATIONS}

@@ -43,7 +43,8 @@ def summary(folder: Path) -> dict[str, Any]:
 
 EASY = ("+env=maze", "envs.maze.difficulty=[steps 1-4]", "envs.maze.demonstrations=48", "envs.maze.panels.test.n=8",
         "envs.maze.max_turns=8", "envs.textcraft.share=0", "envs.textcraft.demonstrations=0", "cloning.epochs=10",
-        "cloning.mini_batch_trajectories=2", "cloning.lr=4e-3", "algorithm.tasks_per_step=8")  # fmt: skip
+        "cloning.mini_batch_trajectories=2", "cloning.lr=4e-3", "algorithm.tasks_per_step=8",
+        "algorithm.steps=2")  # fmt: skip
 """Short mazes, which a model solves now and then as soon as it knows the words, so that there is something to learn."""
 
 
@@ -215,7 +216,7 @@ def test_tasks_that_do_not_fit_into_the_prompt_are_counted_named_and_left_out(tm
     """One training task in twenty; of a large pool, those that were not measured before are found out in a round."""
     folder = tmp_path / "run"
     done = train(folder, "algorithm=agentevol", "model.prompt_tokens=194", "envs.textcraft.options={max_depth: 1}",
-                 "algorithm.tasks_per_step=96", "algorithm.samples_per_task=1", "run.cache=null",
+                 "algorithm.tasks_per_step=96", "algorithm.samples_per_task=1", "algorithm.steps=2", "run.cache=null",
                  "envs.textcraft.panels.new_variants.seed=4")  # fmt: skip
     found = summary(folder)
     assert "instruction and first observation of" in done.stdout and "are left out" in done.stdout
