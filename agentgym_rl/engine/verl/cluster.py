@@ -32,6 +32,9 @@ RUN = "AGENTGYM_RL_RUN"
 """Environment variable of all processes of a running engine: what tells it from others on the machine.
 :mod:`agentgym_rl.engine.platform.corrections` reads it."""
 
+OWN_TOKEN = secrets.token_hex(32)
+"""Token of the clusters that this process starts: Ray reads it once a process, so that all of them have the same."""
+
 LOCAL = "local"
 """Ray's address of a new cluster on this machine. Without one it joins a cluster that runs there."""
 
@@ -114,7 +117,7 @@ def cluster(
 def own_token(variables: MutableMapping[str, str]) -> None:
     """Give a cluster of this run's own a token by the environment: Ray would keep one in the user's home folder."""
     if "RAY_AUTH_TOKEN" not in variables and "RAY_AUTH_TOKEN_PATH" not in variables:
-        variables["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+        variables["RAY_AUTH_TOKEN"] = OWN_TOKEN
 
 
 def segments() -> set[Path]:
