@@ -127,7 +127,8 @@ def browser(playwright_browser: tuple[Any, asyncio.AbstractEventLoop]) -> Iterat
 
 @pytest.fixture
 def example_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The packages under ``examples/``, as if installed."""
+    """The packages under ``examples/``, as if installed, for this process and its children."""
+    folders = [tmp_path]
     for pyproject in (HERE.parent / "examples").glob("*/pyproject.toml"):
         project = tomllib.loads(pyproject.read_text())["project"]
         info = tmp_path / f"{project['name'].replace('-', '_')}-1.0.dist-info"
@@ -137,8 +138,11 @@ def example_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         for group, points in project.get("entry-points", {}).items():
             lines += [f"[{group}]", *(f"{name} = {place}" for name, place in points.items())]
         info.joinpath("entry_points.txt").write_text("\n".join([*lines, ""]))
-        monkeypatch.syspath_prepend(pyproject.parent)
-    monkeypatch.syspath_prepend(tmp_path)
+        folders.append(pyproject.parent)
+    for folder in folders:
+        monkeypatch.syspath_prepend(folder)
+    inherited = os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [*map(str, folders), inherited])))
     forget_choices()
     yield
     forget_choices()

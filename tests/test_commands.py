@@ -130,15 +130,16 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MARKS = {
-    r"^agentgym-rl check": pytest.mark.e2e,  # new processes for each of many tasks
-    r"sciworld": pytest.mark.java,
+    r"^agentgym-rl check": [pytest.mark.e2e, pytest.mark.timeout(600)],  # new processes, all tasks
+    r"sciworld": [pytest.mark.java],
 }
 FIRST = {shlex.join(words) for path, words in OURS if path.name == "README.md" and "-m" not in words}
 """What a reader meets first; the commands of the other pages are a sweep."""
 
 
 def marks(line: str) -> list[pytest.MarkDecorator]:
-    return [mark for sign, mark in MARKS.items() if re.search(sign, line)] + [pytest.mark.slow] * (line not in FIRST)
+    own = [mark for sign, found in MARKS.items() if re.search(sign, line) for mark in found]
+    return own + [pytest.mark.slow] * (line not in FIRST)
 
 
 @pytest.mark.parametrize("line", [pytest.param(line, marks=marks(line)) for line in TRAIN])

@@ -23,6 +23,7 @@ def test_they_hold_no_output():
 
 
 @pytest.mark.e2e
+@pytest.mark.timeout(600)
 def test_the_one_that_trains_does_so_without_a_gpu(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)

@@ -611,6 +611,7 @@ def test_ray_that_does_not_start_is_told_in_one_line(monkeypatch):
 
 
 @pytest.mark.e2e
+@pytest.mark.timeout(600)
 def test_a_run_starts_a_ray_of_its_own_where_another_one_is_named(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     _start(60.0, cluster.LOCAL, num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")

@@ -137,6 +137,7 @@ def test_two_of_our_servers_share_many_episodes():
 
 
 @pytest.mark.e2e
+@pytest.mark.timeout(600)
 def test_ray_actors_play_the_same_and_are_replaced():
     ray = pytest.importorskip("ray")
 
