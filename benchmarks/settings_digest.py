@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from typing import Any
 
-from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.config import BudgetConfig, Config
 
 NAMES = {
     "envs": "worlds",
@@ -31,6 +31,7 @@ NAMES = {
 """First names of keys; ``*`` stands for an environment."""
 
 DEFAULTS: dict[str, Any] = {
+    "rollout.context": "full",
     "model.prompt_tokens": 1024,
     "model.response_tokens": 8192,
     "algorithm.steps": 0,
@@ -56,8 +57,11 @@ FIRST: dict[str, dict[Any, Any]] = {"engine.micro_tokens": {768: 1280}, "engine.
 
 
 def digest(config: Config) -> str:
-    """First 12 hex digits over every value that is not its key's default, but for where a run is kept."""
-    bare = chosen(replace(config, run=replace(config.run, dir="", cache=None)))
+    """First 12 hex digits over every value that is not its key's default, but for where a run is kept.
+
+    A budget has become the algorithm's steps.
+    """
+    bare = chosen(replace(config, run=replace(config.run, dir="", cache=None), budget=BudgetConfig()))
     if config.curriculum.type == "fixed" and "curriculum" in bare:
         bare["curriculum"]["steps"] = 1  # the recipe `horizon` gave it to every curriculum; a fixed one has it no more
     return hashlib.sha256(json.dumps(bare, sort_keys=True).encode()).hexdigest()[:12]
