@@ -228,12 +228,12 @@ def test_tasks_that_do_not_fit_into_the_prompt_are_counted_named_and_left_out(tm
     assert set(lost) <= set(found["left_out"]) and len(found["left_out"]) > len(lost)
 
 
-LORA = (*EASY, "cloning.epochs=1", "cloning.mini_batch_trajectories=8", "model.lora_rank=4",
-        "engine.verify_sync=always", "run.evaluate_untrained=false")  # fmt: skip
+ADAPTERS = ("cloning.epochs=1", "cloning.mini_batch_trajectories=8", "model.lora_rank=4",
+            "engine.verify_sync=always", "run.evaluate_untrained=false")  # fmt: skip
 
 
 def test_adapters_reach_the_sampler_and_the_exported_model(tmp_path: Path) -> None:
-    sweep(tmp_path, "algorithm=agentevol,grpo", *LORA)
+    sweep(tmp_path, "algorithm=agentevol,grpo", *ADAPTERS)
     run = tmp_path / "runs" / "smoke-grpo-seed0"
     for row in check_policy_steps(check_run(run, ["bc", "grpo"])):
         assert row["sync/log_prob_difference"] < 1e-4 < row["sync/log_prob_moved"]
@@ -302,7 +302,7 @@ main()
 
 def test_a_sync_that_sends_nothing_ends_the_run(tmp_path: Path) -> None:
     """While rollouts go on: what cloning and two steps of GRPO send arrives, what the control sends does not."""
-    words = [*COMMAND[1:], *LORA, f"run.dir={tmp_path}/run", "run.cache=null", "engine.mode=colocate_async",
+    words = [*COMMAND[1:], *EASY, *ADAPTERS, f"run.dir={tmp_path}/run", "run.cache=null", "engine.mode=colocate_async",
              "algorithm=grpo", "algorithm.lr=1e-2", "run.control=true"]  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", NO_SYNC_AFTER_STEP_3, *words], capture_output=True, text=True, timeout=590, check=False
