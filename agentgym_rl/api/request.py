@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from agentgym_rl.engine.recipe.migration import KEYS
 from agentgym_rl.engine.recipe.schema import refused
 from agentgym_rl.envs.actions import ActionFormat
+from agentgym_rl.rollout.runner import check_share
 from agentgym_rl.rollout.settings import Style
 
 _SUCH_AS = {"panel": "textcraft:test:50", "policy": "oracle"}
@@ -51,8 +52,7 @@ class Request:
     def __post_init__(self) -> None:
         if len(self.price) != 2:
             raise ValueError("price= takes two numbers, like price=0.15,0.60")
-        if not 0 <= self.min_counted <= 1:
-            raise ValueError(f"min_counted={self.min_counted:g} is no share; give a number from 0 to 1")
+        check_share(self.min_counted)
         for key, value in {"prompt_tokens": self.prompt_tokens, "response_tokens": self.response_tokens}.items():
             if value is not None and value < 1:
                 raise ValueError(f"{key}={value}: give at least 1")

@@ -185,16 +185,16 @@ class EnvSpec:
         return episode_reward > self.success_above
 
     def instruction(self, style: Style) -> str:
-        """What the agent is told before the first observation: nothing in ``verl_agent``, whose prompts tell all."""
-        return "" if style == "verl_agent" else self.instructions[style]
+        """What the agent is told before the first observation; nothing in a wording whose prompts tell all."""
+        return "" if self.prompt is not None else self.instructions[style]
 
     def conversation_start(self, style: Style) -> list[Message]:
         """The messages that precede the first observation.
 
         ``agentgym`` puts the instruction in a user message that the assistant acknowledges, as AgentGym's
-        trajectories do; ``compact`` puts it in the system message. Prompts of ``verl_agent`` tell all.
+        trajectories do; ``compact`` puts it in the system message. There is none where prompts tell all.
         """
-        if style == "verl_agent":
+        if self.prompt is not None:
             return []
         if style == "compact":
             return [{"role": "system", "content": self.instructions[style]}]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import MISSING, fields
 
 from agentgym_rl.algorithms.base import OnlineConfig
 from agentgym_rl.algorithms.optimizer import Schedule
@@ -35,7 +34,7 @@ def settle(config: Config, given: Collection[str]) -> None:
             raise RecipeError(f"{STEPS} and {EPISODES} both say how long the run trains; give one")
         return
     steps = max(1, round(budget.episodes / _a_step(algorithm)))
-    if algorithm.steps not in (steps, _default_steps(algorithm)):
+    if algorithm.steps not in (steps, type(algorithm).steps):
         raise RecipeError(
             f"{STEPS}={algorithm.steps} of the recipe has no effect: {EPISODES}={budget.episodes} are {steps} steps of "
             f"{_a_step(algorithm)} episodes; take one of them out"
@@ -69,9 +68,3 @@ def _check_schedule(config: Config) -> None:
 
 def _a_step(algorithm: OnlineConfig) -> int:
     return algorithm.tasks_per_step * algorithm.samples_per_task
-
-
-def _default_steps(algorithm: OnlineConfig) -> int:
-    default = next(field.default for field in fields(algorithm) if field.name == "steps")
-    assert default is not MISSING
-    return int(default)

@@ -191,14 +191,14 @@ def _untuned(config: Config, overrides: Sequence[str]) -> Iterator[str]:
     experiment = next((one.partition("=")[2] for one in overrides if one.startswith("experiment=")), None)
     if experiment is None or not isinstance(config.algorithm, OnlineConfig):
         return
-    choices = {
-        "tuned": ("algorithm", config.algorithm.name),
-        "tuned/curriculum": ("curriculum", config.curriculum.type),
-    }
-    for folder, (group, choice) in choices.items():
-        tuned = [option for option in options(folder) if option.startswith(f"{experiment}_")]
-        if f"{experiment}_{choice}" not in tuned and (tuned or group == "algorithm") and choice != "fixed":
-            yield f"untuned: defaults of {group}={choice}"
+    with loader() as found:
+        algorithms, curricula = (found.get_group_options(folder) for folder in ("tuned", "tuned/curriculum"))
+    algorithm, curriculum = config.algorithm.name, config.curriculum.type
+    if f"{experiment}_{algorithm}" not in algorithms:
+        yield f"untuned: defaults of algorithm={algorithm}"
+    has_curricula = any(option.startswith(f"{experiment}_") for option in curricula)
+    if has_curricula and curriculum != "fixed" and f"{experiment}_{curriculum}" not in curricula:
+        yield f"untuned: defaults of curriculum={curriculum}"
 
 
 def _adopted(override: str) -> str:
