@@ -613,12 +613,16 @@ def test_ray_that_does_not_start_is_told_in_one_line(monkeypatch):
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
 def test_a_run_starts_a_ray_of_its_own_where_another_one_is_named(monkeypatch):
+    """And a second one with a token of its own: Ray keeps the first one's, or that there was none."""
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    _start(60.0, cluster.LOCAL, num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    try:
-        assert ray.cluster_resources()["CPU"] == 1
-    finally:
-        ray.shutdown()
+    for token in (None, "a" * 64, "b" * 64):
+        if token is not None:
+            monkeypatch.setenv("RAY_AUTH_TOKEN", token)
+        _start(60.0, cluster.LOCAL, num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        try:
+            assert ray.cluster_resources()["CPU"] == 1
+        finally:
+            ray.shutdown()
 
 
 def test_a_cluster_that_cannot_be_reached_is_not_tried_again(monkeypatch):

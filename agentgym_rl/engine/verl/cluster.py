@@ -17,6 +17,7 @@ import psutil
 import ray
 import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
+from ray._raylet import AuthenticationTokenLoader
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as NodeAffinity
 
 from agentgym_rl.engine.verl.environment import passed_on
@@ -31,9 +32,6 @@ TOKEN = (
 RUN = "AGENTGYM_RL_RUN"
 """Environment variable of all processes of a running engine: what tells it from others on the machine.
 :mod:`agentgym_rl.engine.platform.corrections` reads it."""
-
-OWN_TOKEN = secrets.token_hex(32)
-"""Token of the clusters that this process starts: Ray reads it once a process, so that all of them have the same."""
 
 LOCAL = "local"
 """Ray's address of a new cluster on this machine. Without one it joins a cluster that runs there."""
@@ -117,7 +115,7 @@ def cluster(
 def own_token(variables: MutableMapping[str, str]) -> None:
     """Give a cluster of this run's own a token by the environment: Ray would keep one in the user's home folder."""
     if "RAY_AUTH_TOKEN" not in variables and "RAY_AUTH_TOKEN_PATH" not in variables:
-        variables["RAY_AUTH_TOKEN"] = OWN_TOKEN
+        variables["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 def segments() -> set[Path]:
@@ -155,9 +153,10 @@ def _ended_with_this_process() -> Iterator[None]:
 def _start(seconds: float, address: str, **options: Any) -> None:
     """``ray.init``, again while there is time: on a busy machine Ray gives its own processes no more than 30 s.
 
-    SIGTERM stays with whom it had before; Ray's own handler would end the process without a word.
+    Ray keeps the token of this process's last cluster, which is not this one's. SIGTERM stays with whom it had before; Ray's own handler would end the process without a word.
     """
     begun, handler = time.monotonic(), signal.getsignal(signal.SIGTERM)
+    AuthenticationTokenLoader.instance().reset_cache()
     while True:
         try:
             ray.init(address=address, **options)
