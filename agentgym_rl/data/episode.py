@@ -159,16 +159,8 @@ class Episode:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Episode:
         """The inverse of :meth:`to_dict`."""
-        turns = [Turn(**_present(turn | {"tokens": tuple(turn["tokens"])})) for turn in data["turns"]]
-        return cls(**_present(data | {"ending": Ending(data["ending"]), "turns": turns}))
-
-
-RENAMED = {"horizon": "max_turns", "sample": "segment", "world_s": "env_s"}
-"""Fields of episodes and turns that earlier versions wrote under another name."""
-
-
-def _present(data: dict[str, Any]) -> dict[str, Any]:
-    return {RENAMED.get(name, name): value for name, value in data.items()}
+        turns = [Turn(**turn | {"tokens": tuple(turn["tokens"])}) for turn in data["turns"]]
+        return cls(**data | {"ending": Ending(data["ending"]), "turns": turns})
 
 
 def shallow(record: Any) -> dict[str, Any]:

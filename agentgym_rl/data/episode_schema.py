@@ -24,8 +24,7 @@ episode            string   the whole episode: JSON of :meth:`agentgym_rl.data.e
 
 The file's metadata hold :data:`VERSION` under :data:`KEY`, and the package's version under :data:`PACKAGE`. A listing
 reads the columns before ``episode``; an episode is read with the others of its row group, which are :data:`GROUP` in
-all but the last. Files of a newer version are refused; a field that ``episode`` lacks, having been written by an older
-version of this package, reads as its default.
+all but the last. Files of another version are refused.
 """
 
 from __future__ import annotations
@@ -41,8 +40,6 @@ KEY = b"agentgym_rl.episodes"
 VERSION = 2
 PACKAGE = b"agentgym_rl.version"
 """Key of the version of the package that wrote the file."""
-VERSION_1 = {"max_turns": "horizon"}
-"""Columns that have another name in files of version 1."""
 GROUP = 100
 """Episodes of a row group."""
 
@@ -84,18 +81,16 @@ class Summary:
         return cls(**values)
 
 
-def version(metadata: Mapping[bytes, bytes] | None, path: Path) -> int | None:
-    """The version of a parquet file of episodes; None for any other parquet file.
+def holds_episodes(metadata: Mapping[bytes, bytes] | None, path: Path) -> bool:
+    """Whether a parquet file holds episodes.
 
     Raises:
-        ValueError: it is newer than this package.
+        ValueError: of another version of the schema.
     """
     written = (metadata or {}).get(KEY)
-    if written is None:
-        return None
-    if int(written) > VERSION:
+    if written is not None and int(written) != VERSION:
         raise ValueError(
-            f"{path} holds episodes of schema {int(written)}; this version of agentgym-rl reads schemas up to "
-            f"{VERSION}: upgrade it"
+            f"{path} holds episodes of schema {int(written)}; this version of agentgym-rl reads schema {VERSION}: "
+            "use the one that wrote it"
         )
-    return int(written)
+    return written is not None

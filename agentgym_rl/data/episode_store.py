@@ -5,7 +5,7 @@
     lost = store.query(env="textcraft", success=False, step=(10, 20))
     episode = store.open(lost[0])
 
-:mod:`agentgym_rl.data.episode_schema` describes the files. ``.jsonl.zst`` files, one JSON episode a line, are read too.
+:mod:`agentgym_rl.data.episode_schema` describes the files.
 """
 
 from __future__ import annotations
@@ -18,24 +18,23 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.data.episode_schema import GROUP, KEY, PACKAGE, VERSION, VERSION_1, Summary, version
+from agentgym_rl.data.episode_schema import GROUP, KEY, PACKAGE, VERSION, Summary, holds_episodes
 from agentgym_rl.data.files import rows, shard_of, shards, write_parquet
 from agentgym_rl.data.written_by import package_version
 from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.tables import arrow, batches, parquet_file
 
-ENDING, OLD_ENDING = ".parquet", ".jsonl.zst"
+ENDING = ".parquet"
 Table = Any
 """A ``pyarrow.Table``."""
 _PLACE = ("file", "row")
 SUMMARY = tuple(field.name for field in fields(Summary) if field.name not in _PLACE)
 """Columns of a listing, as they are in the files."""
-_COUNTING = [ending.value for ending in Ending if ending.counts]
 packages = partial(arrow, "an episode store")
 
 
 def write(path: str | Path, episodes: Sequence[Episode]) -> None:
-    """Write a file of episodes; it appears whole, and an older format's file of the same name goes.
+    """Write a file of episodes; it appears whole.
 
     Raises:
         ValueError, MissingExtra: see :func:`check`.
@@ -59,7 +58,6 @@ def write_texts(path: str | Path, episodes: Sequence[tuple[Summary, str]]) -> No
     write_parquet(
         path, table, row_group_size=GROUP, compression="zstd", use_dictionary=[*SUMMARY], write_statistics=False
     )
-    path.with_name(f"{path.stem}{OLD_ENDING}").unlink(missing_ok=True)
 
 
 def check(path: str | Path) -> None:
@@ -79,7 +77,7 @@ def read(path: str | Path) -> list[Episode]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it holds no episodes, or episodes of a newer schema.
+        ValueError: it holds no episodes, or episodes of another schema.
     """
     episodes = []
     for number, entry in enumerate(rows(path), start=1):
@@ -122,7 +120,7 @@ class EpisodeStore:
         self._parts: dict[str, list[Path]] = {}
         self._seen: dict[Path, tuple[int, Table]] = {}
         self._whole: Table = None
-        self._last: tuple[Any, list[Any]] = (None, [])
+        self._last: tuple[Any, list[str]] = (None, [])
         self.refresh()
 
     def refresh(self) -> bool:
@@ -135,7 +133,7 @@ class EpisodeStore:
             path: (stamp, self._seen[path][1] if self._seen.get(path, (None,))[0] == stamp else _listing(path))
             for path, stamp in stamps.items()
         }
-        self.files = {name: own[0].with_name(_name(own[0], name)) for name, own in parts.items()}
+        self.files = {name: own[0].with_name(f"{name}{ENDING}") for name, own in parts.items()}
         self._parts, self._whole = parts, None
         return True
 
@@ -220,70 +218,44 @@ class EpisodeStore:
             before += size
         else:
             raise IndexError(f"{self.files[file]} has no row {row}")
-        group, place = divmod(row - before, GROUP) if path.suffix == ENDING else (0, row - before)
-        entry = self._group(path, group)[place]
-        return Episode.from_dict(json.loads(entry) if isinstance(entry, str) else entry)
+        group, place = divmod(row - before, GROUP)
+        return Episode.from_dict(json.loads(self._group(path, group)[place]))
 
-    def _group(self, path: Path, group: int) -> list[Any]:
-        """The episodes of a row group, or of a whole file of the older format; those read last are kept."""
-        key, entries = self._last
+    def _group(self, path: Path, group: int) -> list[str]:
+        """The episodes of a row group; those read last are kept."""
         wanted = (path, self._seen[path][0], group)
-        if key != wanted:
-            entries = _read_group(path, group) if path.suffix == ENDING else rows(path)
-            self._last = (wanted, entries)
-        return entries
+        if self._last[0] != wanted:
+            self._last = (wanted, _read_group(path, group))
+        return self._last[1]
 
 
 def _parts(place: Path) -> dict[str, list[Path]]:
-    """The files of a place by name, sorted; of two formats the newer."""
-    if own := shards(place) or ([place] if place.is_file() else []):
-        return {_stem(place): own}
+    """The files of a place by name, sorted."""
+    if place.is_file():
+        check(place)
+    if parts := shards(place):
+        return {place.stem: parts}
     folder = place / "episodes" if (place / "episodes").is_dir() else place
-    newer: dict[str, list[Path]] = {}
+    found: dict[str, list[Path]] = {}
     for path in sorted(folder.glob(f"*{ENDING}"), key=lambda path: (len(path.name), path.name)):
-        newer.setdefault(shard_of(path) or _stem(path), []).append(path)
-    found = {_stem(path): [path] for path in folder.glob(f"*{OLD_ENDING}")} | newer
+        found.setdefault(shard_of(path) or path.stem, []).append(path)
     if not found:
         what = "holds no episodes" if place.is_dir() else "does not exist"
         raise FileNotFoundError(
-            f"{place} {what}; give the folder of a run, a folder of *{ENDING} or *{OLD_ENDING} files, or such a file"
+            f"{place} {what}; give the folder of a run, a folder of *{ENDING} files, or such a file"
         )
     return {name: parts for name, parts in sorted(found.items()) if not name.startswith(".")}
 
 
-def _stem(path: Path) -> str:
-    return path.name.removesuffix(ENDING).removesuffix(OLD_ENDING)
-
-
-def _name(part: Path, name: str) -> str:
-    return f"{name}{OLD_ENDING if part.name.endswith(OLD_ENDING) else ENDING}"
-
-
 def _listing(path: Path) -> Table:
-    """Summaries of a file, without opening its episodes where the format allows; the file's name is left out."""
-    if path.suffix != ENDING:
-        return _table([Summary.of(episode) for episode in read(path)])
+    """Summaries of a file, without opening its episodes; the file's name is left out."""
     pyarrow, _ = packages()
     with parquet_file(path) as opened:
-        written = version(opened.schema_arrow.metadata, path)
-        if written is None:
+        if not holds_episodes(opened.schema_arrow.metadata, path):
             raise ValueError(f"{path} does not hold episodes (its metadata lack {KEY.decode()})")
-        columns = [VERSION_1.get(name, name) if written == 1 else name for name in SUMMARY]
-        parts = [batch.select(columns).rename_columns([*SUMMARY]) for batch in batches(path, opened, columns)]
+        parts = [batch.select(SUMMARY) for batch in batches(path, opened, [*SUMMARY])]
     table = pyarrow.Table.from_batches(parts) if parts else _table([])
-    return _of_agents(table.replace_schema_metadata(None))
-
-
-def _of_agents(table: Table) -> Table:
-    """Summaries without an outcome where the ending does not count; older versions wrote a failure with reward 0."""
-    import pyarrow
-    import pyarrow.compute as compute
-
-    counts = compute.is_in(table["ending"], value_set=pyarrow.array(_COUNTING))
-    for name in ("success", "reward"):
-        own = compute.if_else(counts, table[name], pyarrow.scalar(None, table[name].type))
-        table = table.set_column(SUMMARY.index(name), name, own)
-    return table
+    return table.replace_schema_metadata(None)
 
 
 def _placed(name: str, listings: Sequence[Table]) -> Table:

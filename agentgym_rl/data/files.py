@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from agentgym_rl.data import episode_schema
+from agentgym_rl.data.episode_schema import holds_episodes
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.tables import arrow, batches, check_size, json_lines, json_list, parquet_file, parse_json
 from agentgym_rl.envs.tables import read_jsonl as read_jsonl
@@ -161,7 +161,7 @@ def _compressed(path: Path) -> list[Any]:
 
 def _parquet(path: Path) -> list[Any]:
     with parquet_file(path) as file:
-        if episode_schema.version(file.schema_arrow.metadata, path) is None:
+        if not holds_episodes(file.schema_arrow.metadata, path):
             return [row for batch in batches(path, file) for row in batch.to_pylist()]
         texts = [text for batch in batches(path, file, ["episode"]) for text in batch.column(0).to_pylist()]
     return [parse_json(text, f"{path}, entry {number}") for number, text in enumerate(texts, start=1)]

@@ -352,16 +352,6 @@ def test_reasons_to_stop_refusals_and_empty_replies_are_counted(tmp_path):
     assert result.read(tmp_path) == found
 
 
-def test_a_result_of_before_they_were_counted(tmp_path):
-    ask(ChatServer(count), tmp_path)
-    data = json.loads((tmp_path / "result.json").read_text())
-    (tmp_path / "result.json").write_text(
-        json.dumps({key: data[key] for key in data.keys() - {"endings", "finish_reasons", "empty_replies", "stopped"}})
-    )
-    old = result.read(tmp_path)
-    assert (old.endings, old.finish_reasons, old.empty_replies, old.stopped) == ({}, {}, None, ())
-
-
 def test_rate_limits_are_waited_out(tmp_path):
     found = ask(ChatServer(count, (429, "slow"), (503, "busy"), (429, "slow")), tmp_path)
     assert (found.failures, found.envs()["counter"].success.value) == ((), 1.0)

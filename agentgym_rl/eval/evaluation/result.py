@@ -38,10 +38,10 @@ class Result:
     parser_faults: int = 0
     """Responses that a parser failed on, which is a bug of it (:attr:`agentgym_rl.data.episode.Turn.fault`)."""
     endings: Mapping[str, int] = field(default_factory=dict)
-    """Episodes by ending; without any where an earlier version did not count them."""
+    """Episodes by ending."""
     finish_reasons: Mapping[str, int] = field(default_factory=dict)
     """Replies by why the model stopped, as far as its API says."""
-    empty_replies: int | None = None
+    empty_replies: int = 0
     """Replies without a word."""
     stopped: tuple[Mapping[str, Any], ...] = ()
     """Episodes that count and that an answer of the model's API ended, with its words."""
@@ -150,29 +150,25 @@ def read(place: str | Path) -> Result:
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: it was not written by an evaluation, or by a newer version.
+        ValueError: it was not written by an evaluation, or by another version.
     """
     file = Path(place) / NAME if Path(place).is_dir() else Path(place)
     if not file.is_file():
         raise FileNotFoundError(f"{file} does not exist; give the folder of a finished evaluation")
     try:
         data = json_object(file)
-        if data["version"] > VERSION:
-            raise ValueError(
-                f"{file} has version {data['version']}; this agentgym-rl reads up to {VERSION}: upgrade it"
-            )
+        if data["version"] != VERSION:
+            raise ValueError(f"{file} has version {data['version']}; this agentgym-rl reads {VERSION}: upgrade it")
         outcomes = tuple(
             Outcome(one["item_id"], one["difficulty"], tuple(one["success"]), tuple(one["reward"]), tuple(one["turns"]))
             for one in data["outcomes"]
         )
-        later = ("parser_faults", "endings", "finish_reasons", "empty_replies")  # than the first version
+        same = ("plan", "cost", "parser_faults", "endings", "finish_reasons", "empty_replies")
         return Result(
-            plan=data["plan"],
             outcomes=outcomes,
             failures=tuple(data["failures"]),
-            cost=data["cost"],
-            stopped=tuple(data.get("stopped", ())),
-            **{name: data[name] for name in later if name in data},
+            stopped=tuple(data["stopped"]),
+            **{name: data[name] for name in same},
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{file} is not the result of an evaluation ({error})") from error

@@ -70,8 +70,8 @@ def lanes(episodes: Sequence[Episode]) -> list[Lane]:
     )
     if not timed:
         raise ValueError(
-            f"none of {len(episodes)} episodes has a start time, so no timeline can be drawn; episodes of earlier "
-            "versions have none, nor have those whose infrastructure failed"
+            f"none of {len(episodes)} episodes has a start time, so no timeline can be drawn; those whose "
+            "infrastructure failed have none"
         )
     return [Lane(episode, list(_spans(episode, episode.began - timed[0].began))) for episode in timed]
 
