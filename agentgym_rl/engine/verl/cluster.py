@@ -153,7 +153,8 @@ def _ended_with_this_process() -> Iterator[None]:
 def _start(seconds: float, address: str, **options: Any) -> None:
     """``ray.init``, again while there is time: on a busy machine Ray gives its own processes no more than 30 s.
 
-    Ray keeps the token of this process's last cluster, which is not this one's. SIGTERM stays with whom it had before; Ray's own handler would end the process without a word.
+    Ray keeps the token of this process's last cluster, which is not this one's. SIGTERM stays with whom it had
+    before; Ray's own handler would end the process without a word.
     """
     begun, handler = time.monotonic(), signal.getsignal(signal.SIGTERM)
     AuthenticationTokenLoader.instance().reset_cache()
