@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import glob
 import netrc
 import os
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 import typer
 
 from agentgym_rl.cli.common import console, run_folders
+from agentgym_rl.envs.core import EnvError
 from agentgym_rl.envs.extras import needs
 
 if TYPE_CHECKING:
@@ -129,14 +129,18 @@ def check(url: str) -> None:
     if not (os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE") or _in_netrc(host)):
         raise ValueError(f"there is no key for {url}; set WANDB_API_KEY or run: wandb login")
     try:
-        urllib.request.urlopen(url, timeout=10).close()
-    except urllib.error.HTTPError:
-        pass  # it answers
-    except (OSError, ValueError) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        asyncio.run(_ask(url))
+    except EnvError as error:
         raise ValueError(
-            f"{url} cannot be reached ({reason}); check the network, or name your server in WANDB_BASE_URL"
+            f"{url} cannot be reached ({error}); check the network, or name your server in WANDB_BASE_URL"
         ) from error
+
+
+async def _ask(url: str) -> None:
+    with needs("uploading", "train"):
+        from agentgym_rl.envs import http
+    async with http.session(proxies=True) as session:
+        await http.request(session, "GET", url, 10.0)
 
 
 def upload(chosen: Sequence[Start], project: str | None, entity: str | None) -> None:

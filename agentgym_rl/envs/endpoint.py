@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, ProtocolError
+from agentgym_rl.envs.core import EnvUnavailable, ProtocolError
+from agentgym_rl.envs.extras import needs
+from agentgym_rl.envs.hosts.host import PerLoop
 
-THREADS = 64
-"""Number of requests to one service at the same time."""
-
-
-class _Unredirected(HTTPRedirectHandler):
-    """Takes a redirect for a refusal, so that the token stays with the host it is for."""
-
-    def redirect_request(self, *given: Any) -> None:
-        return None
+MAX_REQUESTS = 64
+"""Requests to one service at the same time."""
 
 
 class Endpoint:
@@ -35,6 +25,7 @@ class Endpoint:
 
     Raises:
         ValueError: the address is not an HTTP address, or the timeout is not positive.
+        MissingExtra: aiohttp is not installed.
     """
 
     def __init__(self, url: str, path: str, timeout: float, key: str = "url", token: str | None = None) -> None:
@@ -43,11 +34,12 @@ class Endpoint:
             raise ValueError(f"{key} {url!r} is not an address; give one such as http://127.0.0.1:8000{path}")
         if timeout <= 0:
             raise ValueError(f"timeout is {timeout:g}; give a positive number of seconds")
+        with needs(f"{key}={url}", "remote"):
+            from agentgym_rl.envs import http
+        self._http = http
         self.url = url if parts.path.strip("/") else f"{parts.scheme}://{parts.netloc}{path}"
-        self._timeout = timeout
-        self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._opener = build_opener(ProxyHandler({}), _Unredirected())
-        self._threads = ThreadPoolExecutor(THREADS, "endpoint")
+        self._timeout, self._token = timeout, token
+        self._places = PerLoop(lambda: asyncio.Semaphore(MAX_REQUESTS))
 
     async def post(self, body: Any) -> bytes:
         """The answer to a request.
@@ -57,27 +49,16 @@ class Endpoint:
             EnvTimeout: it did not answer in time.
             ProtocolError: it refuses the request.
         """
-        return await self._answer(json.dumps(body).encode())
+        return await self._answer("POST", body)
 
     async def get(self) -> bytes:
         """The answer to a request without a body; raises as :meth:`post`."""
-        return await self._answer(None)
+        return await self._answer("GET")
 
-    async def _answer(self, body: bytes | None) -> bytes:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, body)
-
-    def _ask(self, body: bytes | None) -> bytes:
-        request = Request(self.url, body, self._headers)
-        try:
-            with self._opener.open(request, timeout=self._timeout) as response:
-                answer: bytes = response.read()
-                return answer
-        except HTTPError as error:
-            with error:
-                may_pass = error.code >= 500 or error.code == 429
-                raise (EnvUnavailable if may_pass else ProtocolError)(f"{self.url} answered {error.code}") from error
-        except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
-            reason = error.reason if isinstance(error, URLError) else error
-            if isinstance(reason, TimeoutError):
-                raise EnvTimeout(f"{self.url} did not answer within {self._timeout:g} s") from error
-            raise EnvUnavailable(f"{self.url} cannot be reached: {reason}") from error
+    async def _answer(self, method: str, body: Any = None) -> bytes:
+        async with self._places.get(), self._http.session(self._token) as session:
+            status, answer = await self._http.request(session, method, self.url, self._timeout, body)
+        if status >= 300:
+            may_pass = status >= 500 or status == 429
+            raise (EnvUnavailable if may_pass else ProtocolError)(f"{self.url} answered {status}")
+        return answer

@@ -16,8 +16,8 @@ from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
 from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.envs.hosts.remote import _SERVERS, RemoteEnv
+from agentgym_rl.envs.http import MAX_ANSWER_BYTES
 from agentgym_rl.envs.pool import Pool
-from agentgym_rl.envs.protocol.client.servers import LARGEST
 from agentgym_rl.envs.protocol.wire import DIALECTS
 
 TASK = Task("textcraft", 3)
@@ -528,10 +528,10 @@ def test_a_task_that_does_not_exist():
         (web.Response(text="<html>hello</html>"), "no JSON"),
         (web.json_response({"detail": "x"}, status=422), "status 422"),
         (web.json_response({"ok": 1}), "no session id"),
-        (web.Response(body=b" " * (LARGEST + 1)), "more than 16777216 bytes"),
+        (web.Response(body=b" " * (MAX_ANSWER_BYTES + 1)), "more than 16777216 bytes"),
         (web.Response(text="[" * 200_000), "no JSON"),
         (web.Response(text="9" * 5000), "no JSON"),
-        (web.Response(body=b"\xff"), "no text"),
+        (web.Response(body=b"\xff"), "no JSON"),
     ],
     ids=range(7),
 )

@@ -170,7 +170,7 @@ def test_a_shop_that_fails_gives_no_score(
         with pytest.raises(error, match=re.escape(shop.url)):
             value(shop, function, SKU)
         assert "/elsewhere" not in shop.asked, "a redirect might lead to another host"
-    with pytest.raises(EnvUnavailable, match="cannot be reached"):
+    with pytest.raises(EnvUnavailable, match="Cannot connect"):
         value(shop, function, SKU)
 
 
@@ -254,5 +254,5 @@ def test_a_task_in_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert asyncio.run(end(**right)) == 0, "the latest order is another one"
         shop.instead[ORDERS] = HANG
         monkeypatch.setattr("agentgym_rl.envs.webarena.shop.SECONDS", 0.5)
-        with pytest.raises(EnvTimeout, match="did not answer within"):
+        with pytest.raises(EnvTimeout, match="no answer within"):
             asyncio.run(end(**right))

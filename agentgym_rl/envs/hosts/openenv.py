@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from agentgym_rl.envs.core import (
@@ -24,6 +26,7 @@ from agentgym_rl.envs.pool import Member, Pool
 from agentgym_rl.envs.protocol.openenv.client import Invalid, Offer, Socket, ask
 from agentgym_rl.envs.protocol.openenv.wire import Data, read_result
 from agentgym_rl.envs.registry import make
+from agentgym_rl.envs.sync import outside
 from agentgym_rl.envs.tooluse.tool import Refused
 
 AGAIN_S = 0.5
@@ -64,7 +67,7 @@ class OpenEnvHost(EnvHost):
                 f"{first.base} has other tasks of {name} in {', '.join(other)}: serve the same version and options"
             )
         for address in self.settings.addresses:
-            told = await in_thread(ask, address, name, self.settings.token, self.settings.timeout)
+            told = await self._ask(address, name)
             if (told.name, told.splits, told.digests) != (first.name, first.splits, first.digests):
                 raise ProtocolError(f"{first.base} and {told.base} have different environments or tasks")
             socket = await self.connect(told.base)
@@ -93,7 +96,7 @@ class OpenEnvHost(EnvHost):
         while key not in _OFFERS:
             for address in self.settings.addresses:
                 try:
-                    _OFFERS[key] = ask(address, name, self.settings.token, self.settings.timeout)
+                    _OFFERS[key] = outside(partial(asyncio.run, self._ask(address, name)))
                     break
                 except (EnvUnavailable, EnvTimeout):
                     if time.monotonic() >= given_up_at:
@@ -101,6 +104,9 @@ class OpenEnvHost(EnvHost):
             else:
                 time.sleep(AGAIN_S)
         return _OFFERS[key]
+
+    async def _ask(self, address: str, name: str) -> Offer:
+        return await ask(address, name, self.settings.token, self.settings.timeout)
 
 
 class OpenEnvSession(EnvProxy):

@@ -81,7 +81,7 @@ class SearchQA(TextEnv):
             read=tags.read,
             write=tags.write,
             deterministic=url is None,
-            extra=None if url is not None else "searchqa",
+            extra="searchqa" if url is None else "remote",
             licence=TEXTS.licence if questions is None else TEXTS.licence_of_files,
             official="by file or server",
         )

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agentgym_rl.envs.core import EnvError, ProtocolError
+from agentgym_rl.envs.http import Absent
 from agentgym_rl.envs.pool import Member
 from agentgym_rl.envs.protocol.client.offers import Digests, ask, check_name
-from agentgym_rl.envs.protocol.client.servers import Absent, Missing, Refused, Servers
+from agentgym_rl.envs.protocol.client.servers import Missing, Refused, Servers
 from agentgym_rl.envs.protocol.wire import Dialect
 
 log = logging.getLogger(__name__)

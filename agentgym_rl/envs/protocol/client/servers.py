@@ -6,33 +6,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, InvalidURL, TCPConnector
+from aiohttp import ClientSession
 
-from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
+from agentgym_rl.envs import http
+from agentgym_rl.envs.core import EnvError, EnvUnavailable, ProtocolError, TaskNotFound
+from agentgym_rl.envs.http import Absent
 from agentgym_rl.envs.pool import Pool
 from agentgym_rl.envs.protocol.wire import error_in
 
 PROBE_S = 5.0
 """Most seconds for the answer to a probe."""
-CONNECT_S = 10.0
-"""Most seconds to connect."""
-IDLE_S = 4.0
-"""Seconds that an unused connection is kept: fewer than on servers (uvicorn 5), so that a server does not close one at
-the moment a step is sent."""
 ABSENT = (502, 503, 504)
 """Statuses of a server that is absent or full."""
-
-
-LARGEST = 16 << 20
-"""Most bytes of an answer."""
-
-
-class TooLong(Exception):
-    """An answer is longer than :data:`LARGEST`."""
-
-
-class Absent(EnvUnavailable):
-    """There is no server at the address, or it is full."""
 
 
 class Refused(EnvUnavailable):
@@ -98,62 +83,25 @@ class Servers:
         """
         limit = self.timeout if seconds is None else seconds
         what = f"{method} {address}{path}"
+        if self._http is None:
+            self._http = http.session(self._token)
+        status, answer = await http.request(self._http, method, address + path, limit, body, query)
         try:
-            async with self._session().request(
-                method,
-                address + path,
-                json=body,
-                params=query,
-                timeout=ClientTimeout(total=limit, sock_connect=min(limit, CONNECT_S)),
-            ) as response:
-                status, text = response.status, await _text(response)
-        except TimeoutError as error:
-            raise EnvTimeout(f"{what}: no answer within {limit:g} s") from error
-        except InvalidURL as error:
-            raise ProtocolError(f"{what}: {address!r} is no URL") from error
-        except (ClientError, OSError) as error:
-            raise Absent(f"{what}: {str(error) or type(error).__name__}") from error
-        except UnicodeDecodeError as error:
-            raise ProtocolError(f"{what}: the answer is no text ({error})") from error
-        except TooLong as error:
-            raise ProtocolError(f"{what}: the answer has more than {LARGEST} bytes") from error
-        try:
-            content = json.loads(text)
+            content = json.loads(answer)
         except (ValueError, RecursionError) as error:
             if status == 200:
-                raise ProtocolError(f"{what}: the answer is no JSON: {_brief(text)}") from error
+                raise ProtocolError(f"{what}: the answer is no JSON: {_brief(answer)}") from error
             content = None
         if status != 200 or error_in(content) is not None:
             kind = content.get("type") if isinstance(content, dict) else None
-            raise _error(status, kind)(f"{what} with {json.dumps(body)}: status {status}, {_brief(text)}")
+            raise _error(status, kind)(f"{what} with {json.dumps(body)}: status {status}, {_brief(answer)}")
         return content
 
     async def tidy(self) -> None:
         """Close the connections where no lease is held or waited for."""
         if self.pool.idle and self._http is not None:
-            http, self._http = self._http, None
-            await http.close()
-
-    def _session(self) -> ClientSession:
-        if self._http is None:
-            headers = {"Authorization": f"Bearer {self._token}"} if self._token else None
-            connector = TCPConnector(limit=0, keepalive_timeout=IDLE_S)
-            self._http = ClientSession(connector=connector, headers=headers)
-        return self._http
-
-
-async def _text(response: ClientResponse) -> str:
-    """The text of an answer.
-
-    Raises:
-        TooLong: it is longer than :data:`LARGEST`.
-    """
-    content = bytearray()
-    async for chunk in response.content.iter_any():
-        content += chunk
-        if len(content) > LARGEST:
-            raise TooLong
-    return content.decode()
+            idle, self._http = self._http, None
+            await idle.close()
 
 
 def _error(status: int, kind: object) -> type[EnvError]:
@@ -169,5 +117,5 @@ def _error(status: int, kind: object) -> type[EnvError]:
     return Refused if status >= 500 else ProtocolError
 
 
-def _brief(text: str) -> str:
-    return repr(" ".join(text.split())[:200])
+def _brief(answer: bytes) -> str:
+    return repr(" ".join(answer.decode("utf-8", "replace").split())[:200])

@@ -7,18 +7,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.request import ProxyHandler, Request, build_opener
 
 from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, WSMsgType
 
+from agentgym_rl.envs import http
 from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
-from agentgym_rl.envs.protocol.client.servers import CONNECT_S, LARGEST, PROBE_S
+from agentgym_rl.envs.http import CONNECT_S, MAX_ANSWER_BYTES
+from agentgym_rl.envs.protocol.client.servers import PROBE_S
 from agentgym_rl.envs.protocol.openenv.wire import Code, Data
 from agentgym_rl.envs.tools import Tool, tool_of
-
-DIRECT = build_opener(ProxyHandler({}))
-"""Opens URLs without a proxy, as the sockets are opened."""
 
 
 class Invalid(Exception):
@@ -45,8 +42,8 @@ class Offer:
     """Of those splits, told by our servers only, see :func:`agentgym_rl.envs.numbering.digests`."""
 
 
-def ask(address: str, name: str, token: str | None = None, seconds: float = PROBE_S) -> Offer:
-    """What the server at an address says; it blocks. The environment may be at ``<address>/<name>``, too.
+async def ask(address: str, name: str, token: str | None = None, seconds: float = PROBE_S) -> Offer:
+    """What the server at an address says. The environment may be at ``<address>/<name>``, too.
 
     Args:
         name: of the environment.
@@ -57,24 +54,26 @@ def ask(address: str, name: str, token: str | None = None, seconds: float = PROB
         ProtocolError: it does not speak OpenEnv's protocol.
     """
 
-    def request(base: str, path: str, body: Data | None = None) -> Any:
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        data = None if body is None else json.dumps(body).encode()
-        return _request(Request(base.replace("ws", "http", 1) + path, data, headers), seconds)
+    async with http.session(token) as session:
 
-    path = next((path for path in ("", f"/{name}") if isinstance(request(address + path, "/schema"), dict)), None)
-    if path is None:
-        raise ProtocolError(f"{address} does not speak OpenEnv's protocol: it has no page /schema")
-    base = address + path
-    schema, about = request(base, "/schema"), request(base, "/metadata") or {}
-    listed = request(base, "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}) or {}
-    names = request(base, "/list_environments") or []
-    splits, digests = {}, {}
-    for split in (request(base, f"/{names[0]}/splits") or []) if names else []:
-        told = request(base, f"/{names[0]}/num_tasks", {"split": split["name"]})
-        splits[str(split["name"])] = int(told["num_tasks"])
-        if "digest" in split:
-            digests[str(split["name"])] = str(split["digest"])
+        async def request(base: str, path: str, body: Data | None = None) -> Any:
+            return await _request(session, base.replace("ws", "http", 1) + path, seconds, body)
+
+        for path in ("", f"/{name}"):
+            if isinstance(schema := await request(address + path, "/schema"), dict):
+                break
+        else:
+            raise ProtocolError(f"{address} does not speak OpenEnv's protocol: it has no page /schema")
+        base = address + path
+        about = await request(base, "/metadata") or {}
+        listed = await request(base, "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}) or {}
+        names = await request(base, "/list_environments") or []
+        splits, digests = {}, {}
+        for split in (await request(base, f"/{names[0]}/splits") or []) if names else []:
+            told = await request(base, f"/{names[0]}/num_tasks", {"split": split["name"]})
+            splits[str(split["name"])] = int(told["num_tasks"])
+            if "digest" in split:
+                digests[str(split["name"])] = str(split["digest"])
     try:
         tools = [
             tool_of(one["name"], one.get("description") or "", one.get("inputSchema") or one.get("input_schema") or {})
@@ -94,35 +93,30 @@ def ask(address: str, name: str, token: str | None = None, seconds: float = PROB
         raise ProtocolError(f"{base} does not describe itself as OpenEnv's servers do: {error!r}") from error
 
 
-def _request(request: Request, seconds: float) -> Any:
+async def _request(session: ClientSession, url: str, seconds: float, body: Data | None) -> Any:
     """The JSON of an answer; None where the server has no such page.
 
     Raises:
         EnvUnavailable, EnvTimeout: there is no server, or no answer in time.
         ProtocolError: the answer is no JSON, or the request is refused.
     """
-    what = f"{request.get_method()} {request.full_url}"
+    method = "GET" if body is None else "POST"
+    status, answer = await http.request(session, method, url, seconds, body)
+    if status in (404, 405, 501):
+        return None
+    if status >= 300:
+        raise (EnvUnavailable if status >= 500 else ProtocolError)(f"{method} {url}: status {status}")
     try:
-        with DIRECT.open(request, timeout=seconds) as response:
-            return json.loads(response.read(LARGEST))
-    except HTTPError as error:
-        if error.code in (404, 405, 501):
-            return None
-        kind = EnvUnavailable if error.code >= 500 else ProtocolError
-        raise kind(f"{what}: status {error.code}") from error
-    except TimeoutError as error:
-        raise EnvTimeout(f"{what}: no answer within {seconds:g} s") from error
-    except (URLError, OSError) as error:
-        raise EnvUnavailable(f"{what}: {error}") from error
+        return json.loads(answer)
     except ValueError as error:
-        raise ProtocolError(f"{what}: the answer is no JSON: {error}") from error
+        raise ProtocolError(f"{method} {url}: the answer is no JSON: {error}") from error
 
 
 class Socket:
     """A session on a server: a socket, over which one request follows the other."""
 
-    def __init__(self, base: str, http: ClientSession, socket: ClientWebSocketResponse, timeout: float) -> None:
-        self._base, self._http, self._socket, self._timeout = base, http, socket, timeout
+    def __init__(self, base: str, session: ClientSession, socket: ClientWebSocketResponse, timeout: float) -> None:
+        self._base, self._session, self._socket, self._timeout = base, session, socket, timeout
 
     @classmethod
     async def open(cls, base: str, token: str | None, timeout: float) -> Socket:
@@ -131,20 +125,20 @@ class Socket:
         Raises:
             EnvUnavailable, EnvTimeout: there is no server at the URL.
         """
-        http = ClientSession(headers={"Authorization": f"Bearer {token}"} if token else None)
+        session = http.session(token)
         try:
             async with asyncio.timeout(min(timeout, CONNECT_S)):
-                socket = await http.ws_connect(f"{base}/ws", max_msg_size=LARGEST)
+                socket = await session.ws_connect(f"{base}/ws", max_msg_size=MAX_ANSWER_BYTES)
         except TimeoutError as error:
-            await http.close()
+            await session.close()
             raise EnvTimeout(f"{base}/ws: no connection within {min(timeout, CONNECT_S):g} s") from error
         except (ClientError, OSError) as error:
-            await http.close()
+            await session.close()
             raise EnvUnavailable(f"{base}/ws: {error}") from error
         except BaseException:
-            await http.close()
+            await session.close()
             raise
-        return cls(base, http, socket, timeout)
+        return cls(base, session, socket, timeout)
 
     async def request(self, kind: str, data: Data | None = None) -> dict[str, Any]:
         """The data of the answer. After an error other than Invalid the session cannot be used any more.
@@ -194,7 +188,7 @@ class Socket:
             return  # the server ends a session whose socket is gone
         finally:
             await self._socket.close()
-            await self._http.close()
+            await self._session.close()
 
 
 def _error(code: object, kind: object) -> type[Exception]:
