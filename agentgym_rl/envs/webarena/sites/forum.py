@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from agentgym_rl.envs.webarena.sites import page as html
-from agentgym_rl.envs.webarena.sites.page import Answer, Failed, Moved, Page, Request, Row
+from agentgym_rl.envs.webarena.sites.page import Answer, Failed, Moved, Page, Request, Row, key
 
 NAME = "Gather"
 NAVIGATION = {"Forums": "/", "Subscriptions": "/subscriptions"}
@@ -12,16 +11,14 @@ NAVIGATION = {"Forums": "/", "Subscriptions": "/subscriptions"}
 def answer(request: Request) -> Answer:
     match (request.method, *request.path):
         case ("GET",):
-            found = request.rows("SELECT * FROM forums ORDER BY name")
-            return Page("Forums", (html.items([html.link(f"/f/{name}", name), f" {about}"] for name, about in found),))
+            forums = request.rows("SELECT * FROM forums ORDER BY name")
+            return Page("Forums", "forum/forums.html", {"forums": forums})
         case ("GET", "subscriptions"):
-            rows = request.rows("SELECT forum FROM subscribed WHERE user = ? ORDER BY forum", request.member)
-            return Page(
-                "Subscriptions", (html.items(([html.link(f"/f/{name}", name)] for (name,) in rows), id="subscribed"),)
-            )
+            forums = request.rows("SELECT forum FROM subscribed WHERE user = ? ORDER BY forum", request.member)
+            return Page("Subscriptions", "forum/subscriptions.html", {"forums": forums})
         case ("GET", "u", name):
-            found = request.rows("SELECT * FROM posts WHERE author = ? ORDER BY votes DESC, id", name)
-            return Page(f"Posts by {name}", (_posts(found),))
+            posts = request.rows("SELECT * FROM posts WHERE author = ? ORDER BY votes DESC, id", name)
+            return Page(f"Posts by {name}", "forum/posts.html", {"posts": posts})
         case ("GET", "f", name):
             return _forum(request, _named(request, name))
         case ("POST", "f", name, "subscribe"):
@@ -31,14 +28,7 @@ def answer(request: Request) -> Answer:
             return Moved(f"/f/{name}")
         case ("GET", "f", name, "submit"):
             _named(request, name)
-            return Page(
-                f"Post in {name}",
-                (
-                    html.form(
-                        f"/f/{name}/submit", "Create post", html.field("Title", "title"), html.area("Body", "body")
-                    ),
-                ),
-            )
+            return Page(f"Post in {name}", "forum/submit.html", {"forum": name})
         case ("POST", "f", name, "submit"):
             return _submit(request, _named(request, name)["name"])
         case ("GET", "f", name, number):
@@ -49,10 +39,8 @@ def answer(request: Request) -> Answer:
             post = _find(request, name, number)["id"]
             request.change(
                 "INSERT INTO comments (post, author, body) VALUES (?, ?, ?)",
-                post,
-                request.member,
-                request.text("comment"),
-            )
+                post, request.member, request.text("comment"),
+            )  # fmt: skip
             return Moved(f"/f/{name}/{post}")
     raise Failed(404, "There is no such page.")
 
@@ -62,27 +50,13 @@ def _named(request: Request, name: str) -> Row:
 
 
 def _find(request: Request, forum: str, number: str) -> Row:
-    return request.one("SELECT * FROM posts WHERE id = ? AND forum = ?", html.key(number), forum)
+    return request.one("SELECT * FROM posts WHERE id = ? AND forum = ?", key(number), forum)
 
 
-def _posts(found: list[Row]) -> object:
-    rows = (
-        (
-            html.link(f"/f/{row['forum']}/{row['id']}", row["title"]),
-            row["votes"],
-            html.link(f"/u/{row['author']}", row["author"]),
-        )
-        for row in found
-    )
-    return html.table(("Title", "Votes", "Author"), rows)
-
-
-def _forum(request: Request, row: Row) -> Page:
-    name = row["name"]
-    found = request.rows("SELECT * FROM posts WHERE forum = ? ORDER BY votes DESC, id", name)
-    mine = request.rows("SELECT 1 FROM subscribed WHERE user = ? AND forum = ?", request.user, name)
-    follow = html.tag("p", "You are subscribed.") if mine else html.form(f"/f/{name}/subscribe", "Subscribe")
-    return Page(name, (html.tag("p", row["about"]), follow, html.link(f"/f/{name}/submit", "New post"), _posts(found)))
+def _forum(request: Request, forum: Row) -> Page:
+    posts = request.rows("SELECT * FROM posts WHERE forum = ? ORDER BY votes DESC, id", forum["name"])
+    mine = request.rows("SELECT 1 FROM subscribed WHERE user = ? AND forum = ?", request.user, forum["name"])
+    return Page(forum["name"], "forum/forum.html", {"forum": forum, "posts": posts, "subscribed": bool(mine)})
 
 
 def _submit(request: Request, forum: str) -> Moved:
@@ -96,23 +70,10 @@ def _submit(request: Request, forum: str) -> Moved:
     return Moved(f"/f/{forum}/{post}")
 
 
-def _post(request: Request, row: Row) -> Page:
-    at = f"/f/{row['forum']}/{row['id']}"
-    comments = request.rows("SELECT * FROM comments WHERE post = ? ORDER BY id", row["id"])
-    voted = request.rows("SELECT 1 FROM voted WHERE user = ? AND post = ?", request.user, row["id"])
-    forum, author = html.link(f"/f/{row['forum']}", row["forum"]), html.link(f"/u/{row['author']}", row["author"])
-    shown = html.facts({"Forum": forum, "Author": author, "Posted": row["posted"], "Votes": row["votes"]})
-    return Page(
-        row["title"],
-        (
-            html.tag("p", row["body"]),
-            shown,
-            html.tag("p", "You voted for this post.") if voted else html.form(f"{at}/vote", "Upvote"),
-            html.tag("h2", f"{len(comments)} comments"),
-            html.table(("Author", "Comment"), ((one["author"], one["body"]) for one in comments)),
-            html.form(f"{at}/comments", "Send comment", html.area("Comment", "comment")),
-        ),
-    )
+def _post(request: Request, post: Row) -> Page:
+    comments = request.rows("SELECT * FROM comments WHERE post = ? ORDER BY id", post["id"])
+    voted = request.rows("SELECT 1 FROM voted WHERE user = ? AND post = ?", request.user, post["id"])
+    return Page(post["title"], "forum/post.html", {"post": post, "comments": comments, "voted": bool(voted)})
 
 
 def _vote(request: Request, row: Row) -> Moved:

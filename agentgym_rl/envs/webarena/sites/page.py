@@ -1,80 +1,16 @@
-"""What a site answers: pages, made of HTML in which every text is escaped."""
+"""What a visitor asks of a site, and what it answers: a page by its template, or the address to go on to."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-LONGEST = 2_000
-"""Characters of a text that a visitor may write."""
+MAX_TEXT_CHARACTERS = 2_000
+"""Of a text that a visitor writes."""
 
 Row = sqlite3.Row
-
-
-class Html(str):
-    """Text that is HTML already."""
-
-
-def tag(element: str, /, *content: object, **attributes: object) -> Html:
-    """An element. Content that is not :class:`Html` is escaped; an attribute that is None or False is left out, and
-    the underscore after ``class_`` is dropped."""
-    given = "".join(
-        f' {key.rstrip("_")}="{escape("" if value is True else str(value))}"'
-        for key, value in attributes.items()
-        if value is not None and value is not False
-    )
-    inner = "".join(one if isinstance(one, Html) else escape(str(one)) for one in content)
-    return Html(f"<{element}{given}>{inner}" if element == "input" else f"<{element}{given}>{inner}</{element}>")
-
-
-def link(url: str, text: object) -> Html:
-    return tag("a", text, href=url)
-
-
-def items(lines: Iterable[Sequence[object]], **attributes: object) -> Html:
-    """A list; each entry is a sequence of contents."""
-    return tag("ul", *(tag("li", *line) for line in lines), **attributes)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
-    """A table; cells of a column have the class of its name in small letters."""
-    body = (
-        tag("tr", *(tag("td", cell, class_=name.lower()) for name, cell in zip(head, row, strict=True))) for row in rows
-    )
-    return tag("table", tag("tr", *(tag("th", name) for name in head)), *body)
-
-
-def facts(pairs: Mapping[str, object]) -> Html:
-    """Names and values, each with an id: that of ``Full name`` is ``full-name``."""
-    rows = (
-        tag("tr", tag("th", key), tag("td", value, id=key.lower().replace(" ", "-"))) for key, value in pairs.items()
-    )
-    return tag("table", *rows)
-
-
-def field(label: str, name: str, kind: str = "text") -> Html:
-    return tag("p", tag("label", label, " ", tag("input", name=name, type=kind, required=True)))
-
-
-def area(label: str, name: str, text: str = "") -> Html:
-    box = tag("textarea", text, name=name, rows=3, cols=60, required=True)
-    return tag("p", tag("label", label, " ", box))
-
-
-def choice(label: str, name: str, values: Iterable[object], chosen: object = None) -> Html:
-    options = (tag("option", value, selected=value == chosen) for value in values)
-    return tag("p", tag("label", label, " ", tag("select", *options, name=name)))
-
-
-def form(action: str, button: str, *fields: Html, method: str = "post") -> Html:
-    return tag("form", *fields, tag("button", button), action=action, method=method)
-
-
-def dollars(cents: int) -> str:
-    return f"${cents // 100}.{cents % 100:02}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +18,10 @@ class Page:
     """A page to be shown."""
 
     title: str
-    body: tuple[object, ...]
+    template: str
+    """In the folder ``html``; it extends ``frame.html``."""
+    values: Mapping[str, object] = field(default_factory=dict)
+    """What the template shows; every text is escaped."""
     status: int = 200
 
 
@@ -161,8 +100,8 @@ class Request:
             Failed: nothing, or too much.
         """
         text = self.given.get(name, "").strip()
-        if not text or len(text) > LONGEST:
-            raise Failed(400, f"{name.capitalize()}: write 1 to {LONGEST} characters.")
+        if not text or len(text) > MAX_TEXT_CHARACTERS:
+            raise Failed(400, f"{name.capitalize()}: write 1 to {MAX_TEXT_CHARACTERS} characters.")
         return text
 
     def number(self, name: str, most: int) -> int:

@@ -3,12 +3,11 @@ also closes, labels and assigns."""
 
 from __future__ import annotations
 
-from agentgym_rl.envs.webarena.sites import page as html
-from agentgym_rl.envs.webarena.sites.page import Answer, Failed, Html, Moved, Page, Request, Row
+from agentgym_rl.envs.webarena.sites.page import Answer, Failed, Moved, Page, Request, Row, key
 
 NAME = "Ticketry"
 NAVIGATION = {"Projects": "/"}
-LABELS = ("bug", "docs", "feature", "question")
+LABELS = ["bug", "docs", "feature", "question"]
 STATES = ("open", "closed")
 NOBODY = "nobody"
 
@@ -16,26 +15,13 @@ NOBODY = "nobody"
 def answer(request: Request) -> Answer:
     match (request.method, *request.path):
         case ("GET",):
-            found = request.rows("SELECT * FROM projects ORDER BY name")
-            return Page(
-                "Projects",
-                (html.items([html.link(f"/{row['name']}/issues", row["name"]), f" {row['about']}"] for row in found),),
-            )
+            projects = request.rows("SELECT * FROM projects ORDER BY name")
+            return Page("Projects", "tracker/projects.html", {"projects": projects})
         case ("GET", name, "issues"):
             return _issues(request, _named(request, name))
         case ("GET", name, "issues", "new"):
             _named(request, name)
-            return Page(
-                f"New issue in {name}",
-                (
-                    html.form(
-                        f"/{name}/issues",
-                        "Create issue",
-                        html.field("Title", "title"),
-                        html.area("Description", "description"),
-                    ),
-                ),
-            )
+            return Page(f"New issue in {name}", "tracker/new.html", {"project": name})
         case ("POST", name, "issues"):
             return _report(request, _named(request, name)["name"])
         case ("GET", name, "issues", number):
@@ -44,10 +30,8 @@ def answer(request: Request) -> Answer:
             issue = _find(request, name, number)["id"]
             request.change(
                 "INSERT INTO notes (issue, author, body) VALUES (?, ?, ?)",
-                issue,
-                request.member,
-                request.text("comment"),
-            )
+                issue, request.member, request.text("comment"),
+            )  # fmt: skip
             return Moved(f"/{name}/issues/{issue}")
         case ("POST", name, "issues", number, ("state" | "label" | "assignee") as column):
             return _set(request, _named(request, name), _find(request, name, number), column)
@@ -59,7 +43,7 @@ def _named(request: Request, name: str) -> Row:
 
 
 def _find(request: Request, project: str, number: str) -> Row:
-    return request.one("SELECT * FROM issues WHERE id = ? AND project = ?", html.key(number), project)
+    return request.one("SELECT * FROM issues WHERE id = ? AND project = ?", key(number), project)
 
 
 def _people(request: Request) -> list[str]:
@@ -68,23 +52,12 @@ def _people(request: Request) -> list[str]:
 
 def _issues(request: Request, project: Row) -> Page:
     name, state, label = project["name"], request.given.get("state", "open"), request.given.get("label", "all")
-    found = request.rows(
+    issues = request.rows(
         "SELECT * FROM issues WHERE project = ? AND state = ? AND ? IN (label, 'all') ORDER BY id DESC",
-        name,
-        state,
-        label,
-    )
-    rows = ((html.link(f"/{name}/issues/{row['id']}", row["title"]), row["label"], row["assignee"]) for row in found)
-    show = html.form(
-        "",
-        "Filter",
-        html.choice("State", "state", STATES, state),
-        html.choice("Label", "label", ("all", *LABELS), label),
-        method="get",
-    )
-    body = (html.facts({"Maintainer": project["maintainer"]}), html.link(f"/{name}/issues/new", "New issue"), show,
-            html.tag("p", f"{len(found)} issues"), html.table(("Title", "Label", "Assignee"), rows))  # fmt: skip
-    return Page(f"Issues of {name}", body)
+        name, state, label,
+    )  # fmt: skip
+    values = {"project": project, "issues": issues, "states": STATES, "labels": LABELS, "state": state, "label": label}
+    return Page(f"Issues of {name}", "tracker/issues.html", values)
 
 
 def _report(request: Request, project: str) -> Moved:
@@ -99,35 +72,10 @@ def _report(request: Request, project: str) -> Moved:
     return Moved(f"/{project}/issues/{issue}")
 
 
-def _issue(request: Request, project: Row, row: Row) -> Page:
-    at = f"/{project['name']}/issues/{row['id']}"
-    notes = request.rows("SELECT * FROM notes WHERE issue = ? ORDER BY id", row["id"])
-    shown = html.facts(
-        {
-            "State": row["state"],
-            "Label": row["label"],
-            "Author": row["author"],
-            "Assignee": row["assignee"],
-            "Opened": row["opened"],
-        }
-    )
-    manage: tuple[Html, ...] = ()
-    if request.user == project["maintainer"]:
-        other = STATES[1 - STATES.index(row["state"])]
-        button = "Close issue" if other == "closed" else "Reopen issue"
-        manage = (
-            html.form(f"{at}/state", button, html.tag("input", type="hidden", name="state", value=other)),
-            html.form(f"{at}/label", "Set label", html.choice("Label", "label", LABELS, row["label"])),
-            html.form(
-                f"{at}/assignee", "Set assignee", html.choice("Assignee", "assignee", _people(request), row["assignee"])
-            ),
-        )
-    comments = html.table(("Author", "Comment"), ((one["author"], one["body"]) for one in notes))
-    comment = html.form(f"{at}/notes", "Send comment", html.area("Comment", "comment"))
-    return Page(
-        row["title"],
-        (html.tag("p", row["body"]), shown, *manage, html.tag("h2", f"{len(notes)} comments"), comments, comment),
-    )
+def _issue(request: Request, project: Row, issue: Row) -> Page:
+    notes = request.rows("SELECT * FROM notes WHERE issue = ? ORDER BY id", issue["id"])
+    values = {"project": project, "issue": issue, "notes": notes, "labels": LABELS, "people": _people(request)}
+    return Page(issue["title"], "tracker/issue.html", values)
 
 
 def _set(request: Request, project: Row, row: Row, column: str) -> Moved:

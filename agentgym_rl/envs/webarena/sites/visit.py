@@ -9,25 +9,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from agentgym_rl.envs.browser.assets import Asked, Asset
 from agentgym_rl.envs.webarena.sites import forum, shop, tracker, wiki
-from agentgym_rl.envs.webarena.sites.page import (
-    Answer,
-    Failed,
-    Html,
-    Moved,
-    Page,
-    Request,
-    field,
-    form,
-    items,
-    link,
-    tag,
-)
+from agentgym_rl.envs.webarena.sites.html import render
+from agentgym_rl.envs.webarena.sites.page import Answer, Failed, Moved, Page, Request
 from agentgym_rl.envs.webarena.sites.seed import frozen
 
 HOME = "http://homepage.com"
 """The page that lists the sites."""
-BIGGEST = 100_000
-"""Bytes of a request."""
+MAX_REQUEST_BYTES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +38,6 @@ SITES = {
 _BY_URL = {site.url: key for key, site in SITES.items()}
 HOSTS = tuple(url.partition("://")[2] for url in (HOME, *_BY_URL))
 
-_STYLE = Html(
-    "body { font: 15px/1.4 sans-serif; margin: 1rem } nav * { display: inline-block; margin-right: 1rem } "
-    "td, th { text-align: left; padding-right: 1rem } p, h1, h2, ul { margin: .4rem 0 }"
-)
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -82,29 +66,29 @@ class Visit:
         parts = urlsplit(asked.url)
         at = f"{parts.scheme}://{parts.netloc}"
         if at == HOME and asked.method == "GET":
-            return _asset(_document("Homepage", items([link(site.url, site.name)] for site in SITES.values())))
+            return _asset(render("homepage.html", title="Homepage", sites=SITES.values()))
         if at not in _BY_URL or asked.method not in ("GET", "POST"):
             return None
         key = _BY_URL[at]
         try:
             answer = self._answer(key, asked, parts.path, parts.query)
         except Failed as error:
-            answer = Page("Error", (tag("p", error),), error.status)
+            answer = Page("Error", "error.html", {"why": error}, error.status)
         if isinstance(answer, Moved):
             self.moving = True
-            return _asset(Html(""), headers={"Refresh": f"0; url={at}{answer.url}"})
-        return _asset(_document(answer.title, self._frame(key, answer)), answer.status)
+            return _asset("", headers={"Refresh": f"0; url={at}{answer.url}"})
+        own = {"title": answer.title, "site": SITES[key], "user": self.users.get(key)}
+        return _asset(render(answer.template, **own, **answer.values), answer.status)
 
     def _answer(self, key: str, asked: Asked, path: str, query: str) -> Answer:
-        if len(asked.url) + len(asked.body) > BIGGEST:
+        if len(asked.url) + len(asked.body) > MAX_REQUEST_BYTES:
             raise Failed(413, "This is too much.")
         sent = query if asked.method == "GET" else asked.body.decode(errors="replace")
         given = dict(parse_qsl(sent, keep_blank_values=True))
         parts = tuple(unquote(part) for part in path.split("/") if part)
         match (asked.method, *parts):
             case ("GET", "login"):
-                fields = (field("User", "user"), field("Password", "password", "password"))
-                return Page("Log in", (form("/login", "Log in", *fields),))
+                return Page("Log in", "login.html")
             case ("POST", "login"):
                 return self._log_in(key, given)
             case ("POST", "logout"):
@@ -119,18 +103,7 @@ class Visit:
         self.users[key] = wanted[1]
         return Moved("/")
 
-    def _frame(self, key: str, page: Page) -> Html:
-        site, user = SITES[key], self.users.get(key)
-        who = (tag("p", f"Logged in as {user}"), form("/logout", "Log out")) if user else (link("/login", "Log in"),)
-        bar = tag("nav", *(link(url, name) for name, url in site.navigation.items()), *who)
-        return Html(bar + tag("h1", page.title) + tag("main", *page.body))
 
-
-def _document(title: str, body: Html) -> Html:
-    head = tag("head", tag("title", title), tag("style", _STYLE))
-    return Html(f"<!DOCTYPE html>{tag('html', head, tag('body', body), lang='en')}")
-
-
-def _asset(text: Html, status: int = 200, headers: Mapping[str, str] | None = None) -> Asset:
+def _asset(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Asset:
     body = text.encode(errors="replace")
     return Asset(body, "text/html; charset=utf-8", status, HEADERS | dict(headers or {}))
