@@ -23,7 +23,8 @@ pytest.importorskip("playwright", reason="the extra miniwob is not installed")
 from agentgym_rl.envs.browser.assets import Asked, Asset
 from agentgym_rl.envs.browser.chromium import CHROMIUM, BrowserMissing, Chromium
 from agentgym_rl.envs.browser.commands import FORMS, Refused, read
-from agentgym_rl.envs.browser.session import Session, Settings
+from agentgym_rl.envs.browser.session import Session
+from agentgym_rl.envs.browser.settings import Settings
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable
 
 FORM = """<title>Form</title><label>Name <input id=name value=old></label><label>Agree <input type=checkbox></label>

@@ -11,7 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 from agentgym_rl.envs.browser.assets import Asset
 from agentgym_rl.envs.browser.commands import Command
-from agentgym_rl.envs.browser.session import Session, Settings, View
+from agentgym_rl.envs.browser.session import Session, View
+from agentgym_rl.envs.browser.settings import Settings
 from agentgym_rl.envs.extras import missing
 
 SITE = "http://miniwob.test"

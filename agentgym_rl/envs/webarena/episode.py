@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 
 from agentgym_rl.envs.browser.chromium import CHROMIUM
 from agentgym_rl.envs.browser.commands import Command, Refused, read
-from agentgym_rl.envs.browser.session import Session, Settings, View
+from agentgym_rl.envs.browser.session import Session, View
+from agentgym_rl.envs.browser.settings import Settings
 from agentgym_rl.envs.core import OracleUnavailable, in_thread
 from agentgym_rl.envs.webarena.config import COMMANDS, Config
 from agentgym_rl.envs.webarena.evaluate import Judge, solved
