@@ -151,7 +151,7 @@ async def drive(
         begun = time.process_time()
         try:
             wrong = await use(text)
-        except Exception as error:  # what is looked for
+        except Exception as error:  # noqa: BLE001 - what is looked for
             wrong = f"{type(error).__name__}: {str(error)[:80]}"
         report.call(text, time.process_time() - begun)
         if wrong is not None:

@@ -60,7 +60,7 @@ def read(group: str, base: type) -> Installed:
             raise ValueError(f"entry point {point.value}: {group} has {point.name!r} already; rename yours")
         try:
             loaded: object = point.load()
-        except Exception as error:  # a module may raise anything, and others must not fail with it
+        except Exception as error:  # noqa: BLE001 - a module may raise anything, and others must not fail with it
             broken[point.name] = f"its entry point {point.value} cannot be loaded: {type(error).__name__}: {error}"
             log.warning("%s %r is left out: %s", group, point.name, broken[point.name])
             continue

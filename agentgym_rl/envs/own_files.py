@@ -91,6 +91,6 @@ def _module(path: Path) -> object:
         module = import_module(path.stem)
     except Exception as error:  # a file may raise anything
         raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    if Path(str(getattr(module, "__file__", ""))).resolve() != path:
+    if Path(str(getattr(module, "__file__", ""))).resolve() != path:  # built-in modules have none
         raise ValueError(f"{path.name} has the name of the module {path.stem!r} that is installed; rename it")
     return module

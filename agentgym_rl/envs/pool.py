@@ -89,7 +89,7 @@ class Pool:
                 except (EnvUnavailable, EnvTimeout) as error:
                     self._out(member, error)
                     self.release(member)
-                except BaseException:
+                except BaseException:  # also a cancelled caller
                     self.release(member)
                     raise
         finally:

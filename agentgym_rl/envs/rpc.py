@@ -118,7 +118,7 @@ async def _answer(writer: asyncio.StreamWriter, number: int, call: Awaitable[Any
     except core.EnvError as error:
         name = next(name for name, kind in ERRORS.items() if isinstance(error, kind))
         frame = _pack([number, None, [name, str(error)]], repr)
-    except Exception as error:  # a bug in an environment is raised where the method was called
+    except Exception as error:  # noqa: BLE001 - a bug in an environment is raised where the method was called
         told = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
         frame = _pack([number, None, ["RuntimeError", told]], repr)
     writer.write(frame)

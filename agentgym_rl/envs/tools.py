@@ -228,8 +228,10 @@ def read_code(tools: tuple[Tool, ...], code: str) -> str:
     try:
         with warnings.catch_warnings(action="ignore"):  # of Python about what the model wrote, such as "\\d"
             body = ast.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise BadCall(f"the code cannot be parsed: {getattr(error, 'msg', None) or error}") from error
+    except SyntaxError as error:
+        raise BadCall(f"the code cannot be parsed: {error.msg}") from error  # without the place
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise BadCall(f"the code cannot be parsed: {error}") from error
     if len(body) != 1 or not isinstance(body[0], ast.Expr) or not isinstance(body[0].value, ast.Call):
         raise BadCall("the code must be exactly one call of one of the functions")
     call = body[0].value

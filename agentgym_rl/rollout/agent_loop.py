@@ -58,7 +58,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         try:
             episode, conversation = await self._episode(sampling_params, row)
             return self._outputs(episode, row, conversation)
-        except Exception as error:  # every episode that is asked for is counted
+        except Exception as error:  # noqa: BLE001 - every episode that is asked for is counted
             return self.lost(row, error)
 
     def lost(self, row: dict[str, Any], error: BaseException) -> list[AgentLoopOutput]:

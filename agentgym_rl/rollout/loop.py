@@ -62,7 +62,7 @@ async def run_episode(
                 episode = await run_attempt(env, task, conversation, settings, max_turns, parse, watch)
         except NoFurtherEpisode:
             raise
-        except Exception as error:  # every episode that is asked for is counted
+        except Exception as error:  # noqa: BLE001 - every episode that is asked for is counted
             late = TimeoutError(f"episode took longer than {settings.episode_seconds:g} s")
             episode = failed(task, limit, late if clock.expired() else error)
         finally:

@@ -172,7 +172,7 @@ async def _entry(job: Job, work: Work, session: Callable[[Task], TextEnv]) -> En
         return await work(session(job.task), job)
     except NoFurtherEpisode:
         raise
-    except Exception as error:  # every job that is asked for is counted
+    except Exception as error:  # noqa: BLE001 - every job that is asked for is counted
         return Entry(failed(job.task, 0, error))
 
 

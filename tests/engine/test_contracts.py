@@ -454,7 +454,7 @@ def test_servers_are_reached_without_verls_balancer(monkeypatch):
     monkeypatch.setattr(ray, "kill", killed.append)
     servers = SimpleNamespace(server_addresses=["a"], server_handles=["server of a"], global_load_balancer="balancer")
     end_balancer(servers)
-    config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"name": "vllm"}}})
+    config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"name": "vllm", "full_determinism": False}}})
     for _ in range(2):
         assert asyncio.run(client_of(config, servers)._acquire_server("episode")) == ("a", "server of a")
     assert killed == ["balancer"]

@@ -25,7 +25,9 @@ class Server:
 
 
 def client_of(*servers):
-    config = SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=SimpleNamespace(name="vllm")))
+    config = SimpleNamespace(
+        actor_rollout_ref=SimpleNamespace(rollout=SimpleNamespace(name="vllm", full_determinism=False))
+    )
     return EpisodeClient(config, {name: Server(name) for name in servers})
 
 

@@ -75,7 +75,7 @@ def weight_receiver(module: ModuleType) -> None:
                 return
             try:
                 on_bucket_received([(name, tensor.clone()) for name, tensor in weights], is_last)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised when all buckets are received
                 failures.append(error.with_traceback(None))
 
         receive(self, copying)

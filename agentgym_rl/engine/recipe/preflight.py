@@ -322,7 +322,8 @@ def check_length(config: Config, model: str) -> None:
     """
     from transformers import AutoConfig  # takes a second
 
-    longest = getattr(AutoConfig.from_pretrained(model).get_text_config(), "max_position_embeddings", None)
+    text_config = AutoConfig.from_pretrained(model).get_text_config()
+    longest = getattr(text_config, "max_position_embeddings", None)  # some models have no limit
     context = config.model.context
     if longest is not None and context > longest:
         raise RecipeError(

@@ -74,7 +74,7 @@ class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
         try:
             keys, fields, tags = rows(uid, prompt["global_steps"], ended)
             await tq.async_kv_batch_put(keys=keys, fields=fields, tags=tags, partition_id=partition)
-        except Exception as error:  # nothing is learned from the prompt, and the trainer does not wait for it in vain
+        except Exception as error:  # noqa: BLE001 - the prompt fails, and the trainer does not wait for it
             ended = [self._episodes.lost(prompt, error) for _ in samples]
         episodes = [outputs[-1].extra_fields["episode"] for outputs in ended]
         end = {"status": "finished"}

@@ -37,7 +37,7 @@ def launch(config: DictConfig, seconds: float, say: Callable[[str], None]) -> Ag
     def start() -> None:
         try:
             outcome["trainer"] = _start(config)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised where the thread is waited for
             outcome["error"] = error
 
     thread = threading.Thread(target=start, name="launch", daemon=True)

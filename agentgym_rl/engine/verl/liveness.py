@@ -55,7 +55,7 @@ def watched(trainer: AgentTrainer, alone: bool = False) -> Iterator[Watch]:
     watch.start()
     try:
         yield watch
-    except Exception as error:
+    except Exception as error:  # whatever verl and Ray raise when a process is gone
         if (cause := watch.look_again()) is not None:
             raise EngineDied(cause) from error
         raise
@@ -82,8 +82,9 @@ def processes(trainer: AgentTrainer) -> dict[str, Any]:
 
 def _state(actor: Any) -> tuple[str, int, bool]:
     """Inside an actor: its machine and process, and whether it is a vLLM server that has lost its engine."""
-    engine = getattr(actor, "engine", None)
-    return socket.gethostname(), os.getpid(), bool(getattr(engine, "errored", False))
+    engine = getattr(actor, "engine", None)  # other actors have none
+    errored = getattr(engine, "errored", False)  # that of a worker cannot tell
+    return socket.gethostname(), os.getpid(), bool(errored)
 
 
 class Watch:

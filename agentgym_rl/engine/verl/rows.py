@@ -73,7 +73,7 @@ def pack(episodes: Sequence[Episode]) -> dict[str, bytes]:
 def read_episodes(prompts: Sequence[str], partition_id: str) -> dict[str, Episode]:
     """The episodes of finished prompts by session."""
     data = tq.kv_batch_get(keys=[*prompts], partition_id=partition_id, select_fields=[EPISODES])
-    packed = [getattr(value, "data", value) for value in data[EPISODES]]
+    packed = [getattr(value, "data", value) for value in data[EPISODES]]  # tensordict wraps some
     return {
         f"{prompt}_{session}": episode
         for prompt, own in zip(prompts, packed, strict=True)
@@ -84,7 +84,7 @@ def read_episodes(prompts: Sequence[str], partition_id: str) -> dict[str, Episod
 def episodes_of_rows(keys: Sequence[str], partition_id: str) -> dict[str, Episode]:
     """Episodes by session, which verl's own agent loops leave in the rows: the last segment of each brings one."""
     data = tq.kv_batch_get(keys=[*keys], partition_id=partition_id, select_fields=["extra_fields"])
-    fields = [getattr(value, "data", value) for value in data["extra_fields"]]
+    fields = [getattr(value, "data", value) for value in data["extra_fields"]]  # as above
     return {
         session_of(key): Episode.from_dict(one["episode"])  # the queue makes a dictionary of it
         for key, one in zip(keys, fields, strict=True)

@@ -130,7 +130,8 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
         """As verl's; beside adapters their configuration in PEFT's format, which names the model below them."""
         super().save_checkpoint(local_path, hdfs_path, global_step, max_ckpt_to_keep)
         loads_anywhere(Path(local_path))
-        if self.rank == 0 and (adapters := getattr(self.actor.engine.module, "peft_config", None)) is not None:
+        adapters = getattr(self.actor.engine.module, "peft_config", None)  # only a model with adapters has one
+        if self.rank == 0 and adapters is not None:
             adapters["default"].save_pretrained(local_path)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)

@@ -107,7 +107,7 @@ class Chromium:
             self._end.cancel()
         try:
             yield
-        except BaseException:
+        except BaseException:  # also a cancelled caller
             self._released()
             raise
 

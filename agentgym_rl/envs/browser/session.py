@@ -79,7 +79,7 @@ class Session:
         session = cls(browser, context, settings)
         try:
             await session._guarded("opening a tab", session._tabs.open)
-        except BaseException:
+        except BaseException:  # also a cancelled caller
             await session.close()
             raise
         return session

@@ -138,7 +138,7 @@ class Tabs:
         request, asset = route.request, None
         try:
             asset = self._settings.serve(Asked(request.method, request.url, request.post_data_buffer or b""))
-        except Exception as error:  # a bug, which the episode must not outlive
+        except Exception as error:  # noqa: BLE001 - a bug, which the episode must not outlive
             self.fault = self.fault or EnvFault(f"{request.method} {cut(request.url, SAID)}: {error!r}")
         with suppress(Error):  # its page has closed
             if asset is None:

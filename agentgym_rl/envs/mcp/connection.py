@@ -149,7 +149,7 @@ class Connection:
                 async with Client(target, read_timeout_seconds=timeout, cache=None, mode=mode) as client:
                     self._opened.set_result(client)
                     await self._closing.wait()
-            except Exception as error:  # whatever the library and the server's start may raise, in groups or alone
+            except Exception as error:  # noqa: BLE001 - whatever the library and the start raise
                 fault = self._ended(EnvUnavailable, f"does not start or end as it should: {_first(error)}")
                 if self._opened.done():
                     log.warning("%s", fault)

@@ -66,7 +66,7 @@ class Worker:
         """
         try:
             rows, fault = self._ask(sandbox.request(source, limits, query, trusted), PATIENCE * limits.seconds)
-        except BaseException:
+        except BaseException:  # also a Ctrl-C: a worker that was not waited for answers the next one
             self.stop()
             self._connection.close()
             raise

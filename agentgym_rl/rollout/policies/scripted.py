@@ -133,7 +133,7 @@ class Function(Policy):
 
     def __init__(self, respond: Respond) -> None:
         self.respond = respond
-        self.name = getattr(respond, "__name__", type(respond).__name__)
+        self.name = getattr(respond, "__name__", type(respond).__name__)  # an object has no name
 
     async def run(
         self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None

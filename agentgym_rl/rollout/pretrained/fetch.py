@@ -130,7 +130,7 @@ def _download(wheel: Wheel, part: Path, progress: Progress) -> Path:
                 while pip.poll() is None:
                     progress(f"downloading {wanted} (MB)", _size(temporary) // MB, wheel.size // MB)
                     time.sleep(0.1)
-            except BaseException:
+            except BaseException:  # also a Ctrl-C
                 pip.kill()
                 raise
     file = part / wheel.file

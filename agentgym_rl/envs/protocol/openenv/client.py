@@ -135,7 +135,7 @@ class Socket:
         except (ClientError, OSError) as error:
             await session.close()
             raise EnvUnavailable(f"{base}/ws: {error}") from error
-        except BaseException:
+        except BaseException:  # also a cancelled caller
             await session.close()
             raise
         return cls(base, session, socket, timeout)

@@ -79,7 +79,7 @@ def _session_routes(served: Served) -> APIRouter:
             await _say(socket, wire.write_error(Code.CAPACITY_REACHED, str(error)))
         except Fault as fault:
             await _say(socket, wire.write_error(Code.SESSION_ERROR, str(fault)))
-        except Exception as error:  # the constructor of an environment, which may raise anything
+        except Exception as error:  # noqa: BLE001 - the constructor of an environment, which may raise anything
             await _say(socket, wire.write_error(Code.FACTORY_ERROR, str(error)))
         else:
             try:
