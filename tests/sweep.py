@@ -1,7 +1,10 @@
 """How much is tried. With ``SWEEP=10`` tests marked ``sweep`` and properties try ten times as much, in CI with 4."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
 
 SWEEP = int(os.environ.get("SWEEP", "1"))
 
@@ -19,3 +22,11 @@ def some(indices: Sequence[int]) -> list[int]:
 def spread(indices: Sequence[int], n: int) -> list[int]:
     """At most ``n`` indices at equal distances."""
     return [indices[len(indices) * place // n] for place in range(n)] if len(indices) > n else list(indices)
+
+
+def thinned(rows: Iterable[Any], n: int) -> list[Any]:
+    """Every ``n``-th row of a table as it is, the others marked ``slow``: one is mostly wrong where more are."""
+    return [
+        row if place % n == 0 else pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.slow)
+        for place, row in enumerate(rows)
+    ]

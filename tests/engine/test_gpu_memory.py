@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from sweep import thinned
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -98,7 +99,7 @@ SHAPES = {"0.5b": (896, 24, 14, 2, 4864), "1.5b": (1536, 28, 12, 2, 8960), "3b":
 
 @pytest.mark.parametrize(
     ("gib", "size", "lora", "overrides"),
-    [
+    thinned([
         (14.6, "0.5b", 16, []),
         (22.1, "1.5b", 16, []),
         (44.4, "3b", 16, []),
@@ -109,8 +110,8 @@ SHAPES = {"0.5b": (896, 24, 14, 2, 4864), "1.5b": (1536, 28, 12, 2, 8960), "3b":
         (79.1, "1.5b", 8, ["model=qwen2.5-1.5b", "model.lora_rank=8"]),
         (None, "1.5b", 16, ["engine.memory=22"]),
         (None, "3b", 0, ["engine.memory=80"]),
-    ],
-)
+    ], 3),
+)  # fmt: skip
 def test_what_is_chosen_for_one_gpu_fits_by_the_estimate(monkeypatch, gib, size, lora, overrides):
     monkeypatch.setattr(gpus, "smallest", lambda: gib)
     width, layers, heads, keys, mlp = SHAPES[size]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import toy
+from sweep import thinned
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
@@ -31,86 +32,89 @@ def refused(*arguments):
     return result.stderr[result.stderr.index(line) :]
 
 
+REFUSED = [
+    (["experiment=countre"], "unknown environment 'countre'; installed environments:"),
+    (["experiment=needy"], "No module named 'a_package_nobody_has'"),
+    (["experiment=countr"], "experiment/countr"),
+    (["experiment=counter", "cloning.epoch=3"], "cloning.epoch is unknown (did you mean epochs?)"),
+    (["experiment=counter", "cloning.epochs=three"], "cloning.epochs"),
+    (["experiment=counter", "algorithm=dqn"], "algorithm/dqn is unknown"),
+    (["experiment=counter", "envs.counter.split=trian"], "counter has no split 'trian'; its splits: train, test"),
+    (["experiment=counter", "envs.counter.panels.test.split=tset"], "tset"),
+    (["experiment=counter", "envs.counter.panels.test.n=11"], "11"),
+    (["experiment=counter", "envs.counter.demonstrations=41"], "41"),
+    (["experiment=counter", "envs.counter.share=0"], "share must be finite, not negative and not all 0"),
+    (["experiment=counter", "mixture=shaken"], "mixture/shaken is unknown; choose dynamic"),
+    (["experiment=counter", "mixture=dynamic", "mixture.floor=2"], "mixture.floor=2.0 must be above 0"),
+    (["experiment=counter", "algorithm.samples_per_task=1"], "algorithm.samples_per_task must be 2 or more"),
+    (
+        ["experiment=counter", "algorithm=agentevol", "algorithm.search.calls=-1"],
+        "search.calls must be at least 0, got -1",
+    ),
+    (
+        ["experiment=counter", "envs.counter.demonstrations_file=/nowhere/demonstrations.json"],
+        "envs.counter.demonstrations_file",
+    ),
+    (["experiment=counter", "model=/nowhere/model"], "model.path=/nowhere/model does not exist"),
+    (["experiment=counter", "model=./model"], "model.path=./model does not exist"),
+    (
+        ["experiment=counter", "model=a/b/c"],
+        "a Hugging Face folder, an id like owner/name, or a name: smollm2_135m",
+    ),
+    (["experiment=counter", "model=smollm2_135m:pypi"], "choose smollm2_135m or smollm2_135m:hub"),
+    (["experiment=counter", "model=hf", "model.path=smollm2_135m:pypi"], "choose smollm2_135m or smollm2_135m:hub"),
+    (
+        ["experiment=counter", "engine.mode=colocate_async", "engine.seeded=true"],
+        "engine.seeded has no effect: with engine.mode=colocate_async responses depend on when new weights arrive",
+    ),
+    (
+        ["experiment=counter", "rollout.context=window", "rollout.notes_tokens=9"],
+        "rollout.notes_tokens has no effect: rollout.context=window asks for no notes",
+    ),
+    (
+        ["experiment=counter", "rollout.context=window", "algorithm=agentevol", "algorithm.search.calls=9"],
+        "algorithm.search needs whole conversations; set rollout.context=full and rollout.thinking=keep",
+    ),
+    (["experiment=counter", "model.lora_alpha=8"], "model.lora_alpha has no effect: model.lora_rank=0"),
+    (["experiment=counter", "model.target_modules=[q_proj]"], "model.target_modules has no effect"),
+    (["experiment=counter", "model.lora_rank=4", "model.target_modules=[]"], "target_modules names no layer"),
+    (["experiment=counter", "model.lora_rank=-1"], "lora_rank must be at least 0, got -1"),
+    (
+        ["experiment=counter", "model.lora_rank=4", "model.train_layers=1"],
+        "train_layers=1 trains weights, lora_rank=4 adapters; set one of them",
+    ),
+    (["experiment=counter", "model.train_layers=0"], "train_layers must be at least 1, got 0"),
+    (
+        ["experiment=counter", "model.layers=2", "model.train_layers=3"],
+        "model.train_layers=3, but the model has 2 layers",
+    ),
+    (
+        ["experiment=counter", "model.lora_rank=4", "engine.mode=separate_async"],
+        "model.lora_rank is not proven with engine.mode=separate_async; choose sync or colocate_async",
+    ),
+    (
+        ["experiment=counter", "model.lora_rank=4", "engine.verify_sync=never"],
+        "engine.verify_sync=never would not notice adapters",
+    ),
+    (["experiment=counter", "+verl.actor_rollout_ref.model.lora_rank=4"], "is set by model.lora_rank"),
+    (["experiment=counter", "verl.actor_rollout_ref.model.lora_adapter_path=/a"], "adapters start anew"),
+    (["experiment=counter", "run.dir=/dev/null/x"], "run folder /dev/null/x cannot be written"),
+    (["experiment=counter", "engine.workers=3"], "cannot be shared equally by 3 workers"),
+    (
+        ["experiment=counter", "verl.actor_rollout_ref.ref.strategy=fsdp"],
+        "ref.strategy has no effect: training workers",
+    ),
+    (["experiment=counter", "verl.trainer.nosuch=1"], "verl.trainer.nosuch"),
+    (["experiment=counter", "--show", "verl.trainer.total_epochs=3"], "verl.trainer.total_epochs is set by"),
+    (["-m", "experiment=counter", "verl.algorithm.filter_groups.enable=true"], "set by algorithm.filter_groups"),
+    (["algorithm=ppo"], "missing values: name"),
+    ([], None),
+]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [
-        (["experiment=countre"], "unknown environment 'countre'; installed environments:"),
-        (["experiment=needy"], "No module named 'a_package_nobody_has'"),
-        (["experiment=countr"], "experiment/countr"),
-        (["experiment=counter", "cloning.epoch=3"], "cloning.epoch is unknown (did you mean epochs?)"),
-        (["experiment=counter", "cloning.epochs=three"], "cloning.epochs"),
-        (["experiment=counter", "algorithm=dqn"], "algorithm/dqn is unknown"),
-        (["experiment=counter", "envs.counter.split=trian"], "counter has no split 'trian'; its splits: train, test"),
-        (["experiment=counter", "envs.counter.panels.test.split=tset"], "tset"),
-        (["experiment=counter", "envs.counter.panels.test.n=11"], "11"),
-        (["experiment=counter", "envs.counter.demonstrations=41"], "41"),
-        (["experiment=counter", "envs.counter.share=0"], "share must be finite, not negative and not all 0"),
-        (["experiment=counter", "mixture=shaken"], "mixture/shaken is unknown; choose dynamic"),
-        (["experiment=counter", "mixture=dynamic", "mixture.floor=2"], "mixture.floor=2.0 must be above 0"),
-        (["experiment=counter", "algorithm.samples_per_task=1"], "algorithm.samples_per_task must be 2 or more"),
-        (
-            ["experiment=counter", "algorithm=agentevol", "algorithm.search.calls=-1"],
-            "search.calls must be at least 0, got -1",
-        ),
-        (
-            ["experiment=counter", "envs.counter.demonstrations_file=/nowhere/demonstrations.json"],
-            "envs.counter.demonstrations_file",
-        ),
-        (["experiment=counter", "model=/nowhere/model"], "model.path=/nowhere/model does not exist"),
-        (["experiment=counter", "model=./model"], "model.path=./model does not exist"),
-        (
-            ["experiment=counter", "model=a/b/c"],
-            "a Hugging Face folder, an id like owner/name, or a name: smollm2_135m",
-        ),
-        (["experiment=counter", "model=smollm2_135m:pypi"], "choose smollm2_135m or smollm2_135m:hub"),
-        (["experiment=counter", "model=hf", "model.path=smollm2_135m:pypi"], "choose smollm2_135m or smollm2_135m:hub"),
-        (
-            ["experiment=counter", "engine.mode=colocate_async", "engine.seeded=true"],
-            "engine.seeded has no effect: with engine.mode=colocate_async responses depend on when new weights arrive",
-        ),
-        (
-            ["experiment=counter", "rollout.context=window", "rollout.notes_tokens=9"],
-            "rollout.notes_tokens has no effect: rollout.context=window asks for no notes",
-        ),
-        (
-            ["experiment=counter", "rollout.context=window", "algorithm=agentevol", "algorithm.search.calls=9"],
-            "algorithm.search needs whole conversations; set rollout.context=full and rollout.thinking=keep",
-        ),
-        (["experiment=counter", "model.lora_alpha=8"], "model.lora_alpha has no effect: model.lora_rank=0"),
-        (["experiment=counter", "model.target_modules=[q_proj]"], "model.target_modules has no effect"),
-        (["experiment=counter", "model.lora_rank=4", "model.target_modules=[]"], "target_modules names no layer"),
-        (["experiment=counter", "model.lora_rank=-1"], "lora_rank must be at least 0, got -1"),
-        (
-            ["experiment=counter", "model.lora_rank=4", "model.train_layers=1"],
-            "train_layers=1 trains weights, lora_rank=4 adapters; set one of them",
-        ),
-        (["experiment=counter", "model.train_layers=0"], "train_layers must be at least 1, got 0"),
-        (
-            ["experiment=counter", "model.layers=2", "model.train_layers=3"],
-            "model.train_layers=3, but the model has 2 layers",
-        ),
-        (
-            ["experiment=counter", "model.lora_rank=4", "engine.mode=separate_async"],
-            "model.lora_rank is not proven with engine.mode=separate_async; choose sync or colocate_async",
-        ),
-        (
-            ["experiment=counter", "model.lora_rank=4", "engine.verify_sync=never"],
-            "engine.verify_sync=never would not notice adapters",
-        ),
-        (["experiment=counter", "+verl.actor_rollout_ref.model.lora_rank=4"], "is set by model.lora_rank"),
-        (["experiment=counter", "verl.actor_rollout_ref.model.lora_adapter_path=/a"], "adapters start anew"),
-        (["experiment=counter", "run.dir=/dev/null/x"], "run folder /dev/null/x cannot be written"),
-        (["experiment=counter", "engine.workers=3"], "cannot be shared equally by 3 workers"),
-        (
-            ["experiment=counter", "verl.actor_rollout_ref.ref.strategy=fsdp"],
-            "ref.strategy has no effect: training workers",
-        ),
-        (["experiment=counter", "verl.trainer.nosuch=1"], "verl.trainer.nosuch"),
-        (["experiment=counter", "--show", "verl.trainer.total_epochs=3"], "verl.trainer.total_epochs is set by"),
-        (["-m", "experiment=counter", "verl.algorithm.filter_groups.enable=true"], "set by algorithm.filter_groups"),
-        (["algorithm=ppo"], "missing values: name"),
-        ([], None),
-    ],
+    thinned(REFUSED, 3),
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_train_refuses(arguments, says, tmp_path):

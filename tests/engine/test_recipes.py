@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("verl")
 
 from omegaconf import OmegaConf
+from sweep import thinned
 
 from agentgym_rl.algorithms import algorithms
 from agentgym_rl.algorithms.base import OnlineConfig
@@ -37,7 +38,7 @@ def model(tmp_path_factory):
     return tiny.build(tmp_path_factory.mktemp("recipes") / "model", shape, ["Count to 3."] * 20, seed=0)
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", thinned(EXPERIMENTS, 3))
 def test_every_experiment_composes(name, model):
     config = load([f"experiment={name}"])
     assert isinstance(config, Config)
@@ -57,7 +58,7 @@ def test_the_command_line_goes_before_an_experiment():
 GROUPS = ("algorithm", "curriculum", "engine", "env", "experiment", "logger", "mixture", "model")
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", thinned(GROUPS, 4))
 def test_every_option_of_every_group_composes(group):
     found = recipes.options(group)
     assert found
@@ -68,13 +69,7 @@ def test_every_option_of_every_group_composes(group):
     assert {path.name for path in recipes.recipes_dir().iterdir() if path.is_dir()} <= {*GROUPS, "tuned"}
 
 
-SWAPPED = {"smollm2", "agentevol_7b", "verl_agent_alfworld"}
-"""Experiments that are tried each time."""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SWAPPED)) for name in EXPERIMENTS]
-)
+@pytest.mark.parametrize("name", thinned(EXPERIMENTS, 10))
 def test_one_word_swaps_the_algorithm_and_nothing_that_is_shared(name):
     """Same budget, same cloned weights; what has no settings of its own says so."""
     tuned, cloned = recipes.options("tuned"), set()
@@ -408,8 +403,7 @@ def validated(config, model):
     return settings
 
 
-@pytest.mark.parametrize("algorithm", sorted(algorithms()))
-@pytest.mark.parametrize("engine", ["cpu", "gpu"])
+@pytest.mark.parametrize(("algorithm", "engine"), thinned(product(sorted(algorithms()), ["cpu", "gpu"]), 3))
 def test_verl_accepts_every_algorithm(algorithm, engine, model):
     kind = algorithms()[algorithm]
     tasks = [f"algorithm.{key}=32" for key in ("tasks_per_step", "mini_batch_tasks") if hasattr(kind.Config, key)]

@@ -142,6 +142,7 @@ def test_a_mistake_is_an_observation(opened, url):
     assert '"a": ""' in after_all.observation.text and not after_all.info["invalid"]
 
 
+@pytest.mark.slow
 def test_every_episode_has_a_process_of_its_own(opened):
     async def both():
         one, other = opened(), opened()
@@ -161,6 +162,7 @@ def test_every_episode_has_a_process_of_its_own(opened):
     assert "milk" in seen[0] and "milk" not in seen[1] and len(set(numbers)) == 3
 
 
+@pytest.mark.slow
 def test_a_crash_and_a_hang_are_no_episodes(opened):
     with pytest.raises(EnvTimeout, match=r"process: no answer within 0.5 s"):
         asyncio.run(after(opened(timeout=0.5), 0, command("process", wait=1000)))

@@ -91,6 +91,7 @@ def test_a_worker_that_cannot_start_is_not_the_agents_doing(pool: Workers, monke
     assert run(pool, IMAGE, LIMITS, "SELECT 1") == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_query_that_is_out_of_processor_time_is_an_observation(monkeypatch: pytest.MonkeyPatch) -> None:
     async def episode() -> None:
         env = SQLGym(explore=1)
@@ -131,6 +132,7 @@ def test_close_stops_a_query_that_is_not_waited_for() -> None:
     asyncio.run(episode())
 
 
+@pytest.mark.slow
 def test_fifty_sessions_beside_a_long_query() -> None:
     beats = 0
     ended: list[bool] = []
