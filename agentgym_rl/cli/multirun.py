@@ -23,7 +23,7 @@ from agentgym_rl.envs.core import EnvError
 from agentgym_rl.eval.comparison.compare import compare
 from agentgym_rl.eval.comparison.forms import Screen
 from agentgym_rl.eval.comparison.runs import read
-from agentgym_rl.eval.comparison.tables import tables
+from agentgym_rl.eval.comparison.tables import remarks, tables
 
 FAILURES = (EnvError, RuntimeError, ValueError, OSError, RayError)
 """What ends a job and spares the others; anything else is a mistake in the program."""
@@ -101,11 +101,13 @@ def _compare(finished: Sequence[Path], console: Console) -> None:
     if not finished:
         return
     try:
-        shown = tables(compare([read(folder) for folder in finished]))
+        compared = compare([read(folder) for folder in finished])
     except ValueError as error:
         say(console, f"not compared: {error}")
         return
-    for table in shown:
+    for table in tables(compared):
         console.print(Screen(table))
+    for remark in remarks(compared):
+        say(console, remark)
     folders = shlex.join(map(str, finished))
     say(console, f"curves and differences of the settings: agentgym-rl compare {folders} --html compare.html")

@@ -33,6 +33,7 @@ def write_run(
     seconds: float = 120.0,
     metrics: Sequence[Mapping[str, Any]] = (),
     bounds: Mapping[str, float] | None = None,
+    spent: Mapping[str, float] | None = None,
 ) -> Path:
     """Write a run; greedy success is 0.1 above the sampled one.
 
@@ -43,6 +44,7 @@ def write_run(
         config: keys beside name, seed, algorithm and environments, nested.
         episodes, seconds: what the algorithm's stage spent.
         bounds: success of the random policy and the oracle on every panel.
+        spent: tokens and updates of the algorithm's stage.
     """
     folder.mkdir(parents=True)
     rows = []
@@ -52,8 +54,9 @@ def write_run(
             env, label = place.split("/")
             value = success if isinstance(success, float) else success[place]
             own.setdefault(label, {})[env] = {"sampled": result(value), "greedy": result(min(1.0, value + 0.1))}
-        spent = name == algorithm and algorithm != "bc"
-        rows.append({"name": name, "panels": own, "episodes": episodes if spent else 0, "steps": 4, "wall_s": seconds})
+        online = name == algorithm and algorithm != "bc"
+        cost = {"episodes": episodes if online else 0, **(spent if online and spent else {})}
+        rows.append({"name": name, "panels": own, **cost, "steps": 4, "wall_s": seconds})
     found: dict[str, dict[str, str]] = {}
     for place in panels:
         env, label = place.split("/")

@@ -177,6 +177,8 @@ class Stages:
                 "name": name,
                 "panels": panels,
                 "episodes": state.stage_episodes,
+                "tokens": state.tokens - sum(stage.get("tokens", 0) for stage in state.results),
+                "updates": state.stage_updates,
                 "steps": algorithm.steps,
                 "wall_s": round(seconds, 1),
             }

@@ -59,6 +59,9 @@ class Cost:
 
     episodes: float
     """Training episodes, mean over runs."""
+    tokens: float | None
+    """Of these episodes; None where a run does not say."""
+    updates: float | None
     minutes: float
     """Mean over runs; evaluations on the way count, the one at the end does not."""
     per_1000_episodes: tuple[float | None, ...]
@@ -311,6 +314,10 @@ def _cost(arm: Arm, columns: Sequence[Column], decoding: str) -> Cost:
     episodes = [run.stages[arm.stage]["episodes"] for run in arm.ended]
     minutes = [run.stages[arm.stage]["wall_s"] / 60 for run in arm.ended]
 
+    def spent(name: str) -> float | None:
+        known = [own[name] for run in arm.ended if name in (own := run.stages[arm.stage])]
+        return mean(known) if len(known) == len(arm.ended) else None
+
     def rate(column: Column, spent: Sequence[float]) -> float | None:
         gains = [_gain(run, arm.stage, stage_before(run, arm.stage), column, decoding) for run in arm.ended]
         known = [(gain, own) for gain, own in zip(gains, spent, strict=True) if gain is not None]
@@ -319,6 +326,8 @@ def _cost(arm: Arm, columns: Sequence[Column], decoding: str) -> Cost:
 
     return Cost(
         episodes=mean(episodes),
+        tokens=spent("tokens"),
+        updates=spent("updates"),
         minutes=mean(minutes),
         per_1000_episodes=tuple(rate(column, [one / 1000 for one in episodes]) for column in columns),
         per_minute=tuple(rate(column, minutes) for column in columns),

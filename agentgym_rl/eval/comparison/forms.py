@@ -12,7 +12,7 @@ from rich.text import Text
 
 from agentgym_rl.eval.comparison.tables import Row, Table
 
-NUMBERS = ("episodes", "minutes")
+NUMBERS = ("episodes", "tokens", "updates", "minutes")
 """Names that are numbers: they stand right, and are not wrapped."""
 NAME, LEAST = 12, 4
 """Characters that a name gets beside as many panels as fit, and at least."""
@@ -95,7 +95,7 @@ def _markdown(table: Table) -> str:
 _MARKUP = re.compile(r"[\\`*_<>|\[\]]")
 """What Markdown would take for its own."""
 _TEX = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"\dag{}",
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"\dag{}", "≠": r"$\neq$",
     "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}", **{one: f"\\{one}" for one in "&%$#_{}"},
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from agentgym_rl.data.files import write_text
 from agentgym_rl.eval.comparison.arms import Arm, differing, shown
+from agentgym_rl.eval.comparison.budgets import budget_of
 from agentgym_rl.eval.comparison.charts import (
     Figure,
     constants,
@@ -107,6 +108,7 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
         axes=list(AXES) if figures else [],
         tokens_known=any("tokens" in line.x for figure in figures for line in figure.chart.lines),
         tokens=_tokens(comparison),
+        budget=budget_of(comparison),
         configuration=_configuration(comparison),
         runs=[(run, link(run) if link else None) for run in comparison.runs],
         shown=shown, place=_place, zip=zip,

@@ -9,24 +9,30 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.files import write_text
+from agentgym_rl.eval.comparison.budgets import budget_of
 from agentgym_rl.eval.comparison.compare import Column, Comparison, Estimate
 
 FIELDS = (
     "kind", "arm", "runs", "baseline", "stage", "seeds", "env", "panel", "decoding", "mean", "low", "high",
-    "interval_over", "p", "by_seed", "episodes", "minutes", "per_1000_episodes", "per_minute",
+    "interval_over", "p", "by_seed", "episodes", "tokens", "updates", "budget",
+    "minutes", "per_1000_episodes", "per_minute",
 )  # fmt: skip
 
 
 def rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """One row per arm (or difference, random policy, oracle) and column; success in percent, differences
     and rates in points."""
+    budget = budget_of(comparison)
     for arm, row, cost in zip(comparison.arms, comparison.success, comparison.costs, strict=True):
         for number, (column, cell) in enumerate(zip(comparison.columns, row, strict=True)):
             rates = {
                 "per_1000_episodes": _percent(cost.per_1000_episodes[number]),
                 "per_minute": _percent(cost.per_minute[number]),
             }
-            spent = {"episodes": cost.episodes, "minutes": cost.minutes}
+            spent = {
+                "episodes": cost.episodes, "tokens": cost.tokens, "updates": cost.updates,
+                "budget": budget.standing(arm.label) if budget else None, "minutes": cost.minutes,
+            }  # fmt: skip
             yield (
                 {"kind": "success", "arm": arm.label, "runs": " ".join(run.name for run in arm.runs),
                  "stage": arm.stage, "decoding": comparison.decoding}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agentgym_rl.eval.comparison.arms import Arm
+from agentgym_rl.eval.comparison.budgets import budget_of
 from agentgym_rl.eval.comparison.compare import Comparison, Estimate
 
 BOUNDS = (
@@ -55,8 +56,9 @@ def tables(comparison: Comparison) -> list[Table]:
 
 def remarks(comparison: Comparison) -> list[str]:
     """What the tables cannot show."""
-    pairs = comparison.strangers
-    said = [f"{one} and {other} share no panel: nothing compares them" for one, other in pairs[:MOST]]
+    pairs, budget = comparison.strangers, budget_of(comparison)
+    said = [str(budget)] if budget and budget.departing else []
+    said += [f"{one} and {other} share no panel: nothing compares them" for one, other in pairs[:MOST]]
     return said + ([f"nor do {len(pairs) - MOST} other pairs of runs share one"] if len(pairs) > MOST else [])
 
 
@@ -100,15 +102,18 @@ def _differences(comparison: Comparison) -> Table:
 
 
 def _rates(comparison: Comparison) -> Table:
-    rows = []
+    rows, budget = [], budget_of(comparison)
+    unit = budget.unit if budget else "episodes"
     for arm, cost in zip(comparison.arms, comparison.costs, strict=True):
         if cost.has_gains:
             rates = zip(cost.per_1000_episodes, cost.per_minute, strict=True)
             cells = tuple(f"{rate_text(episodes)} | {rate_text(minutes)}" for episodes, minutes in rates)
-            spent = (f"{cost.episodes:,.0f}", f"{cost.minutes:.1f}")
+            amount, mark = getattr(cost, unit), budget.mark(arm.label) if budget else ""
+            spent = (("-" if amount is None else f"{amount:,.0f}") + mark, f"{cost.minutes:.1f}")
             rows.append(Row((arm.label, *_runs(comparison, arm), *spent), cells))
     title = "What a stage spends, and the points it gains for it: per 1,000 episodes | per minute"
-    return _table(comparison, title, ("arm", *_runs_head(comparison), "episodes", "minutes"), rows, [])
+    notes = [f"{budget}."] if budget and not budget.departing else []
+    return _table(comparison, title, ("arm", *_runs_head(comparison), unit, "minutes"), rows, notes)
 
 
 def _table(
