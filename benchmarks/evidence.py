@@ -9,11 +9,13 @@
 
 Every arm of a study starts from the same cloned weights of its seed; panels are tasks that no choice of settings has
 seen. What the raw results hold with the same settings is not run again, and an interrupted run goes on: stop and repeat
-it as you like.
+it as you like. Rows of older code stand, marked as stale, until they are asked for.
 
     python benchmarks/evidence.py algorithms                    # all arms, seeds 0-4; hours on two cores
     python benchmarks/evidence.py curriculum --seeds 0 --arms bc short
     python benchmarks/evidence.py algorithms --page             # only write the page from the raw results
+    python benchmarks/evidence.py algorithms --stale            # list rows of older code
+    python benchmarks/evidence.py algorithms --renew --arms bc  # run these again, of the arms and seeds that are named
 
 Raw results and pages are those that ``benchmarks/studies.py`` names: JSON in ``benchmarks``, tables in marked blocks of
 pages in ``docs``, with pictures in ``docs/images``. The claims of all studies that do not hold are printed.
@@ -26,6 +28,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -33,26 +36,28 @@ from typing import Any
 from evidence_page import doubts, page, pictures
 from rich.console import Console
 from settings_digest import digest as settings
+from staleness import why
 from studies import STUDIES, Study
 
 from agentgym_rl.data.files import read_jsonl, write_text
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.digest import code
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.run.train import train
 
 
-def run(study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, console: Console) -> None:
-    """Run what is not finished, seed after seed, arms of a seed on one engine where they can share it."""
-    known = {(row["arm"], row["seed"]): row["settings"] for row in results(study)}
-    todo = [
-        (arm, seed, config)
-        for seed in seeds
-        for arm, config in ((arm, composed(study, arm, seed, folder)) for arm in arms)
-        if known.get((arm, seed)) != settings(config)
-    ]
+def run(
+    study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, console: Console, renew: bool = False
+) -> None:
+    """Run what is not finished, seed after seed, arms of a seed on one engine where they can share it.
+
+    Args:
+        renew: also what older code has finished.
+    """
+    todo = missing(study, seeds, arms, folder, renew)
     begun = time.monotonic()
     for seed in seeds:
         with Session(several=True) as session:
@@ -65,10 +70,21 @@ def run(study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, c
                 record(study, arm, seed, settings(config), train(Resolved(config), console, session))
 
 
+def missing(
+    study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, renew: bool
+) -> list[tuple[str, int, Config]]:
+    """Arm, seed and configuration of what the raw results lack, or have of other settings."""
+    known = {(row["arm"], row["seed"]): row["settings"] for row in results(study) if not (renew and why(row))}
+    every = ((arm, seed, composed(study, arm, seed, folder)) for seed in seeds for arm in arms)
+    return [(arm, seed, config) for arm, seed, config in every if known.get((arm, seed)) != settings(config)]
+
+
 def composed(study: Study, arm: str, seed: int, folder: Path) -> Config:
-    """The run of an arm."""
-    place = [f"name={study.prefix}-{arm}-seed{seed}", f"run.dir={folder}/{study.prefix}-{arm}-seed{seed}"]
-    return load([f"experiment={study.recipe}", *study.arms[arm], f"seed={seed}", *place, f"run.cache={folder}/cloned"])
+    """The run of an arm; other code finds neither it nor its cloned weights."""
+    name = f"{study.prefix}-{arm}-seed{seed}"
+    config = load([f"experiment={study.recipe}", *study.arms[arm], f"seed={seed}", f"name={name}"])
+    place = folder / code(config.envs)
+    return replace(config, run=replace(config.run, dir=f"{place}/{name}", cache=f"{place}/cloned"))
 
 
 def record(study: Study, arm: str, seed: int, digest: str, place: Path) -> None:
@@ -86,6 +102,8 @@ def record(study: Study, arm: str, seed: int, digest: str, place: Path) -> None:
         "gradient_groups": gradient_groups(place),
         "settings": digest,
         "panels": summary["panels"],
+        "commit": summary["versions"].get("git", "unknown"),
+        "code": summary["code"],
         "versions": {key: summary["versions"][key] for key in ("agentgym-rl", "verl", "torch")},
     }
     if study.watched:
@@ -134,14 +152,21 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+", metavar="ARM", help="all of the study without it")
     parser.add_argument("--folder", type=Path, default=Path("runs/evidence"), help="of the runs")
     parser.add_argument("--page", action="store_true", help="only write the page from the raw results")
+    parser.add_argument("--stale", action="store_true", help="only list the rows of older code")
+    parser.add_argument("--renew", action="store_true", help="also run again what older code has finished")
     options = parser.parse_args()
     study = STUDIES[options.study]
     if unknown := set(options.arms or ()) - set(study.arms):
         parser.error(f"--arms {' '.join(sorted(unknown))}: the study {options.study} has {', '.join(study.arms)}")
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 130)
+    if options.stale:
+        for row in results(study):
+            if reason := why(row):
+                console.print(f"{row['arm']}, seed {row['seed']}: {reason}", highlight=False, soft_wrap=True)
+        return
     try:
         if not options.page:
-            run(study, options.seeds, options.arms or list(study.arms), options.folder, console)
+            run(study, options.seeds, options.arms or list(study.arms), options.folder, console, options.renew)
     except (Interrupted, KeyboardInterrupt):
         console.print("stopped; the same command goes on")
         raise SystemExit(130) from None

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from staleness import told
 from studies import DOCS, Ordering, Side, Study
 
 from agentgym_rl.eval import png
@@ -120,7 +121,8 @@ def page(study: Study, text: str, rows: Rows) -> str:
     Raises:
         ValueError: it has no place for one of them.
     """
-    tables = {study.table: arms_table(study, rows)}
+    stale = told(rows)
+    tables = {study.table: chain(arms_table(study, rows), [""] * bool(stale), stale)}
     tables |= {name: orderings_table(study, rows, found) for name, found in study.orderings.items()}
     for name, lines in tables.items():
         text = with_table(text, name, "\n".join(lines) if rows else "No results yet.", study.page)

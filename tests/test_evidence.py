@@ -14,8 +14,10 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import evidence  # noqa: E402
 import evidence_page as pages  # noqa: E402
+from staleness import told, why  # noqa: E402
 from studies import ALGORITHMS, ALONE, DOCS, HORIZONS, SINGLE, STUDIES  # noqa: E402
 
+from agentgym_rl.engine.recipe.digest import code  # noqa: E402
 from agentgym_rl.engine.recipe.resolved import Resolved  # noqa: E402
 
 
@@ -171,12 +173,46 @@ def test_weights_evaluated_again_are_one_point_of_the_curve(tmp_path):
     assert evidence.learning(tmp_path, "validation", "maze") == {"tokens": 1900, "curve": curve}
 
 
+def test_rows_of_older_code_are_stale():
+    old, own = dict(row("bc", 0, 0, 0, 0)), {"panels": {"maze": {}}, "commit": "c0ffee5eed"}
+    present = row("bc", 1, 0, 0, 0) | own | {"code": code(["maze"])}
+    other = row("bc", 2, 0, 0, 0) | own | {"code": "another"}
+    reasons = [why(one) for one in (old, present, other)]
+    assert reasons == [
+        "made before rows carried a code digest", None, "made by other code (commit c0ffee5)",
+    ]  # fmt: skip
+    text = pages.page(ALGORITHMS, ALGORITHMS.page.read_text(), [old, present, other])
+    assert "\n\n1 of 3 rows are stale: made before rows carried a code digest.\n1 of 3 rows are stale: made by" in text
+    assert "stale" not in "\n".join(told([present]))
+
+
+def test_only_the_stale_rows_that_are_asked_for_are_run_again(tmp_path, monkeypatch):
+    def of(seed, **more):
+        return {"arm": "bc", "seed": seed, "settings": evidence.settings(composed_of(seed)), **more}
+
+    @cache
+    def composed_of(seed):
+        return evidence.composed(ALGORITHMS, "bc", seed, tmp_path)
+
+    envs = composed_of(0).envs
+    fresh = {"panels": {env: {} for env in envs}, "commit": "c0ffee", "code": code(envs)}
+    monkeypatch.setattr(evidence, "results", lambda study: [of(0), of(1, **fresh)])
+
+    def missing(seeds, renew):
+        return [seed for _, seed, _ in evidence.missing(ALGORITHMS, seeds, ["bc"], tmp_path, renew)]
+
+    assert missing([0, 1, 2], renew=False) == [2]
+    assert missing([0, 1], renew=True) == [0]
+    assert missing([1], renew=True) == []
+    assert composed_of(0).run.dir == f"{tmp_path}/{code(envs)}/evidence-bc-seed0", "older runs are not found again"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_pages_and_raw_results_in_the_repository_are_of_its_settings(name):
     study = STUDIES[name]
     rows, text = evidence.results(study), study.page.read_text()
-    assert pages.page(study, text, rows) == text
+    assert pages.page(study, text, rows) == text, f"python benchmarks/evidence.py {name} --page renews it"
     assert not rows or all((DOCS / "images" / f"{picture}.png").is_file() for picture in study.curves)
     for row in rows:
         if row["seed"] == 0:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import inspect
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
+import agentgym_rl.envs as env_code
 from agentgym_rl.data.files import on_hub
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.schema import to_dict
+from agentgym_rl.envs.registry import env_class
 
 PACKAGES = (
     "agentgym-rl",
@@ -76,3 +83,47 @@ def versions() -> dict[str, str]:
     if revision.returncode == 0:
         found["git"] = revision.stdout.strip()
     return found
+
+
+def code(envs: Iterable[str]) -> str:
+    """First 12 hex digits over the code that trains in environments: ``algorithms``, ``engine``, ``rollout``, and each
+    environment's own. Comments, docstrings and layout do not count.
+    """
+    package = Path(__file__).parents[2]
+    places = [package / layer for layer in ("algorithms", "engine", "rollout")]
+    places += sorted({_place_of(env) for env in envs})
+    digests = [_digest_of(file) for place in places for file in _files(place)]
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()[:12]
+
+
+def _place_of(env: str) -> Path:
+    """The folder of an environment of this package, or the file of another one's class."""
+    file, ours = Path(inspect.getfile(env_class(env))).resolve(), Path(env_code.__file__).resolve().parent
+    return ours / file.relative_to(ours).parts[0] if file.is_relative_to(ours) else file
+
+
+def _files(place: Path) -> list[Path]:
+    if place.is_file():
+        return [place]
+    return sorted(one for one in place.rglob("*") if one.is_file() and "__pycache__" not in one.parts)
+
+
+@cache
+def _digest_of(file: Path) -> str:
+    content = file.read_bytes()
+    if file.suffix == ".py":
+        content = repr(_bare(ast.parse(content))).encode()
+    return f"{file.name} {hashlib.sha256(content).hexdigest()}"
+
+
+def _bare(node: Any) -> Any:
+    """A syntax tree without docstrings and without what is empty, which differs between versions of Python."""
+    if isinstance(node, ast.AST):
+        filled = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
+        return type(node).__name__, [(name, _bare(value)) for name, value in filled]
+    return [_bare(one) for one in node if not _is_text(one)] if isinstance(node, list) else node
+
+
+def _is_text(node: Any) -> bool:
+    """Whether a statement is a text alone: a docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -21,7 +21,7 @@ from agentgym_rl.data.overlap import Overlap, told
 from agentgym_rl.engine.recipe import context, gpus, preflight
 from agentgym_rl.engine.recipe.compose import identity, to_yaml
 from agentgym_rl.engine.recipe.config import Device, TinyModelConfig
-from agentgym_rl.engine.recipe.digest import digest, versions
+from agentgym_rl.engine.recipe.digest import code, digest, versions
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run import account, demonstrations, gpu_memory, memory
@@ -229,6 +229,7 @@ def _summary(run: Resolved, state: State, overlaps: dict[str, dict[str, Overlap]
         "panels": {env: {label: panel.digest for label, panel in own.items()} for env, own in run.panels.items()},
         "overlaps": {env: {label: asdict(shared) for label, shared in own.items()} for env, own in overlaps.items()},
         "versions": versions(),
+        "code": code(config.envs),
     }
 
 
