@@ -36,12 +36,22 @@ def train(*, quiet: bool = False, **overrides: Any) -> RunData:
         from agentgym_rl.engine.recipe.compose import load as compose
     words = list(_words(overrides))
     folder = compose(words).run.dir
-    status, last = _command([sys.executable, "-m", "agentgym_rl.cli", "train", *words], quiet)
+    run_command([sys.executable, "-m", "agentgym_rl.cli", "train", *words], quiet)
+    return load(folder)
+
+
+def run_command(words: Sequence[str], quiet: bool) -> None:
+    """Run a command to its end.
+
+    Raises:
+        RuntimeError: it failed; the message has its last lines.
+        KeyboardInterrupt: it was stopped.
+    """
+    status, last = _command(words, quiet)
     if status == 130:
         raise KeyboardInterrupt(last[-1] if last else "")
     if status:
         raise RuntimeError("\n".join(["the run failed; its last lines:", *last]))
-    return load(folder)
 
 
 def _command(words: Sequence[str], quiet: bool) -> tuple[int, list[str]]:

@@ -38,6 +38,7 @@ GROUPS = {
     },
     "Results": {
         "eval": "agentgym-rl eval panel=textcraft:test:20 policy=oracle",
+        "reproduce": "agentgym-rl reproduce verl_agent_alfworld_gigpo_1.5b seed=0,1,2",
         "compare": "agentgym-rl compare 'runs/demo-*' --html compare.html",
         "episodes": "agentgym-rl episodes runs/demo-grpo-seed0 --failure",
         "view": "agentgym-rl view runs/demo-grpo-seed0",
@@ -47,7 +48,7 @@ GROUPS = {
 """Modules of this package, each with a function ``command``, by the heading of ``--help``, and an example of each."""
 
 
-_KEYS = {"train", "eval"}
+_KEYS = {"train", "eval", "reproduce"}
 """Commands that take ``key=value``."""
 _MEANT = {"resume": "the command that began a run resumes it", "evaluate": "write eval", "list": "write envs"}
 """Commands that others have, and what does the same here."""

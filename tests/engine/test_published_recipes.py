@@ -16,6 +16,7 @@ from agentgym_rl.algorithms.grpo import GRPOConfig
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.algorithms.ppo import PPOConfig
+from agentgym_rl.api.published import PROTOCOLS, TARGETS, find
 from agentgym_rl.engine.recipe import preflight
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.resolved import Resolved
@@ -214,23 +215,35 @@ def test_departures_are_those_that_are_named(name, key):
     assert value == ours != published and reason
 
 
-EVALUATED = {
-    "textcraft": (30, 750, 14098),
-    "babyai": (20, 512, 8192),
-    "sciworld": (30, 1024, 8192),
-    "searchqa": (30, 750, 14098),
-    "webarena": (15, 750, 14098),
-}
-"""max_rounds, data.max_prompt_length and data.max_response_length of AgentGym-RL's examples/eval/<env>_eval.sh, which
-load global_step_150 and sample once at temperature 1."""
+SCALING_INTER = [name for name in PROTOCOLS if name.endswith("_scaling_inter")]
 
 
-@pytest.mark.parametrize("env", EVALUATED)
-def test_the_page_has_the_settings_of_their_evaluation(env):
-    rounds, prompt, response = EVALUATED[env]
+@pytest.mark.parametrize("name", SCALING_INTER)
+def test_the_page_has_the_settings_of_their_evaluation(name):
+    """max_rounds, data.max_prompt_length and data.max_response_length of AgentGym-RL's examples/eval/<env>_eval.sh,
+    which load global_step_150 and sample once at temperature 1."""
+    protocol, env = PROTOCOLS[name], name.partition("_")[0]
+    own = dict(protocol.evaluation)
     page = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
     title = {"textcraft": "TextCraft", "babyai": "BabyAI", "sciworld": "SciWorld", "searchqa": "SearchQA"}
     (row,) = [line for line in page.splitlines() if line.startswith(f"| {title.get(env, 'WebArena')} | ")]
-    assert f"| {rounds}, {prompt} + {response} |" in row
-    assert "global_step_150" in page
-    assert load([f"experiment={env}_scaling_inter"]).model.path == "Qwen/Qwen2.5-7B-Instruct"
+    assert f"| {own['max_turns']}, {own['prompt_tokens']} + {own['response_tokens']} |" in row
+    assert (protocol.checkpoint, own["temperature"], own.get("samples", 1)) == (150, 1.0, 1)
+    config = load(find(f"{name}_stepwise").overrides)
+    assert config.model.path == "Qwen/Qwen2.5-7B-Instruct"
+    assert config.run.keep_checkpoints is None and protocol.checkpoint % config.run.save_every == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_published_result_composes_with_the_model_and_the_panel_that_it_names(name):
+    target = TARGETS[name]
+    config = load(target.overrides)
+    assert {"1.5B": "1.5B", "7B": "7B"}[target.arm.size] in config.model.path
+    for env in target.arm.values:
+        assert target.protocol.panel in config.envs[env].panels
+    assert config.run.dir == f"runs/{name}-seed0"
+    if target.arm.method == "fixed":
+        assert config.curriculum.type == "fixed"
+    elif target.arm.method in ("PPO", "GRPO", "GiGPO", "AgentEvol"):
+        assert config.algorithm.name == target.arm.method.lower()

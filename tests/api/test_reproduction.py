@@ -1,0 +1,170 @@
+"""Published results run again, with commands that write what real ones would."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("verl")
+
+from agentgym_rl.api import reproduction
+from agentgym_rl.api.published import PROTOCOLS, TARGETS, find
+from agentgym_rl.api.reproduction import Reproduction
+from agentgym_rl.cli import app
+from agentgym_rl.eval.evaluation.result import Result
+from agentgym_rl.eval.evaluation.scores import Outcome
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import reproduction_page as pages  # noqa: E402
+
+NAME, TEXTCRAFT = "verl_agent_alfworld_gigpo_1.5b", "textcraft_scaling_inter_stepwise"
+
+
+def words_of(command):
+    return dict(word.split("=", 1) for word in command if "=" in word)
+
+
+def trained(folder, config, git="c0ffee"):
+    folder.mkdir(parents=True)
+    versions = {"git": git} if git else {}
+    stages = [{"name": "bc", "wall_s": 1800.0}, {"name": "gigpo", "wall_s": 5400.0}]
+    (folder / "summary.json").write_text(json.dumps({"stages": stages, "versions": versions, "code": "abc"}))
+    (folder / "state.json").write_text(json.dumps({"episodes": 100, "tokens": 5000}))
+    (folder / "config.yaml").write_text(json.dumps({"engine": config}))
+
+
+def evaluated(folder, env, solved, tasks=4, reward=None):
+    plan = {"panel": {"digest": "d1", "envs": {env: {"digest": "d1"}}}, "samples": 1, "seed": 0}
+    outcomes = [
+        Outcome(f"{env}_{at}", "all", (at < solved,), (float(at < solved) if reward is None else reward,), (3,))
+        for at in range(tasks)
+    ]
+    Result(plan, tuple(outcomes), (), {}).write(folder)
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch):
+    """Stands for the commands; returns those that were run."""
+    monkeypatch.chdir(tmp_path)
+    ran = []
+
+    def run(words, quiet):
+        command, given = words[3], words_of(words[3:])
+        ran.append(command)
+        if command == "train":
+            engine = {"device": "cuda", "workers": 2, "nodes": 1, "rollout_workers": 1, "mode": "sync"}
+            for seed in given["seed"].split(","):
+                trained(Path("runs") / given["name"].replace("${seed}", seed), engine)
+        else:
+            evaluated(Path(given["out"]), "alfworld", solved=2 + int(given["seed"]))
+
+    monkeypatch.setattr(reproduction, "run_command", run)
+    monkeypatch.setattr(Reproduction, "check", lambda self: None)
+    return ran
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["reproduce", *words], env={"COLUMNS": "200"})
+
+
+def test_a_reproduction_ends_with_a_table_and_a_file(commands, tmp_path):
+    done = run(NAME, "seed=0,1")
+    assert done.exit_code == 0 and commands == ["train", "eval", "eval"]
+    result = json.loads((tmp_path / "reproductions" / NAME / "result.json").read_text())
+    (line,) = result["lines"]
+    # 50% and 75%: mean 62.5, sd 17.7, half width 12.706 * 12.5, cut at 0 and 100
+    assert (line["published"], line["ours"], line["interval"], line["over"]) == (86.7, 62.5, [0.0, 100.0], "seeds")
+    assert line["by_seed"] == {"0": 50.0, "1": 75.0} and line["weights"] == "last"
+    # two runs of two hours on two GPUs
+    assert result["cost"] == {"gpu_hours": 8.0, "cpu_hours": 0.0, "episodes": 200, "tokens": 10_000}
+    assert (result["commits"], result["code"], result["panels"]) == (["c0ffee"], ["abc"], {"alfworld": "d1"})
+    assert (result["source"], result["published_seeds"], result["changed"]) == ("arXiv 2505.10978", "one run", [])
+    assert "-24.2 [-86.7, +13.3]" in done.stdout and "8.0 GPU hours, 200 episodes, 10,000 tokens" in done.stdout
+    assert "commit: c0ffee; code abc" in done.stdout and "not the published settings" not in done.stdout
+
+
+def test_one_seed_has_the_interval_of_its_tasks(commands):
+    (line,) = reproduction.reproduce(NAME, "seed=0").lines
+    assert (line.ours, line.over) == (50.0, "tasks") and line.interval == pytest.approx((15.0, 85.0), abs=0.1)
+    assert line.difference == pytest.approx((-36.7, 15.0 - 86.7, 85.0 - 86.7), abs=0.1)
+
+
+def test_settings_that_depart_are_told(commands, tmp_path):
+    assert "not the published settings: algorithm.lr=1e-5" in run(NAME, "algorithm.lr=1e-5", "seed=0").stdout
+    file = tmp_path / "reproductions" / NAME / "result.json"
+    with pytest.raises(ValueError, match=r"algorithm\.lr=1e-5"):
+        pages.keep([file])
+
+
+def test_rewards_are_compared_where_they_are_published(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = Reproduction.of("agentevol_agentevol", ["seed=0"])
+    engine = {"device": "cpu", "workers": 1, "nodes": 1, "rollout_workers": 1, "mode": "sync"}
+    trained(Path("runs/agentevol_agentevol-seed0"), engine, git=None)
+    evaluated(found.out / "last" / "seed0", "sciworld", solved=0, reward=0.25)
+    result = found.result()
+    (line,) = result.lines
+    assert (line.env, line.measure, line.published, line.ours) == ("sciworld", "reward", 38.0, 25.0)
+    assert (result.cost.cpu_hours, result.commits) == (2.0, ())
+
+
+def test_the_published_checkpoint_is_evaluated_before_the_last():
+    shown = [shlex.split(line) for line in run(TEXTCRAFT, "--show").stdout.splitlines()]
+    assert [words[1] for words in shown] == ["train", "eval", "eval"]
+    first, last = map(words_of, shown[1:])
+    assert first["policy"] == f"runs/{TEXTCRAFT}-seed0/checkpoints/global_step_150"
+    assert last["policy"] == f"runs/{TEXTCRAFT}-seed0" and first["out"] != last["out"]
+    assert (first["max_turns"], first["response_tokens"], first["temperature"]) == ("30", "14098", "1.0")
+
+
+def test_what_is_missing_here_is_named_in_one_line():
+    done = run(NAME)
+    assert done.exit_code == 2 and "needs 2 GPUs" in done.stderr and done.stderr.count("\n") == 1
+    done = run(NAME, "engine=cpu", "engine.workers=1", "model=tiny", "envs.alfworld.options.data=/nowhere")
+    assert done.exit_code == 2 and "no ALFWorld data at /nowhere" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name a published result"),
+        (["verl_agent_alfworld_gigpo"], "did you mean verl_agent_alfworld_gigpo_"),
+        ([NAME, "algorithm.lr=1e-5,1e-6"], "over seeds only, not over algorithm.lr"),
+        ([NAME, "algorithm.beat=1"], "algorithm.beat"),
+    ],
+)
+def test_a_wrong_command_is_told(words, said):
+    done = run(*words)
+    assert done.exit_code == 2 and said in done.stderr
+
+
+def test_a_command_that_fails_ends_it(commands, monkeypatch):
+    def fails(words, quiet):
+        raise RuntimeError("the engine died")
+
+    monkeypatch.setattr(reproduction, "run_command", fails)
+    done = run(NAME)
+    assert done.exit_code == 1 and "the engine died; the same command goes on" in done.stdout
+
+
+def test_the_list_has_every_result_with_its_source():
+    listed = run("--list").stdout
+    assert all(name in listed for name in TARGETS)
+    assert all(find(name).arm.source and protocol.seeds for name in TARGETS for protocol in PROTOCOLS.values())
+
+
+def test_the_page_has_the_published_numbers():
+    text = pages.PAGE.read_text()
+    assert pages.page(text, pages.kept()) == text, "python benchmarks/reproduction_page.py renews it"
+
+
+def test_the_page_shows_what_was_reproduced_beside_it(commands, tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "KEPT", tmp_path / "kept")
+    reproduction.reproduce(NAME, "seed=0,1")
+    pages.keep([tmp_path / "reproductions" / NAME / "result.json"])
+    assert "| 86.7; ours 62.5 [0, 100], 2 seeds |" in pages.page(pages.PAGE.read_text(), pages.kept())
