@@ -7,7 +7,7 @@ GPU_TESTS := tests/engine/test_contracts.py tests/engine/test_recipes.py tests/e
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-more test-all test-bare docs pictures e2e lint format clean setup-gpu gpu-check dist doors openenv-check \
-	mcp-check webarena-check sky-check chaos soak e2e-nodes
+	mcp-check webarena-check sky-check chaos soak pairs e2e-nodes
 
 help:  ## print this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,7 +24,7 @@ test: setup  ## run the test suite without the engine, on all cores
 	$(BIN)/python -m pytest -n logical --dist loadgroup
 
 test-more: setup  ## run what `make test` leaves out or tries little of: slow tests, four times the examples, browser, Java
-	SWEEP=4 $(BIN)/python -m pytest -n logical --dist loadgroup -m '(slow or sweep or hypothesis or browser or java) and not (e2e or chaos or nodes)'
+	SWEEP=4 $(BIN)/python -m pytest -n logical --dist loadgroup -m '(slow or sweep or hypothesis or browser or java) and not (e2e or chaos or nodes or pairs)'
 
 test-all: test test-more  ## run all tests that need no engine
 
@@ -65,6 +65,9 @@ sky-check: setup  ## let SkyPilot read examples/clusters/skypilot.yaml, in an en
 
 chaos: setup  ## let faults happen to the real engine, one after the other (half an hour)
 	$(BIN)/python -m pytest -m chaos -s
+
+pairs: setup  ## take two steps with experiments and algorithms in pairs, on the real engine (a quarter of an hour)
+	$(BIN)/python -m pytest -m pairs -s
 
 e2e-nodes: setup  ## train over two Ray nodes in network namespaces of this machine (minutes; as root)
 	$(BIN)/python -m pytest -m nodes -s

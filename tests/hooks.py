@@ -13,6 +13,8 @@ import pytest
 
 LONG_S = 2.0
 """Seconds from which a test is to be marked ``slow``, or to do less."""
+LEFT_OUT = {"slow", "e2e", "chaos", "nodes", "pairs"}
+"""Markers of tests that are not run by default."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,6 +50,6 @@ def long(stats: dict[str, list[Any]]) -> Counter[str]:
     """Seconds of the tests, with their fixtures, that took longer than :data:`LONG_S` and are not marked."""
     seconds: Counter[str] = Counter()
     for report in (report for reports in stats.values() for report in reports):
-        if isinstance(report, pytest.TestReport) and not {"slow", "e2e", "chaos", "nodes"} & report.keywords.keys():
+        if isinstance(report, pytest.TestReport) and not LEFT_OUT & report.keywords.keys():
             seconds[re.sub(r"@[^]]*$", "", report.nodeid)] += report.duration
     return Counter({name: taken for name, taken in seconds.items() if taken > LONG_S})

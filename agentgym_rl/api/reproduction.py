@@ -19,6 +19,7 @@ from agentgym_rl.data.files import write_text
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation import result as results
+from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.eval.evaluation.scores import Measure
 from agentgym_rl.eval.intervals import student
 
@@ -71,7 +72,7 @@ class Reproduced:
     source: str
     published_seeds: str
     changed: tuple[str, ...]
-    """Overrides of one's own; with any, these are not the published settings."""
+    """Settings other than the published ones."""
     lines: tuple[Line, ...]
     cost: Cost
     commits: tuple[str, ...]
@@ -126,10 +127,15 @@ class Reproduction:
         """Folder of each run by its seed."""
         return {run.config.seed: Path(run.config.run.dir) for run in self.planned}
 
-    @property
+    @cached_property
     def changed(self) -> tuple[str, ...]:
-        """Overrides that may change what is learned; seeds do not."""
-        return tuple(word for word in self.changes if not word.startswith("seed="))
+        """Settings of one's own that may change what is learned, in place of the published ones."""
+        from agentgym_rl.engine.recipe.compose import identity, load
+
+        own = self.planned[0].config
+        theirs = load([*self.target.overrides, f"seed={own.seed}"])
+        old, new = (dict(flat(yaml.safe_load(identity(one)))) for one in (theirs, own))
+        return tuple(f"{key}={new.get(key)}" for key in {**old, **new} if old.get(key) != new.get(key))
 
     @cached_property
     def commands(self) -> list[list[str]]:

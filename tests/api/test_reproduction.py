@@ -95,10 +95,15 @@ def test_one_seed_has_the_interval_of_its_tasks(commands):
 
 
 def test_settings_that_depart_are_told(commands, tmp_path):
-    assert "not the published settings: algorithm.lr=1e-5" in run(NAME, "algorithm.lr=1e-5", "seed=0").stdout
+    assert "not the published settings: algorithm.lr=1e-05" in run(NAME, "algorithm.lr=1e-5", "seed=0").stdout
     file = tmp_path / "reproductions" / NAME / "result.json"
-    with pytest.raises(ValueError, match=r"algorithm\.lr=1e-5"):
+    with pytest.raises(ValueError, match=r"algorithm\.lr=1e-05"):
         pages.keep([file])
+
+
+def test_where_it_runs_is_no_setting():
+    found = Reproduction.of("agentevol_bc", ["envs.webshop.host.address=http://127.0.0.1:36001", "engine.offload=true"])
+    assert found.changed == ()
 
 
 def test_rewards_are_compared_where_they_are_published(tmp_path, monkeypatch):
