@@ -36,7 +36,7 @@ from typing import Any
 from evidence_page import doubts, page, pictures
 from rich.console import Console
 from settings_digest import digest as settings
-from staleness import why
+from staleness import told, why
 from studies import STUDIES, Study
 
 from agentgym_rl.data.files import read_jsonl, write_text
@@ -174,6 +174,7 @@ def main() -> None:
     write_text(study.page, page(study, study.page.read_text(), rows))
     pictures(study, rows)
     every = {name: results(one) for name, one in STUDIES.items()}
+    console.print(*told(rows), sep="\n", highlight=False, soft_wrap=True)
     console.print("what did not show:", *doubts(STUDIES, every), sep="\n", highlight=False, soft_wrap=True)
     console.print(f"raw results: {study.raw}\npage: {study.page}", highlight=False, soft_wrap=True)
 

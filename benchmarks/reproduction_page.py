@@ -59,7 +59,8 @@ def _rows(
 ) -> Iterator[tuple[str, str, dict[str, str], str]]:
     """Method, size, cell by environment, and source."""
     for arm in protocol.results:
-        ours = {line["env"]: line for line in reproduced.get(f"{name}_{arm.name}", {"lines": []})["lines"]}
+        lines = reproduced.get(f"{name}_{arm.name}", {"lines": []})["lines"]
+        ours = {line["env"]: line for line in reversed(lines)}  # of the published checkpoint before those of the last
         values = {env: f"{value:g}{_ours(ours.get(env))}" for env, value in arm.values.items()}
         yield arm.method, arm.size, values, arm.source
     for other in protocol.others:
@@ -70,7 +71,7 @@ def _ours(line: Mapping[str, Any] | None) -> str:
     if line is None:
         return ""
     low, high = line["interval"]
-    return f"; ours {line['ours']:.1f} [{low:.0f}, {high:.0f}], {len(line['by_seed'])} seeds"
+    return f"; ours {line['ours']:.1f} [{low:.0f}, {high:.0f}], seeds {', '.join(line['by_seed'])}"
 
 
 def _linked(source: str) -> str:

@@ -78,7 +78,7 @@ class Reproduced:
     commits: tuple[str, ...]
     """Of the code that trained; none where it was no git checkout."""
     code: tuple[str, ...]
-    """Digests of that code, see :func:`agentgym_rl.engine.recipe.digest.code`."""
+    """Digests of that code, see :func:`agentgym_rl.engine.recipe.digest.code`; none of a version that took none."""
     panels: Mapping[str, str]
     """Digest by environment."""
     runs: Mapping[int, str]
@@ -211,7 +211,7 @@ class Reproduction:
             lines=tuple(line for weights, found in evaluated.items() for line in self._lines(weights, found)),
             cost=_cost(self.runs.values()),
             commits=tuple(dict.fromkeys(one["versions"]["git"] for one in summaries if "git" in one["versions"])),
-            code=tuple(dict.fromkeys(one["code"] for one in summaries)),
+            code=tuple(dict.fromkeys(one["code"] for one in summaries if "code" in one)),
             panels={env: facts["digest"] for env, facts in panels.items()},
             runs={seed: str(folder) for seed, folder in self.runs.items()},
         )

@@ -127,6 +127,14 @@ def test_the_published_checkpoint_is_evaluated_before_the_last():
     assert (first["max_turns"], first["response_tokens"], first["temperature"]) == ("30", "14098", "1.0")
 
 
+def test_the_page_shows_the_published_checkpoint():
+    def line(weights, ours):
+        return {"env": "textcraft", "weights": weights, "ours": ours, "interval": [80.0, 99.0], "by_seed": {"0": ours}}
+
+    found = {TEXTCRAFT: {"lines": [line("global_step_150", 90.0), line("last", 95.0)]}}
+    assert "| 91; ours 90.0 [80, 99], seeds 0 |" in pages.page(pages.PAGE.read_text(), found)
+
+
 def test_what_is_missing_here_is_named_in_one_line():
     done = run(NAME)
     assert done.exit_code == 2 and "needs 2 GPUs" in done.stderr and done.stderr.count("\n") == 1
@@ -172,4 +180,4 @@ def test_the_page_shows_what_was_reproduced_beside_it(commands, tmp_path, monkey
     monkeypatch.setattr(pages, "KEPT", tmp_path / "kept")
     reproduction.reproduce(NAME, "seed=0,1")
     pages.keep([tmp_path / "reproductions" / NAME / "result.json"])
-    assert "| 86.7; ours 62.5 [0, 100], 2 seeds |" in pages.page(pages.PAGE.read_text(), pages.kept())
+    assert "| 86.7; ours 62.5 [0, 100], seeds 0, 1 |" in pages.page(pages.PAGE.read_text(), pages.kept())
