@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.eval.intervals import Interval, share_interval
 
 DECODINGS = ("sampled", "greedy")
@@ -60,43 +59,6 @@ def score(episodes: Sequence[Episode], seed: str) -> Score:
         turns=fmean(fmean(len(one.turns) for one in own) for own in tasks.values()) if tasks else None,
         error_rate=1.0 - n / len(episodes) if episodes else None,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """How many of some episodes count."""
-
-    counted: int
-    asked: int
-    """All of them, whatever became of them."""
-    error: str | None = None
-    """Of an episode that does not count."""
-
-    @classmethod
-    def of(cls, episodes: Sequence[Episode], asked: int) -> Count:
-        failed = [episode for episode in episodes if not episode.ending.counts]
-        return cls(len(episodes) - len(failed), asked, failed[0].error if failed else None)
-
-
-def check_counted(parts: Mapping[str, Count], least: float, key: str = "min_counted") -> None:
-    """Check that enough episodes of every part count for its figures to mean something.
-
-    Args:
-        parts: by name, such as an environment's; all that were asked for.
-        least: share of the episodes of a part that must count; one must in any case.
-        key: the setting that ``least`` comes from.
-
-    Raises:
-        EnvUnavailable: fewer count; names the parts, an error and the setting.
-    """
-    parts = parts or {"any environment": Count(0, 0)}
-    poor = {name: one for name, one in parts.items() if not one.counted or one.counted < least * one.asked}
-    if poor:
-        listed = " and ".join(f"{one.counted} of {one.asked} episodes of {name}" for name, one in poor.items())
-        error = next((one.error for one in poor.values() if one.error), None)
-        raise EnvUnavailable(
-            f"only {listed} count ({key}={least:g}); the others failed outside the agent, such as by: {error}"
-        )
 
 
 def errors(episodes: Sequence[Episode]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.hosts import EnvHost
 from agentgym_rl.rollout.conversation import NoFurtherEpisode
+from agentgym_rl.rollout.counted import Count, check_counted
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.loop import close, failed, opened
 from agentgym_rl.rollout.policies.base import Policy
@@ -119,13 +120,10 @@ def failures(entries: Sequence[Entry], min_counted: float, journal: Journal) -> 
         EnvUnavailable: none counts, or a smaller share than ``min_counted``.
     """
     failed = [entry.episode for entry in entries if entry.episode is not None and not entry.counts]
-    counted = len(entries) - len(failed)
-    if failed and (not counted or counted < min_counted * len(entries)):
-        raise EnvUnavailable(
-            f"only {counted} of {len(entries)} episodes count (min_counted={min_counted:g}); the others failed outside "
-            f"the agent, such as by: {failed[0].error}; what has finished is kept in {journal.path}, and the same "
-            "command runs the others again"
-        )
+    if failed:
+        count = Count(len(entries) - len(failed), len(entries), failed[0].error)
+        kept = f"; what has finished is kept in {journal.path}, and the same command runs the others again"
+        check_counted({failed[0].env: count}, min_counted, hint=kept)
     return failed
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agentgym_rl.envs import Observation, Step, Task
+from agentgym_rl.envs import Observation, Step, Task, make
 from agentgym_rl.envs.alfworld import MAX_STEPS, ALFWorld, official, tasks, wording
 from agentgym_rl.envs.alfworld.catalogue import HANDLED, LAMP, PLACES
 from agentgym_rl.envs.alfworld.game import TYPES, Game, Goal, Name, openable, treatment
@@ -155,8 +155,8 @@ def test_alfworlds_own_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_splits_are_agentgyms_or_alfworlds() -> None:
-    with pytest.raises(ValueError, match="splits 'mine' are unknown; choose agentgym or alfworld"):
-        ALFWorld(splits="mine")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="splits 'mine' is unknown; choose agentgym or alfworld"):
+        make("alfworld", splits="mine")
     with pytest.raises(ValueError, match="splits=alfworld are those of ALFWorld's data; give data=<folder>, too"):
         ALFWorld(splits="alfworld")
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.eval.intervals import wilson
-from agentgym_rl.eval.score import Count, check_counted, score
+from agentgym_rl.eval.score import score
+from agentgym_rl.rollout.counted import Count, check_counted
 
 
 def episode(ending=Ending.TERMINATED, success=False, turns=2, task=1):

@@ -73,7 +73,7 @@ def test_a_server_that_stays_down_leaves_the_journal_and_is_gone_on_with(tmp_pat
         model = ChatModel(name, temperature=1, seed=3, retries=0)
         settings = RolloutSettings(max_new_tokens=8, retries=0)
         with pytest.raises(
-            EnvUnavailable, match=r"episodes count .min_counted=1.; .* Aborted: openai:some/model.* did not answer"
+            EnvUnavailable, match=r"episodes of .*.min_counted=1.; .* Aborted: openai:some/model.* did not answer"
         ):
             await collect("counter", "test", out, model, settings)
         assert not out.exists() and (tmp_path / "a.json.partial.jsonl").exists()

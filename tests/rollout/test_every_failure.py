@@ -152,7 +152,7 @@ def test_collect(tmp_path, panel):
     summary = asyncio.run(work)
     assert (summary.attempted, summary.failed) == (len(ITEMS), FAILED)
     check(episode_store.read(stored))
-    with pytest.raises(EnvUnavailable, match=rf"only {len(ITEMS) - FAILED} of {len(ITEMS)} episodes count .*broken"):
+    with pytest.raises(EnvUnavailable, match=rf"only {len(ITEMS) - FAILED} of {len(ITEMS)} episodes of .*broken"):
         asyncio.run(collect("vast", panel, tmp_path / "b.json", Breakable(), RULES))
     assert not (tmp_path / "b.json").exists() and (tmp_path / "b.json.partial.jsonl").exists()
 

@@ -56,7 +56,7 @@ def test_an_expansion_goes_on_where_it_stopped(tmp_path):
 
     async def work(name):
         model = ChatModel(name, temperature=1, retries=0)
-        with pytest.raises(EnvUnavailable, match=r"only 2 of 4 episodes count .* did not answer.*the same command"):
+        with pytest.raises(EnvUnavailable, match=r"only 2 of 4 episodes .* did not answer.*the same command"):
             await expand("textcraft", "train", out, model, n=4)
         server.dies_after = None
         return await expand("textcraft", "train", out, model, n=4)

@@ -13,7 +13,8 @@ from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.envs import Task
-from agentgym_rl.eval.score import DECODINGS, Count, Score, check_counted, score
+from agentgym_rl.eval.score import DECODINGS, Score, score
+from agentgym_rl.rollout.counted import Count, check_counted
 
 VALIDATION = "validation"
 

@@ -37,7 +37,7 @@ from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.engine.verl.sync_probe import doubt
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.envs import Task
-from agentgym_rl.eval.score import Count, check_counted
+from agentgym_rl.rollout.counted import Count, check_counted
 from agentgym_rl.rollout.supervised import Example
 
 REDRAW = 1_000_000

@@ -53,8 +53,6 @@ class ALFWorld(TextEnv):
             raise ValueError(f"size {size!r} is unknown; choose one of {', '.join(SIZES)}")
         if size is not None and data is not None:
             raise ValueError(f"size {size!r} is for built-in games; leave out either size or data")
-        if splits not in ("agentgym", "alfworld"):
-            raise ValueError(f"splits {splits!r} are unknown; choose agentgym or alfworld")
         if splits == "alfworld" and data is None:
             raise ValueError("splits=alfworld are those of ALFWorld's data; give data=<folder>, too")
         self._own_splits = splits == "alfworld"

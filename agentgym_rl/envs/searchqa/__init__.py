@@ -62,8 +62,6 @@ class SearchQA(TextEnv):
         timeout: float = 30.0,
     ) -> None:
         super().__init__(style)
-        if reward not in ("em", "f1"):
-            raise ValueError(f"reward {reward!r} is unknown; choose em or f1")
         if not 1 <= topk <= MAX_TOPK:
             raise ValueError(f"topk is {topk}; choose 1 to {MAX_TOPK} passages")
         if questions is not None and corpus is None and url is None:

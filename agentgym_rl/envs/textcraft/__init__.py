@@ -55,8 +55,6 @@ class TextCraft(TextEnv):
         tasks_of: str | Path | None = None,
     ) -> None:
         super().__init__(style)
-        if wording not in ("own", EXACT):
-            raise ValueError(f"wording {wording!r} is unknown; choose own or {EXACT}")
         if style != "agentgym" and (wording == EXACT or tasks_of is not None):
             raise ValueError(f"wording={EXACT} and tasks_of are for the style agentgym, not {style}")
         if tasks_of is not None and recipes is None:

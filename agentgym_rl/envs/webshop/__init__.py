@@ -96,16 +96,10 @@ class WebShop(TextEnv):
         rewarded: Literal["score", "success"] = "score",
     ) -> None:
         super().__init__(style)
-        if goals not in ("synthetic", "human"):
-            raise ValueError(f"goals {goals!r} are unknown; choose synthetic or human")
         if goals == "human" and data is None:
             raise ValueError("goals=human are those of WebShop's files; give data=<folder>, too")
-        if splits not in ("agentgym", "verl_agent"):
-            raise ValueError(f"splits {splits!r} are unknown; choose agentgym or verl_agent")
         if splits == "verl_agent" and (data is None or goals != "synthetic"):
             raise ValueError("splits=verl_agent are those of WebShop's synthetic goals; give data=<folder>, too")
-        if rewarded not in ("score", "success"):
-            raise ValueError(f"rewarded {rewarded!r} is unknown; choose score or success")
         self._partly, self._splits = rewarded == "score", splits
         self._goals: Goals = goals
         self._data = None if data is None else str(Path(data).expanduser())

@@ -15,7 +15,7 @@ from agentgym_rl.data.written_by import package_version
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.scores import Measure, Outcome, Score, env_of, macro, passes, score
-from agentgym_rl.eval.score import Count, check_counted
+from agentgym_rl.rollout.counted import Count, check_counted
 
 NAME = "result.json"
 VERSION = 1
