@@ -91,7 +91,7 @@ class Evaluation:
         Raises:
             MissingExtra: pandas is not installed.
         """
-        own = [{**asdict(Summary.of(one)), "sample": one.tags["sample"]} for one in self.records]
+        own = [{**asdict(Summary.of(record)), "sample": record.tags["sample"]} for record in self.records]
         return episode_frame(own, [*SUMMARY, "sample"])
 
     @property

@@ -76,7 +76,7 @@ class Commands(TyperGroup):
         if name in _MEANT:
             raise ValueError(f"there is no command {name!r}; {_MEANT[name]}")
         if name in _KEYS:
-            known = ["--help", *(one for parameter in self.commands[name].params for one in parameter.opts)]
+            known = ["--help", *(opt for parameter in self.commands[name].params for opt in parameter.opts)]
             for option in (word.partition("=")[0] for word in words if word.startswith("--")):
                 if not any(one.startswith(option[:5]) for one in known):
                     raise ValueError(f"{name} has no option {option}; write it as a key: {option.lstrip('-')}=VALUE")

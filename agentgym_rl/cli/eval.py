@@ -118,8 +118,8 @@ def _compare(first: str, second: str, as_json: bool) -> None:
     screen = common.console(160)
     for table in comparison_tables(found, Path(first).name, Path(second).name):
         screen.print(table)
-    for one in found.departures:
-        common.say(screen, f"the evaluations differ in {one}")
+    for departure in found.departures:
+        common.say(screen, f"the evaluations differ in {departure}")
     if found.left_out:
         common.say(screen, f"left out, as one of the two failed outside the agent: {' '.join(found.left_out)}")
 

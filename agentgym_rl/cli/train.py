@@ -25,7 +25,7 @@ def _choices(incomplete: str) -> list[str]:
     from agentgym_rl.engine.recipe.compose import options
 
     words = [f"{group}={one}" for one in options(group)] if group in GROUPS else []
-    return [one for one in words if one.startswith(incomplete)]
+    return [word for word in words if word.startswith(incomplete)]
 
 
 def command(

@@ -93,7 +93,7 @@ def environment_factory(name: str, **options: Any) -> type[ToolEnv]:
     """
     tools = make(name, **options).spec.tools or (ACT,)
     members = {tool.name: _method(tool) for tool in tools}
-    if taken := {one for one in members if one in vars(ToolEnv) or one.startswith("_")}:
+    if taken := {member for member in members if member in vars(ToolEnv) or member.startswith("_")}:
         raise ValueError(f"{name} has a tool {min(taken)!r}, a name that TRL reserves")
     return type(name, (ToolEnv,), {**members, "_name": name, "_options": options, "__doc__": ToolEnv.__doc__})
 

@@ -109,7 +109,9 @@ def of_env(path: str | Path, env: str) -> list[Trajectory]:
         ValueError: the file is not AgentTraj JSON, or has none of the environment.
     """
     trajectories = read(path)
-    envs = [found[0] if (found := item_ids.read(one.item_id)) else one.item_id for one in trajectories]
+    envs = [
+        found[0] if (found := item_ids.read(trajectory.item_id)) else trajectory.item_id for trajectory in trajectories
+    ]
     own = [one for one, name in zip(trajectories, envs, strict=True) if name == env]
     if not own:
         raise ValueError(f"{path} has no trajectory of {env}, only of {', '.join(sorted(set(envs))[:8]) or 'nothing'}")

@@ -126,7 +126,7 @@ class EpisodeStore:
     def refresh(self) -> bool:
         """Look for new and changed files; whether there were any."""
         parts = _parts(self.place)
-        stamps = {path: path.stat().st_mtime_ns for own in parts.values() for path in own}
+        stamps = {path: path.stat().st_mtime_ns for part in parts.values() for path in part}
         if stamps == {path: stamp for path, (stamp, _) in self._seen.items()}:
             return False
         self._seen = {
@@ -283,7 +283,7 @@ def _table(summaries: Sequence[Summary]) -> Table:
     """Summaries without their places."""
     pyarrow, _ = packages()
     schema = _schema()
-    columns = {name: [_whole(getattr(one, name)) for one in summaries] for name in SUMMARY}
+    columns = {name: [_whole(getattr(summary, name)) for summary in summaries] for name in SUMMARY}
     return pyarrow.table(columns, schema=pyarrow.schema([schema.field(name) for name in SUMMARY]))
 
 

@@ -136,7 +136,7 @@ def shards(path: Path) -> list[Path]:
     numbered: list[Path] = []
     if path.parent.is_dir():
         with os.scandir(path.parent) as files:  # one by one: a long run has thousands, and looks at each step
-            likely = (Path(one.path) for one in files if one.name.startswith(path.stem))
+            likely = (Path(file.path) for file in files if file.name.startswith(path.stem))
             numbered = [one for one in likely if shard_of(one) == path.stem]
     return [*([path] if path.is_file() else []), *sorted(numbered, key=lambda one: (len(one.name), one.name))]
 

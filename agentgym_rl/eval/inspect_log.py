@@ -64,10 +64,10 @@ def log(episodes: Sequence[Episode], facts: Mapping[str, Any], task: str) -> dic
     """
     model, metadata = str(facts["model"]), {key: value for key, value in facts.items() if key != "model"}
     by_task: dict[str, list[Episode]] = {}
-    for one in episodes:
-        by_task.setdefault(one.item_id, []).append(one)
-    created, ended = _time(_began(episodes)), _time(max(one.began + one.seconds for one in episodes))
-    tokens = [sum(one.prompt_tokens for one in episodes), sum(one.response_tokens for one in episodes)]
+    for episode in episodes:
+        by_task.setdefault(episode.item_id, []).append(episode)
+    created, ended = _time(_began(episodes)), _time(max(episode.began + episode.seconds for episode in episodes))
+    tokens = [sum(episode.prompt_tokens for episode in episodes), sum(episode.response_tokens for episode in episodes)]
     usage = {"input_tokens": tokens[0], "output_tokens": tokens[1], "total_tokens": sum(tokens)}
     digest = fingerprint(json.dumps([task, facts, [*by_task]], default=str), 22)
     return {
@@ -81,7 +81,7 @@ def log(episodes: Sequence[Episode], facts: Mapping[str, Any], task: str) -> dic
         "plan": {"name": "plan", "steps": [{"solver": "agentgym_rl"}]},
         "results": {
             "total_samples": len(episodes),
-            "completed_samples": sum(one.ending.counts for one in episodes),
+            "completed_samples": sum(episode.ending.counts for episode in episodes),
             "scores": _scores(by_task, digest),
         },
         "stats": {"started_at": created, "completed_at": ended, "model_usage": {model: usage} if any(tokens) else {}},
@@ -177,7 +177,7 @@ def _events(one: Episode, shown: Sequence[Mapping[str, str]], model: str, uuid: 
 
 def _began(episodes: Sequence[Episode]) -> float:
     """When the first of them began."""
-    return min((one.began for one in episodes if one.began), default=0.0)
+    return min((episode.began for episode in episodes if episode.began), default=0.0)
 
 
 def _file_time(episodes: Sequence[Episode]) -> str:

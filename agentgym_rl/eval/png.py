@@ -118,8 +118,8 @@ def _line(axes: Any, line: Line, x: Sequence[float], marker: str) -> None:
 
 def _legend(figure: Any, axes: Iterator[Any], labels: Sequence[str]) -> None:
     handles: dict[str, Any] = {}
-    for one in axes:
-        handles |= dict(zip(*reversed(one.get_legend_handles_labels()), strict=True))
+    for axis in axes:
+        handles |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
     if handles:
         shown = [label for label in labels if label in handles]
         columns = max(1, min(len(shown), 130 // (max(map(len, shown)) + 8)))

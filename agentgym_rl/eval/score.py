@@ -55,8 +55,8 @@ def score(episodes: Sequence[Episode], seed: str) -> Score:
         ci95=share_interval(success, seed) if tasks else None,
         n=n,
         tasks=len(tasks),
-        reward=fmean(fmean(one.reward for one in own) for own in tasks.values()) if tasks else None,
-        turns=fmean(fmean(len(one.turns) for one in own) for own in tasks.values()) if tasks else None,
+        reward=fmean(fmean(episode.reward for episode in own) for own in tasks.values()) if tasks else None,
+        turns=fmean(fmean(len(episode.turns) for episode in own) for own in tasks.values()) if tasks else None,
         error_rate=1.0 - n / len(episodes) if episodes else None,
     )
 

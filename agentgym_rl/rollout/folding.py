@@ -74,14 +74,17 @@ def folded(opening: Sequence[Message], exchanges: Sequence[Exchange], keep: int,
     noted = f"Your notes:\n{notes}" if notes else ""
     first = "\n\n".join(part for part in (opening[-1]["content"], remark, noted) if part)
     messages: list[Message] = [*opening[:-1], {"role": "user", "content": first}]
-    for one in exchanges[hidden:]:
-        messages += [{"role": "assistant", "content": one.response}, {"role": "user", "content": one.observation}]
+    for exchange in exchanges[hidden:]:
+        messages += [
+            {"role": "assistant", "content": exchange.response},
+            {"role": "user", "content": exchange.observation},
+        ]
     return messages
 
 
 def plain_notes(exchanges: Sequence[Exchange], parse: Parse, fits: Callable[[str], bool]) -> str:
     """Notes for a demonstration, which has none: as many of its last commands as ``fits`` allows."""
-    actions = (parse(one.response) for one in exchanges)
+    actions = (parse(exchange.response) for exchange in exchanges)
     commands = [action.command for action in actions if isinstance(action, Action)]
     while commands and not fits(notes := f"Done: {'; '.join(commands)}"):
         commands.pop(0)

@@ -33,7 +33,7 @@ class Entry:
     def to_dict(self) -> dict[str, Any]:
         return {
             "episode": None if self.episode is None else self.episode.to_dict(),
-            **({"examples": [shallow(one) for one in self.examples]} if self.examples else {}),
+            **({"examples": [shallow(example) for example in self.examples]} if self.examples else {}),
             **({"facts": dict(self.facts)} if self.facts else {}),
         }
 

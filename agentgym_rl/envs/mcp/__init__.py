@@ -85,7 +85,7 @@ class MCP(TextEnv):
             self._server = Server(server, pairs, folder, timeout, start_timeout)
             tools = _with_finish(offered(self._server), server)
         splits = {
-            split: self._of(split) for split in dict.fromkeys(("train", "test", *(one.split for one in self._tasks)))
+            split: self._of(split) for split in dict.fromkeys(("train", "test", *(task.split for task in self._tasks)))
         }
         self._spec = EnvSpec(
             name=self.name,

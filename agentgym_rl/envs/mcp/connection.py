@@ -113,7 +113,7 @@ class Connection:
         client, found, cursor = self._opened.result(), [], None
         while True:
             listed = await self._ask(client.list_tools(cursor=cursor), "tools/list")
-            found += [tool_of(one.name, one.description or "", one.input_schema) for one in listed.tools]
+            found += [tool_of(tool.name, tool.description or "", tool.input_schema) for tool in listed.tools]
             cursor = listed.next_cursor
             if cursor is None:
                 return tuple(found)

@@ -97,8 +97,8 @@ async def serve_tools(name: str, options: Mapping[str, Any]) -> None:
         functions = [tool.schema["function"] for tool in session.tools]
         return ListToolsResult(
             tools=[
-                McpTool(name=one["name"], description=one["description"], input_schema=one["parameters"])
-                for one in functions
+                McpTool(name=function["name"], description=function["description"], input_schema=function["parameters"])
+                for function in functions
             ]
         )
 

@@ -37,7 +37,7 @@ class Remote:
         answer = await self._endpoint.post({"queries": [query], "topk": topk, "return_scores": True})
         try:
             contents = [hit["document"]["contents"] for hit in json.loads(answer)["result"][0]]
-            return [Passage.of(each) for each in contents[:topk]]
+            return [Passage.of(content) for content in contents[:topk]]
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise ProtocolError(
                 f"{self._endpoint.url} answered {answer[:80]!r}, not as Search-R1's API does"

@@ -147,5 +147,5 @@ def _entries(path: Path) -> list[tuple[str, Any]]:
         )
     if path.is_dir():
         files = sorted((one for one in path.glob("*.json") if one.stem.isdecimal()), key=lambda one: int(one.stem))
-        return [(str(one), json_object(one)) for one in files]
+        return [(str(file), json_object(file)) for file in files]
     return [(f"{path}, entry {number}", entry) for number, entry in enumerate(json_list(path, lone=True))]

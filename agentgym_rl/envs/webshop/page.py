@@ -74,8 +74,8 @@ class Page:
     @cached_property
     def clickable(self) -> Mapping[str, Element]:
         """What can be clicked on, by its text in lower case. Of equal texts the last one counts, options last."""
-        pressed = {one.text.lower(): one for one in self.elements if one.kind in ("button", "link")}
-        found = pressed | {one.text: one for one in self.elements if one.kind == "option"}
+        pressed = {element.text.lower(): element for element in self.elements if element.kind in ("button", "link")}
+        found = pressed | {element.text: element for element in self.elements if element.kind == "option"}
         found.pop(SEARCH.lower(), None)
         return found
 
@@ -90,7 +90,10 @@ def results_page(wish: str, number: int, total: int, products: Iterable[Product]
     """The results of a search, from ``(number - 1) * PER_PAGE`` on."""
     turn = (PREVIOUS, NEXT) if number > 1 else (NEXT,)
     head = Element("title", f"Page {number} (Total results: {total})")
-    rows = ((Element("link", one.asin), Element("text", one.title), Element("text", one.price_tag)) for one in products)
+    rows = (
+        (Element("link", product.asin), Element("text", product.title), Element("text", product.price_tag))
+        for product in products
+    )
     return Page((*_head(wish), head, *_buttons(turn), *chain.from_iterable(rows)))
 
 

@@ -58,8 +58,8 @@ def compare(first: Result, second: Result) -> Comparison:
             f"the results are on different panels, {names[0]} and {names[1]}; only results on the same tasks can be "
             "compared"
         )
-    others = {one.item_id: one for one in second.outcomes}
-    pairs = [(one, others[one.item_id]) for one in first.outcomes]
+    others = {outcome.item_id: outcome for outcome in second.outcomes}
+    pairs = [(outcome, others[outcome.item_id]) for outcome in first.outcomes]
     counted = [pair for pair in pairs if pair[0].counted and pair[1].counted]
     if not counted:
         raise ValueError("no task has an episode that counts in both results; evaluate again to run what failed")
@@ -97,6 +97,6 @@ def _panel(result: Result) -> str:
 def _departures(*plans: Mapping[str, Any]) -> list[str]:
     """Leaves that differ, as ``key: one, other``; the policy and the panel's names are not among them."""
     rules = [{key: plan[key] for key in plan.keys() - {"policy", "panel"}} for plan in plans]
-    one, other = ({key: value for key, value in flat(own) if value != {}} for own in rules)
+    one, other = ({key: value for key, value in flat(rule) if value != {}} for rule in rules)
     keys = sorted({*one, *other})
     return [f"{key}: {one.get(key)}, {other.get(key)}" for key in keys if one.get(key) != other.get(key)]

@@ -54,17 +54,21 @@ class Result:
             Outcome.of(str(task), level[str(task)], episodes[at * each : (at + 1) * each])
             for at, task in enumerate(plan.suite.tasks)
         ]
-        turns = [turn for one in episodes for turn in one.turns]
+        turns = [turn for episode in episodes for turn in episode.turns]
         return cls(
             plan=plan.to_dict(),
             outcomes=tuple(outcomes),
-            failures=tuple(_ended(one) | {"attempts": one.attempts} for one in episodes if not one.ending.counts),
+            failures=tuple(
+                _ended(episode) | {"attempts": episode.attempts} for episode in episodes if not episode.ending.counts
+            ),
             cost=dict(cost),
-            parser_faults=sum(one.parser_faults for one in episodes),
-            endings=dict(Counter(one.ending.value for one in episodes)),
+            parser_faults=sum(episode.parser_faults for episode in episodes),
+            endings=dict(Counter(episode.ending.value for episode in episodes)),
             finish_reasons=dict(Counter(turn.finish_reason for turn in turns if turn.finish_reason is not None)),
             empty_replies=sum(not turn.response.strip() for turn in turns),
-            stopped=tuple(_ended(one) for one in episodes if one.ending in BY_API and one.error is not None),
+            stopped=tuple(
+                _ended(episode) for episode in episodes if episode.ending in BY_API and episode.error is not None
+            ),
         )
 
     @property
@@ -74,7 +78,7 @@ class Result:
 
     def check(self, min_counted: float) -> None:
         """Raises EnvUnavailable: less than this share of an environment's episodes count, or none."""
-        errors = {env_of(one["item_id"]): str(one["error"]) for one in reversed(self.failures)}
+        errors = {env_of(failure["item_id"]): str(failure["error"]) for failure in reversed(self.failures)}
         parts = {
             env: Count(sum(len(one.counted) for one in own), len(own) * self.samples, errors.get(env))
             for env, own in self.by_env.items()
@@ -88,8 +92,8 @@ class Result:
     @property
     def by_env(self) -> dict[str, list[Outcome]]:
         envs: dict[str, list[Outcome]] = {}
-        for one in self.outcomes:
-            envs.setdefault(one.env, []).append(one)
+        for outcome in self.outcomes:
+            envs.setdefault(outcome.env, []).append(outcome)
         return envs
 
     def score(self, outcomes: Sequence[Outcome]) -> Score:

@@ -39,13 +39,13 @@ class Outcome:
     @classmethod
     def of(cls, item_id: str, difficulty: str, episodes: Sequence[Episode]) -> Outcome:
         """The outcome of a task from its episodes, in the order of samples."""
-        counts = [one if one.ending.counts else None for one in episodes]
+        counted = [episode if episode.ending.counts else None for episode in episodes]
         return cls(
             item_id=item_id,
             difficulty=difficulty,
-            success=tuple(None if one is None else one.success for one in counts),
-            reward=tuple(None if one is None else one.reward for one in counts),
-            turns=tuple(None if one is None else len(one.turns) for one in counts),
+            success=tuple(None if episode is None else episode.success for episode in counted),
+            reward=tuple(None if episode is None else episode.reward for episode in counted),
+            turns=tuple(None if episode is None else len(episode.turns) for episode in counted),
         )
 
 
@@ -92,15 +92,15 @@ def score(outcomes: Sequence[Outcome], seed: str) -> Score:
         values = [fmean(found) for own in by_task if (found := [value for value in own if value is not None])]
         return Measure(fmean(values), interval(values, seed), len(values)) if values else None
 
-    errors = mean_of([success is None for success in one.success] for one in outcomes)
+    errors = mean_of([success is None for success in outcome.success] for outcome in outcomes)
     assert errors is not None, "a score needs outcomes"
     return Score(
-        success=mean_of(one.success for one in outcomes),
-        reward=mean_of(one.reward for one in outcomes),
-        turns=mean_of((one.turns for one in outcomes), bootstrap),
+        success=mean_of(outcome.success for outcome in outcomes),
+        reward=mean_of(outcome.reward for outcome in outcomes),
+        turns=mean_of((outcome.turns for outcome in outcomes), bootstrap),
         error_rate=errors,
         tasks=len(outcomes),
-        episodes=sum(len(one.counted) for one in outcomes),
+        episodes=sum(len(outcome.counted) for outcome in outcomes),
     )
 
 
@@ -113,22 +113,22 @@ def macro(scores: Sequence[Score]) -> Score:
     """
 
     def mean_of(measures: Sequence[Measure | None]) -> Measure | None:
-        found = [one for one in measures if one is not None]
+        found = [measure for measure in measures if measure is not None]
         if len(found) < len(scores):
             return None
         value = fmean(one.value for one in found)
         low, high = (sqrt(sum((one.value - one.ci95[side]) ** 2 for one in found)) / len(found) for side in (0, 1))
         return Measure(value, (value - low, value + high), len(found))
 
-    errors = mean_of([one.error_rate for one in scores])
+    errors = mean_of([score.error_rate for score in scores])
     assert errors is not None, "a mean needs environments"
     return Score(
-        success=mean_of([one.success for one in scores]),
-        reward=mean_of([one.reward for one in scores]),
-        turns=mean_of([one.turns for one in scores]),
+        success=mean_of([score.success for score in scores]),
+        reward=mean_of([score.reward for score in scores]),
+        turns=mean_of([score.turns for score in scores]),
         error_rate=errors,
-        tasks=sum(one.tasks for one in scores),
-        episodes=sum(one.episodes for one in scores),
+        tasks=sum(score.tasks for score in scores),
+        episodes=sum(score.episodes for score in scores),
     )
 
 
@@ -151,7 +151,7 @@ def passes(outcomes: Sequence[Outcome], samples: int, seed: str) -> dict[str, di
     """``pass@k`` and ``pass^k`` by ``k``, over the tasks of which at least ``k`` episodes count."""
     found: dict[str, dict[int, Measure]] = {"pass@k": {}, "pass^k": {}}
     for k in ks(samples):
-        counts = [(len(one.counted), sum(one.counted)) for one in outcomes if len(one.counted) >= k]
+        counts = [(len(outcome.counted), sum(outcome.counted)) for outcome in outcomes if len(outcome.counted) >= k]
         for name, estimate in (("pass@k", pass_at_k), ("pass^k", pass_hat_k)):
             values = [estimate(n, successes, k) for n, successes in counts]
             if values:

@@ -47,7 +47,9 @@ class Suite:
 
     def to_dict(self) -> dict[str, Any]:
         """Digest and size, of the whole and of each environment's."""
-        envs = {one.env: {"name": one.name, "digest": one.digest, "n": len(one.item_ids)} for one in self.panels}
+        envs = {
+            panel.env: {"name": panel.name, "digest": panel.digest, "n": len(panel.item_ids)} for panel in self.panels
+        }
         return {"digest": self.digest, "n": len(self.tasks), "envs": envs}
 
 

@@ -19,12 +19,14 @@ def comparison_tables(comparison: Comparison, first: str, second: str) -> list[T
     table = Table(title=f"Success in %: {second} against {first}; {comparison.test}", title_justify="left")
     for name in ("environment", "n", first, second, "difference", "fail to pass", "pass to fail", "p"):
         table.add_column(name, justify="left" if name == "environment" else "right", overflow="fold")
-    for one in comparison.differences:
+    for difference in comparison.differences:
         table.add_row(
-            one.env, str(one.difference.n), f"{100 * one.first:.1f}", f"{100 * one.second:.1f}",
-            _percent(one.difference, "+"), str(len(one.gained)), str(len(one.lost)), _p(one.p),
+            difference.env, str(difference.difference.n),
+            f"{100 * difference.first:.1f}", f"{100 * difference.second:.1f}",
+            _percent(difference.difference, "+"),
+            str(len(difference.gained)), str(len(difference.lost)), _p(difference.p),
         )  # fmt: skip
-    return [table, *_flips([one for one in comparison.differences if one.env != "all"])]
+    return [table, *_flips([difference for difference in comparison.differences if difference.env != "all"])]
 
 
 def _figures(result: Result) -> Table:
@@ -106,6 +108,6 @@ def _flips(differences: list[Difference]) -> list[Table]:
     table.add_column("environment")
     table.add_column("fail to pass")
     table.add_column("pass to fail")
-    for one in differences:
-        table.add_row(one.env, " ".join(one.gained), " ".join(one.lost))
-    return [table] if any(one.gained or one.lost for one in differences) else []
+    for difference in differences:
+        table.add_row(difference.env, " ".join(difference.gained), " ".join(difference.lost))
+    return [table] if any(difference.gained or difference.lost for difference in differences) else []

@@ -182,8 +182,8 @@ def _plain(value: Any) -> str:
     if isinstance(value, str):
         return value
     blocks = value.get("content", value.get("blocks")) if isinstance(value, dict) else value
-    if isinstance(blocks, list) and blocks and all(isinstance(one, dict) for one in blocks):
-        parts = [one.get("text", one.get("content")) for one in blocks]
+    if isinstance(blocks, list) and blocks and all(isinstance(block, dict) for block in blocks):
+        parts = [block.get("text", block.get("content")) for block in blocks]
         if all(isinstance(part, str) for part in parts):
             return "\n".join(map(str, parts))
     return json.dumps(value, ensure_ascii=False)

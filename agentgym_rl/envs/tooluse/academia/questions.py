@@ -160,7 +160,7 @@ def closest(draft: AcademiaDraft) -> Problem[Library]:
     name = draft.author()
     others = draft.collaborators(name)
     draft.require(len(others) > 1)
-    answer = draft.only(others, [len(draft.common(name, each)) for each in others])
+    answer = draft.only(others, [len(draft.common(name, other)) for other in others])
     return draft.ask("closest", answer, name=name)
 
 

@@ -150,7 +150,7 @@ def other_role(draft: MovieDraft) -> Problem[Database]:
     film = draft.film()
     character = draft.rng.choice(film.cast)[1]
     roles = draft.who("cast", draft.actor_of(film, character))
-    other = draft.rng.choice(draft.require([each for each in roles if each["title"] != film.title]))
+    other = draft.rng.choice(draft.require([role for role in roles if role["title"] != film.title]))
     return draft.ask("other_role", other["character"], film=film, character=character, other=other["title"])
 
 
@@ -212,8 +212,8 @@ def older(draft: MovieDraft) -> Problem[Database]:
         return draft.ask("older", draft.only(people, born, min).name, first=first, second=second)
     film = draft.film()
     roles = draft.rng.sample(draft.about("cast", film), 3)
-    born = [draft.who("details", str(each["id"]))["birthday"] for each in roles]
-    names = [each["character"] for each in roles]
+    born = [draft.who("details", str(role["id"]))["birthday"] for role in roles]
+    names = [role["character"] for role in roles]
     return draft.ask("oldest", draft.only(roles, born, min)["name"], names=names, film=film)
 
 
@@ -233,10 +233,10 @@ def career(draft: MovieDraft) -> Problem[Database]:
     someone = draft.actor()
     films = draft.who("cast", someone)
     draft.require(3 <= len(films) <= 5)
-    details = [draft.about("details", str(each["id"])) for each in films]
+    details = [draft.about("details", str(film["id"])) for film in films]
     if draft.rng.random() < 0.5:
-        return draft.ask("total_revenue", sum(each["revenue"] for each in details), 0.5, someone=someone)
-    dates = [each["release_date"] for each in details]
+        return draft.ask("total_revenue", sum(detail["revenue"] for detail in details), 0.5, someone=someone)
+    dates = [detail["release_date"] for detail in details]
     return draft.ask("first_film", draft.only(films, dates, min)["title"], someone=someone)
 
 
@@ -244,6 +244,6 @@ def two_makers(draft: MovieDraft) -> Problem[Database]:
     """The older of the directors of two films."""
     films = draft.films(2)
     makers = [draft.who("details", draft.director(film)) for film in films]
-    born = [each["birthday"] for each in makers]
+    born = [maker["birthday"] for maker in makers]
     first, second = (f'the director of "{film.title}"' for film in films)
     return draft.ask("older", draft.only(makers, born, min)["name"], first=first, second=second)

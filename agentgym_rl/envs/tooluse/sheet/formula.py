@@ -215,7 +215,7 @@ class _Parser:
             arguments.append(self.comparison(depth))
         if function in FUNCTIONS:
             values = [each for part in arguments for each in (part if isinstance(part, list) else [part])]
-            return _finite(FUNCTIONS[function]([each for each in values if isinstance(each, float)]))
+            return _finite(FUNCTIONS[function]([value for value in values if isinstance(value, float)]))
         single = [_single(argument) for argument in arguments]
         if function == "ROUND" and len(single) == 2:
             digits = int(max(-9.0, min(9.0, _number(single[1]))))
