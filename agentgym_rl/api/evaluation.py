@@ -174,9 +174,9 @@ def evaluate(
             prepare(replace(request, out=Path(folder)), host, opened).run(progress)
             return replace(Evaluation.read(folder), folder=None)
 
-    found: Evaluation = outside(work)
-    found.result.check(request.min_counted)
-    return found
+    evaluation: Evaluation = outside(work)
+    evaluation.result.check(request.min_counted)
+    return evaluation
 
 
 @dataclass(frozen=True)
@@ -230,23 +230,23 @@ def prepare(
 
 def _rules(request: Request, folder: str | None) -> Rules:
     run = suites.run_of(request.panel)
-    found = rules_of(folder)
-    if found is None:
-        found = Rules() if run is None else Rules.of_run(read_config(run))
+    rules = rules_of(folder)
+    if rules is None:
+        rules = Rules() if run is None else Rules.of_run(read_config(run))
     if run is not None and folder is None:  # limits of tokens are a local model's own
-        found = replace(found, prompt_tokens=None, response_tokens=None)
-    own = found.but(
+        rules = replace(rules, prompt_tokens=None, response_tokens=None)
+    changed = rules.but(
         style=request.style, max_turns=request.max_turns, max_new_tokens=request.max_new_tokens,
         invalid_limit=request.invalid_limit, retries=request.retries, action_format=request.action_format,
     )  # fmt: skip
-    options: dict[str, dict[str, Any]] = {env: dict(values) for env, values in own.options.items()}
+    options: dict[str, dict[str, Any]] = {env: dict(values) for env, values in changed.options.items()}
     for env, values in request.options.items():
         check_options(env, values)
         options.setdefault(env, {}).update(values)
     limits = {
         key: value for key in ("prompt_tokens", "response_tokens") if (value := getattr(request, key)) is not None
     }
-    return replace(own, options=options, **limits)
+    return replace(changed, options=options, **limits)
 
 
 def _policy(request: Request, rules: Rules) -> Policy:

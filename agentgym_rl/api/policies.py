@@ -95,13 +95,13 @@ def local_model(name: str, options: ModelOptions, backend: str = "auto", sequenc
         from agentgym_rl.rollout.policies.model import TransformersModel
     if backend == "vllm" and not vllm.installed():
         raise missing("backend=vllm", "vllm", "cpu")
-    own: dict[str, Any] = {
+    limits: dict[str, Any] = {
         "name": name, "temperature": options.temperature, "seed": options.seed,
         "prompt_tokens": options.prompt_tokens, "response_tokens": options.response_tokens,
         "template_arguments": options.template_arguments, "style": options.style,
     }  # fmt: skip
     if backend == "transformers" or not vllm.installed():
-        return TransformersModel(folder, **own)
+        return TransformersModel(folder, **limits)
     os.environ.update(environment("cpu" if on_cpu() else "cuda"))
     vllm_cpu.register()
-    return vllm.VllmModel(folder, cpu=on_cpu(), sequences=sequences, **own)
+    return vllm.VllmModel(folder, cpu=on_cpu(), sequences=sequences, **limits)

@@ -87,9 +87,9 @@ def _rows(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     stages = [(stage["name"], stage["panels"]) for stage in summary["stages"]]
     for stage, panels in [*stages, *summary.get("reference", {}).items()]:
         for panel, envs in panels.items():
-            for env, found in envs.items():
-                for decoding, own in ({"": found} if "success" in found else found).items():
-                    figures = {key: value for key, value in own.items() if key != "ci95"}
-                    low, high = own["ci95"] or (None, None)
+            for env, by_decoding in envs.items():
+                for decoding, score in ({"": by_decoding} if "success" in by_decoding else by_decoding).items():
+                    figures = {key: value for key, value in score.items() if key != "ci95"}
+                    low, high = score["ci95"] or (None, None)
                     where = {"stage": stage, "panel": panel, "env": env, "decoding": decoding or None}
                     yield {**where, "success_low": low, "success_high": high, **figures}

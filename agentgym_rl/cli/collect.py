@@ -76,20 +76,20 @@ def command(
     rules = rules_for(
         policy, style=style, max_turns=max_turns, action_format=action_format, max_new_tokens=max_new_tokens
     )
-    found = open_policy(
+    chosen = open_policy(
         policy, rules, backend=backend, sequences=max(16, concurrency), temperature=temperature, seed=seed, price=price,
         without=without or (),
     )  # fmt: skip
-    usage = found.usage
+    usage = chosen.usage
     detail = (lambda: f", {_spent(usage, price)}") if usage else str
     try:
         with common.resumable(out), common.progress_bar(f"{env} {split}", detail) as progress:
             work = collect(
-                env, split, out, found, rules.of_env(env), n=n, seed=seed, difficulty=difficulty or None, keep=keep,
+                env, split, out, chosen, rules.of_env(env), n=n, seed=seed, difficulty=difficulty or None, keep=keep,
                 options=options, progress=progress, samples=samples, per_task=per_task,
                 min_counted=min_counted, concurrency=concurrency, host=where, episodes=episodes,
             )  # fmt: skip
-            summary = asyncio.run(closing(found, work))
+            summary = asyncio.run(closing(chosen, work))
     finally:
         if usage and not as_json:
             typer.echo(f"{policy}: {usage.calls} calls, {_spent(usage, price)}")

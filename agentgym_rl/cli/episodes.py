@@ -73,13 +73,13 @@ def command(
         raise ValueError(
             f"--task {task!r}: no episode has it; `agentgym-rl episodes {place}` lists the tasks there are"
         )
-    found = store.query(
+    summaries = store.query(
         env=env, ending=ending, success=success, task=task, step=steps, panel=panel, split=split, decoding=decoding
     )
     if grep is not None:
-        found = _containing(store, found, grep, within)
+        summaries = _containing(store, summaries, grep, within)
     if as_json:
-        for one in found[:limit]:
+        for one in summaries[:limit]:
             printed = store.open(one).to_dict() if whole else asdict(one)
             if grep is not None:
                 printed["hits"] = [asdict(hit) for hit in hits(store.open(one), grep, within)]
@@ -93,7 +93,7 @@ def command(
     for name in ("file", "row", "task", "step", "panel", "ending", "solved", "reward", "turns", "tokens"):
         table.add_column(name, justify="right" if name in ("row", "step", "reward", "turns", "tokens") else "left")
     said: list[tuple[Summary, list[Hit]]] = []
-    for one in found[: limit or 50]:
+    for one in summaries[: limit or 50]:
         tokens = one.prompt_tokens + one.response_tokens
         panel_of = " ".join(filter(None, (one.panel or one.split, one.decoding)))
         outcome = {True: "yes", False: "no", None: "-"}[one.success]
@@ -118,18 +118,18 @@ def command(
     for one, own in said:
         for hit in own:
             say(screen, f"{one.file}/{one.row} turn {hit.turn} {hit.field}: {hit.excerpt}")
-    shown = min(len(found), limit or 50)
-    of = "" if shown == len(found) else f" (the first {shown} are shown; --limit shows more)"
-    screen.print(f"{len(found):,} of {len(store.table):,} episodes{of}", highlight=False)
+    shown = min(len(summaries), limit or 50)
+    of = "" if shown == len(summaries) else f" (the first {shown} are shown; --limit shows more)"
+    screen.print(f"{len(summaries):,} of {len(store.table):,} episodes{of}", highlight=False)
 
 
-def _containing(store: EpisodeStore, found: list[Summary], text: str, within: str | None) -> list[Summary]:
+def _containing(store: EpisodeStore, summaries: list[Summary], text: str, within: str | None) -> list[Summary]:
     """Those of some episodes that contain a text."""
     index = Index(store)
     with progress_bar("search index") as progress:
         index.update(progress)
     places = index.find(text, within)
-    return [one for one in found if (one.file, one.row) in places]
+    return [summary for summary in summaries if (summary.file, summary.row) in places]
 
 
 def _check_present(store: EpisodeStore, steps: tuple[int, int] | None, **options: str | None) -> None:
@@ -150,10 +150,10 @@ def _steps(text: str) -> tuple[int, int]:
     Raises:
         ValueError: it is neither.
     """
-    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if match is None:
         raise ValueError(f"--step {text!r} is neither a step, such as 12, nor a range, such as 10-40")
-    first, last = int(found[1]), int(found[2] or found[1])
+    first, last = int(match[1]), int(match[2] or match[1])
     if first > last:
         raise ValueError(f"--step {text!r} begins after it ends; write {last}-{first}")
     return first, last

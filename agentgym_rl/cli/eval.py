@@ -111,17 +111,17 @@ def _compare(first: str, second: str, as_json: bool) -> None:
     from agentgym_rl.eval.evaluation.comparison import compare
     from agentgym_rl.eval.evaluation.tables import comparison_tables
 
-    found = compare(result.read(first), result.read(second))
+    comparison = compare(result.read(first), result.read(second))
     if as_json:
-        common.print_json(found)
+        common.print_json(comparison)
         return
     screen = common.console(160)
-    for table in comparison_tables(found, Path(first).name, Path(second).name):
+    for table in comparison_tables(comparison, Path(first).name, Path(second).name):
         screen.print(table)
-    for departure in found.departures:
+    for departure in comparison.departures:
         common.say(screen, f"the evaluations differ in {departure}")
-    if found.left_out:
-        common.say(screen, f"left out, as one of the two failed outside the agent: {' '.join(found.left_out)}")
+    if comparison.left_out:
+        common.say(screen, f"left out, as one of the two failed outside the agent: {' '.join(comparison.left_out)}")
 
 
 def _afterword(result: Result, out: Path) -> list[str]:

@@ -64,7 +64,7 @@ def command(
     options = common.env_options(task.env, option, settings.style.value)
     env = opener.open(task.env, options)
     screen: JsonLines | Terminal = JsonLines(item_id) if as_json else Terminal(env, task, policy == "human")
-    found = (
+    player = (
         Human(screen.ask, (lambda line: Action(line.strip())) if raw else None)
         if policy == "human"
         else open_policy(policy, rules, backend=backend, temperature=temperature, seed=seed)
@@ -82,13 +82,13 @@ def command(
         """Whether the episode ran to its end."""
         try:
             await opener.check(task.env, options)
-            episode = await found.run(env, task, settings, watch=watch)
+            episode = await player.run(env, task, settings, watch=watch)
         except PolicyStopped:
             return False
         finally:
             await env.close()
             await opener.close()
-            await found.close()
+            await player.close()
         if not episode.ending.counts:
             raise EnvUnavailable(f"{task} could not run: {episode.error}")
         if episode.error is not None:

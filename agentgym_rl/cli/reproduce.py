@@ -40,15 +40,15 @@ def command(
         return
     if name is None:
         raise ValueError("name a published result; agentgym-rl reproduce --list shows all")
-    found = Reproduction.of(name, overrides or (), out)
+    reproduction = Reproduction.of(name, overrides or (), out)
     if show:
-        for words in found.commands:
+        for words in reproduction.commands:
             typer.echo(shlex.join(["agentgym-rl", *words]))
         return
-    found.check()
+    reproduction.check()
     try:
-        with common.resumable(found.out):
-            done = found.run(quiet=as_json)
+        with common.resumable(reproduction.out):
+            done = reproduction.run(quiet=as_json)
     except RuntimeError as error:  # of a command whose output is above
         common.say(screen, f"stopped: {error}; the same command goes on")
         raise typer.Exit(1) from None
@@ -56,7 +56,7 @@ def command(
         common.print_json(done)
         return
     screen.print(_table(done))
-    for line in _afterword(done, found.out):
+    for line in _afterword(done, reproduction.out):
         common.say(screen, line)
 
 

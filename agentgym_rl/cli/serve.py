@@ -121,13 +121,13 @@ def _options(envs: list[str], pairs: list[str], style: str) -> dict[str, dict[st
         raise ValueError(f"an environment is named twice: {', '.join(envs)}")
     if len(envs) == 1:
         return {envs[0]: common.env_options(envs[0], pairs, style)}
-    own: dict[str, list[str]] = {env: [] for env in envs}
+    by_env: dict[str, list[str]] = {env: [] for env in envs}
     for pair in pairs:
         env, dot, rest = pair.partition(".")
-        if not dot or env not in own:
+        if not dot or env not in by_env:
             raise ValueError(f"--option {pair!r} is not ENV.KEY=VALUE with one of {', '.join(envs)}")
-        own[env].append(rest)
-    return {env: common.env_options(env, some, style) for env, some in own.items()}
+        by_env[env].append(rest)
+    return {env: common.env_options(env, some, style) for env, some in by_env.items()}
 
 
 def _token(file: Path | None, variable: str | None) -> str | None:

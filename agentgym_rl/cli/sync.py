@@ -61,9 +61,9 @@ def command(
 ) -> None:
     """Upload offline runs to Weights & Biases."""
     screen = console()
-    found = [start for folder in folders(runs) for start in starts(folder)]
-    chosen = [start for start in found if start.offline and (again or not start.uploaded)]
-    screen.print(_listing(found, chosen))
+    known = [start for folder in folders(runs) for start in starts(folder)]
+    chosen = [start for start in known if start.offline and (again or not start.uploaded)]
+    screen.print(_listing(known, chosen))
     if not chosen:
         screen.print("nothing to upload")
         return
@@ -74,10 +74,11 @@ def command(
         return
     check(url)
     upload(chosen, project, entity)
-    left = [start for start in chosen if not start.uploaded]
-    if left:
+    incomplete = [start for start in chosen if not start.uploaded]
+    if incomplete:
         raise ValueError(
-            f"{len(left)} of {len(chosen)} are not uploaded: {', '.join(str(start.folder) for start in left)}; "
+            f"{len(incomplete)} of {len(chosen)} are not uploaded: "
+            f"{', '.join(str(start.folder) for start in incomplete)}; "
             "wandb says why above; the same command tries them again"
         )
 
@@ -91,14 +92,19 @@ def folders(places: Sequence[str]) -> list[Path]:
     found: list[Path] = []
     for place in places:
         given = [Path(place)] if Path(place).exists() else [Path(match) for match in sorted(glob.glob(place))]
-        own = [folder for one in given for folder in (one, *sorted(one.glob("*"))) if starts(folder)]
+        runs_inside = [
+            folder
+            for given_place in given
+            for folder in (given_place, *sorted(given_place.glob("*")))
+            if starts(folder)
+        ]
         if not given:
             raise FileNotFoundError(f"{place} does not exist; it is not the folder of a run, nor a glob of some")
-        if not own:
+        if not runs_inside:
             raise FileNotFoundError(
                 f"{place} has no W&B files (wandb/offline-run-*/*.wandb); a run with logger.wandb=disabled keeps none"
             )
-        found += own
+        found += runs_inside
     return list({folder.resolve(): folder for folder in found}.values())
 
 

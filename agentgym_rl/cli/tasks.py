@@ -32,7 +32,7 @@ def command(
     tasks = sample(environment, split, difficulty or None, n, seed)
     size = len(indices_of(environment, split))
     with_goals = goals or len(tasks) <= MANY
-    found = digest(environment, tasks) if with_goals else None
+    digest_of_split = digest(environment, tasks) if with_goals else None
     rows = [
         {
             "item_id": str(task),
@@ -43,9 +43,12 @@ def command(
     ]
     if as_json:
         head = {"env": env, "split": split, "split_size": size, "panel": label(split, difficulty, n, seed)}
-        common.print_json({**head, "digest": found, "tasks": rows})
+        common.print_json({**head, "digest": digest_of_split, "tasks": rows})
         return
-    _print(rows, f"{len(tasks):,} of {size:,} tasks in {env} {split}; digest {found or 'not computed, add --goals'}")
+    _print(
+        rows,
+        f"{len(tasks):,} of {size:,} tasks in {env} {split}; digest {digest_of_split or 'not computed, add --goals'}",
+    )
 
 
 def _print(rows: list[dict[str, str]], total: str) -> None:

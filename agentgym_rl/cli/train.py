@@ -21,10 +21,10 @@ def _choices(incomplete: str) -> list[str]:
     """Groups of recipes, or what a group can be set to, for a shell that completes a word."""
     group, equals, _ = incomplete.partition("=")
     if not equals:
-        return [f"{one}=" for one in GROUPS if one.startswith(incomplete)]
+        return [f"{name}=" for name in GROUPS if name.startswith(incomplete)]
     from agentgym_rl.engine.recipe.compose import options
 
-    words = [f"{group}={one}" for one in options(group)] if group in GROUPS else []
+    words = [f"{group}={name}" for name in options(group)] if group in GROUPS else []
     return [word for word in words if word.startswith(incomplete)]
 
 

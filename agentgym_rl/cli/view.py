@@ -64,9 +64,9 @@ def _several(places: Sequence[str]) -> list[Path]:
     """
     from agentgym_rl.eval.comparison.runs import folders_of
 
-    found = [folders_of(place) for place in places]
-    runs = list({path.resolve(): path for _, inside in found for path in inside}.values())
-    folders = [folder for own, _ in found for folder in own]
+    places_found = [folders_of(place) for place in places]
+    runs = list({path.resolve(): path for _, inside in places_found for path in inside}.values())
+    folders = [folder for own, _ in places_found for folder in own]
     if len(folders) == 1 and (runs == folders or not runs):
         return []
     if not runs:
@@ -94,11 +94,11 @@ def stores_of(runs: Sequence[Path]) -> dict[Path, EpisodeStore]:
     """The episodes of each run that has some."""
     from agentgym_rl.data.episode_store import EpisodeStore
 
-    found = {}
+    stores = {}
     for run in runs:
         with suppress(FileNotFoundError):  # a run may have just begun, or been kept without its episodes
-            found[run] = EpisodeStore(run)
-    return found
+            stores[run] = EpisodeStore(run)
+    return stores
 
 
 def serve(

@@ -121,13 +121,13 @@ def _method(tool: Tool) -> Callable[..., str]:
         return self._call(tool, {name: arguments[name] for name in tool.parameters if name not in left_out})
 
     hints = {name: _type(schema) for name, schema in tool.parameters.items()}
-    own = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
     for name in sorted(hints, key=lambda name: name in tool.optional):
         hints[name] = hints[name] | None if name in tool.optional else hints[name]
         default = None if name in tool.optional else inspect.Parameter.empty
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        own.append(inspect.Parameter(name, kind, default=default, annotation=hints[name]))
-    signature = inspect.Signature(own, return_annotation=str)
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=hints[name]))
+    signature = inspect.Signature(parameters, return_annotation=str)
     method.__name__ = method.__qualname__ = tool.name
     method.__doc__ = _docstring(tool)
     method.__annotations__ = {**hints, "return": str}

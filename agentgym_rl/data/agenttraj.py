@@ -112,10 +112,10 @@ def of_env(path: str | Path, env: str) -> list[Trajectory]:
     envs = [
         found[0] if (found := item_ids.read(trajectory.item_id)) else trajectory.item_id for trajectory in trajectories
     ]
-    own = [one for one, name in zip(trajectories, envs, strict=True) if name == env]
-    if not own:
+    chosen = [candidate for candidate, name in zip(trajectories, envs, strict=True) if name == env]
+    if not chosen:
         raise ValueError(f"{path} has no trajectory of {env}, only of {', '.join(sorted(set(envs))[:8]) or 'nothing'}")
-    return own
+    return chosen
 
 
 def write(path: str | Path, trajectories: Iterable[Trajectory]) -> None:
@@ -175,5 +175,5 @@ def _plain(text: str) -> str:
 
 
 def _item_id(entry: Any) -> str:
-    found = entries.item_id(entry)
-    return str(entries.field(entry if found is None else {"item_id": found}, "item_id", str, "the entry"))
+    given = entries.item_id(entry)
+    return str(entries.field(entry if given is None else {"item_id": given}, "item_id", str, "the entry"))

@@ -89,12 +89,12 @@ def _side(pair: Mapping[str, Any], side: str, item_id: str) -> dict[str, Any]:
     return {"item_id": item_id, "prompt": pair.get("prompt"), "completion": pair.get(side)}
 
 
-def _item_id(found: Any, env: str | None) -> Any:
-    if not isinstance(found, int):
-        return found
+def _item_id(given: Any, env: str | None) -> Any:
+    if not isinstance(given, int):
+        return given
     if env is None:
-        raise ValueError(f"the task is {found}, a number that does not say of which environment: add --env NAME")
-    return f"{env}_{found}"
+        raise ValueError(f"the task is {given}, a number that does not say of which environment: add --env NAME")
+    return f"{env}_{given}"
 
 
 def _inferred(trajectory: Trajectory, reward: float | None, success: bool | None) -> Record:
@@ -103,10 +103,10 @@ def _inferred(trajectory: Trajectory, reward: float | None, success: bool | None
     ``success`` there means a reward of 1, which is wrong for SciWorld (0 to 100) and BabyAI (less with every step): of
     AgentGym's environments the reward decides, by the thresholds of its filters.
     """
-    found = item_ids.read(trajectory.item_id)
-    if reward is None or found is None or found[0] not in DIALECTS:
+    task = item_ids.read(trajectory.item_id)
+    if reward is None or task is None or task[0] not in DIALECTS:
         return Record(trajectory, reward, success)
-    words = DIALECTS[found[0]]
+    words = DIALECTS[task[0]]
     return Record(trajectory, min(max(reward / words.full, 0.0), 1.0), reward > words.success_above)
 
 
@@ -117,11 +117,11 @@ def keep(records: Iterable[Record], *, successes: bool = False, per_task: int | 
         successes: only those that succeeded; unknown counts as a success.
         per_task: at most this many of a task, the shortest first; equal conversations count once.
     """
-    found = [record for record in records if not successes or record.success is not False]
+    chosen = [record for record in records if not successes or record.success is not False]
     if per_task is None:
-        return found
+        return chosen
     by_task: dict[str, dict[str, Record]] = defaultdict(dict)
-    for record in found:
+    for record in chosen:
         by_task[record.trajectory.item_id].setdefault(json.dumps(record.trajectory.messages), record)
     return [
         record
@@ -256,9 +256,9 @@ def _outcome(record: Record) -> dict[str, Any]:
     """Reward, on the scale of AgentGym's environment, and success, as far as they are known."""
     if record.reward is None:
         return {"reward": None, "success": None if record.success is None else int(record.success)}
-    found = item_ids.read(record.trajectory.item_id)
+    task = item_ids.read(record.trajectory.item_id)
     success = record.reward == 1 if record.success is None else record.success
-    return {"reward": record.reward * dialect(found[0] if found else "").full, "success": int(success)}
+    return {"reward": record.reward * dialect(task[0] if task else "").full, "success": int(success)}
 
 
 def _parquet(path: Path, table: list[dict[str, Any]]) -> None:

@@ -56,8 +56,8 @@ def item_id(entry: Any) -> Any:
     """The task of an entry: its ``item_id``, or ``item_id`` or ``id`` of its ``extra_info``; None where it has none."""
     if not isinstance(entry, dict):
         return None
-    found, extra = entry.get("item_id"), entry.get("extra_info")
-    return extra.get(given(extra, "item_id", "id")) if found is None and isinstance(extra, dict) else found
+    own_id, extra = entry.get("item_id"), entry.get("extra_info")
+    return extra.get(given(extra, "item_id", "id")) if own_id is None and isinstance(extra, dict) else own_id
 
 
 def reward(entry: Mapping[str, Any]) -> float | None:
@@ -66,10 +66,10 @@ def reward(entry: Mapping[str, Any]) -> float | None:
     Raises:
         ValueError: it is no finite number.
     """
-    found = entry.get("reward")
-    if found is None or (isinstance(found, int | float) and abs(found) <= float_info.max):
-        return found
-    raise ValueError(f"'reward' is {found!r}, expected a number")
+    given = entry.get("reward")
+    if given is None or (isinstance(given, int | float) and abs(given) <= float_info.max):
+        return given
+    raise ValueError(f"'reward' is {given!r}, expected a number")
 
 
 def success(entry: Mapping[str, Any]) -> bool | None:

@@ -149,14 +149,14 @@ class EpisodeStore:
     @property
     def parts(self) -> list[Part]:
         """The files on the disk, in order."""
-        found = []
-        for file, own in self._parts.items():
+        parts = []
+        for file, paths in self._parts.items():
             first = 0
-            for path in own:
+            for path in paths:
                 stamp, listing = self._seen[path]
-                found.append(Part(file, path, stamp, first, len(listing)))
+                parts.append(Part(file, path, stamp, first, len(listing)))
                 first += len(listing)
-        return found
+        return parts
 
     def query(
         self,
@@ -223,9 +223,9 @@ class EpisodeStore:
 
     def _group(self, path: Path, group: int) -> list[str]:
         """The episodes of a row group; those read last are kept."""
-        wanted = (path, self._seen[path][0], group)
-        if self._last[0] != wanted:
-            self._last = (wanted, _read_group(path, group))
+        key = (path, self._seen[path][0], group)
+        if self._last[0] != key:
+            self._last = (key, _read_group(path, group))
         return self._last[1]
 
 
@@ -236,15 +236,15 @@ def _parts(place: Path) -> dict[str, list[Path]]:
     if parts := shards(place):
         return {place.stem: parts}
     folder = place / "episodes" if (place / "episodes").is_dir() else place
-    found: dict[str, list[Path]] = {}
+    by_name: dict[str, list[Path]] = {}
     for path in sorted(folder.glob(f"*{ENDING}"), key=lambda path: (len(path.name), path.name)):
-        found.setdefault(shard_of(path) or path.stem, []).append(path)
-    if not found:
+        by_name.setdefault(shard_of(path) or path.stem, []).append(path)
+    if not by_name:
         what = "holds no episodes" if place.is_dir() else "does not exist"
         raise FileNotFoundError(
             f"{place} {what}; give the folder of a run, a folder of *{ENDING} files, or such a file"
         )
-    return {name: parts for name, parts in sorted(found.items()) if not name.startswith(".")}
+    return {name: parts for name, parts in sorted(by_name.items()) if not name.startswith(".")}
 
 
 def _listing(path: Path) -> Table:

@@ -137,14 +137,14 @@ def shards(path: Path) -> list[Path]:
     if path.parent.is_dir():
         with os.scandir(path.parent) as files:  # one by one: a long run has thousands, and looks at each step
             likely = (Path(file.path) for file in files if file.name.startswith(path.stem))
-            numbered = [one for one in likely if shard_of(one) == path.stem]
-    return [*([path] if path.is_file() else []), *sorted(numbered, key=lambda one: (len(one.name), one.name))]
+            numbered = [shard for shard in likely if shard_of(shard) == path.stem]
+    return [*([path] if path.is_file() else []), *sorted(numbered, key=lambda shard: (len(shard.name), shard.name))]
 
 
 def shard_of(path: Path) -> str | None:
     """The name of the parquet file that a file is a shard of; None for any other file."""
-    found = _SHARD.fullmatch(path.name)
-    return found["name"] if found and found["number"] else None
+    match = _SHARD.fullmatch(path.name)
+    return match["name"] if match and match["number"] else None
 
 
 def _compressed(path: Path) -> list[Any]:

@@ -53,12 +53,12 @@ class Games:
             EnvError: the environment cannot tell what a task shows.
         """
         ids = frozenset(others)
-        left = [index for index in panel if index not in ids]
+        rest = [index for index in panel if index not in ids]
         known: set[str] = set()
-        if left and self.compared:
+        if rest and self.compared:
             places = Random(0).sample(range(len(others)), min(self.compared, len(others)))
             known = {await self._content(others[place]) for place in places}
-        return len(panel) - len(left) + sum([await self._content(index) in known for index in left if known])
+        return len(panel) - len(rest) + sum([await self._content(index) in known for index in rest if known])
 
     async def _content(self, index: int) -> str:
         if index not in self._contents:
@@ -74,13 +74,13 @@ async def overlaps_of(
     Raises:
         EnvError: see :meth:`Games.shared`.
     """
-    found = {}
+    overlaps = {}
     for label, panel in panels.items():
         indices = [Task.parse(item_id).index for item_id in panel.item_ids]
         shared = [await games.shared(indices, others) for others in (training, cloned)]
-        found[label] = Overlap(len(indices), *shared)
+        overlaps[label] = Overlap(len(indices), *shared)
     await games.env.close()
-    return found
+    return overlaps
 
 
 def told(found: Mapping[str, Mapping[str, Overlap]]) -> str:

@@ -66,9 +66,9 @@ class Index:
         if not known:
             return []
         scores = self.engine.get_scores_from_ids(known)
-        found = scores.nonzero()[0]
-        fit = scores[found]
-        if topk < len(found):
+        numbers = scores.nonzero()[0]
+        fit = scores[numbers]
+        if topk < len(numbers):
             chosen = fit >= fit[fit.argpartition(-topk)[-topk:]].min()
-            found, fit = found[chosen], fit[chosen]
-        return [int(number) for number in found[(-fit).argsort(kind="stable")[:topk]]]
+            numbers, fit = numbers[chosen], fit[chosen]
+        return [int(number) for number in numbers[(-fit).argsort(kind="stable")[:topk]]]

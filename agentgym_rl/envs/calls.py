@@ -70,19 +70,19 @@ def call_of(value: Any) -> Call:
     listed = value.get("tool_calls", value) if isinstance(value, dict) else value
     if isinstance(listed, list) and len(listed) != 1:
         raise _several(len(listed))
-    found = listed[0] if isinstance(listed, list) else listed
-    if isinstance(found, dict) and isinstance(found.get("function"), dict):
-        found = found["function"]
-    if not isinstance(found, dict):
+    call = listed[0] if isinstance(listed, list) else listed
+    if isinstance(call, dict) and isinstance(call.get("function"), dict):
+        call = call["function"]
+    if not isinstance(call, dict):
         raise BadCall(FORM)
-    name, arguments = (_first(found, *keys) for keys in (("function_name", "name"), ("arguments", "parameters")))
+    name, arguments = (_first(call, *keys) for keys in (("function_name", "name"), ("arguments", "parameters")))
     if arguments is None or arguments == "":
         arguments = {}
     elif isinstance(arguments, str):
         arguments = _json(arguments)
     if not isinstance(name, str) or not isinstance(arguments, dict):
         raise BadCall(FORM)
-    thought = found.get("thought")
+    thought = call.get("thought")
     return Call(name, arguments, thought if isinstance(thought, str) else "")
 
 
@@ -93,10 +93,10 @@ def _first(values: Mapping[str, Any], *keys: str) -> Any:
 
 def _only(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     """The only match of a pattern. JSON has none: a tag in it is part of an argument."""
-    found = [] if text.lstrip().startswith("{") else list(pattern.finditer(text))
-    if len(found) > 1:
-        raise _several(len(found))
-    return found[0] if found else None
+    matches = [] if text.lstrip().startswith("{") else list(pattern.finditer(text))
+    if len(matches) > 1:
+        raise _several(len(matches))
+    return matches[0] if matches else None
 
 
 def _of_function(name: str, body: str) -> Call:

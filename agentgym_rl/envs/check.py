@@ -105,12 +105,12 @@ async def _find(subject: Subject, number: int, progress: Progress | None) -> Fin
     if not subject.tasks and faults is not spec_sane:
         return Finding(title, None, "there are no tasks to try")
     subject.note = ""
-    found: list[str] = []
+    seen: list[str] = []
     try:
         async for fault in faults(subject):
-            found.append(fault)
+            seen.append(fault)
     except Skipped as reason:
         return Finding(title, None, str(reason))
     except Exception as error:  # noqa: BLE001 - an environment that raises where it must not has failed the check
-        found.append(f"{type(error).__name__}: {error}")
-    return Finding(title, not found, found[0] if found else subject.note, tuple(found))
+        seen.append(f"{type(error).__name__}: {error}")
+    return Finding(title, not seen, seen[0] if seen else subject.note, tuple(seen))

@@ -190,16 +190,16 @@ async def random_rewards(subject: Subject) -> AsyncIterator[str]:
 
 async def garbage_is_harmless(subject: Subject) -> AsyncIterator[str]:
     for task in subject.tasks[:3]:
-        left = list(GARBAGE)
-        while left:  # an episode that garbage ends is followed by another one
-            trail = await walk(subject.env, task, follow(left))
+        rest = list(GARBAGE)
+        while rest:  # an episode that garbage ends is followed by another one
+            trail = await walk(subject.env, task, follow(rest))
             for action, step in zip(trail.actions, trail.steps, strict=True):
                 answer: object = step.observation.text
                 if not isinstance(answer, str):
                     yield f"{task}: {action[:40]!r} is answered by {answer!r}, not by text"
                 if action == "qwzx" and not step.info.get("invalid"):
                     yield f"{task}: info['invalid'] is not true after the action {action!r}"
-            del left[: len(trail.steps)]
+            del rest[: len(trail.steps)]
 
 
 async def order_is_kept(subject: Subject) -> AsyncIterator[str]:

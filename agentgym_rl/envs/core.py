@@ -89,10 +89,10 @@ class Task:
         Raises:
             TaskNotFound: the text is no item id.
         """
-        found = item_ids.read(item_id)
-        if found is None:
+        parsed = item_ids.read(item_id)
+        if parsed is None:
             raise TaskNotFound(f"{item_id!r} is not an item id; expected <env>_<integer>, such as textcraft_12")
-        return cls(*found)
+        return cls(*parsed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +208,11 @@ ACKNOWLEDGEMENT = "OK. I'll follow your instructions and try my best to solve th
 """The assistant's fixed second message in AgentGym's conversations (a protocol constant)."""
 
 
-def _checked(found: object, kind: type[T], by: str) -> T:
+def _checked(value: object, kind: type[T], by: str) -> T:
     """What an environment returned, which may be of another's making; raises TypeError where it is of another type."""
-    if not isinstance(found, kind):
-        raise TypeError(f"{by} returns {found!r:.80}; it must return a {kind.__name__}")
-    return found
+    if not isinstance(value, kind):
+        raise TypeError(f"{by} returns {value!r:.80}; it must return a {kind.__name__}")
+    return value
 
 
 class TextEnv(ABC):

@@ -32,10 +32,10 @@ def digests(env: TextEnv) -> dict[str, str]:
     Another version of an environment, or other options, give the splits that they change another digest. A server tells
     its own (``GET /numbering``).
     """
-    found, base = {}, base_name(env.spec.name)
+    by_split, base = {}, base_name(env.spec.name)
     for split, indices in env.spec.splits.items():
         lines = [str(len(indices))]
         for task in (Task(env.spec.name, indices[at]) for at in (0, -1)):
             lines.append(facts(env, task, str(Task(base, task.index))))
-        found[split] = fingerprint("\n".join(lines), 12)
-    return found
+        by_split[split] = fingerprint("\n".join(lines), 12)
+    return by_split

@@ -33,10 +33,10 @@ def adopt(reference: str, base: type) -> str:
         FileNotFoundError: there is no such file.
         ValueError: the file cannot be imported, or has no such class.
     """
-    found = _class(reference, base)
-    word = f"{Path(str(sys.modules[found.__module__].__file__)).resolve()}:{found.__name__}"
+    adopted = _class(reference, base)
+    word = f"{Path(str(sys.modules[adopted.__module__].__file__)).resolve()}:{adopted.__name__}"
     os.environ[FILES] = ",".join(dict.fromkeys([*_adopted(), word]))
-    return _name(found)
+    return _name(adopted)
 
 
 def points(group: str, base: type) -> list[EntryPoint]:
@@ -46,17 +46,17 @@ def points(group: str, base: type) -> list[EntryPoint]:
         FileNotFoundError, ValueError: see :func:`adopt`.
     """
     loaded = [_class(word, object) for word in _adopted()]
-    found = [one for one in loaded if issubclass(one, base)]
-    return [EntryPoint(_name(one), f"{one.__module__}:{one.__name__}", group) for one in found]
+    classes = [kind for kind in loaded if issubclass(kind, base)]
+    return [EntryPoint(_name(kind), f"{kind.__module__}:{kind.__name__}", group) for kind in classes]
 
 
 def _adopted() -> list[str]:
     return list(filter(None, os.environ.get(FILES, "").split(",")))
 
 
-def _name(found: type) -> str:
+def _name(kind: type) -> str:
     """An environment's own name; other classes have that of their file."""
-    return found.name if issubclass(found, TextEnv) else found.__module__
+    return kind.name if issubclass(kind, TextEnv) else kind.__module__
 
 
 def _class(reference: str, base: type) -> type:
@@ -67,18 +67,18 @@ def _class(reference: str, base: type) -> type:
     path = Path(file).expanduser().resolve()
     if not path.is_file():
         raise FileNotFoundError(f"{file} does not exist; `agentgym-rl new` writes a file to start from")
-    own = {
-        key: one
-        for key, one in vars(_module(path)).items()
-        if isinstance(one, type) and issubclass(one, base) and one.__module__ == path.stem
+    classes = {
+        key: member
+        for key, member in vars(_module(path)).items()
+        if isinstance(member, type) and issubclass(member, base) and member.__module__ == path.stem
     }
-    if name is None and len(own) == 1:
-        return next(iter(own.values()))
-    if name in own:
-        return own[name]
+    if name is None and len(classes) == 1:
+        return next(iter(classes.values()))
+    if name in classes:
+        return classes[name]
     what = f"the class {name}, a subclass of {base.__name__}," if name else f"one {base.__name__}"
-    choices = " or ".join(f"{file}:{key}" for key in own)
-    raise ValueError(f"{file} does not have {what} to choose" + (f"; write {choices}" if own else ""))
+    choices = " or ".join(f"{file}:{key}" for key in classes)
+    raise ValueError(f"{file} does not have {what} to choose" + (f"; write {choices}" if classes else ""))
 
 
 def _module(path: Path) -> object:

@@ -135,7 +135,11 @@ class Pool:
 
     def _choose(self, avoid: Member | None) -> Member | None:
         now = time.monotonic()
-        free = [one for one in self.members if self._has_room(one) and (not one.failures or one.back_at <= now)]
+        free = [
+            candidate
+            for candidate in self.members
+            if self._has_room(candidate) and (not candidate.failures or candidate.back_at <= now)
+        ]
         return min(free, key=lambda member: (member is avoid, member.leases), default=None)
 
     async def _wait(self, given_up_at: float, patience: float) -> None:

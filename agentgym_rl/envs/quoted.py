@@ -17,16 +17,16 @@ def conversations(path: str | Path, env: str) -> Iterator[tuple[Task, str, str]]
         FileNotFoundError: there is no such file.
         ValueError: it is not JSON, an entry is no conversation of AgentTraj, or none is with the environment.
     """
-    found = False
+    any_found = False
     for number, entry in enumerate(json_list(Path(path)), start=1):
         try:
             task = Task.parse(entry["item_id"])
             if task.env == env:
                 yield task, *_beginning(entry["conversations"])
-                found = True
+                any_found = True
         except (KeyError, TypeError, ValueError, TaskNotFound) as error:
             raise ValueError(f"{path}, entry {number}: it is no conversation of AgentTraj: {error!r}") from error
-    if not found:
+    if not any_found:
         raise ValueError(f"{path} has no conversation with {env}")
 
 

@@ -86,8 +86,8 @@ def base_name(name: str) -> str:
 
 @cache
 def _named(base: str, name: str) -> type[TextEnv]:
-    found = env_class(base)
-    return type(found.__name__, (found,), {"name": name, "__module__": found.__module__, "__doc__": found.__doc__})
+    kind = env_class(base)
+    return type(kind.__name__, (kind,), {"name": name, "__module__": kind.__module__, "__doc__": kind.__doc__})
 
 
 def check_options(env: str, options: Mapping[str, Any]) -> None:

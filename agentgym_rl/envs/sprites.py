@@ -32,5 +32,5 @@ def placed(sprite: Sprite, colour: str, x: float, y: float, scale: float = 1) ->
                 return given
         return round(given * scale, 2)
 
-    drawn = [{key: value(key, given) for key, given in one.items()} for one in sprite]
-    return [shape(one.pop("shape"), **one) for one in drawn]
+    drawn = [{key: value(key, given) for key, given in part.items()} for part in sprite]
+    return [shape(part.pop("shape"), **part) for part in drawn]

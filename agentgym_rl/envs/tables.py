@@ -64,10 +64,10 @@ def json_object(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: the file is not JSON or not an object; names the file.
     """
-    found = _json(path)
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: expected an object, found {type(found).__name__}")
-    return found
+    value = _json(path)
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: expected an object, found {type(value).__name__}")
+    return value
 
 
 def read_utf8(path: Path) -> str:

@@ -52,10 +52,10 @@ Rule = Callable[[Sequence[Row]], tuple[str, str] | None]
 def diagnose(rows: Iterable[Row]) -> list[Finding]:
     """What the last units of each stage show, from the rows of ``metrics.jsonl``."""
     return [
-        Finding(stage=stage, rule=name, cause=found[0], remedy=found[1])
+        Finding(stage=stage, rule=name, cause=finding[0], remedy=finding[1])
         for stage, units in by_stage(rows).items()
         for name, rule in RULES.items()
-        if (found := rule(units)) is not None
+        if (finding := rule(units)) is not None
     ]
 
 
@@ -84,11 +84,11 @@ def no_gradient(units: Sequence[Row]) -> tuple[str, str] | None:
 
 def invalid(units: Sequence[Row]) -> tuple[str, str] | None:
     """All responses are invalid."""
-    found = _environments(units, "invalid_turns", lambda share: share >= MOST)
-    if found is None:
+    names = _environments(units, "invalid_turns", lambda share: share >= MOST)
+    if names is None:
         return None
     return (
-        f"nearly all responses are invalid ({found})",
+        f"nearly all responses are invalid ({names})",
         "clone first (cloning.epochs), let rollout.action_format be what the model writes, or raise "
         "rollout.max_new_tokens if responses are cut",
     )
@@ -121,11 +121,11 @@ def ratio(units: Sequence[Row]) -> tuple[str, str] | None:
 
 def context(units: Sequence[Row]) -> tuple[str, str] | None:
     """Everything is cut at the context limit."""
-    found = _environments(units, "context_share", lambda share: share >= MOST)
-    if found is None:
+    names = _environments(units, "context_share", lambda share: share >= MOST)
+    if names is None:
         return None
     return (
-        f"nearly all episodes are cut at the context limit ({found})",
+        f"nearly all episodes are cut at the context limit ({names})",
         "raise model.response_tokens, set rollout.context=window or fold, or lower rollout.max_new_tokens",
     )
 
@@ -171,25 +171,25 @@ RULES: dict[str, Rule] = {
 
 def _last(units: Sequence[Row], tells: Callable[[Row], bool]) -> list[Row]:
     """The last units that tell something, or none where there are too few."""
-    found: list[Row] = []
+    rows: list[Row] = []
     for row in reversed(units):
         if tells(row):
-            found.insert(0, row)
-        if len(found) == STEPS:
-            return found
+            rows.insert(0, row)
+        if len(rows) == STEPS:
+            return rows
     return []
 
 
 def _environments(units: Sequence[Row], name: str, holds: Callable[[float], bool]) -> str | None:
     """The environments whose metric holds in the last units that have it, with its last value in percent."""
     envs = sorted({env for row in units for env in by_env(row, name)})
-    found = []
+    names = []
     for env in envs:
         key = f"env/{env}/{name}"
         last = _last(units, lambda row, key=key: key in row)  # type: ignore[misc]
         if last and all(holds(row[key]) for row in last):
-            found.append(f"{env} {100 * last[-1][key]:.0f}%")
-    return ", ".join(found) or None
+            names.append(f"{env} {100 * last[-1][key]:.0f}%")
+    return ", ".join(names) or None
 
 
 def _learns(row: Row) -> bool | None:

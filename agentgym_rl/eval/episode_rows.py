@@ -18,16 +18,16 @@ Row = tuple[str, str, str, bool | None, float | None, int, str, int, str]
 
 def episode_rows(episodes: Sequence[Episode]) -> list[Row]:
     """The first episodes of each decoding by item id, so that every evaluation shows the same tasks."""
-    kept: list[Episode] = []
+    chosen: list[Episode] = []
     for decoding in sorted({_decoding(episode) for episode in episodes}):
         own = [episode for episode in episodes if _decoding(episode) == decoding]
-        kept += sorted(own, key=lambda episode: (len(episode.item_id), episode.item_id))[:ROWS]
+        chosen += sorted(own, key=lambda episode: (len(episode.item_id), episode.item_id))[:ROWS]
     return [
         (
             one.item_id, one.env, _decoding(one), *((one.success, one.reward) if one.ending.counts else (None, None)),
             len(one.turns), one.ending.value, one.model_step, conversation_end(one),
         )
-        for one in kept
+        for one in chosen
     ]  # fmt: skip
 
 
@@ -37,8 +37,8 @@ def conversation_end(episode: Episode) -> str:
     if episode.turns and episode.messages and episode.messages[-1]["role"] == "assistant":
         lines.append(f"user: {episode.turns[-1].observation}")
     text = "\n".join(lines)
-    kept = "\n".join(text.splitlines()[-LINES:])[-CHARACTERS:]
-    return kept if kept == text else f"… {kept}"
+    end = "\n".join(text.splitlines()[-LINES:])[-CHARACTERS:]
+    return end if end == text else f"… {end}"
 
 
 def _decoding(episode: Episode) -> str:

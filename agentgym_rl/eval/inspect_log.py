@@ -39,17 +39,17 @@ def export(place: Path, out: Path) -> list[Path]:
     """
     store = EpisodeStore(place)
     files = []
-    for file, listed in groupby(store.query(), key=lambda one: one.file):
+    for file, listed in groupby(store.query(), key=lambda summary: summary.file):
         groups: dict[tuple[str, str, str], list[Episode]] = {}
-        for one in listed:
-            if one.panel is not None:
-                groups.setdefault((one.env, one.panel, one.decoding or ""), []).append(store.open(one))
+        for summary in listed:
+            if summary.panel is not None:
+                groups.setdefault((summary.env, summary.panel, summary.decoding or ""), []).append(store.open(summary))
         for (env, panel, decoding), episodes in groups.items():
             facts = {**_facts(place, env, panel), "panel": panel, "decoding": decoding, "file": file}
-            found = log(episodes, facts, f"{env}/{panel}")
+            eval_log = log(episodes, facts, f"{env}/{panel}")
             name = re.sub(r"\W+", "-", f"{env}-{panel}-{decoding}-{file}").strip("-")
-            files.append(out / f"{_file_time(episodes)}_{name}_{found['eval']['task_id']}.json")
-            write_text(files[-1], json.dumps(found, ensure_ascii=False) + "\n")
+            files.append(out / f"{_file_time(episodes)}_{name}_{eval_log['eval']['task_id']}.json")
+            write_text(files[-1], json.dumps(eval_log, ensure_ascii=False) + "\n")
     if not files:
         raise ValueError(f"{place} has episodes of training only; Inspect's logs are of evaluations")
     return files
@@ -86,9 +86,9 @@ def log(episodes: Sequence[Episode], facts: Mapping[str, Any], task: str) -> dic
         },
         "stats": {"started_at": created, "completed_at": ended, "model_usage": {model: usage} if any(tokens) else {}},
         "samples": [
-            _sample(one, epoch, model, f"{digest}-{one.item_id}-{epoch}")
+            _sample(record, epoch, model, f"{digest}-{record.item_id}-{epoch}")
             for own in by_task.values()
-            for epoch, one in enumerate(own, start=1)
+            for epoch, record in enumerate(own, start=1)
         ],
     }  # fmt: skip
 
@@ -106,72 +106,80 @@ def _facts(place: Path, env: str, panel: str) -> dict[str, Any]:
 
 def _scores(by_task: Mapping[str, Sequence[Episode]], seed: str) -> list[dict[str, Any]]:
     """Mean success and reward over tasks, with 95% intervals."""
-    found = score([Outcome.of(item_id, "", own) for item_id, own in by_task.items()], seed)
+    figures = score([Outcome.of(item_id, "", own) for item_id, own in by_task.items()], seed)
     scores = []
-    for name, measure in (("success", found.success), ("reward", found.reward)):
+    for name, measure in (("success", figures.success), ("reward", figures.reward)):
         values = () if measure is None else (measure.value, *measure.ci95)
         metrics = {
             key: {"name": key, "value": value}
             for key, value in zip(("mean", "ci95_low", "ci95_high"), values, strict=False)
         }
-        scores.append({"name": name, "scorer": name, "scored_samples": found.episodes, "metrics": metrics})
+        scores.append({"name": name, "scorer": name, "scored_samples": figures.episodes, "metrics": metrics})
     return scores
 
 
-def _sample(one: Episode, epoch: int, model: str, uuid: str) -> dict[str, Any]:
-    shown = [{**message, "id": f"{uuid}-{place}"} for place, message in enumerate(one.messages)]
+def _sample(episode: Episode, epoch: int, model: str, uuid: str) -> dict[str, Any]:
+    shown = [{**message, "id": f"{uuid}-{place}"} for place, message in enumerate(episode.messages)]
     messages = list(shown)
-    if one.turns and messages and messages[-1]["role"] == "assistant":
-        messages.append({"role": "user", "content": one.turns[-1].observation, "id": f"{uuid}-{len(shown)}"})
-    last = one.turns[-1].response if one.turns else ""
-    found: dict[str, Any] = {
-        "id": one.item_id,
+    if episode.turns and messages and messages[-1]["role"] == "assistant":
+        messages.append({"role": "user", "content": episode.turns[-1].observation, "id": f"{uuid}-{len(shown)}"})
+    last = episode.turns[-1].response if episode.turns else ""
+    sample: dict[str, Any] = {
+        "id": episode.item_id,
         "epoch": epoch,
         "uuid": uuid,
-        "input": shown[: one.start],
+        "input": shown[: episode.start],
         "target": "",
         "messages": messages,
-        "events": _events(one, shown, model, uuid),
+        "events": _events(episode, shown, model, uuid),
         "events_data": {"messages": shown, "calls": []},
         "output": {"model": model, "choices": [{"message": {"role": "assistant", "content": last}}]} if last else {},
         "metadata": {
-            "ending": one.ending.value, "reward": one.reward, "turns": len(one.turns), "max_turns": one.max_turns,
-            "step": one.model_step, "attempts": one.attempts, **one.tags,
+            "ending": episode.ending.value, "reward": episode.reward, "turns": len(episode.turns),
+            "max_turns": episode.max_turns,
+            "step": episode.model_step, "attempts": episode.attempts, **episode.tags,
         },
-        "turn_count": len(one.turns),
-        "total_time": one.seconds + one.reset_s,
-        "working_time": one.seconds + one.reset_s,
+        "turn_count": len(episode.turns),
+        "total_time": episode.seconds + episode.reset_s,
+        "working_time": episode.seconds + episode.reset_s,
     }  # fmt: skip
-    if one.began:
-        found["started_at"] = _time(one.began)
-    if one.ending.counts:
-        why = f"{one.ending.value} after {len(one.turns)} of {one.max_turns} turns"
-        why += f": {one.error}" if one.error else ""
-        found["scores"] = {
-            "success": {"value": int(one.success), "explanation": why},
-            "reward": {"value": one.reward, "explanation": why},
+    if episode.began:
+        sample["started_at"] = _time(episode.began)
+    if episode.ending.counts:
+        why = f"{episode.ending.value} after {len(episode.turns)} of {episode.max_turns} turns"
+        why += f": {episode.error}" if episode.error else ""
+        sample["scores"] = {
+            "success": {"value": int(episode.success), "explanation": why},
+            "reward": {"value": episode.reward, "explanation": why},
         }
     else:
-        error = one.error or one.ending.value
-        found["error"] = {"message": error, "traceback": error, "traceback_ansi": error}
-    if one.ending in LIMITS:
-        spent = one.prompt_tokens + one.response_tokens if one.ending is Ending.CONTEXT_LIMIT else one.max_turns
-        found["limit"] = {"type": LIMITS[one.ending], "limit": spent}
-    return found
+        error = episode.error or episode.ending.value
+        sample["error"] = {"message": error, "traceback": error, "traceback_ansi": error}
+    if episode.ending in LIMITS:
+        spent = (
+            episode.prompt_tokens + episode.response_tokens
+            if episode.ending is Ending.CONTEXT_LIMIT
+            else episode.max_turns
+        )
+        sample["limit"] = {"type": LIMITS[episode.ending], "limit": spent}
+    return sample
 
 
-def _events(one: Episode, shown: Sequence[Mapping[str, str]], model: str, uuid: str) -> list[dict[str, Any]]:
+def _events(episode: Episode, shown: Sequence[Mapping[str, str]], model: str, uuid: str) -> list[dict[str, Any]]:
     """A model event for each turn; its input refers to the messages in ``events_data``."""
-    responses = [place for place, message in enumerate(shown) if message["role"] == "assistant" and place >= one.start]
+    responses = [
+        place for place, message in enumerate(shown) if message["role"] == "assistant" and place >= episode.start
+    ]
     return [
         {
             "event": "model", "uuid": f"{uuid}-event-{number}", "model": model,
-            "timestamp": _time(one.began + turn.began_s), "completed": _time(one.began + turn.began_s + turn.model_s),
+            "timestamp": _time(episode.began + turn.began_s),
+            "completed": _time(episode.began + turn.began_s + turn.model_s),
             "working_start": turn.began_s, "working_time": turn.model_s,
             "input": [], "input_refs": [[0, place]], "tools": [], "tool_choice": "none", "config": {},
             "output": {"model": model, "choices": [{"message": shown[place]}]},
         }
-        for number, (place, turn) in enumerate(zip(responses, one.turns, strict=True))
+        for number, (place, turn) in enumerate(zip(responses, episode.turns, strict=True))
     ]  # fmt: skip
 
 

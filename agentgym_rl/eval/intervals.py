@@ -72,7 +72,7 @@ def bootstrap(values: Sequence[float], seed: str, draws: int = DRAWS) -> Interva
         raise ValueError("a bootstrap needs at least one value")
     if len(set(values)) == 1:
         return values[0], values[0]
-    found = stats().bootstrap(
+    result = stats().bootstrap(
         (values,),
         lambda drawn, axis: drawn.mean(axis=axis),
         n_resamples=draws,
@@ -80,7 +80,7 @@ def bootstrap(values: Sequence[float], seed: str, draws: int = DRAWS) -> Interva
         method="percentile",
         rng=_number(seed),
     )
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+    return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
 def share_interval(values: Sequence[float], seed: str) -> Interval:

@@ -34,8 +34,8 @@ def results(summary: Mapping[str, Any]) -> Table:
             continue
         cells: list[str] = []
         for label, env in panels:
-            found = scores.get(label, {}).get(env, {})  # bounds are known of tasks that this package has
-            by_decoding = {"sampled": found} if "success" in found else found
+            decodings = scores.get(label, {}).get(env, {})  # bounds are known of tasks that this package has
+            by_decoding = {"sampled": decodings} if "success" in decodings else decodings
             cells += [percent(by_decoding[one]) if one in by_decoding else "-" for one in last[label][env]]
         table.add_row(name, *cells)
     return table
@@ -92,13 +92,13 @@ def _stage_lines(
         for through, control in ways:
             known = {place: stages[place]["panels"][label][env]["sampled"] for place in through}
             places = [place for place, own in known.items() if own["n"]]
-            found = [known[place] for place in places]
-            if not found:
+            scores = [known[place] for place in places]
+            if not scores:
                 continue
             yield Line(
                 "" if control else f"{env}: {label.replace('_', ' ')}", colours[env],
-                {"stages": [place + shift for place in places]}, [100 * one["success"] for one in found],
-                band=([100 * one["ci95"][0] for one in found], [100 * one["ci95"][1] for one in found]),
+                {"stages": [place + shift for place in places]}, [100 * score["success"] for score in scores],
+                band=([100 * score["ci95"][0] for score in scores], [100 * score["ci95"][1] for score in scores]),
                 dashes=":" if control else dashes, hollow=control, whiskers=True,
             )  # fmt: skip
 

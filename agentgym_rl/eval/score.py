@@ -55,14 +55,18 @@ def score(episodes: Sequence[Episode], seed: str) -> Score:
         ci95=share_interval(success, seed) if tasks else None,
         n=n,
         tasks=len(tasks),
-        reward=fmean(fmean(episode.reward for episode in own) for own in tasks.values()) if tasks else None,
-        turns=fmean(fmean(len(episode.turns) for episode in own) for own in tasks.values()) if tasks else None,
+        reward=fmean(fmean(episode.reward for episode in episodes_of_task) for episodes_of_task in tasks.values())
+        if tasks
+        else None,
+        turns=fmean(fmean(len(episode.turns) for episode in episodes_of_task) for episodes_of_task in tasks.values())
+        if tasks
+        else None,
         error_rate=1.0 - n / len(episodes) if episodes else None,
     )
 
 
 def errors(episodes: Sequence[Episode]) -> dict[str, int]:
     """What failed outside the agent: episodes by ending, and attempts that were ``retried``; only what there is."""
-    found = Counter(episode.ending.value for episode in episodes if not episode.ending.counts)
-    found["retried"] = sum(episode.attempts - 1 for episode in episodes)
-    return dict(+found)
+    counts = Counter(episode.ending.value for episode in episodes if not episode.ending.counts)
+    counts["retried"] = sum(episode.attempts - 1 for episode in episodes)
+    return dict(+counts)

@@ -65,15 +65,15 @@ class Index:
             progress: called with the number of episodes read and of those to read.
         """
         with closing(self._open()) as database:
-            wanted = {(str(part.path.resolve()), part.stamp): part for part in self.store.parts}
+            parts = {(str(part.path.resolve()), part.stamp): part for part in self.store.parts}
             known = {(path, stamp) for path, stamp, *_ in _parts(database)}
-            gone, new = known - wanted.keys(), [key for key in wanted if key not in known]
+            gone, new = known - parts.keys(), [key for key in parts if key not in known]
             with database:
                 database.executemany("DELETE FROM parts WHERE path = ? AND stamp = ?", gone)
-            total, done = sum(wanted[key].count for key in new), 0
+            total, done = sum(parts[key].count for key in new), 0
             for key in new:
-                self._add(database, *key, wanted[key])
-                done += wanted[key].count
+                self._add(database, *key, parts[key])
+                done += parts[key].count
                 if progress:
                     progress(done, total)
 
@@ -93,7 +93,7 @@ class Index:
         query = f'{"" if within is None else within + " : "}"{quoted}" *'
         places = {(str(part.path.resolve()), part.stamp): part for part in self.store.parts}
         with closing(self._open()) as database:
-            found: set[tuple[str, int]] = set()
+            hits_found: set[tuple[str, int]] = set()
             for path, stamp, first, last in _parts(database):
                 part = places.get((path, stamp))
                 if part is None:
@@ -101,8 +101,8 @@ class Index:
                 rows = database.execute(
                     "SELECT rowid FROM said WHERE said MATCH ? AND rowid BETWEEN ? AND ?", (query, first, last)
                 )
-                found |= {(part.file, part.first + row - first) for (row,) in rows}
-        return found
+                hits_found |= {(part.file, part.first + row - first) for (row,) in rows}
+        return hits_found
 
     def _add(self, database: sqlite3.Connection, path: str, stamp: int, part: Part) -> None:
         """Whole, or not at all where this is interrupted; another process may have been faster."""
@@ -158,11 +158,11 @@ def hits(episode: Episode, text: str, within: str | None = None) -> list[Hit]:
         ValueError: there is no word in the text.
     """
     pattern = re.compile(r"(?<![^\W_])" + r"[\W_]+".join(map(re.escape, _words(text))), re.IGNORECASE)
-    found: dict[tuple[int, bool], Hit] = {}
+    by_place: dict[tuple[int, bool], Hit] = {}
     for turn, field, said in _said(episode):
         if within in (None, field) and (match := pattern.search(said)):
-            found[turn, field == "observation"] = Hit(turn, field, _excerpt(said, *match.span()))
-    return sorted(found.values(), key=lambda hit: (hit.turn, hit.field == "observation"))
+            by_place[turn, field == "observation"] = Hit(turn, field, _excerpt(said, *match.span()))
+    return sorted(by_place.values(), key=lambda hit: (hit.turn, hit.field == "observation"))
 
 
 def _said(episode: Episode) -> Iterator[tuple[int, str, str]]:

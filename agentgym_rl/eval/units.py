@@ -20,12 +20,12 @@ def stage_of(row: Row) -> str | None:
 
 def by_stage(rows: Iterable[Row]) -> dict[str, list[Row]]:
     """The units of each stage, in their order."""
-    found: dict[str, list[Row]] = {}
+    stages: dict[str, list[Row]] = {}
     for row in rows:
         stage = stage_of(row)
         if stage is not None and UNITS in row:
-            found.setdefault(stage, []).append(row)
-    return found
+            stages.setdefault(stage, []).append(row)
+    return stages
 
 
 def by_env(row: Row, name: str) -> dict[str, float]:

@@ -56,15 +56,15 @@ class Standing:
 
     def curves(self) -> dict[tuple[str, str], list[float]]:
         """Success by environment and source: ``training``, or a panel."""
-        found: dict[tuple[str, str], list[float]] = {}
+        by_panel: dict[tuple[str, str], list[float]] = {}
         for row in self.rows:
             for key, value in row.items():
                 if key.startswith(_ENV) and key.endswith(_SUCCESS):
-                    found.setdefault((key[len(_ENV) : -len(_SUCCESS)], "training"), []).append(value)
+                    by_panel.setdefault((key[len(_ENV) : -len(_SUCCESS)], "training"), []).append(value)
                 elif key.startswith(_PANEL) and key.endswith(_SUCCESS):
                     panel, env = key[len(_PANEL) : -len(_SUCCESS)].rsplit("/", 1)
-                    found.setdefault((env, panel), []).append(value)
-        return dict(sorted(found.items()))
+                    by_panel.setdefault((env, panel), []).append(value)
+        return dict(sorted(by_panel.items()))
 
     def failures(self) -> dict[str, float]:
         """What went wrong: shares of episodes and faults of parsers in the newest row that has them, and the run's
@@ -113,7 +113,11 @@ def read(folder: Path, process: str | None = None) -> Standing:
     if not begun(folder) and process is None:
         raise FileNotFoundError(f"{file} does not exist; {folder} is not the folder of a run, or it has only begun")
     rows = list(read_jsonl(file, torn_end=True)) if begun(folder) else []
-    written = next(one for one in (*([file] if rows else []), folder / "identity.yaml", folder) if one.exists())
+    written = next(
+        file_or_folder
+        for file_or_folder in (*([file] if rows else []), folder / "identity.yaml", folder)
+        if file_or_folder.exists()
+    )
     return Standing(folder.name, rows, written.stat().st_mtime, (folder / "summary.json").is_file())
 
 

@@ -145,5 +145,5 @@ def masked(token: int) -> Segment:
 
 def _replay(branch: dict[str, Any]) -> dict[str, Any]:
     """What a conversation replays and avoids, from a row's ``branch``."""
-    prefix = [Forced(one["ids"], one["log_prob"], one["step"]) for one in branch["prefix"]]
+    prefix = [Forced(turn["ids"], turn["log_prob"], turn["step"]) for turn in branch["prefix"]]
     return {"prefix": prefix, "avoid": branch["avoid"], "resamples": branch["resamples"]}

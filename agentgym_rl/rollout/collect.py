@@ -139,28 +139,28 @@ async def collect(
     finally:
         await close(session)
         await host.close()
-    found = [entry.episode for entry in entries if entry.episode is not None]
+    stored = [entry.episode for entry in entries if entry.episode is not None]
     failed = failures(entries, min_counted, journal)
-    ran = [episode for episode in found if episode.messages]  # the oracle has no way for others that count
+    ran = [episode for episode in stored if episode.messages]  # the oracle has no way for others that count
     if episodes is not None:
         for job, entry in zip(jobs, entries, strict=True):
             if entry.episode is not None:
                 entry.episode.seed = seed
                 entry.episode.tags = {"split": split, "policy": policy.name, "sample": job.sample}
         episode_store.write(episodes, [*ran, *failed])
-    kept = convert.keep(map(_record, ran), successes=keep is Keep.success, per_task=per_task)
-    if not kept:
-        raise NothingKept(_why(out, found, keep))
-    convert.agenttraj_file(out, kept)
+    chosen = convert.keep(map(_record, ran), successes=keep is Keep.success, per_task=per_task)
+    if not chosen:
+        raise NothingKept(_why(out, stored, keep))
+    convert.agenttraj_file(out, chosen)
     journal.delete()
-    turns = [sum(loss is True for loss in record.trajectory.loss) for record in kept]
+    turns = [sum(loss is True for loss in record.trajectory.loss) for record in chosen]
     return Summary(
         attempted=len(jobs),
-        succeeded=sum(episode.success for episode in found),
+        succeeded=sum(episode.success for episode in stored),
         failed=len(failed),
-        kept=len(kept),
-        mean_turns=sum(turns) / len(kept),
-        endings=dict(Counter(episode.ending.value for episode in found)),
+        kept=len(chosen),
+        mean_turns=sum(turns) / len(chosen),
+        endings=dict(Counter(episode.ending.value for episode in stored)),
         digest=str(identity["panel"]),
     )
 

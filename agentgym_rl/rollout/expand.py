@@ -113,11 +113,11 @@ async def expand(
         )
         failed = failures(entries, min_counted, journal)
         counted = [entry.facts for entry in entries if entry.counts]
-        kept = [agenttraj.decode(line) for facts in counted for line in facts["kept"]]
-        agenttraj.write(out, kept)
+        trajectories = [agenttraj.decode(line) for facts in counted for line in facts["kept"]]
+        agenttraj.write(out, trajectories)
         journal.delete()
     rejected = Counter(reason for facts in counted for reason in facts["rejected"])
-    return Summary(len(tasks) * variants, len(kept), dict(rejected), len(failed))
+    return Summary(len(tasks) * variants, len(trajectories), dict(rejected), len(failed))
 
 
 async def _variants(
@@ -130,20 +130,20 @@ async def _variants(
     at = solved.first_trained - 1
     line = stated(solved.messages[at]["content"], env.goal(task))
     wanted = essential(line, env.oracle(task))
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     rejected = []
     for number in range(variants):
         request: list[Message] = [{"role": "user", "content": f"{REQUEST}\n\n{line}"}]
         try:
             text = (await model.respond(request, seed + number, MAX_TOKENS)).text.strip()
-            reason = fault(text, line, wanted) or ("said before" if text in found else None)
+            reason = fault(text, line, wanted) or ("said before" if text in texts else None)
         except NoResponse as error:
             reason = error.ending.value
         if reason:
             rejected.append(reason)
         else:
-            found[text] = None
-    return {"kept": [agenttraj.encode(_reworded(solved, at, line, text)) for text in found], "rejected": rejected}
+            texts[text] = None
+    return {"kept": [agenttraj.encode(_reworded(solved, at, line, text)) for text in texts], "rejected": rejected}
 
 
 def stated(observation: str, goal: str) -> str:

@@ -111,21 +111,21 @@ def repairs(builder: Any) -> list[str]:
     Args:
         builder: made :func:`~agentgym_rl.rollout.builder.faithful`.
     """
-    tokenizer, messages, found = builder.tokenizer, _messages("agentgym", 1), []
+    tokenizer, messages, faults = builder.tokenizer, _messages("agentgym", 1), []
     response = [*tokenizer.encode(RESPONSES[0], add_special_tokens=False), end_of_turn(tokenizer)]
     ours = builder.merge_context_tokens(messages[:-1], messages, response).token_ids
     try:
         verls = type(builder).merge_context_tokens(builder, messages[:-1], messages, response)
     except (TemplateError, TypeError, ValueError):
-        found.append("an observation only after a response")
+        faults.append("an observation only after a response")
     else:
         if verls.removed_prefix_token_count:
-            found.append(f"the loss on {tokenizer.decode(response[-1:])}")
+            faults.append(f"the loss on {tokenizer.decode(response[-1:])}")
         if verls.token_ids != ours:
             after, theirs = (tokenizer.decode(ids[len(response) :]) for ids in (ours, verls.token_ids))
             missing = repr(after.removesuffix(theirs)) if after.endswith(theirs) else "the end of a turn"
-            found.append(f"{missing} after a response")
+            faults.append(f"{missing} after a response")
     written = builder.merge_assistant_tokens([], response).token_ids
     if lead := tokenizer.decode(written[: -len(response)]):
-        found.append(f"{lead!r} before a response without a thought")
-    return found
+        faults.append(f"{lead!r} before a response without a thought")
+    return faults

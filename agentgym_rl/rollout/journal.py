@@ -110,11 +110,11 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check(self, own: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-        if found != own:
-            if not isinstance(found, dict) or found.get("journal") != FORMAT:
+    def _check(self, head: Mapping[str, Any], first_row: Mapping[str, Any]) -> None:
+        if first_row != head:
+            if not isinstance(first_row, dict) or first_row.get("journal") != FORMAT:
                 raise ValueError(f"{self.path} was left by another version; delete it, or choose another file")
-            other = [key for key in own if found.get(key) != own[key]]
+            other = [key for key in head if first_row.get(key) != head[key]]
             raise ValueError(
                 f"{self.path} holds an interrupted command with another {' and '.join(other)}; "
                 "repeat its command to finish it, delete it, or choose another file"

@@ -57,14 +57,14 @@ class EpisodeRecorder:
 
         No file is written where none is kept here.
         """
-        own = {key: kept for key in asked if (kept := self._kept.get(key)) is not None}
-        if own:
+        episodes = {key: kept for key in asked if (kept := self._kept.get(key)) is not None}
+        if episodes:
             episode_store.write_texts(
-                path, [(summary, _with_advantages(text, asked[key])) for key, (summary, text) in own.items()]
+                path, [(summary, _with_advantages(text, asked[key])) for key, (summary, text) in episodes.items()]
             )
-            for key in own:
+            for key in episodes:
                 self._kept.pop(key, None)  # meanwhile newer ones may have taken its place
-        return [*own]
+        return [*episodes]
 
 
 def _with_advantages(text: str, advantages: Sequence[float]) -> str:

@@ -86,11 +86,11 @@ class RolloutSettings:
     def __post_init__(self) -> None:
         self.style = choice(Style, "style", self.style)
         self.action_format = choice(ActionFormat, "action_format", self.action_format)
-        own = self.style is Style.verl_agent
+        whole_prompts = self.style is Style.verl_agent
         if self.context is None:
-            self.context = Context.recent if own else Context.full
+            self.context = Context.recent if whole_prompts else Context.full
         self.context = choice(Context, "rollout.context", self.context)
-        if (self.context is Context.recent) != own:
+        if (self.context is Context.recent) != whole_prompts:
             raise ValueError(
                 f"rollout.context={self.context.value} does not go with style={self.style.value}: recent and "
                 "verl_agent go with each other only"

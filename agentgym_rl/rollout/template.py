@@ -68,8 +68,8 @@ class Frame:
             closing = f"\n{CLOSE}\n\n" if shown is None else shown[0].rpartition(OPEN)[2].removeprefix(self._opened)
             return self._tokens(closing)
         prompt, before = self._prompt, self._before([ASKED], add_generation_prompt=True)
-        found = before[len(prompt) :] if before[: len(prompt)] == prompt else []
-        return [] if EMPTY.sub("", self.tokenizer.decode(found)).strip() else found
+        prefix = before[len(prompt) :] if before[: len(prompt)] == prompt else []
+        return [] if EMPTY.sub("", self.tokenizer.decode(prefix)).strip() else prefix
 
     @cached_property
     def _marks(self) -> frozenset[int]:
@@ -92,22 +92,22 @@ class Frame:
     @cached_property
     def _word(self) -> list[int]:
         """The tokens of the first of ``WORDS`` as the template renders it."""
-        one, other = self._two([ASKED], add_generation_prompt=True)
-        return one[alike(one, other) : len(one) - alike(one[::-1], other[::-1])]
+        first, second = self._two([ASKED], add_generation_prompt=True)
+        return first[alike(first, second) : len(first) - alike(first[::-1], second[::-1])]
 
     def _before(self, then: Sequence[Message], *, add_generation_prompt: bool) -> list[int]:
         """The tokens before a response that ``then`` follows."""
-        one, other = self._two(then, add_generation_prompt=add_generation_prompt)
-        return one[: alike(one, other)]
+        first, second = self._two(then, add_generation_prompt=add_generation_prompt)
+        return first[: alike(first, second)]
 
     def _two(self, then: Sequence[Message], *, add_generation_prompt: bool) -> list[list[int]]:
         return [self.render([ASKED, _said(word), *then], add_generation_prompt=add_generation_prompt) for word in WORDS]
 
 
-def alike(one: Sequence[object], other: Sequence[object]) -> int:
+def alike(first: Sequence[object], second: Sequence[object]) -> int:
     """How many tokens, or letters, two sequences have in common from the start."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (this, that) in pairs if this != that), min(len(one), len(other)))
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (this, that) in pairs if this != that), min(len(first), len(second)))
 
 
 def _said(text: str) -> Message:

@@ -140,10 +140,10 @@ class TokenConversation:
     async def respond(self) -> Response | None:
         notes, calls = "", 0
         if self._folds:
-            found = await self._fold()
-            if found is None or found.aborted:
-                return found
-            notes, calls, self._folds = found.text, found.calls, False
+            folded = await self._fold()
+            if folded is None or folded.aborted:
+                return folded
+            notes, calls, self._folds = folded.text, folded.calls, False
         room = min(self.settings.max_new_tokens, self.response_limit - len(self.segments[-1].response_ids))
         if room < 1:
             return None

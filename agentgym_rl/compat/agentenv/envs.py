@@ -121,7 +121,7 @@ class EnvClient(BaseEnvClient):
 def _start(remote: RemoteEnv, action_format: ActionFormat) -> tuple[ConversationMessage, ...]:
     speakers = {"user": "human", "assistant": "gpt"}
     messages = opening(remote.spec, remote.style, action_format)
-    return tuple(message(speakers[one["role"]], one["content"], trained=False) for one in messages)
+    return tuple(message(speakers[said["role"]], said["content"], trained=False) for said in messages)
 
 
 _OPEN: set[RemoteEnv] = set()
@@ -135,13 +135,13 @@ def _close_all() -> None:
 
 
 def _classes() -> dict[str, type]:
-    found: dict[str, type] = {}
+    classes: dict[str, type] = {}
     for prefix in PREFIXES:
         client = type(f"{prefix}EnvClient", (EnvClient,), {"env": prefix.lower(), "__module__": __name__})
         members = {"env_client_cls": client, "env_name": ENV_NAMES.get(prefix, prefix), "__module__": __name__}
         task = type(f"{prefix}Task", (BaseTask,), members)
-        found |= {client.__name__: client, task.__name__: task}
-    return found
+        classes |= {client.__name__: client, task.__name__: task}
+    return classes
 
 
 _CLASSES = _classes()

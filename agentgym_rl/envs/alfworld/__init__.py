@@ -131,12 +131,12 @@ class ALFWorld(TextEnv):
         data = self._data
         if data is None:
             return tasks.splits(size, types)
-        found = {**tasks.OWN, "test": tasks.OWN["valid_unseen"]} if self._own_splits else tasks.OFFICIAL
+        splits = {**tasks.OWN, "test": tasks.OWN["valid_unseen"]} if self._own_splits else tasks.OFFICIAL
         if types == TYPES:
-            return found
+            return splits
         return {
             name: tuple(index for index in indices if official.kind(data, index) in types)
-            for name, indices in found.items()
+            for name, indices in splits.items()
         }
 
     def _folder(self, task: Task) -> Path | None:

@@ -132,10 +132,10 @@ def goal(folder: Path, index: int) -> str:
     Raises:
         TaskNotFound, ValueError: see :func:`read`; also where the grammar has no sentence.
     """
-    found = _TASK.search(read(folder, index)["grammar"])
-    if found is None:
+    match = _TASK.search(read(folder, index)["grammar"])
+    if match is None:
         raise ValueError(f"{path(folder, index)} is not a game: its grammar has no 'Your task is to: '")
-    return f"{' '.join(found[1].split())} in {name(folder, index)}"
+    return f"{' '.join(match[1].split())} in {name(folder, index)}"
 
 
 def walkthrough(folder: Path, index: int, limit: int) -> list[str]:
@@ -208,7 +208,7 @@ class Official:
         self._game.close()
 
     def _list(self, state: Any) -> tuple[str, ...]:
-        own = [command for command in state.admissible_commands if command != "help"]
-        self._commands = dict(sorted((canonical(command), command) for command in own))
-        self._listed = tuple(own if self._style == "verl_agent" else self._commands)
+        commands = [command for command in state.admissible_commands if command != "help"]
+        self._commands = dict(sorted((canonical(command), command) for command in commands))
+        self._listed = tuple(commands if self._style == "verl_agent" else self._commands)
         return self._listed

@@ -80,8 +80,8 @@ def splits(size: str | None, types: tuple[str, ...]) -> Mapping[str, Sequence[in
     """:data:`SPLITS` with the games of one size (of all where None) and of some types, in their order."""
     if size is None and types == TYPES:
         return SPLITS
-    kept = [(size is None or kind[0] == size) and kind[1] in types for kind in _KINDS]
+    chosen = [(size is None or kind[0] == size) and kind[1] in types for kind in _KINDS]
     return {
-        name: tuple(index for place, index in enumerate(indices) if kept[place % len(kept)])
+        name: tuple(index for place, index in enumerate(indices) if chosen[place % len(chosen)])
         for name, indices in SPLITS.items()
     }

@@ -46,29 +46,29 @@ def options(level: Level) -> dict[str, Plan]:
     in front costs one idle step (minigrid's ``done``), so that a mission to go there counts as fulfilled.
     """
     front = level.front
-    found: dict[str, Plan] = {"turn left": (Actions.left,), "turn right": (Actions.right,)}
+    plans: dict[str, Plan] = {"turn left": (Actions.left,), "turn right": (Actions.right,)}
     if front is None or front.can_overlap():
-        found["move forward"] = (Actions.forward,)
+        plans["move forward"] = (Actions.forward,)
     if level.carrying is not None and front is None:
-        found["drop"] = (Actions.drop,)
+        plans["drop"] = (Actions.drop,)
     if level.carrying is None and front is not None and front.type in PORTABLE:
-        found["pickup"] = (Actions.pickup,)
+        plans["pickup"] = (Actions.pickup,)
     if can_toggle(level, front):
-        found["toggle"] = (Actions.toggle,)
+        plans["toggle"] = (Actions.toggle,)
 
     paths = PathTree(level.pose, level.free)
     for sight in look(level):
         path = paths.facing(sight.cell)
         if path is not None:
-            found[f"go to {sight.label}"] = path or (Actions.done,)
+            plans[f"go to {sight.label}"] = path or (Actions.done,)
             if sight.kind in PORTABLE and level.carrying is None:
-                found[f"pickup {sight.label}"] = (*path, Actions.pickup)
+                plans[f"pickup {sight.label}"] = (*path, Actions.pickup)
             if sight.kind == "door" and not sight.open and can_toggle(level, level.at(sight.cell)):
-                found[f"toggle and go through {sight.label}"] = (*path, Actions.toggle, Actions.forward)
+                plans[f"toggle and go through {sight.label}"] = (*path, Actions.toggle, Actions.forward)
         if sight.open and (through := paths.onto(sight.cell)) is not None:
-            found[f"go through {sight.label}"] = through
-    found[CHECK] = ()
-    return found
+            plans[f"go through {sight.label}"] = through
+    plans[CHECK] = ()
+    return plans
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,17 +260,17 @@ class _Paths:
         self._facing: dict[Cell, Pose] = {}
         self._onto: dict[Cell, Pose] = {}
         columns, rows = _bounds(start)
-        found: set[Pose] = set()
+        reached: set[Pose] = set()
         queue = deque([start])
         while queue:
             pose = queue.popleft()
-            if pose not in found:
-                found.add(pose)
+            if pose not in reached:
+                reached.add(pose)
                 self._facing.setdefault(ahead(pose), pose)
                 self._onto.setdefault(pose[:2], pose)
             for action, after in moves(pose):
                 x, y, _ = after
-                if after not in found and x in columns and y in rows and (x, y) not in solid:
+                if after not in reached and x in columns and y in rows and (x, y) not in solid:
                     self._parent[after] = pose, action
                     queue.append(after)
 

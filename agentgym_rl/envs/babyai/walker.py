@@ -73,21 +73,21 @@ class Walker:
 
         Of the commands that shorten the way, the one that ends nearest is taken, even if its own way is longer.
         """
-        wanted = set(goals)
-        if self.level.pose in wanted:
+        goal_set = set(goals)
+        if self.level.pose in goal_set:
             if then is not None:
                 self.act(then)
             return then is not None
-        left = distances(wanted, free)
-        here = left.get(self.level.pose)
+        steps_left = distances(goal_set, free)
+        here = steps_left.get(self.level.pose)
         if here is None:
             return False
-        shortcut = self._shortcut(wanted, then)
+        shortcut = self._shortcut(goal_set, then)
         if shortcut is None:
-            ends = {command: end for command, end in self.ends(free).items() if left.get(end, here) < here}
+            ends = {command: end for command, end in self.ends(free).items() if steps_left.get(end, here) < here}
             if not ends:
                 return False
-            shortcut = min(ends, key=lambda command: (left[ends[command]], len(self.options[command])))
+            shortcut = min(ends, key=lambda command: (steps_left[ends[command]], len(self.options[command])))
         self.do(shortcut)
         return True
 
@@ -98,19 +98,19 @@ class Walker:
         tail = tails.get(then)
         if tail is None:
             return None
-        found = {c: p for c, p in self.options.items() if p[-len(tail) :] == tail}
-        fitting = [c for c, p in found.items() if end_of(pose, p[: -len(tail)]) in goals]
-        return min(fitting, key=lambda command: len(found[command]), default=None)
+        shortcuts = {c: p for c, p in self.options.items() if p[-len(tail) :] == tail}
+        fitting = [c for c, p in shortcuts.items() if end_of(pose, p[: -len(tail)]) in goals]
+        return min(fitting, key=lambda command: len(shortcuts[command]), default=None)
 
     def ends(self, free: Passable) -> dict[str, Pose]:
         """Where each command that only walks or opens a door ends, if its last cell is passable."""
         pose = self.level.pose
-        found = {}
+        ends_by_pose = {}
         for command, plan in self.options.items():
             steps = plan[:-2] if plan[-2:] == _THROUGH_DOOR else plan
             if plan and _WALKING.issuperset(steps) and free((end := end_of(pose, plan))[:2]):
-                found[command] = end
-        return found
+                ends_by_pose[command] = end
+        return ends_by_pose
 
     def look_around(self, free: Passable) -> bool:
         """The command that shows most of the unseen, or one towards the nearest place that shows any."""

@@ -66,11 +66,11 @@ def read(text: str, known: Collection[str]) -> Command:
     """
     if len(text) > LONGEST:
         raise Refused(f"the action has {len(text)} characters; at most {LONGEST} are read")
-    found = re.match(r"\s*(\w+)\s*", text)
-    name = found[1] if found else ""
-    if found is None or name not in known:
+    head = re.match(r"\s*(\w+)\s*", text)
+    name = head[1] if head else ""
+    if head is None or name not in known:
         raise Refused(f"there is no action {name[:40]!r}; there are {', '.join(known)}")
-    match = _PATTERNS[name].fullmatch(text[found.end() :].strip())
+    match = _PATTERNS[name].fullmatch(text[head.end() :].strip())
     if match is None:
         raise Refused(f"the arguments of {name} are others, each in square brackets")
     return Command(name, tuple(argument or "" for argument in match.groups()))

@@ -213,16 +213,16 @@ class Session:
         tree, snapshot, *titles = await asyncio.gather(
             connection.send("Accessibility.getFullAXTree"),
             connection.send("DOMSnapshot.captureSnapshot", {"computedStyles": styles}),
-            *(one.title() for one in self._tabs.pages if one is not page),
+            *(other.title() for other in self._tabs.pages if other is not page),
         )
         size = None if self._settings.whole else (self._settings.width, self._settings.height)
-        found = elements(tree["nodes"], self._tabs.numbers[page], layout(snapshot, size), self._settings.figures)
-        self._actions.options = frozenset(element.node for element in found if element.role in _OPTIONS)
+        listed = elements(tree["nodes"], self._tabs.numbers[page], layout(snapshot, size), self._settings.figures)
+        self._actions.options = frozenset(element.node for element in listed if element.role in _OPTIONS)
         current = self._tabs.pages.index(page)
         title = snapshot["documents"][0]["title"]
         titles.insert(current, snapshot["strings"][title] if title >= 0 else "")
         said, self._tabs.said = tuple(self._tabs.said), []
-        return View(tuple(titles), current, page.url, tuple(found), said)
+        return View(tuple(titles), current, page.url, tuple(listed), said)
 
 
 def _within(node: Mapping[str, Any]) -> Iterator[int]:

@@ -96,12 +96,12 @@ class Layout:
 
     def around(self, nodes: Iterable[int]) -> set[int]:
         """The nodes and all that they are in."""
-        found: set[int] = set()
+        inside: set[int] = set()
         for node in nodes:
-            while node not in found:
-                found.add(node)
+            while node not in inside:
+                inside.add(node)
                 node = self.parents.get(node, node)
-        return found
+        return inside
 
 
 STYLES = ("background-color", "fill", "stroke", "visibility")
@@ -157,7 +157,7 @@ def elements(
         figures: give pictures without a name, and text among shapes, their look, and add the figures of the layout of
             whose content the tree says nothing.
     """
-    found: list[Element] = []
+    listed: list[Element] = []
     told: set[int] = set()
     for node, depth, within in _walk(nodes):
         role, name = _value(node, "role"), " ".join(str(_value(node, "name")).split())
@@ -176,15 +176,15 @@ def elements(
             elif role == "StaticText" and name and above in layout.figures and layout.looks[above].startswith("text"):
                 state = (("look", layout.looks[above]), *state)
         if name or (state and role not in ("generic", "none")) or role not in _NAMELESS | {"StaticText"}:
-            found.append(Element(numbers.id(place), place, role, cut(name, LONGEST_NAME), depth, state))
+            listed.append(Element(numbers.id(place), place, role, cut(name, LONGEST_NAME), depth, state))
     if figures and layout is not None:
-        known = layout.around(told | {element.node for element in found})
-        found += [
+        known = layout.around(told | {element.node for element in listed})
+        listed += [
             Element(numbers.id(node), node, "figure", layout.looks[node], 1)
             for node in layout.figures
             if node not in known and layout.shows(node)
         ]
-    return found
+    return listed
 
 
 def _walk(nodes: Sequence[Node]) -> Iterator[tuple[Node, int, str]]:

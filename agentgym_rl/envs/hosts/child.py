@@ -72,9 +72,9 @@ def _write_step(step: Step) -> list[Any]:
     return [observation, float(step.reward), bool(step.terminated), bool(step.truncated), dict(step.info)]
 
 
-def read_step(found: list[Any]) -> Step:
+def read_step(fields: list[Any]) -> Step:
     """A step from the result of ``step``."""
-    return Step(read_observation(found[0]), *found[1:])
+    return Step(read_observation(fields[0]), *fields[1:])
 
 
 async def main(connection: socket.socket) -> None:

@@ -61,8 +61,8 @@ class OpenEnvHost(EnvHost):
         """
         session = OpenEnvSession(name, dict(options or {}), self)
         first = session.offer
-        own = {} if isinstance(session.facts, OpenEnv) else await in_thread(digests, session.facts)
-        if other := sorted(split for split in own if first.digests.get(split) != own[split]):
+        own_digests = {} if isinstance(session.facts, OpenEnv) else await in_thread(digests, session.facts)
+        if other := sorted(split for split in own_digests if first.digests.get(split) != own_digests[split]):
             raise ProtocolError(
                 f"{first.base} has other tasks of {name} in {', '.join(other)}: serve the same version and options"
             )
@@ -177,10 +177,10 @@ class OpenEnvSession(EnvProxy):
         self._sound = True
         return found
 
-    def _read(self, found: Data, total: float) -> Step:
+    def _read(self, data: Data, total: float) -> Step:
         if isinstance(self.facts, OpenEnv):
-            return read_result(found, self.facts.observation, total, self.facts.full_reward)
-        return read_result(found, None, total, 1.0)
+            return read_result(data, self.facts.observation, total, self.facts.full_reward)
+        return read_result(data, None, total, 1.0)
 
     async def _close(self) -> None:
         lease, self._lease = self._lease, None

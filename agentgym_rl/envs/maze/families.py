@@ -71,14 +71,14 @@ def rooms(rng: Random) -> set[Cell]:
     cells: set[Cell] = set()
     top = 0
     for height in heights:
-        left = 0
+        column = 0
         for width in widths:
-            cells |= {(top + y, left + x) for y in range(height) for x in range(width)}
+            cells |= {(top + y, column + x) for y in range(height) for x in range(width)}
             if top:
-                cells.add((top - 1, left + rng.randrange(width)))
-            if left:
-                cells.add((top + rng.randrange(height), left - 1))
-            left += width + 1
+                cells.add((top - 1, column + rng.randrange(width)))
+            if column:
+                cells.add((top + rng.randrange(height), column - 1))
+            column += width + 1
         top += height + 1
     return cells
 

@@ -56,16 +56,16 @@ class Layout:
 
     def distances(self, cell: Cell) -> dict[Cell, int]:
         """Fewest moves from or to every cell that can be reached, nearest first."""
-        found = {cell: 0}
+        steps = {cell: 0}
         waiting = deque([cell])
         while waiting:
             current = waiting.popleft()
             for move in MOVES:
                 neighbour = self.after(current, move)
-                if neighbour not in found:
-                    found[neighbour] = found[current] + 1
+                if neighbour not in steps:
+                    steps[neighbour] = steps[current] + 1
                     waiting.append(neighbour)
-        return found
+        return steps
 
     def path(self, start: Cell, goal: Cell) -> list[str]:
         """The moves of a shortest path; of equally short ones, the first in the order of :data:`MOVES`.
@@ -73,11 +73,11 @@ class Layout:
         Raises:
             KeyError: the goal cannot be reached.
         """
-        left = self.distances(goal)
+        steps_left = self.distances(goal)
         moves: list[str] = []
         cell = start
-        while left[cell]:
-            move = next(each for each in MOVES if left[self.after(cell, each)] < left[cell])
+        while steps_left[cell]:
+            move = next(each for each in MOVES if steps_left[self.after(cell, each)] < steps_left[cell])
             moves.append(move)
             cell = self.after(cell, move)
         return moves

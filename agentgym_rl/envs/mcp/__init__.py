@@ -114,9 +114,9 @@ class MCP(TextEnv):
         self._calls = []
         self._connection = await Connection.open(self._server)
         for name, arguments in self._task.setup:
-            found = await self._connection.call(name, arguments)
-            if found.failed:
-                raise EnvFault(f"{task}: its setup, {name}, failed: {found.text[:200]}")
+            result = await self._connection.call(name, arguments)
+            if result.failed:
+                raise EnvFault(f"{task}: its setup, {name}, failed: {result.text[:200]}")
         return Observation(wording.first(self._task.instruction, self.style))
 
     async def _step(self, action: str) -> Step:
@@ -131,10 +131,10 @@ class MCP(TextEnv):
         self._in_episode = False  # until the server has answered: a step is never repeated
         assert self._connection is not None
         self._calls.append((name, arguments))
-        found = await self._connection.call(name, arguments)
+        result = await self._connection.call(name, arguments)
         self._in_episode = True
-        said = wording.refused if found.failed else wording.result
-        return Step(Observation(said(found.text, self.style)), 0.0, False, info={"invalid": found.failed})
+        said = wording.refused if result.failed else wording.result
+        return Step(Observation(said(result.text, self.style)), 0.0, False, info={"invalid": result.failed})
 
     async def _close(self) -> None:
         connection, self._connection = self._connection, None

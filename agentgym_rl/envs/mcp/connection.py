@@ -110,13 +110,13 @@ class Connection:
             EnvUnavailable, EnvTimeout, EnvFault: the server fails.
             ValueError: a schema is none.
         """
-        client, found, cursor = self._opened.result(), [], None
+        client, tools, cursor = self._opened.result(), [], None
         while True:
             listed = await self._ask(client.list_tools(cursor=cursor), "tools/list")
-            found += [tool_of(tool.name, tool.description or "", tool.input_schema) for tool in listed.tools]
+            tools += [tool_of(tool.name, tool.description or "", tool.input_schema) for tool in listed.tools]
             cursor = listed.next_cursor
             if cursor is None:
-                return tuple(found)
+                return tuple(tools)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Result:
         """Call a tool.
@@ -224,9 +224,9 @@ def offered(server: Server) -> tuple[Tool, ...]:
         return thread.submit(asyncio.run, ask()).result()
 
 
-def _read(found: CallToolResult) -> Result:
-    parts = [one.text if isinstance(one, TextContent) else f"[{one.type}]" for one in found.content]
-    value = found.structured_content
+def _read(answer: CallToolResult) -> Result:
+    parts = [block.text if isinstance(block, TextContent) else f"[{block.type}]" for block in answer.content]
+    value = answer.structured_content
     text = "\n".join(parts) if parts else "" if value is None else json.dumps(value, ensure_ascii=False)
     if value is None:
         try:
@@ -235,7 +235,7 @@ def _read(found: CallToolResult) -> Result:
             value = text
     elif isinstance(value, dict) and value.keys() == {"result"}:  # how servers wrap what is no object
         value = value["result"]
-    return Result(text, value, found.is_error)
+    return Result(text, value, answer.is_error)
 
 
 def _first(error: BaseException) -> str:

@@ -65,13 +65,13 @@ class McpTask:
             state = self.check["state"]
             return float(await outcome.ask(state["tool"], state.get("arguments", {})) == self.check["equals"])
         try:
-            found = _function(self.check["python"], self.folder)(outcome)
-            found = float(await found if inspect.isawaitable(found) else found)
+            reward = _function(self.check["python"], self.folder)(outcome)
+            reward = float(await reward if inspect.isawaitable(reward) else reward)
         except Exception as error:  # the user's code; what it raises is no answer about the agent
             raise EnvFault(f"the check {self.check['python']} failed: {type(error).__name__}: {error}") from error
-        if not isfinite(found) or not 0 <= found <= 1:
-            raise EnvFault(f"the check {self.check['python']} gave {found}; a reward is in [0, 1]")
-        return found
+        if not isfinite(reward) or not 0 <= reward <= 1:
+            raise EnvFault(f"the check {self.check['python']} gave {reward}; a reward is in [0, 1]")
+        return reward
 
 
 def read_tasks(path: str | Path) -> tuple[McpTask, ...]:
@@ -139,9 +139,9 @@ def _calls(listed: Any, key: str) -> tuple[Call, ...]:
     """Calls from ``[[name, arguments], ...]``."""
     if not isinstance(listed, list):
         raise ValueError(f"{key} should be a list of [name, arguments]")
-    for one in listed:
-        if not (isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) and isinstance(one[1], dict)):
-            raise ValueError(f"{key} has {json.dumps(one)[:80]}; a call is [name, arguments]")
+    for call in listed:
+        if not (isinstance(call, list) and len(call) == 2 and isinstance(call[0], str) and isinstance(call[1], dict)):
+            raise ValueError(f"{key} has {json.dumps(call)[:80]}; a call is [name, arguments]")
     return tuple((name, arguments) for name, arguments in listed)
 
 

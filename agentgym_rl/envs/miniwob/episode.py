@@ -60,10 +60,10 @@ def folder() -> Path:
     Raises:
         MissingExtra: the package is not installed.
     """
-    found = find_spec("miniwob")
-    if found is None or not found.submodule_search_locations:
+    package = find_spec("miniwob")
+    if package is None or not package.submodule_search_locations:
         raise missing("environment 'miniwob'", "miniwob", "miniwob")
-    return Path(found.submodule_search_locations[0], "html").resolve()
+    return Path(package.submodule_search_locations[0], "html").resolve()
 
 
 @cache

@@ -55,9 +55,9 @@ async def _next(episode: Episode, view: View) -> str | None:
     arguments = [f"[{argument}]" for argument in given]
     if middle is not None:
         ids = {element.node: element.id for element in view.elements}
-        found = [ids[node] for node in await episode.session.nodes("agentgymTarget") if node in ids]
-        if not found:
+        targets = [ids[node] for node in await episode.session.nodes("agentgymTarget") if node in ids]
+        if not targets:
             command, arguments = "mouse_click", [f"[{middle[0]}]", f"[{middle[1]}]"]
         else:
-            arguments.insert(0, f"[{found[0]}]")
+            arguments.insert(0, f"[{targets[0]}]")
     return " ".join([command, *arguments])

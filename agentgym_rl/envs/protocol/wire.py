@@ -143,11 +143,11 @@ class Dialect:
         """
         if not self.reset_keys:
             return Observation(self._text(body[0] if self.reset_pair and isinstance(body, list) and body else body))
-        found = _object(body)
-        actions = self._actions(found)
-        if "text" in found:
-            return Observation(self._text(found["text"]), actions)
-        text = self._together(found)
+        fields = _object(body)
+        actions = self._actions(fields)
+        if "text" in fields:
+            return Observation(self._text(fields["text"]), actions)
+        text = self._together(fields)
         if self.first_from == "observation" and text == "TimeoutError":
             raise EnvTimeout(f"{self.env}: the server could not reset the session in time")
         return Observation(text, actions)
@@ -180,32 +180,32 @@ class Dialect:
         Raises:
             ProtocolError: the response has another shape.
         """
-        found = _object(body)
-        raw, done = _finite(found.get("score" if self.score else "reward")), found.get(self.done)
+        fields = _object(body)
+        raw, done = _finite(fields.get("score" if self.score else "reward")), fields.get(self.done)
         if raw is None or not isinstance(done, bool):
             raise ProtocolError(f"{self.env}: the response to /step lacks a reward or an end: {_cut(body)}")
         share = min(max(raw / self.full, 0.0), 1.0) if done or not self.pays_at_end else 0.0
-        earned = _finite(found.get("earned"))
+        earned = _finite(fields.get("earned"))
         if earned is None:
             earned = share - total if self.score or self.reward == "progress" else min(share, 1.0 - total)
         earned = min(max(earned, 0.0), 1.0)
-        truncated = found.get("truncated") is True
+        truncated = fields.get("truncated") is True
         ended = (done and not (truncated and self.done == "done")) or (self.reward_ends and earned > 0)
-        info = found.get("info")
+        info = fields.get("info")
         return Step(
-            Observation(self._text(found.get(self.text)), self._actions(found)),
+            Observation(self._text(fields.get(self.text)), self._actions(fields)),
             earned,
             terminated=ended,
             truncated=truncated and not ended,
             info={"raw_reward": raw, **(info if isinstance(info, dict) else {})},
         )
 
-    def _together(self, found: Mapping[str, Any]) -> str:
+    def _together(self, fields: Mapping[str, Any]) -> str:
         """The text that AgentGym's client makes of the response to ``/reset``."""
-        text = self._text(found.get("observation"))
+        text = self._text(fields.get("observation"))
         if "task_description" in self.reset_keys:
-            text = f"{self._text(found.get('task_description'))}\n{text}"
-        return text + _listed(self._actions(found) or ())
+            text = f"{self._text(fields.get('task_description'))}\n{text}"
+        return text + _listed(self._actions(fields) or ())
 
     def _actions(self, found: Mapping[str, Any]) -> tuple[str, ...] | None:
         actions = found.get("available_actions")
@@ -234,7 +234,7 @@ class Dialect:
         return [state.step.observation.text, None] if self.reset_pair else state.step.observation.text
 
     def write_step(self, state: State) -> dict[str, Any]:
-        found = {
+        fields = {
             self.text: state.step.observation.text,
             "reward": self._reward(state),
             "earned": state.step.reward,
@@ -244,10 +244,10 @@ class Dialect:
         }
         if self.score:
             total = self.full * state.total
-            found["score"] = float(state.step.info.get("raw_reward", total)) if self.score == "raw" else total
+            fields["score"] = float(state.step.info.get("raw_reward", total)) if self.score == "raw" else total
         if self.lists_actions:
-            found["available_actions"] = list(state.step.observation.actions or ())
-        return found
+            fields["available_actions"] = list(state.step.observation.actions or ())
+        return fields
 
     def write_observation(self, session: int, state: State) -> Any:
         return self._start(session, state) if self.observation_object else self._shown(state.step.observation)
@@ -259,7 +259,7 @@ class Dialect:
         """The keys of ``reset_keys``."""
         text = self._shown(state.step.observation)
         description, _, rest = text.partition("\n")
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "observation": rest if "task_description" in self.reset_keys else text,
             "reward": self._reward(state),
             "score": self.full * state.total,
@@ -273,8 +273,8 @@ class Dialect:
             "sites": [],
             "object": state.label,
         }
-        found[self.key] = session
-        chosen = {key: found[key] for key in self.reset_keys}
+        fields[self.key] = session
+        chosen = {key: fields[key] for key in self.reset_keys}
         if self._together(chosen) != state.step.observation.text:
             chosen["text"] = state.step.observation.text
         return chosen
@@ -321,13 +321,13 @@ def _cut(body: object) -> str:
 def _read_dialects() -> dict[str, Dialect]:
     """The dialects of AgentGym's environments. ``like`` in a table takes its other fields from that environment's."""
     tables = load(Path(__file__).with_name("dialects.toml"), dict[str, dict[str, Any]])
-    found = {}
+    dialects = {}
     for env, table in tables.items():
         fields = {**tables.get(table.pop("like", ""), {}), **table}
         if "reset_keys" in fields:
             fields["reset_keys"] = tuple(fields["reset_keys"])
-        found[env] = Dialect(env=env, **fields)
-    return found
+        dialects[env] = Dialect(env=env, **fields)
+    return dialects
 
 
 DIALECTS: Mapping[str, Dialect] = _read_dialects()

@@ -64,12 +64,12 @@ def game(index: int) -> Game:
 
 def splits(electrical: bool = True) -> dict[str, tuple[int, ...]]:
     """Indices of each split; ``electrical`` says whether the electrical families are among them."""
-    found: dict[str, list[int]] = {"train": [], "dev": [], "test": [], "agentgym": []}
+    by_split: dict[str, list[int]] = {"train": [], "dev": [], "test": [], "agentgym": []}
     for start, family in zip(STARTS, FAMILIES, strict=False):
         if family.electrical and not electrical:
             continue
         bounds = (0, family.dev, family.test, family.variations)
         for split, first, last in zip(("train", "dev", "test"), bounds, bounds[1:], strict=False):
-            found[split] += range(start + first, start + last)
-        found["agentgym"] += range(start, start + family.variations)
-    return {split: tuple(indices) for split, indices in found.items()}
+            by_split[split] += range(start + first, start + last)
+        by_split["agentgym"] += range(start, start + family.variations)
+    return {split: tuple(indices) for split, indices in by_split.items()}

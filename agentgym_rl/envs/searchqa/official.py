@@ -72,17 +72,17 @@ def _read(folder: Path, split: str) -> list[Question]:
         raise ValueError(f"no questions: neither {paths[0]} nor {paths[1]} exists")
     rows = _parquet(path) if path.suffix == ".parquet" else read_jsonl(path)
     numbered = RANGES[split]
-    found: list[Question] = []
+    questions: list[Question] = []
     for number, row in enumerate(rows, start=1):
         if number > len(numbered):
             raise ValueError(f"{path} has more than the {len(numbered)} questions that AgentGym numbers as {split}")
         try:
-            found.append(_question(row, numbered[number - 1]))
+            questions.append(_question(row, numbered[number - 1]))
         except ValueError as error:
             raise ValueError(f"{path}, row {number}: {error}") from error
-    if not found:
+    if not questions:
         raise ValueError(f"{path} has no question")
-    return found
+    return questions
 
 
 def _question(row: Any, index: int) -> Question:

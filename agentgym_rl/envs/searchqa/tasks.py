@@ -115,23 +115,23 @@ def _contests(region: Region, rng: Random) -> Iterator[Contest]:
                     yield from _about(one, other, comparison, rng.random() < 0.5)
 
 
-def _about(one: Thing, other: Thing, comparison: Comparison, more: bool) -> Iterator[Contest]:
-    if one.facts[comparison.relation] == other.facts[comparison.relation]:
+def _about(first: Thing, second: Thing, comparison: Comparison, more: bool) -> Iterator[Contest]:
+    if first.facts[comparison.relation] == second.facts[comparison.relation]:
         return
-    for relation in one.kind.relations:
-        values = one.facts.get(relation.name), other.facts.get(relation.name)
-        revealing = relation.name == comparison.relation or one in values or other in values
+    for relation in first.kind.relations:
+        values = first.facts.get(relation.name), second.facts.get(relation.name)
+        revealing = relation.name == comparison.relation or first in values or second in values
         if not revealing and None not in values and values[0] != values[1]:
-            yield Contest(one, other, comparison, more, relation)
+            yield Contest(first, second, comparison, more, relation)
 
 
 def _ask_winner(contest: Contest) -> Question:
-    one, other, comparison = contest.one, contest.other, contest.comparison
-    compared = one.kind.relation(comparison.relation)
-    winner = (max if contest.more else min)(one, other, key=lambda thing: thing.number(compared.name))
-    pair = one.kind.pair.format(a=one.title, b=other.title)
+    first, second, comparison = contest.one, contest.other, contest.comparison
+    compared = first.kind.relation(comparison.relation)
+    winner = (max if contest.more else min)(first, second, key=lambda thing: thing.number(compared.name))
+    pair = first.kind.pair.format(a=first.title, b=second.title)
     asked = f"the {comparison.more if contest.more else comparison.less} of {pair}"
-    return _finish(asked, ((one, compared), (other, compared), (winner, contest.relation)))
+    return _finish(asked, ((first, compared), (second, compared), (winner, contest.relation)))
 
 
 def _finish(asked: str, path: Path) -> Question:

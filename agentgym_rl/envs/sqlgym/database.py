@@ -35,7 +35,7 @@ def database(domain: int, version: int) -> Database:
     connection = sqlite3.connect(":memory:")
     connection.execute("PRAGMA page_size = 1024")
     names: dict[str, tuple[str, ...]] = {}
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     parent: Entity | None = None
     for entity, sizes in zip(subject.entities, SIZES, strict=True):
         connection.execute(_create(entity, parent))
@@ -43,12 +43,12 @@ def database(domain: int, version: int) -> Database:
         rows = _rows(entity, rng.choice(sizes), list(parents), rng)
         connection.executemany(f"INSERT INTO {entity.table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
         names[entity.table] = tuple(str(row[1]) for row in rows)
-        found.update(repr(rows).encode())
+        digest.update(repr(rows).encode())
         parent = entity
     connection.commit()
     image = connection.serialize()
     connection.close()
-    return Database(f"{version}-{found.hexdigest()[:8]}", names, image)
+    return Database(f"{version}-{digest.hexdigest()[:8]}", names, image)
 
 
 def _create(entity: Entity, parent: Entity | None) -> str:

@@ -137,8 +137,8 @@ class TextCraft(TextEnv):
             case ShowInventory():
                 return f"Inventory: {_listed(self._workshop.inventory, self.style)}", True
             case Get(stack):
-                found = self._workshop.get(stack)
-                return f"Got {stack}" if found else f"Could not find {self._cut(stack.name)}", found
+                got = self._workshop.get(stack)
+                return f"Got {stack}" if got else f"Could not find {self._cut(stack.name)}", got
             case Craft() as command:
                 return self._craft(command)
             case Unreadable(str(ingredient)):

@@ -73,13 +73,13 @@ class RecipeBook:
         return None
 
     def _fits(self, recipe: Recipe, inputs: Sequence[Stack]) -> bool:
-        left = list(inputs)
-        for wanted in sorted(recipe.inputs, key=lambda stack: stack.name in self.tags):
-            names = self.tags.get(wanted.name, (wanted.name,))
-            given = next((stack for stack in left if stack.amount == wanted.amount and stack.name in names), None)
+        rest = list(inputs)
+        for ingredient in sorted(recipe.inputs, key=lambda stack: stack.name in self.tags):
+            names = self.tags.get(ingredient.name, (ingredient.name,))
+            given = next((stack for stack in rest if stack.amount == ingredient.amount and stack.name in names), None)
             if given is None:
                 return False
-            left.remove(given)
+            rest.remove(given)
         return True
 
     def _measure(self, name: str) -> int:
@@ -92,11 +92,11 @@ class RecipeBook:
 
 def reachable(starts: Iterable[str], below: Callable[[str], Iterable[str]]) -> list[str]:
     """The starts and all names below them, each once, depth first from the last."""
-    found: dict[str, None] = {}
+    reached: dict[str, None] = {}
     waiting = list(starts)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = None
+        if name not in reached:
+            reached[name] = None
             waiting.extend(below(name))
-    return list(found)
+    return list(reached)

@@ -80,10 +80,10 @@ class Workshop:
         return True
 
     def holds(self, inputs: tuple[Stack, ...]) -> bool:
-        wanted: Counter[str] = Counter()
+        needed: Counter[str] = Counter()
         for stack in inputs:
-            wanted[stack.name] += stack.amount
-        return wanted <= self.inventory
+            needed[stack.name] += stack.amount
+        return needed <= self.inventory
 
     def craft(self, command: Craft) -> Recipe | None:
         """Carry out the matching recipe with ingredients that are held. None where no recipe matches."""

@@ -17,8 +17,8 @@ _CRAFTED = re.compile(r"Crafted (\d+) (?:minecraft:)?(.+)")
 
 def draw(transcript: Transcript) -> list[Picture]:
     """See :meth:`.TextCraft.pictures`."""
-    found = _GOAL.findall(transcript.first)
-    goal = (found[-1][1], int(found[-1][0] or 1)) if found else None
+    goals = _GOAL.findall(transcript.first)
+    goal = (goals[-1][1], int(goals[-1][0] or 1)) if goals else None
     held: Counter[str] = Counter()
     pictures = [_picture(held, Counter(), goal)]
     for action, observation in transcript.turns:

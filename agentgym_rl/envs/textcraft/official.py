@@ -46,7 +46,7 @@ def official_book(folder: str | Path, shown: Container[str] = ()) -> RecipeBook:
 
 def _without_cycles(read: list[tuple[Recipe, str]], asked: set[str]) -> RecipeBook:
     below: dict[str, set[str]] = {}  # name -> names it may be made from
-    kept: list[Recipe] = []
+    acyclic: list[Recipe] = []
     tags: dict[str, dict[str, None]] = {}
     for recipe, group in read:
         output = recipe.output.name
@@ -54,29 +54,29 @@ def _without_cycles(read: list[tuple[Recipe, str]], asked: set[str]) -> RecipeBo
         inputs = [stack.name for stack in recipe.inputs]
         if not {output, tag}.isdisjoint(reachable(inputs, lambda name: below.get(name, ()))):
             continue
-        kept.append(recipe)
+        acyclic.append(recipe)
         below.setdefault(output, set()).update(inputs)
         if tag is not None:
             below.setdefault(tag, set()).add(output)
             tags.setdefault(tag, {})[output] = None
-    return RecipeBook(kept, {tag: tuple(members) for tag, members in tags.items()})
+    return RecipeBook(acyclic, {tag: tuple(members) for tag, members in tags.items()})
 
 
 def _parse(data: dict[str, Any], asked: set[str]) -> Recipe | None:
     kind = data["type"].removeprefix("minecraft:")
     if kind == "crafting_shaped":
         cells = "".join(data["pattern"])
-        found = [(_ingredient(value, asked), cells.count(key)) for key, value in data["key"].items()]
+        inputs = [(_ingredient(value, asked), cells.count(key)) for key, value in data["key"].items()]
     elif kind == "crafting_shapeless":
-        found = list(Counter(_ingredient(value, asked) for value in data["ingredients"]).items())
+        inputs = list(Counter(_ingredient(value, asked) for value in data["ingredients"]).items())
     else:
         return None
-    if len(found) == 1 and found[0][0].endswith(" block"):
+    if len(inputs) == 1 and inputs[0][0].endswith(" block"):
         return None
     result = data["result"]
     result = {"item": result} if isinstance(result, str) else result
     output = Stack(_name(result.get("item") or result["id"]), result.get("count") or 1)
-    return Recipe(output, tuple(Stack(name, count) for name, count in found))
+    return Recipe(output, tuple(Stack(name, count) for name, count in inputs))
 
 
 def _ingredient(value: Any, asked: set[str]) -> str:

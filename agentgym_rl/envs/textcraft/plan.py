@@ -76,19 +76,19 @@ def make_plan(book: RecipeBook, goal: str, amount: int, rng: Random) -> Plan:
 
 
 def _with_amounts(goal: str, amount: int, order: list[str], chosen: dict[str, Recipe], members: dict[str, str]) -> Plan:
-    wanted = dict.fromkeys(order, 0)
-    wanted[goal] = amount
+    amounts = dict.fromkeys(order, 0)
+    amounts[goal] = amount
     crafting: list[str] = []
     for name in reversed(order):
         if name not in chosen:
             continue
         recipe = chosen[name]
         inputs = tuple(Stack(members.get(stack.name, stack.name), stack.amount) for stack in recipe.inputs)
-        batches = ceil(wanted[name] / recipe.output.amount)
+        batches = ceil(amounts[name] / recipe.output.amount)
         for stack in inputs:
-            wanted[stack.name] += batches * stack.amount
+            amounts[stack.name] += batches * stack.amount
         crafting += [str(Recipe(recipe.output, inputs))] * batches
-    fetching = [f"get {wanted[name]} {name}" for name in order if name not in chosen]
+    fetching = [f"get {amounts[name]} {name}" for name in order if name not in chosen]
     recipes = tuple(chosen[name] for name in order if name in chosen)
     return Plan(recipes, (*fetching, *reversed(crafting)), members)
 

@@ -74,7 +74,7 @@ def published(recipes: str | Path, tasks_of: str | Path) -> Published:
 
 
 def _start(path: str | Path, item_id: str, text: str) -> Start:
-    found = _START.fullmatch(text.strip())
-    if found is None:
+    match = _START.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"{path}: {item_id} does not begin with crafting commands and a goal")
-    return Start(found[0], found[2], tuple(found[1].split("\n")))
+    return Start(match[0], match[2], tuple(match[1].split("\n")))

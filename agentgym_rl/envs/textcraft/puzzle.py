@@ -124,16 +124,16 @@ def _distractors(
         any_first: begin with any others, so that there are many choices whatever the recipes on show.
     """
     excluded = set(tree)
-    found = _others(book, excluded, COMPACT_DISTRACTORS, rng) if any_first else []
-    excluded.update(found)
+    distractors = _others(book, excluded, COMPACT_DISTRACTORS, rng) if any_first else []
+    excluded.update(distractors)
     names = dict.fromkeys(stack.name for recipe in shown for stack in recipe.inputs)
     related = [
         recipe for recipe in dict.fromkeys(r for name in names for r in book.uses[name]) if recipe not in excluded
     ]
-    found += rng.sample(related, min(most - len(found), len(related)))
-    if len(found) < COMPACT_DISTRACTORS:
-        found += _others(book, excluded.union(found), COMPACT_DISTRACTORS - len(found), rng)
-    return found
+    distractors += rng.sample(related, min(most - len(distractors), len(related)))
+    if len(distractors) < COMPACT_DISTRACTORS:
+        distractors += _others(book, excluded.union(distractors), COMPACT_DISTRACTORS - len(distractors), rng)
+    return distractors
 
 
 def _others(book: RecipeBook, excluded: Collection[Recipe], most: int, rng: Random) -> list[Recipe]:

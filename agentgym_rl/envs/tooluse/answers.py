@@ -43,8 +43,8 @@ def _number(given: Any) -> float | None:
         return None
     if isinstance(given, (int, float)):
         return _float(given)
-    found = _NUMBER.fullmatch(_text(given))
-    return None if found is None else _float(found[1].replace(",", ""))
+    match = _NUMBER.fullmatch(_text(given))
+    return None if match is None else _float(match[1].replace(",", ""))
 
 
 def _float(number: str | int | float) -> float | None:
@@ -62,10 +62,10 @@ def _lists(given: Any) -> list[list[Any]]:
     if text.startswith("["):
         for read in (json.loads, literal):
             try:
-                found = read(text)
+                values = read(text)
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
                 continue
-            return [found] if isinstance(found, list) else []
+            return [values] if isinstance(values, list) else []
     return [[given], text.split(",")]
 
 

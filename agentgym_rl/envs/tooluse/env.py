@@ -91,8 +91,8 @@ class ToolEnv(TextEnv, Generic[S]):
         return [to_command(self._spec.tools, name, arguments) for name, arguments in plan]
 
     def _call(self, function: Function, arguments: Mapping[str, Any]) -> str:
-        found = function.run(self._state, **arguments)
-        return wording.result(function.brief(found) if self.style == "compact" else str(found), self.style)
+        result = function.run(self._state, **arguments)
+        return wording.result(function.brief(result) if self.style == "compact" else str(result), self.style)
 
     def _find(self, task: Task) -> Problem[S]:
         return self._tasks.problem(self._index(task))

@@ -95,9 +95,9 @@ class Draft(ABC, Generic[S]):
         Raises:
             NoTask: several items have it, or there are no items.
         """
-        found = pick(values, default=None)
-        self.require(values.count(found) == 1)
-        return items[values.index(found)]
+        best = pick(values, default=None)
+        self.require(values.count(best) == 1)
+        return items[values.index(best)]
 
     def goal(self, template: str, /, **words: Any) -> str:
         """The text of a goal of ``env.toml``."""

@@ -158,12 +158,12 @@ def read_command(tools: Mapping[str, Tool], command: str) -> tuple[str, dict[str
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text, strict=False, parse_constant=_no_number)
+        arguments = json.loads(text, strict=False, parse_constant=_no_number)
     except json.JSONDecodeError:
-        found = literal(text)
-    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+        arguments = literal(text)
+    if not isinstance(arguments, dict) or not all(isinstance(key, str) for key in arguments):
         raise ValueError("no object with names as keys")
-    return found
+    return arguments
 
 
 def _whole(value: Any, schema: Schema) -> Any:

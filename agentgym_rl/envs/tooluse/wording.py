@@ -81,11 +81,11 @@ def names(tools: Sequence[Tool], style: Style) -> str:
     return result(" ".join(listed) if style == "compact" else f"You can use following valid actions: {listed}", style)
 
 
-def values_only(found: Any) -> str:
+def values_only(answer: Any) -> str:
     """A result of the ``compact`` style: without the names of its fields."""
-    if isinstance(found, Mapping):
-        return " | ".join(values_only(value) for value in found.values())
-    return "; ".join(values_only(value) for value in found) if isinstance(found, list) else str(found)
+    if isinstance(answer, Mapping):
+        return " | ".join(values_only(value) for value in answer.values())
+    return "; ".join(values_only(value) for value in answer) if isinstance(answer, list) else str(answer)
 
 
 def write(command: str, thought: str = "") -> str:

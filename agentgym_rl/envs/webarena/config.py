@@ -118,8 +118,10 @@ def _placed(text: str, urls: Mapping[str, str]) -> str:
     """A text with the addresses of the sites; raises NotScored where one is missing."""
     for site, url in urls.items():
         text = text.replace(f"__{site.upper()}__", url.rstrip("/"))
-    if left := re.search(r"__([A-Z_]+)__", text):
-        raise NotScored(f"its site {left[1].lower()} has no address: give sites={left[1].lower()}=http://...")
+    if placeholder := re.search(r"__([A-Z_]+)__", text):
+        raise NotScored(
+            f"its site {placeholder[1].lower()} has no address: give sites={placeholder[1].lower()}=http://..."
+        )
     return text
 
 
@@ -132,9 +134,9 @@ def _read(entry: Mapping[str, Any]) -> Config:
     _known(answers, ANSWERS)
     if "string_match" in types and not answers:
         raise ValueError("reference_answers is empty")
-    for kind, wanted in answers.items():
-        if not isinstance(wanted, str if kind == "exact_match" or wanted == NOT_DOABLE else list):
-            raise ValueError(f"reference_answers > {kind}: {wanted!r}")
+    for kind, expected in answers.items():
+        if not isinstance(expected, str if kind == "exact_match" or expected == NOT_DOABLE else list):
+            raise ValueError(f"reference_answers > {kind}: {expected!r}")
     if "url_match" in types and rules.get("url_note", "GOLD in PRED") != "GOLD in PRED":
         raise ValueError(f"url_note {rules['url_note']!r} is unknown")
     return Config(
@@ -152,21 +154,21 @@ def _read(entry: Mapping[str, Any]) -> Config:
 
 
 def _target(entry: Mapping[str, Any]) -> Target:
-    locator, wanted = entry["locator"].strip(), entry["required_contents"]
+    locator, required = entry["locator"].strip(), entry["required_contents"]
     if locator and not locator.startswith(("document.", "[...document.", "func:")):
         raise ValueError(f"locator {locator!r} is none that WebArena knows")
     if entry["url"] != "last" and not entry["url"].startswith(("func:", "http://", "https://")):
         raise ValueError(f"program_html > url {entry['url']!r}")
-    if not wanted.keys() & {"exact_match", "must_include"}:
-        raise ValueError(f"required_contents {wanted!r}")
+    if not required.keys() & {"exact_match", "must_include"}:
+        raise ValueError(f"required_contents {required!r}")
     return Target(
-        entry["url"], locator, wanted.get("exact_match"), tuple(wanted.get("must_include", ())),
+        entry["url"], locator, required.get("exact_match"), tuple(required.get("must_include", ())),
         tuple(entry.get("prep_actions", ())),
     )  # fmt: skip
 
 
 def _known(given: Any, known: tuple[str, ...]) -> list[str]:
-    for one in given:
-        if one not in known:
-            raise ValueError(f"{one!r} is none of {', '.join(known)}")
+    for entry in given:
+        if entry not in known:
+            raise ValueError(f"{entry!r} is none of {', '.join(known)}")
     return list(given)

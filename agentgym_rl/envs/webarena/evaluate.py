@@ -72,36 +72,36 @@ def clean(text: str) -> str:
     return text.lower()
 
 
-def includes(wanted: str, text: str, words: bool = False) -> bool:
+def includes(expected: str, text: str, words: bool = False) -> bool:
     """Whether a text has another one in it; with ``words`` a single character must be a word of it."""
-    wanted, text = clean(wanted), clean(text)
-    if words and len(wanted) == 1:
-        return wanted in _WORD.findall(text)
-    return wanted in text
+    expected, text = clean(expected), clean(text)
+    if words and len(expected) == 1:
+        return expected in _WORD.findall(text)
+    return expected in text
 
 
 async def answer_matches(config: Config, answer: str, judge: Judge | None) -> bool:
     """Whether the answer is right by all of ``reference_answers``."""
     answer = clean(answer)
-    for kind, wanted in config.answers.items():
+    for kind, expected in config.answers.items():
         if kind == "exact_match":
-            right = clean(answer) == clean(wanted)
+            right = clean(answer) == clean(expected)
         elif kind == "must_include":
-            right = all(includes(one, answer, words=len(wanted) == 1) for one in wanted)
+            right = all(includes(one, answer, words=len(expected) == 1) for one in expected)
         else:
-            right = await _judged(config, wanted, answer, judge)
+            right = await _judged(config, expected, answer, judge)
         if not right:
             return False
     return True
 
 
-async def _judged(config: Config, wanted: str | Sequence[str], answer: str, judge: Judge | None) -> bool:
-    if wanted == NOT_DOABLE and answer == clean(NOT_DOABLE):
+async def _judged(config: Config, expected: str | Sequence[str], answer: str, judge: Judge | None) -> bool:
+    if expected == NOT_DOABLE and answer == clean(NOT_DOABLE):
         return True
     assert judge is not None, "tasks that need a judge are refused without one"
-    if wanted == NOT_DOABLE:
+    if expected == NOT_DOABLE:
         return await judge.same_reason(config.intent, config.note, answer)
-    for reference in wanted:
+    for reference in expected:
         if not await judge.agrees(config.intent, reference, answer):
             return False
     return True

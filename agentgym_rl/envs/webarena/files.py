@@ -95,8 +95,8 @@ class Files:
     def splits(self) -> Mapping[str, Sequence[int]]:
         """AgentGym-RL's, of the tasks that can be played; ``train`` or ``test`` without any has all of them."""
         playable = sorted(self._configs)
-        found = {name: tuple(one for one in playable if one in own) for name, own in RANGES.items()}
-        return {name: own or tuple(playable) for name, own in found.items() if own or name != "rest"}
+        playable_of = {name: tuple(index for index in playable if index in own) for name, own in RANGES.items()}
+        return {name: own or tuple(playable) for name, own in playable_of.items() if own or name != "rest"}
 
     def config(self, index: int) -> Config:
         """The task of an id.
@@ -119,24 +119,24 @@ class Files:
 
 def _addresses(sites: str | Mapping[str, str]) -> dict[str, str]:
     given = (
-        dict(one.partition("=")[::2] for one in sites.split(",") if one.strip()) if isinstance(sites, str) else sites
+        dict(part.partition("=")[::2] for part in sites.split(",") if part.strip()) if isinstance(sites, str) else sites
     )
-    found = {name.strip(): url.strip() for name, url in given.items()}
-    for name, url in found.items():
+    addresses = {name.strip(): url.strip() for name, url in given.items()}
+    for name, url in addresses.items():
         parts = urlsplit(url)
         if name not in SITES:
             raise ValueError(f"sites: {name!r} is none of {', '.join(SITES)}")
         if parts.scheme not in ("http", "https") or not parts.netloc or json.dumps(url) != f'"{url}"':
             raise ValueError(f"sites: {name}={url!r} is no address; give one such as http://127.0.0.1:7770")
-    return found
+    return addresses
 
 
 def _hosts(given: str) -> tuple[str, ...]:
-    found = tuple(one.strip().lower() for one in given.split(",") if one.strip())
-    for one in found:
-        if not re.fullmatch(r"[\w.-]+(:\d+)?", one):
-            raise ValueError(f"hosts: {one!r} is no host; give some such as 10.0.0.2:5000,tiles.example")
-    return found
+    hosts = tuple(host.strip().lower() for host in given.split(",") if host.strip())
+    for host in hosts:
+        if not re.fullmatch(r"[\w.-]+(:\d+)?", host):
+            raise ValueError(f"hosts: {host!r} is no host; give some such as 10.0.0.2:5000,tiles.example")
+    return hosts
 
 
 def _entries(path: Path) -> list[tuple[str, Any]]:

@@ -62,8 +62,8 @@ class OpenAIJudge:
         answer = read(200, await self._endpoint.post({"model": self._model, "messages": messages, "temperature": 0}))
         if answer.meaning is not Meaning.REPLY:
             raise EnvUnavailable(f"the judge at {self._endpoint.url} gave no reply: {answer.text}")
-        found: list[str] = [word for word in re.findall(r"[A-Z]+", answer.text.upper()) if word in verdicts]
-        if not found:
+        given: list[str] = [word for word in re.findall(r"[A-Z]+", answer.text.upper()) if word in verdicts]
+        if not given:
             said = answer.text[:80]
             raise EnvUnavailable(f"the judge at {self._endpoint.url} said none of {', '.join(verdicts)}: {said!r}")
-        return found[-1]
+        return given[-1]

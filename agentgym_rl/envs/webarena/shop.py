@@ -60,8 +60,8 @@ class Shop:
         )  # fmt: skip
         answer = await asked.get()
         try:
-            found = json.loads(answer)
-            entries = found["items"] if orders else found
+            parsed = json.loads(answer)
+            entries = parsed["items"] if orders else parsed
             if entries == []:
                 return ""
             if orders:

@@ -99,11 +99,11 @@ def entry(index: int) -> dict[str, Any]:
         "must_include": template.must_include,
         "fuzzy_match": template.fuzzy_match,
     }
-    answers = {kind: wanted for kind, wanted in given.items() if wanted}
+    answers = {kind: expected for kind, expected in given.items() if expected}
     html = [
-        {"url": one["url"], "locator": one["locator"],
-         "required_contents": {key: one[key] for key in ("exact_match", "must_include") if key in one}}
-        for one in template.html
+        {"url": target["url"], "locator": target["locator"],
+         "required_contents": {key: target[key] for key in ("exact_match", "must_include") if key in target}}
+        for target in template.html
     ]  # fmt: skip
     used = {"string_match": answers, "url_match": template.url, "program_html": html}
     rules = {
@@ -160,8 +160,8 @@ def _filled(value: Any, row: Mapping[str, Any]) -> Any:
     if isinstance(value, str):
         return value.format(**row)
     if isinstance(value, dict):
-        return {key: _filled(one, row) for key, one in value.items()}
-    return [_filled(one, row) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _filled(part, row) for key, part in value.items()}
+    return [_filled(part, row) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _placed(word: str) -> str:

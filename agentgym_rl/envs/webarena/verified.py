@@ -27,10 +27,10 @@ class Verified:
     """
 
     def __init__(self, urls: Mapping[str, str]) -> None:
-        found = find_spec(PACKAGE)
-        if found is None or not found.submodule_search_locations:
+        spec = find_spec(PACKAGE)
+        if spec is None or not spec.submodule_search_locations:
             raise missing("tasks=verified", "webarena-verified", "verified")
-        self.tasks = Path(found.submodule_search_locations[0], "assets", "dataset", "webarena-verified.json")
+        self.tasks = Path(spec.submodule_search_locations[0], "assets", "dataset", "webarena-verified.json")
         self._urls = {f"__{site.upper()}__": {"urls": [url]} for site, url in urls.items()}
         self._package: Any = None
 
@@ -55,9 +55,9 @@ class Verified:
             return False  # no answer in the form that the task asks for
         if self._package is None:
             self._package = WebArenaVerified(config=WebArenaVerifiedConfig(environments=self._urls))
-        found = self._package.evaluate_task(
+        result = self._package.evaluate_task(
             task_id=number, agent_response=response.model_dump(mode="json"), network_trace=trace
         )
-        if found.status == "error":
-            raise EnvFault(f"webarena-verified cannot score task {number}: {found.error_msg}")
-        return bool(found.score == 1)
+        if result.status == "error":
+            raise EnvFault(f"webarena-verified cannot score task {number}: {result.error_msg}")
+        return bool(result.score == 1)

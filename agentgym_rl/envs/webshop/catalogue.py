@@ -62,9 +62,9 @@ def families() -> tuple[tuple[Product, ...], ...]:
 
 def products() -> list[Product]:
     """All products, in random order."""
-    found = [product for family in families() for product in family]
-    Random(f"{SEED}:order").shuffle(found)
-    return found
+    made = [product for family in families() for product in family]
+    Random(f"{SEED}:order").shuffle(made)
+    return made
 
 
 @lru_cache(maxsize=4096)
@@ -75,10 +75,10 @@ def goal(index: int) -> Goal:
         TaskNotFound: there is no such task.
     """
     split, place = SPLITS.locate(index)
-    own = _families_of(split)
+    families_of_split = _families_of(split)
     rng = Random(f"{SEED}:goal:{index}")
     while True:
-        drawn = _goal(rng.choice(own[place % len(own)]), rng)
+        drawn = _goal(rng.choice(families_of_split[place % len(families_of_split)]), rng)
         if SPLITS.owns(split, fingerprint(drawn.instruction, 8)):
             return drawn
 

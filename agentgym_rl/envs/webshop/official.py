@@ -160,11 +160,13 @@ def _product(entry: dict[str, Any], marked: Mapping[str, Any]) -> Product:
 
 def _wishes(product: Product, marked: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Of each kind of goals: an instruction, the attributes, and for human goals the options."""
-    human = [[one["instruction"].strip("."), one["instruction_attributes"], one["instruction_options"]] for one in told]
+    human = [
+        [wish["instruction"].strip("."), wish["instruction_attributes"], wish["instruction_options"]] for wish in told
+    ]
     text = marked.get("instruction")
     return {
         "synthetic": [] if text is None else [text, marked["instruction_attributes"]],
-        "human": [one for one in human if one[1]],
+        "human": [wish for wish in human if wish[1]],
     }
 
 
@@ -188,14 +190,16 @@ def open_folder(folder: str, goals: Goals, splits: str = "agentgym") -> Shop:
         raise ValueError(f"the index in {folder} is of another version; {hint}")
     import bm25s
 
-    stock, own = Stock(path), Wishes(path, goals)
+    stock, wishes = Stock(path), Wishes(path, goals)
     parts = SPLITS[goals if splits == "agentgym" else splits]
-    found = {split: range(len(own))[part] for split, part in parts.items()}
-    if not found["train"]:
+    ranges = {split: range(len(wishes))[part] for split, part in parts.items()}
+    if not ranges["train"]:
         start = parts["train"].start
-        raise ValueError(f"{folder} has {len(own)} {goals} goals, train begins with goal {start}; choose other goals")
+        raise ValueError(
+            f"{folder} has {len(wishes)} {goals} goals, train begins with goal {start}; choose other goals"
+        )
     index = Index(bm25s.BM25.load(path / INDEX, mmap=True, show_progress=False), words)
-    return Shop(stock, index, lambda at: own.goal(stock, at), found, threaded=len(stock) > THREADED)
+    return Shop(stock, index, lambda at: wishes.goal(stock, at), ranges, threaded=len(stock) > THREADED)
 
 
 class Stock(Sequence[Product]):
@@ -266,11 +270,11 @@ class Wishes:
 
 def _combination(product: Product, which: int) -> dict[str, str]:
     """A value of each option; the combinations are numbered with the last name, in alphabetical order, fastest."""
-    found = {}
+    chosen = {}
     for name in sorted(product.options, reverse=True):
         which, place = divmod(which, len(product.options[name]))
-        found[name] = product.options[name][place]
-    return dict(reversed(found.items()))
+        chosen[name] = product.options[name][place]
+    return dict(reversed(chosen.items()))
 
 
 def _mapped(path: Path) -> mmap.mmap:

@@ -75,9 +75,9 @@ class Page:
     def clickable(self) -> Mapping[str, Element]:
         """What can be clicked on, by its text in lower case. Of equal texts the last one counts, options last."""
         pressed = {element.text.lower(): element for element in self.elements if element.kind in ("button", "link")}
-        found = pressed | {element.text: element for element in self.elements if element.kind == "option"}
-        found.pop(SEARCH.lower(), None)
-        return found
+        by_text = pressed | {element.text: element for element in self.elements if element.kind == "option"}
+        by_text.pop(SEARCH.lower(), None)
+        return by_text
 
 
 def search_page(wish: str) -> Page:

@@ -69,10 +69,10 @@ class Shop:
         if reward(product, chosen, goal)[0] < 1:
             raise OracleUnavailable(f"buying {product.asin} itself does not earn 1")
         query = plain(product.title)
-        found = [self.products[number].asin for number in self.index.best(query, RESULTS)]
-        if product.asin not in found:
+        asins = [self.products[number].asin for number in self.index.best(query, RESULTS)]
+        if product.asin not in asins:
             raise OracleUnavailable(f"{product.asin} is not among the first {RESULTS} results for its title")
-        turns = found.index(product.asin) // pages.PER_PAGE
+        turns = asins.index(product.asin) // pages.PER_PAGE
         clicks = [*[pages.NEXT] * turns, product.asin, *chosen, pages.BUY]
         return [f"search[{query}]", *(f"click[{click.lower()}]" for click in clicks)]
 

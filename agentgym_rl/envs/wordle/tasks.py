@@ -85,14 +85,14 @@ def puzzle(index: int) -> Puzzle:
         TaskNotFound: there is no such task.
     """
     split, place = SPLITS.locate(index)
-    own = pool(split)
+    choosable = pool(split)
     turn, kind = divmod(place, len(SIZES))
-    hidden = own[(turn + kind * len(own) // len(SIZES)) % len(own)]
+    hidden = choosable[(turn + kind * len(choosable) // len(SIZES)) % len(choosable)]
     size = SIZES[kind]
     if size is None:
         return Puzzle(words(), hidden, index, listed=False)
     rng = Random(f"wordle 0:{index}")
-    others = rng.sample([word for word in own if word != hidden], size - 1)
+    others = rng.sample([word for word in choosable if word != hidden], size - 1)
     return Puzzle(tuple(sorted([hidden, *others])), hidden, index, listed=True)
 
 
@@ -130,14 +130,14 @@ def read_words(path: str | Path) -> tuple[str, ...]:
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"vocabulary {path} does not exist; give LMRL-Gym's tweet_words.txt")
-    found = []
+    words_read = []
     for number, line in enumerate(read_utf8(Path(path)).splitlines(), start=1):
         word = line.strip()
         if len(word) != LENGTH:
             continue
         if not re.fullmatch("[a-z]+", word):
             raise ValueError(f"{path}, line {number}: {word!r} is no word in small letters a to z")
-        found.append(word)
-    if not found:
+        words_read.append(word)
+    if not words_read:
         raise ValueError(f"{path} holds no word of {LENGTH} letters")
-    return tuple(found)
+    return tuple(words_read)

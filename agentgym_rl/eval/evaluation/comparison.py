@@ -65,17 +65,17 @@ def compare(first: Result, second: Result) -> Comparison:
         raise ValueError("no task has an episode that counts in both results; evaluate again to run what failed")
     single = all(len(one.success) == 1 for pair in pairs for one in pair)
     parts = [(env, [pair for pair in counted if pair[0].env == env]) for env in first.by_env]
-    parts += [("all", counted)] if len(parts) > 1 and all(own for _, own in parts) else []
+    parts += [("all", counted)] if len(parts) > 1 and all(own_pairs for _, own_pairs in parts) else []
     return Comparison(
         test="McNemar's exact test" if single else "random signs of the tasks' differences",
-        differences=tuple(_difference(env, own, single, first.digest) for env, own in parts if own),
+        differences=tuple(_difference(env, own_pairs, single, first.digest) for env, own_pairs in parts if own_pairs),
         left_out=tuple(pair[0].item_id for pair in pairs if pair not in counted),
         departures=tuple(_departures(first.plan, second.plan)),
     )
 
 
 def _difference(env: str, pairs: Sequence[Pair], single: bool, seed: str) -> Difference:
-    means = [(one.item_id, one.mean, other.mean) for one, other in pairs]
+    means = [(outcome.item_id, outcome.mean, other.mean) for outcome, other in pairs]
     changes = [after - before for _, before, after in means]
     gained = tuple(item_id for item_id, before, after in means if before <= 0.5 < after)
     lost = tuple(item_id for item_id, before, after in means if after <= 0.5 < before)
@@ -91,12 +91,12 @@ def _difference(env: str, pairs: Sequence[Pair], single: bool, seed: str) -> Dif
 
 
 def _panel(result: Result) -> str:
-    return ", ".join(f"{env} {own['name']}, n={own['n']}" for env, own in result.plan["panel"]["envs"].items())
+    return ", ".join(f"{env} {panel['name']}, n={panel['n']}" for env, panel in result.plan["panel"]["envs"].items())
 
 
 def _departures(*plans: Mapping[str, Any]) -> list[str]:
     """Leaves that differ, as ``key: one, other``; the policy and the panel's names are not among them."""
     rules = [{key: plan[key] for key in plan.keys() - {"policy", "panel"}} for plan in plans]
-    one, other = ({key: value for key, value in flat(rule) if value != {}} for rule in rules)
-    keys = sorted({*one, *other})
-    return [f"{key}: {one.get(key)}, {other.get(key)}" for key in keys if one.get(key) != other.get(key)]
+    first, second = ({key: value for key, value in flat(rule) if value != {}} for rule in rules)
+    keys = sorted({*first, *second})
+    return [f"{key}: {first.get(key)}, {second.get(key)}" for key in keys if first.get(key) != second.get(key)]

@@ -92,14 +92,14 @@ def _earlier(plan: Plan, folder: Path) -> Result | None:
     """
     if not (folder / result.NAME).is_file():
         return None
-    found = result.read(folder)
-    own = plan.to_dict()
-    if found.plan != own:
-        other = [key for key in own if found.plan.get(key) != own[key]]
+    earlier = result.read(folder)
+    asked = plan.to_dict()
+    if earlier.plan != asked:
+        other = [key for key in asked if earlier.plan.get(key) != asked[key]]
         raise ValueError(
             f"{folder} holds the result of an evaluation with another {' and '.join(other)}; choose another out="
         )
-    return found
+    return earlier
 
 
 def _take_over(journal: Journal, policy: Policy, folder: Path, earlier: Result | None) -> float:
@@ -133,6 +133,6 @@ def _write(plan: Plan, entries: list[Entry], folder: Path, cost: Mapping[str, An
         episodes.append(entry.episode)
     episode_store.write(folder / EPISODES, episodes)
     panels.write_item_ids(folder / "panel.json", plan.suite.tasks)
-    found = Result.of(plan, episodes, cost)
-    found.write(folder)
-    return found
+    result_of_plan = Result.of(plan, episodes, cost)
+    result_of_plan.write(folder)
+    return result_of_plan

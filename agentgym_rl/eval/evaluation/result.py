@@ -80,8 +80,8 @@ class Result:
         """Raises EnvUnavailable: less than this share of an environment's episodes count, or none."""
         errors = {env_of(failure["item_id"]): str(failure["error"]) for failure in reversed(self.failures)}
         parts = {
-            env: Count(sum(len(one.counted) for one in own), len(own) * self.samples, errors.get(env))
-            for env, own in self.by_env.items()
+            env: Count(sum(len(outcome.counted) for outcome in outcomes), len(outcomes) * self.samples, errors.get(env))
+            for env, outcomes in self.by_env.items()
         }
         check_counted(parts, min_counted)
 
@@ -105,11 +105,13 @@ class Result:
 
     def difficulties(self) -> dict[str, dict[str, Score]]:
         """Figures by environment and difficulty, sorted by difficulty."""
-        found: dict[str, dict[str, Score]] = {}
-        for env, own in self.by_env.items():
-            for level in sorted({one.difficulty for one in own}):
-                found.setdefault(env, {})[level] = self.score([one for one in own if one.difficulty == level])
-        return found
+        scores: dict[str, dict[str, Score]] = {}
+        for env, outcomes in self.by_env.items():
+            for level in sorted({outcome.difficulty for outcome in outcomes}):
+                scores.setdefault(env, {})[level] = self.score(
+                    [outcome for outcome in outcomes if outcome.difficulty == level]
+                )
+        return scores
 
     def passes(self) -> dict[str, dict[str, dict[int, Measure]]]:
         """See :func:`.scores.passes`, by environment."""
@@ -164,8 +166,14 @@ def read(place: str | Path) -> Result:
         if data["version"] != VERSION:
             raise ValueError(f"{file} has version {data['version']}; this agentgym-rl reads {VERSION}: upgrade it")
         outcomes = tuple(
-            Outcome(one["item_id"], one["difficulty"], tuple(one["success"]), tuple(one["reward"]), tuple(one["turns"]))
-            for one in data["outcomes"]
+            Outcome(
+                outcome["item_id"],
+                outcome["difficulty"],
+                tuple(outcome["success"]),
+                tuple(outcome["reward"]),
+                tuple(outcome["turns"]),
+            )
+            for outcome in data["outcomes"]
         )
         same = ("plan", "cost", "parser_faults", "endings", "finish_reasons", "empty_replies")
         return Result(

@@ -73,7 +73,7 @@ class Rules:
     def but(self, **given: Any) -> Rules:
         """These rules with other settings of episodes; what is None stays as it is."""
         return replace(
-            self, settings=replace(self.settings, **{key: one for key, one in given.items() if one is not None})
+            self, settings=replace(self.settings, **{key: value for key, value in given.items() if value is not None})
         )
 
     def of_env(self, env: str) -> RolloutSettings:

@@ -29,7 +29,7 @@ class Outcome:
     @property
     def counted(self) -> list[bool]:
         """Success of the samples that count."""
-        return [one for one in self.success if one is not None]
+        return [success for success in self.success if success is not None]
 
     @property
     def mean(self) -> float:
@@ -113,12 +113,15 @@ def macro(scores: Sequence[Score]) -> Score:
     """
 
     def mean_of(measures: Sequence[Measure | None]) -> Measure | None:
-        found = [measure for measure in measures if measure is not None]
-        if len(found) < len(scores):
+        known = [measure for measure in measures if measure is not None]
+        if len(known) < len(scores):
             return None
-        value = fmean(one.value for one in found)
-        low, high = (sqrt(sum((one.value - one.ci95[side]) ** 2 for one in found)) / len(found) for side in (0, 1))
-        return Measure(value, (value - low, value + high), len(found))
+        value = fmean(measure_of_env.value for measure_of_env in known)
+        low, high = (
+            sqrt(sum((measure_of_env.value - measure_of_env.ci95[side]) ** 2 for measure_of_env in known)) / len(known)
+            for side in (0, 1)
+        )
+        return Measure(value, (value - low, value + high), len(known))
 
     errors = mean_of([score.error_rate for score in scores])
     assert errors is not None, "a mean needs environments"
@@ -149,11 +152,11 @@ def ks(samples: int) -> list[int]:
 
 def passes(outcomes: Sequence[Outcome], samples: int, seed: str) -> dict[str, dict[int, Measure]]:
     """``pass@k`` and ``pass^k`` by ``k``, over the tasks of which at least ``k`` episodes count."""
-    found: dict[str, dict[int, Measure]] = {"pass@k": {}, "pass^k": {}}
+    by_name: dict[str, dict[int, Measure]] = {"pass@k": {}, "pass^k": {}}
     for k in ks(samples):
         counts = [(len(outcome.counted), sum(outcome.counted)) for outcome in outcomes if len(outcome.counted) >= k]
         for name, estimate in (("pass@k", pass_at_k), ("pass^k", pass_hat_k)):
             values = [estimate(n, successes, k) for n, successes in counts]
             if values:
-                found[name][k] = Measure(fmean(values), share_interval(values, seed), len(values))
-    return found
+                by_name[name][k] = Measure(fmean(values), share_interval(values, seed), len(values))
+    return by_name

@@ -69,18 +69,18 @@ def read(names: str, rules: Rules, host: EnvHost | None = None) -> Suite:
         ValueError: a name cannot be read; see also :func:`agentgym_rl.data.panels.select`.
         UnknownEnv, MissingExtra: an environment is not installed.
     """
-    found: dict[str, list[Panel]] = {}
+    by_env: dict[str, list[Panel]] = {}
     host = host or LocalHost()
     for name in filter(None, (part.strip() for part in names.split(","))):
         for panel in _named(name, rules, host):
-            found.setdefault(panel.env, []).append(panel)
-    if not found:
+            by_env.setdefault(panel.env, []).append(panel)
+    if not by_env:
         raise ValueError(
             f"panel={names} names no panel; give one like textcraft:test, textcraft:test:50 or a file of item ids"
         )
     panels: list[Panel] = []
     difficulties: dict[str, str] = {}
-    for env, parts in sorted(found.items()):
+    for env, parts in sorted(by_env.items()):
         session = host.facts(env, rules.options_of(env))
         tasks = sorted({Task.parse(one) for part in parts for one in part.item_ids}, key=lambda task: task.index)
         difficulties |= {str(task): session.difficulty(task) for task in tasks}
@@ -132,10 +132,10 @@ def _of_run(run: Path, label: str | None, rules: Rules, host: EnvHost) -> list[P
     label = label or labels[0]
     if label not in labels:
         raise ValueError(f"{run} has no panel {label!r}; it has {', '.join(labels)}")
-    found = []
+    panels_of_run = []
     for env, config in envs.items():
         if label in config["panels"]:
             own = config["panels"][label]
             how = {key: own[key] for key in ("split", "difficulty", "n", "seed")}
-            found.append(select(env, **how, options=rules.options_of(env), host=host))
-    return found
+            panels_of_run.append(select(env, **how, options=rules.options_of(env), host=host))
+    return panels_of_run

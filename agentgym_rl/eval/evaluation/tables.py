@@ -37,8 +37,8 @@ def _figures(result: Result) -> Table:
     for name in ("environment", "tasks", "episodes", "success %", "reward", "turns", "errors %"):
         table.add_column(name, justify="left" if name == "environment" else "right", overflow="fold")
     envs, levels = result.envs(), result.difficulties()
-    for env, own in envs.items():
-        table.add_row(*_cells(env, own, _n(own)), style="bold")
+    for env, scores in envs.items():
+        table.add_row(*_cells(env, scores, _n(scores)), style="bold")
         if len(levels[env]) > 1:
             for level, part in levels[env].items():
                 table.add_row(*_cells(f"  {level}", part, _n(part)))
@@ -83,12 +83,12 @@ def _passes(result: Result) -> Table:
         title="pass@k: at least one of k episodes succeeds; pass^k: all of them do (in %)", title_justify="left"
     )
     table.add_column("environment")
-    found = result.passes()
-    columns = list(dict.fromkeys((name, k) for own in found.values() for name, by_k in own.items() for k in by_k))
+    passes = result.passes()
+    columns = list(dict.fromkeys((name, k) for own in passes.values() for name, by_k in own.items() for k in by_k))
     for name, k in columns:
         table.add_column(name.replace("k", str(k)), justify="right", overflow="fold")
     tasks = {env: len(own) for env, own in result.by_env.items()}
-    for env, own in found.items():
+    for env, own in passes.items():
         table.add_row(env, *(_over(own[name].get(k), tasks[env]) for name, k in columns))
     return table
 

@@ -52,10 +52,10 @@ def page(lanes: Sequence[Lane], name: str) -> str:
 def _percentiles(lanes: Sequence[Lane]) -> dict[str, list[float]]:
     """Seconds at :data:`PERCENTILES` of whole episodes, and of the single waits for model and environment."""
     spans = [span for lane in lanes for span in lane.spans]
-    found = {"an episode": [lane.seconds for lane in lanes]}
+    seconds = {"an episode": [lane.seconds for lane in lanes]}
     for name, kind in (("one response", "generate"), ("one step", "step")):
-        found[name] = [span.seconds for span in spans if span.kind == kind]
-    return {name: [percentile(own, share) for share in PERCENTILES] for name, own in found.items() if own}
+        seconds[name] = [span.seconds for span in spans if span.kind == kind]
+    return {name: [percentile(values, share) for share in PERCENTILES] for name, values in seconds.items() if values}
 
 
 def _tail(lanes: Sequence[Lane], whole: float) -> str:
@@ -82,13 +82,13 @@ def _lane(lane: Lane) -> dict[str, Any]:
 
 def _concurrency(lanes: Sequence[Lane], whole: float) -> Chart:
     """Areas on top of each other; the last slice ends at the end of the x axis."""
-    found = concurrency(lanes, SLICES)
-    seconds = [*(start for start, *_ in found), whole]
+    by_kind = concurrency(lanes, SLICES)
+    seconds = [*(start for start, *_ in by_kind), whole]
     floor, lines = [0.0] * len(seconds), []
     for number, kind in enumerate(KINDS, start=1):
-        counts = [row[number] for row in found] + [row[number] for row in found[-1:]]
+        counts = [row[number] for row in by_kind] + [row[number] for row in by_kind[-1:]]
         roof = [low + count for low, count in zip(floor, counts, strict=False)]
-        if found:
+        if by_kind:
             lines.append(
                 Line(kind, TIMES[kind], {"seconds": seconds}, roof, band=(floor, roof), stepped=True, filled=True)
             )

@@ -60,19 +60,19 @@ UPDATE = (
 def measures(runs: Mapping[str, Sequence[Row]]) -> list[Measure]:
     """What some of the runs have a value of: evaluations and training episodes by environment, then the update."""
     names = {name for rows in runs.values() for row in rows for name in row}
-    found = []
+    of_panels = []
     for panel, env in sorted(_split(name) for name in names if name.startswith("val/") and name.endswith("/success")):
         if not env.startswith("greedy"):
-            found.append(
+            of_panels.append(
                 Measure(f"{env}: success", (f"val/{panel}/{env}/success",), panel.replace("_", " "), True, True)
             )
     envs = sorted({name.split("/")[1] for name in names if name.startswith("env/")})
-    found += [
+    of_panels += [
         Measure(f"{env}: {title}", (f"env/{env}/{key}",), note, percent)
         for key, title, note, percent in OF_ENV
         for env in envs
     ]
-    return [one for one in (*found, *UPDATE) if names.intersection(one.keys)]
+    return [measure for measure in (*of_panels, *UPDATE) if names.intersection(measure.keys)]
 
 
 def charts(runs: Mapping[str, Sequence[Row]], looks: Mapping[str, tuple[str, str, int]]) -> list[tuple[Measure, Chart]]:
@@ -83,22 +83,22 @@ def charts(runs: Mapping[str, Sequence[Row]], looks: Mapping[str, tuple[str, str
         looks: colour, line style and key of its lines.
     """
     known = {label: with_speed(rows) for label, rows in runs.items()}
-    found = []
+    drawn = []
     for measure in measures(known):
         lines = [line for label, rows in known.items() for line in _lines(label, rows, measure, *looks[label])]
         if lines:
-            found.append((measure, _chart(measure, lines)))
-    return found
+            drawn.append((measure, _chart(measure, lines)))
+    return drawn
 
 
 def with_speed(rows: Sequence[Row]) -> list[Row]:
     """Rows with the tokens that a unit has trained on, by second: both since the row before."""
-    found = list(rows[:1])
+    timed = list(rows[:1])
     for before, row in pairwise(rows):
         spent = [row.get(key, 0) - before.get(key, 0) for key in ("run/tokens", "run/wall_s")]
         speed = {SPEED: spent[0] / spent[1]} if min(spent) > 0 and not _evaluates(row) else {}
-        found.append({**row, **speed})
-    return found
+        timed.append({**row, **speed})
+    return timed
 
 
 def _chart(measure: Measure, lines: Sequence[Line]) -> Chart:
@@ -132,8 +132,8 @@ def _x(rows: Sequence[Row]) -> dict[str, list[float]]:
 
 def _value(row: Row, measure: Measure) -> float | None:
     """None where there is none, or it is not finite."""
-    found = next((row[key] for key in measure.keys if key in row), None)
-    return float(found) if isinstance(found, int | float) and isfinite(found) else None
+    value = next((row[key] for key in measure.keys if key in row), None)
+    return float(value) if isinstance(value, int | float) and isfinite(value) else None
 
 
 def _evaluates(row: Row) -> bool:

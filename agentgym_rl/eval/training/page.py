@@ -75,12 +75,12 @@ def page(folders: Sequence[Path], addresses: Mapping[Path, str], back: str | Non
     runs = named([Trained.of(folder) for folder in folders])
     looks = {label: look(number) for number, label in enumerate(runs)}
     drawn = charts({label: run.rows for label, run in runs.items()}, looks)
-    one = next(iter(runs)) if len(runs) == 1 else None
+    only = next(iter(runs)) if len(runs) == 1 else None
     return render(
         "training/page.html",
         script("html/charts.js"),
         [chart for _, chart in drawn],
-        title=f"Training of {one}" if one else f"Training of {len(runs)} runs",
+        title=f"Training of {only}" if only else f"Training of {len(runs)} runs",
         runs=[(label, run, addresses.get(run.folder)) for label, run in runs.items()],
         looks=looks,
         borders={"-": "solid", "--": "dashed"},

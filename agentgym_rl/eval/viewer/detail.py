@@ -93,9 +93,9 @@ def draw(episode: Episode) -> Sequence[Picture | None]:
 
 
 def _distinct(drawn: Sequence[Picture | None]) -> tuple[list[Picture], list[int | None]]:
-    found: dict[Picture, int] = {}
-    places = [None if picture is None else found.setdefault(picture, len(found)) for picture in drawn]
-    return list(found), places
+    numbers: dict[Picture, int] = {}
+    places = [None if picture is None else numbers.setdefault(picture, len(numbers)) for picture in drawn]
+    return list(numbers), places
 
 
 def _finite(value: Any) -> Any:
@@ -103,7 +103,7 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
+        return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_finite(one) for one in value]
+        return [_finite(part) for part in value]
     return value

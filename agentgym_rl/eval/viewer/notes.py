@@ -33,12 +33,12 @@ class Note:
         """
         match given:
             case {"note": str(note), "tags": list(tags)} if all(isinstance(tag, str) for tag in tags):
-                kept = cls(note.strip(), list(dict.fromkeys(tag.strip() for tag in tags if tag.strip())))
+                note_read = cls(note.strip(), list(dict.fromkeys(tag.strip() for tag in tags if tag.strip())))
             case _:
                 raise ValueError('a note is {"note": a text, "tags": a list of texts}')
-        if len(kept.note) + sum(map(len, kept.tags)) > LENGTH:
+        if len(note_read.note) + sum(map(len, note_read.tags)) > LENGTH:
             raise ValueError(f"a note with its tags has at most {LENGTH} characters")
-        return kept
+        return note_read
 
 
 def file_of(place: Path) -> Path:
@@ -59,8 +59,8 @@ def read(place: Path) -> dict[str, Any]:
 
 def put(place: Path, file: str, row: int, note: Note) -> None:
     """Replace the note on an episode; the file is written whole."""
-    found = read(place)
-    found.pop(f"{file}/{row}", None)
+    notes = read(place)
+    notes.pop(f"{file}/{row}", None)
     if note != Note():
-        found[f"{file}/{row}"] = asdict(note)
-    write_text(file_of(place), json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+        notes[f"{file}/{row}"] = asdict(note)
+    write_text(file_of(place), json.dumps(notes, indent=1, ensure_ascii=False, sort_keys=True) + "\n")

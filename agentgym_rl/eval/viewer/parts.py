@@ -27,13 +27,13 @@ def parts(turn: Turn) -> list[dict[str, Any]]:
     Without tokens a part is one piece of text.
     """
     cut = list(spans(turn))
-    found: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
     for text, at, log_prob in _pieces(turn, cut):
         kind = next((kind for start, end, kind in cut if start <= at < end), "other")
-        if not found or found[-1]["kind"] != kind:
-            found.append({"kind": kind, "tokens": []})
-        found[-1]["tokens"].append([text, log_prob])
-    return found
+        if not texts or texts[-1]["kind"] != kind:
+            texts.append({"kind": kind, "tokens": []})
+        texts[-1]["tokens"].append([text, log_prob])
+    return texts
 
 
 def spans(turn: Turn) -> Iterator[Span]:

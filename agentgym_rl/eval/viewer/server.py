@@ -163,15 +163,15 @@ class Handler(BaseHTTPRequestHandler):
     def _search(self, store: EpisodeStore, text: str) -> None:
         """The first search reads all episodes, which takes a while; other requests are answered meanwhile."""
         index = Index(store)
-        found: dict[str, list[int]] = {}
+        rows_by_file: dict[str, list[int]] = {}
         try:
             with self.server.searching:
                 index.update()
                 for file, row in sorted(index.find(text)):
-                    found.setdefault(file, []).append(row)
+                    rows_by_file.setdefault(file, []).append(row)
         except ValueError as error:
             return self._send(HTTPStatus.BAD_REQUEST, "text/plain", str(error))
-        self._send(HTTPStatus.OK, "application/json", encode(found))
+        self._send(HTTPStatus.OK, "application/json", encode(rows_by_file))
 
     def _episode(self, store: EpisodeStore, asked: dict[str, list[str]]) -> None:
         try:

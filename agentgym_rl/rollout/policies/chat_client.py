@@ -108,7 +108,7 @@ class ChatClient:
 def pause(headers: Mapping[str, str], tries: int) -> float:
     """Seconds until a request is repeated: those that the server asks for if they are few, else more each time."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        found = headers.get(name, "")
-        if re.fullmatch(r"\d+(\.\d+)?", found, re.ASCII) and (seconds := float(found) / unit) <= LONGEST_PAUSE:
+        given = headers.get(name, "")
+        if re.fullmatch(r"\d+(\.\d+)?", given, re.ASCII) and (seconds := float(given) / unit) <= LONGEST_PAUSE:
             return seconds
     return min(8.0, 0.5 * 2.0**tries) * random.uniform(0.75, 1)

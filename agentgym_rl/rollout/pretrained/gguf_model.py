@@ -46,11 +46,11 @@ def convert(file: Path, out: Path) -> str:
 
 def digest(network: Any) -> str:
     """SHA-256 over the names, shapes and float32 values of a model's weights, whatever file they are in."""
-    found = hashlib.sha256()
+    hash_ = hashlib.sha256()
     for name, tensor in sorted(network.named_parameters()):
-        found.update(f"{name} {list(tensor.shape)}\n".encode())
-        found.update(tensor.detach().float().contiguous().numpy().data)
-    return found.hexdigest()
+        hash_.update(f"{name} {list(tensor.shape)}\n".encode())
+        hash_.update(tensor.detach().float().contiguous().numpy().data)
+    return hash_.hexdigest()
 
 
 def tokenizer(facts: dict[str, Any]) -> Any:
@@ -81,10 +81,10 @@ def tokenizer(facts: dict[str, Any]) -> Any:
     marks = [token for token, kind in zip(tokens, facts["token_type"], strict=True) if kind == CONTROL]
     core.add_special_tokens([AddedToken(mark, normalized=False, special=True) for mark in marks])
     names = {"bos": "bos", "eos": "eos", "unknown": "unk", "padding": "pad"}
-    found = PreTrainedTokenizerFast(
+    made = PreTrainedTokenizerFast(
         tokenizer_object=core,
         clean_up_tokenization_spaces=False,
         **{f"{short}_token": tokens[facts[f"{long}_token_id"]] for long, short in names.items()},
     )
-    found.chat_template = TEMPLATE
-    return found
+    made.chat_template = TEMPLATE
+    return made

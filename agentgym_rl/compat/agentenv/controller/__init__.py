@@ -169,9 +169,9 @@ def _run_episode(agent: Speaker, client: BaseEnvClient, idx: int, max_rounds: in
 def _respond(agent: Speaker, conversation: list[ConversationMessage]) -> str:
     messages = [
         APIConversationMessage(
-            role="user" if one["from"] == "human" else "assistant", content=one["value"], reasoning_content=None
+            role="user" if message["from"] == "human" else "assistant", content=message["value"], reasoning_content=None
         )
-        for one in conversation
+        for message in conversation
     ]
     response = agent(messages) if callable(agent) else agent.generate(messages)
     return response if isinstance(response, str) else response[0]

@@ -76,8 +76,10 @@ async def ask(address: str, name: str, token: str | None = None, seconds: float 
                 digests[str(split["name"])] = str(split["digest"])
     try:
         tools = [
-            tool_of(one["name"], one.get("description") or "", one.get("inputSchema") or one.get("input_schema") or {})
-            for one in (listed.get("result") or {}).get("tools", [])
+            tool_of(
+                tool["name"], tool.get("description") or "", tool.get("inputSchema") or tool.get("input_schema") or {}
+            )
+            for tool in (listed.get("result") or {}).get("tools", [])
         ]
         return Offer(
             base,
@@ -166,15 +168,15 @@ class Socket:
             raise EnvUnavailable(f"{what}: the server closed the socket ({message.type.name}, {message.data})")
         try:
             answer = json.loads(message.data)
-            sort, found = answer["type"], answer["data"]
-            told = str(found["message"])[:1000] if sort == "error" else ""
+            sort, data_of_answer = answer["type"], answer["data"]
+            told = str(data_of_answer["message"])[:1000] if sort == "error" else ""
         except (ValueError, RecursionError, KeyError, TypeError) as error:
             raise ProtocolError(f"{what}: no message of OpenEnv: {str(message.data)[:200]!r}") from error
         if sort == "error":
-            raise _error(found.get("code"), found.get("type"))(f"{what}: {told}")
-        if not isinstance(found, dict):
+            raise _error(data_of_answer.get("code"), data_of_answer.get("type"))(f"{what}: {told}")
+        if not isinstance(data_of_answer, dict):
             raise ProtocolError(f"{what}: the answer has no data: {str(message.data)[:200]!r}")
-        return found
+        return data_of_answer
 
     async def close(self) -> None:
         """Close the session, and wait a moment until the server has: only then it has room for the next."""

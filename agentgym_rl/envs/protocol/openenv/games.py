@@ -233,9 +233,9 @@ class Game:
                 return success(number, {"tools": wire.write_tools(self.served.spec.tools, "inputSchema")})
             if method == "tools/call" and isinstance(params, dict):
                 call = {"type": "call_tool", "tool_name": params.get("name"), "arguments": params.get("arguments", {})}
-                found = await self.step(call)
-                text = found["observation"]["text"]
-                result = {"content": [{"type": "text", "text": text}], "data": text, **_scored(found)}
+                reply = await self.step(call)
+                text = reply["observation"]["text"]
+                result = {"content": [{"type": "text", "text": text}], "data": text, **_scored(reply)}
                 return success(number, result)
         except (Fault, EnvError) as error:
             return failure(number, -32000, str(error))
@@ -288,5 +288,9 @@ def failure(number: Any, code: int, message: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
 
 
-def _scored(found: Data) -> dict[str, Any]:
-    return {"isError": bool(found["metadata"]["info"].get("invalid")), "reward": found["reward"], "done": found["done"]}
+def _scored(observation: Data) -> dict[str, Any]:
+    return {
+        "isError": bool(observation["metadata"]["info"].get("invalid")),
+        "reward": observation["reward"],
+        "done": observation["done"],
+    }

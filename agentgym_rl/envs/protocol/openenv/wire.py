@@ -54,12 +54,12 @@ def read_message(raw: str) -> tuple[str, Data]:
         Fault: it is no such message.
     """
     try:
-        found = json.loads(raw)
+        message = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise Fault(f"the message is no JSON: {error}", Code.INVALID_JSON) from error
-    if not isinstance(found, dict):
+    if not isinstance(message, dict):
         raise Fault("a message should be an object with type and data")
-    kind, data = found.get("type"), found.get("data", {})
+    kind, data = message.get("type"), message.get("data", {})
     if kind not in KINDS:
         raise Fault(f"no message has the type {str(kind)[:80]!r}; there are {', '.join(KINDS)}", Code.UNKNOWN_TYPE)
     if not isinstance(data, dict):
@@ -101,7 +101,7 @@ def write_result(step: Step, item_id: str, instruction: str | None = None, tool:
 def write_tools(tools: Sequence[Tool], key: str = "input_schema") -> list[dict[str, Any]]:
     """The tools as OpenEnv lists them; MCP's own name for ``key`` is ``inputSchema``."""
     listed = [tool.schema["function"] for tool in tools]
-    return [{"name": one["name"], "description": one["description"], key: one["parameters"]} for one in listed]
+    return [{"name": spec["name"], "description": spec["description"], key: spec["parameters"]} for spec in listed]
 
 
 _TEXT = {"type": "string"}

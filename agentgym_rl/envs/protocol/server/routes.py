@@ -52,12 +52,12 @@ class Route:
         if not raw and self.name == "/create":
             return {}
         try:
-            found = json.loads(raw)
+            parsed = json.loads(raw)
         except (ValueError, RecursionError) as error:
             raise Malformed("", f"is not JSON: {error}") from error
-        if not isinstance(found, dict):
+        if not isinstance(parsed, dict):
             raise Malformed("", "should be a JSON object")
-        return found
+        return parsed
 
     async def answer(self, request: Body) -> Response:
         """Run the operation. Every error becomes a response."""
@@ -101,7 +101,7 @@ def routes(settings: Settings, sessions: Sessions, metrics: Metrics) -> dict[str
         UnknownEnv, MissingExtra: see :func:`agentgym_rl.envs.env_class`.
         ValueError: an option of an environment is wrong.
     """
-    found = {}
+    by_path = {}
     for name, options in settings.envs.items():
         operations = Operations(name, options, sessions, metrics)
         metrics.expired.labels(name)  # so that the page lists it at 0
@@ -109,8 +109,8 @@ def routes(settings: Settings, sessions: Sessions, metrics: Metrics) -> dict[str
             metrics.seconds.labels(name, path)
             route = Route(method, path, name, operations.dialect, run, metrics)
             for prefix in [f"/{name}"] if len(settings.envs) > 1 else ["", f"/{name}"]:
-                found[prefix + path] = route
-    return found
+                by_path[prefix + path] = route
+    return by_path
 
 
 def dumps(body: Any) -> bytes:

@@ -110,12 +110,12 @@ def _authors(rng: Random) -> tuple[list[list[str]], dict[str, str]]:
 
 
 def _titles(rng: Random) -> list[str]:
-    found: dict[str, None] = {}
-    while len(found) < PAPERS:
+    titles: dict[str, None] = {}
+    while len(titles) < PAPERS:
         parts = {"quality": WORDS.qualities, "method": WORDS.methods, "task": WORDS.tasks}
         title = rng.choice(WORDS.titles).format(**{name: rng.choice(words) for name, words in parts.items()})
-        found[title] = None
-    return list(found)
+        titles[title] = None
+    return list(titles)
 
 
 def _paper(rng: Random, title: str, year: int, authors: list[str], recent: Iterable[Paper]) -> Paper:

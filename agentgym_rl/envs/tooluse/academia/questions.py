@@ -26,55 +26,55 @@ def author_fact(draft: AcademiaDraft) -> Problem[Library]:
     kind = draft.rng.randrange(3)
     if kind == 0:
         return draft.ask("organization", draft.organization(name), who=name)
-    found = draft.collaborators(name)
-    if kind == 1 or not found:
-        return draft.ask("collaborators_count", len(found), who=name)
-    return draft.ask("collaborators", found, who=name)
+    collaborators = draft.collaborators(name)
+    if kind == 1 or not collaborators:
+        return draft.ask("collaborators_count", len(collaborators), who=name)
+    return draft.ask("collaborators", collaborators, who=name)
 
 
 def references(draft: AcademiaDraft) -> Problem[Library]:
     """The papers that a paper cites, their number, or whether a certain one is among them."""
     draft.load(PAPER_NET)
     paper, other = draft.papers(2)
-    found = draft.require(draft.cited(paper.title))
+    cited = draft.require(draft.cited(paper.title))
     kind = draft.rng.randrange(3)
     if kind == 0:
-        return draft.ask("references_count", len(found), paper=paper)
+        return draft.ask("references_count", len(cited), paper=paper)
     if kind == 1:
-        return draft.ask("references", found, paper=paper)
-    title = draft.rng.choice([*found, *[other.title] * len(found)])
-    return draft.ask("has_reference", yes(title in found), paper=paper, title=title)
+        return draft.ask("references", cited, paper=paper)
+    title = draft.rng.choice([*cited, *[other.title] * len(cited)])
+    return draft.ask("has_reference", yes(title in cited), paper=paper, title=title)
 
 
 def joint_papers(draft: AcademiaDraft) -> Problem[Library]:
     """The papers that two authors wrote together, or their number."""
     draft.load(AUTHOR_NET)
     pair = draft.pair()
-    found = draft.common(*pair)
+    papers = draft.common(*pair)
     if draft.rng.random() < 0.5:
-        return draft.ask("joint_count", len(found), pair=pair)
-    return draft.ask("joint_papers", found, pair=pair)
+        return draft.ask("joint_count", len(papers), pair=pair)
+    return draft.ask("joint_papers", papers, pair=pair)
 
 
 def two_papers(draft: AcademiaDraft) -> Problem[Library]:
     """A comparison of two papers."""
     draft.load(PAPER_NET)
     first, second = both = draft.papers(2)
-    one, two = (draft.node(paper.title) for paper in both)
+    first_paper, second_paper = (draft.node(paper.title) for paper in both)
     kind = draft.rng.randrange(5)
     if kind == 0:
-        answer = draft.only(both, [one["year"], two["year"]], min)
+        answer = draft.only(both, [first_paper["year"], second_paper["year"]], min)
         return draft.ask("older_paper", answer.title, first=first, second=second)
     if kind == 1:
-        answer = draft.only(both, [one["n_citation"], two["n_citation"]])
+        answer = draft.only(both, [first_paper["n_citation"], second_paper["n_citation"]])
         return draft.ask("more_citations", answer.title, first=first, second=second)
     if kind == 2:
-        total = one["n_citation"] + two["n_citation"]
+        total = first_paper["n_citation"] + second_paper["n_citation"]
         return draft.ask("citations_together", total, first=first, second=second)
     if kind == 3:
-        conference = one["doc_type"] == two["doc_type"] == "Conference"
+        conference = first_paper["doc_type"] == second_paper["doc_type"] == "Conference"
         return draft.ask("both_conference", yes(conference), first=first, second=second)
-    shared = {*one["authors"]} & {*two["authors"]}
+    shared = {*first_paper["authors"]} & {*second_paper["authors"]}
     draft.require(shared or draft.rng.random() >= 0.995)  # nearly all pairs are strangers
     return draft.ask("common_author", yes(bool(shared)), first=first, second=second)
 
@@ -93,10 +93,10 @@ def common_collaborators(draft: AcademiaDraft) -> Problem[Library]:
     draft.load(AUTHOR_NET)
     pair = draft.pair()
     first, second = (draft.collaborators(name) for name in pair)
-    found = [name for name in first if name in second]
+    common = [name for name in first if name in second]
     if draft.rng.random() < 0.5:
-        return draft.ask("common_count", len(found), pair=pair)
-    return draft.ask("common_collaborators", draft.require(found), pair=pair)
+        return draft.ask("common_count", len(common), pair=pair)
+    return draft.ask("common_collaborators", draft.require(common), pair=pair)
 
 
 def same_organization(draft: AcademiaDraft) -> Problem[Library]:
@@ -122,23 +122,23 @@ def joint_citations(draft: AcademiaDraft) -> Problem[Library]:
     """The citations of the common papers of two authors, or the paper that has most of them."""
     draft.load(PAPER_NET, AUTHOR_NET)
     pair = draft.pair()
-    found = draft.common(*pair)
-    counts = [draft.node(title)["n_citation"] for title in found]
+    papers = draft.common(*pair)
+    counts = [draft.node(title)["n_citation"] for title in papers]
     if draft.rng.random() < 0.5:
         return draft.ask("joint_citations", sum(counts), pair=pair)
-    draft.require(len(found) > 1)
-    return draft.ask("best_joint", draft.only(found, counts), pair=pair)
+    draft.require(len(papers) > 1)
+    return draft.ask("best_joint", draft.only(papers, counts), pair=pair)
 
 
 def best_reference(draft: AcademiaDraft) -> Problem[Library]:
     """Which of the papers a paper cites is cited most, or the newest."""
     draft.load(PAPER_NET)
     paper = draft.paper()
-    found = draft.cited(paper.title)
-    nodes = [draft.node(title) for title in found]
+    cited = draft.cited(paper.title)
+    nodes = [draft.node(title) for title in cited]
     draft.require(len(nodes) > 2)
     field, best = draft.rng.choice(BEST)
-    answer = draft.only(found, [node[field] for node in nodes])
+    answer = draft.only(cited, [node[field] for node in nodes])
     return draft.ask("best_reference", answer, paper=paper, best=best)
 
 
@@ -168,7 +168,9 @@ def organizations(draft: AcademiaDraft) -> Problem[Library]:
     """The organizations behind a paper."""
     draft.load(PAPER_NET, AUTHOR_NET)
     paper = draft.paper()
-    found = list(dict.fromkeys(draft.organization(name) for name in draft.node(paper.title)["authors"]))
-    if len(found) > 1 and draft.rng.random() < 0.6:
-        return draft.ask("organizations", found, paper=paper)
-    return draft.ask("organizations_count", len(found), paper=paper)
+    names_of_organizations = list(
+        dict.fromkeys(draft.organization(name) for name in draft.node(paper.title)["authors"])
+    )
+    if len(names_of_organizations) > 1 and draft.rng.random() < 0.6:
+        return draft.ask("organizations", names_of_organizations, paper=paper)
+    return draft.ask("organizations_count", len(names_of_organizations), paper=paper)

@@ -56,12 +56,12 @@ def _free(
     rng: Random, people: Sequence[Person], credits: Mapping[int, list[tuple[Film, str]]], count: int
 ) -> list[Person]:
     """``count`` different people who may have one more credit."""
-    found: dict[int, Person] = {}
-    while len(found) < count:
+    free: dict[int, Person] = {}
+    while len(free) < count:
         person = rng.choice(people)
         if len(credits.get(person.id, ())) < CREDITS:
-            found[person.id] = person
-    return list(found.values())
+            free[person.id] = person
+    return list(free.values())
 
 
 def _ids(rng: Random, count: int) -> list[int]:
@@ -70,12 +70,12 @@ def _ids(rng: Random, count: int) -> list[int]:
 
 def _titles(rng: Random) -> list[str]:
     """Titles and alternative titles, all different."""
-    found: dict[str, None] = {}
-    while len(found) < 5 * FILMS:
+    titles: dict[str, None] = {}
+    while len(titles) < 5 * FILMS:
         noun, other = rng.sample(WORDS.nouns, 2)
         title = rng.choice(WORDS.titles).format(adjective=rng.choice(WORDS.adjectives), noun=noun, other=f"the {other}")
-        found[re.sub("^A (?=[AEIOU])", "An ", title)] = None
-    return list(found)
+        titles[re.sub("^A (?=[AEIOU])", "An ", title)] = None
+    return list(titles)
 
 
 def _person(rng: Random, number: int, name: str) -> Person:

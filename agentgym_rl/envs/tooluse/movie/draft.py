@@ -47,14 +47,14 @@ class MovieDraft(Draft[Database]):
     def about(self, topic: str, film: Film | str) -> Any:
         """The result of ``get_movie_<topic>`` without its frame; for a film, its id is looked up first."""
         movie_id = self.find(film) if isinstance(film, Film) else film
-        found = self.call(f"get_movie_{topic}", movie_id=movie_id)
-        return found.get(topic, found)
+        answer = self.call(f"get_movie_{topic}", movie_id=movie_id)
+        return answer.get(topic, answer)
 
     def who(self, topic: str, person: Person | str) -> Any:
         """The result of ``get_person_<topic>`` without its frame; for a person, the id is looked up first."""
         person_id = self.find_person(person) if isinstance(person, Person) else person
-        found = self.call(f"get_person_{topic}", person_id=person_id)
-        return found.get(topic, found)
+        answer = self.call(f"get_person_{topic}", person_id=person_id)
+        return answer.get(topic, answer)
 
     def director(self, film: Film | str) -> str:
         """The id of a film's director, looked up."""

@@ -54,8 +54,8 @@ def genre(draft: MovieDraft) -> Problem[Database]:
     genres = [each["name"] for each in draft.about("details", film)["genres"]]
     if draft.rng.random() < 0.5:
         return draft.ask("genres", genres, film=film)
-    one = draft.rng.choice(genres) if draft.rng.random() < 0.5 else draft.rng.choice(list(WORDS.genres))
-    return draft.ask("has_genre", yes(one in genres), film=film, one=one)
+    genre_asked = draft.rng.choice(genres) if draft.rng.random() < 0.5 else draft.rng.choice(list(WORDS.genres))
+    return draft.ask("has_genre", yes(genre_asked in genres), film=film, one=genre_asked)
 
 
 def staff(draft: MovieDraft) -> Problem[Database]:
@@ -72,10 +72,10 @@ def staff(draft: MovieDraft) -> Problem[Database]:
 def role(draft: MovieDraft) -> Problem[Database]:
     """Who plays a character, or which one someone plays."""
     film = draft.film()
-    one = draft.rng.choice(draft.about("cast", film))
+    role_asked = draft.rng.choice(draft.about("cast", film))
     if draft.rng.random() < 0.5:
-        return draft.ask("actor", one["name"], film=film, character=one["character"])
-    return draft.ask("role", one["character"], film=film, name=one["name"])
+        return draft.ask("actor", role_asked["name"], film=film, character=role_asked["character"])
+    return draft.ask("role", role_asked["character"], film=film, name=role_asked["name"])
 
 
 def origin(draft: MovieDraft) -> Problem[Database]:
@@ -89,8 +89,8 @@ def origin(draft: MovieDraft) -> Problem[Database]:
         noun, others = "country", list(WORDS.countries.values())
     else:
         noun, others = "company", [name for _, name, _ in draft.film().companies]
-    one = draft.rng.choice(names) if draft.rng.random() < 0.5 else draft.rng.choice(others)
-    return draft.ask("has_origin", yes(one in names), film=film, one=one, noun=noun)
+    origin_asked = draft.rng.choice(names) if draft.rng.random() < 0.5 else draft.rng.choice(others)
+    return draft.ask("has_origin", yes(origin_asked in names), film=film, one=origin_asked, noun=noun)
 
 
 def keywords(draft: MovieDraft) -> Problem[Database]:
@@ -99,8 +99,8 @@ def keywords(draft: MovieDraft) -> Problem[Database]:
     words = draft.about("keywords", film)
     if draft.rng.random() < 0.5:
         return draft.ask("keywords", words, film=film)
-    one = draft.rng.choice(words) if draft.rng.random() < 0.5 else draft.rng.choice(WORDS.keywords)
-    return draft.ask("has_keyword", yes(one in words), film=film, one=one)
+    keyword = draft.rng.choice(words) if draft.rng.random() < 0.5 else draft.rng.choice(WORDS.keywords)
+    return draft.ask("has_keyword", yes(keyword in words), film=film, one=keyword)
 
 
 def abroad(draft: MovieDraft) -> Problem[Database]:
@@ -108,11 +108,11 @@ def abroad(draft: MovieDraft) -> Problem[Database]:
     film = draft.film()
     number = draft.find(film)
     if draft.rng.random() < 0.5:
-        one = draft.rng.choice(draft.about("alternative_titles", number)["titles"])
-        return draft.ask("title_abroad", one["title"], film=film, country=WORDS.countries[one["iso_3166_1"]])
-    one = draft.rng.choice(draft.about("translation", number)["translations"])
-    draft.require(one["iso_3166_1"] != "US")
-    return draft.ask("overview", one["data"]["overview"], film=film, language=one["english_name"])
+        entry = draft.rng.choice(draft.about("alternative_titles", number)["titles"])
+        return draft.ask("title_abroad", entry["title"], film=film, country=WORDS.countries[entry["iso_3166_1"]])
+    entry = draft.rng.choice(draft.about("translation", number)["translations"])
+    draft.require(entry["iso_3166_1"] != "US")
+    return draft.ask("overview", entry["data"]["overview"], film=film, language=entry["english_name"])
 
 
 def person(draft: MovieDraft) -> Problem[Database]:
@@ -163,10 +163,10 @@ def directed_by_maker(draft: MovieDraft) -> Problem[Database]:
 def film_of_role(draft: MovieDraft) -> Problem[Database]:
     """Date or revenue of the film in which someone plays a character."""
     someone = draft.actor()
-    one = draft.rng.choice(draft.who("cast", someone))
-    details = draft.about("details", str(one["id"]))
+    part = draft.rng.choice(draft.who("cast", someone))
+    details = draft.about("details", str(part["id"]))
     goal, field = ("role_released", "release_date") if draft.rng.random() < 0.5 else ("role_revenue", "revenue")
-    return draft.ask(goal, details[field], someone=someone, character=one["character"])
+    return draft.ask(goal, details[field], someone=someone, character=part["character"])
 
 
 def better_of(draft: MovieDraft) -> Problem[Database]:

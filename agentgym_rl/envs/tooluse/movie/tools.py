@@ -187,16 +187,16 @@ class Database:
         return dict(self._person(person_id).accounts)
 
     def _film(self, movie_id: str | int) -> Film:
-        found = self.films.get(_number(movie_id))
-        if found is None:
+        film = self.films.get(_number(movie_id))
+        if film is None:
             raise Refused(f"there is no film with the id {str(movie_id)[:ECHO]}; get_search_movie finds ids")
-        return found
+        return film
 
     def _person(self, person_id: str | int) -> Person:
-        found = self.people.get(_number(person_id))
-        if found is None:
+        person = self.people.get(_number(person_id))
+        if person is None:
             raise Refused(f"there is no person with the id {str(person_id)[:ECHO]}; get_search_person finds ids")
-        return found
+        return person
 
 
 def key(name: str) -> str:
@@ -206,10 +206,10 @@ def key(name: str) -> str:
 
 def _find(name: str, known: Mapping[str, int]) -> int | None:
     """The id of a name: of the whole name if it is known, else of the first that contains it."""
-    wanted = key(name)
-    if not wanted or wanted in known:
-        return known.get(wanted)
-    return next((number for each, number in known.items() if wanted in each), None)
+    key_of_name = key(name)
+    if not key_of_name or key_of_name in known:
+        return known.get(key_of_name)
+    return next((number for each, number in known.items() if key_of_name in each), None)
 
 
 def _number(value: str | int) -> int:

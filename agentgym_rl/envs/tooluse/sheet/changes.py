@@ -291,7 +291,7 @@ def below_average(draft: SheetDraft) -> Problem[Book]:
     average = sum(numbers) / len(numbers)
     draft.require(min(abs(value - average) for value in numbers) >= 0.05)
     gone = [record for record, value in enumerate(numbers) if value < average]
-    left = len(numbers) - len(gone)
+    rest = len(numbers) - len(gone)
     draft.read()
     draft.call(
         "get_value_by_formula",
@@ -300,5 +300,5 @@ def below_average(draft: SheetDraft) -> Problem[Book]:
         operator="AVERAGE",
     )
     draft.delete(gone)
-    draft.update_by_formula("COUNT", draft.cell(0, column), draft.cell(left - 1, column), draft.cell(left, column))
+    draft.update_by_formula("COUNT", draft.cell(0, column), draft.cell(rest - 1, column), draft.cell(rest, column))
     return draft.change("below_average", column=column)

@@ -114,15 +114,15 @@ def moved(formula: str, move: Callable[[int, int], Place | None]) -> str:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    found, place = [], 0
+    tokens, place = [], 0
     text = text.rstrip()
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None or match.lastgroup is None:
             raise FormulaError(f"cannot read {text[place : place + 20]!r} in the formula")
-        found.append((match.lastgroup, match[match.lastgroup]))
+        tokens.append((match.lastgroup, match[match.lastgroup]))
         place = match.end()
-    return found
+    return tokens
 
 
 _Range = list[Value]
@@ -172,8 +172,8 @@ class _Parser:
         factor, signed = 1.0, False
         while (sign := self._sign("-", "+")) is not None:
             factor, signed = (-factor if sign == "-" else factor), True
-        found = self._atom(depth)
-        return factor * _number(found) if signed else found
+        value = self._atom(depth)
+        return factor * _number(value) if signed else value
 
     def _atom(self, depth: int) -> Value | _Range:
         if depth > DEEPEST:
@@ -250,10 +250,10 @@ def _between(one: Place, other: Place) -> list[Place]:
 
 
 def _at(cell: str) -> Place:
-    found = position(cell)
-    if found is None:
+    place = position(cell)
+    if place is None:
         raise FormulaError(f"{cell!r} is no cell")
-    return found
+    return place
 
 
 def _single(value: Value | _Range) -> Value:

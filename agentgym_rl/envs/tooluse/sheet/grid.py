@@ -193,11 +193,11 @@ class Grid:
         ):
             raise Refused("the area overlaps cells that are merged already")
         places = [(y, x) for y in range(top, bottom + 1) for x in range(left, right + 1)]
-        kept = next((self.cells[place] for place in places if place in self.cells), "")
+        text = next((self.cells[place] for place in places if place in self.cells), "")
         for place in places:
             self.cells.pop(place, None)
-        if kept != "":
-            self.cells[top, left] = kept
+        if text != "":
+            self.cells[top, left] = text
         self.merged = sorted([*self.merged, area])
         self._known.clear()
 
@@ -215,15 +215,15 @@ class Grid:
             FormulaError: the cell's formula, or one that it builds on, has no value.
         """
         place = self._home(place)
-        kept = self.cells.get(place, "")
-        if not _is_formula(kept):
-            return kept
+        text = self.cells.get(place, "")
+        if not _is_formula(text):
+            return text
         if place in path:
             raise FormulaError("the formula refers to its own cell")
         if len(path) > CHAIN:
             raise FormulaError(f"more than {CHAIN} formulas build on each other")
         if place not in self._known:
-            self._known[place] = evaluate(kept, lambda *other: self._read(other, (*path, place)))
+            self._known[place] = evaluate(text, lambda *other: self._read(other, (*path, place)))
         return self._known[place]
 
     def _remap(self, move: Move) -> None:
@@ -234,9 +234,9 @@ class Grid:
         areas = []
         for top, left, bottom, right in self.merged:
             places = [move(y, x) for y in range(top, bottom + 1) for x in range(left, right + 1)]
-            kept = [place for place in places if place is not None]
-            if len(kept) > 1:
-                areas.append((*min(kept), *max(kept)))
+            remaining = [place for place in places if place is not None]
+            if len(remaining) > 1:
+                areas.append((*min(remaining), *max(remaining)))
         self.merged = areas
         self._known.clear()
 

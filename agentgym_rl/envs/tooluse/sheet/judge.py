@@ -35,31 +35,31 @@ class Judge:
         return max(0.0, (len(self.due - wrong) - len(wrong - self.due)) / len(self.due))
 
     def _facts(self, book: Book) -> Mapping[Key, Value]:
-        found = facts(book)
-        return {key: found[key] for key in found if key[0] == self._only and len(key) == 3} if self._only else found
+        known = facts(book)
+        return {key: known[key] for key in known if key[0] == self._only and len(key) == 3} if self._only else known
 
 
 def facts(book: Book) -> Mapping[Key, Value]:
     """Sheets, values of cells, notes and merged areas; without frozen rows and the open sheet."""
-    found: dict[Key, Value] = {}
+    values: dict[Key, Value] = {}
     for title, grid in book.sheets.items():
-        found[title,] = ""
-        found |= {
+        values[title,] = ""
+        values |= {
             (title, y, x): value
             for y, row in enumerate(grid.values(), 1)
             for x, value in enumerate(row, 1)
             if value != ""
         }
-        found |= {(title, "note", *place): note for place, note in grid.notes.items()}
-        found |= {(title, "merged", *area): "" for area in grid.merged}
-    return found
+        values |= {(title, "note", *place): note for place, note in grid.notes.items()}
+        values |= {(title, "merged", *area): "" for area in grid.merged}
+    return values
 
 
-def _different(one: Mapping[Key, Value], other: Mapping[Key, Value]) -> set[Key]:
-    return {key for key in one.keys() | other.keys() if not _same(one.get(key), other.get(key))}
+def _different(first: Mapping[Key, Value], second: Mapping[Key, Value]) -> set[Key]:
+    return {key for key in first.keys() | second.keys() if not _same(first.get(key), second.get(key))}
 
 
-def _same(one: Value | None, other: Value | None) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return abs(one - other) <= TOLERANCE
-    return one == other
+def _same(first: Value | None, second: Value | None) -> bool:
+    if isinstance(first, float) and isinstance(second, float):
+        return abs(first - second) <= TOLERANCE
+    return first == second

@@ -72,10 +72,10 @@ class OfficialTasks(TaskSource[Book]):
 
 
 def _title(task: OfficialTask) -> str:
-    found = re.search(r'"(Sheet\d+)"', task.goal)
-    if found is None:
+    match = re.search(r'"(Sheet\d+)"', task.goal)
+    if match is None:
         raise ValueError('the goal names no sheet such as "Sheet1"')
-    return found[1]
+    return match[1]
 
 
 def _wanted(task: OfficialTask) -> Grid:

@@ -59,10 +59,10 @@ def shift(draft: TodoDraft) -> Problem[Session]:
 
 def complete_priority(draft: TodoDraft) -> Problem[Session]:
     level = draft.item.priority
-    found = [item for item in draft.items if item.priority == level]
-    draft.require(len(found) < len(draft.items))
+    chosen = [item for item in draft.items if item.priority == level]
+    draft.require(len(chosen) < len(draft.items))
     draft.read_project()
-    draft.call_each("complete_task", found)
+    draft.call_each("complete_task", chosen)
     return draft.change("complete_priority", level=level)
 
 
@@ -122,10 +122,10 @@ def move_overdue(draft: TodoDraft) -> Problem[Session]:
 
 def complete_everywhere(draft: TodoDraft) -> Problem[Session]:
     level = draft.rng.randint(1, 4)
-    found = draft.of_priority(level)
-    draft.require(1 <= len(found) <= MOST)
+    items = draft.of_priority(level)
+    draft.require(1 <= len(items) <= MOST)
     draft.read_all()
-    draft.call_each("complete_task", found)
+    draft.call_each("complete_task", items)
     return draft.change("complete_everywhere", level=level)
 
 

@@ -145,15 +145,15 @@ def judge(start: Account, after: Account, expected: object) -> Callable[[Session
 
     Subgoals are the projects and tasks that must change, and the answer unless ``expected`` is None.
     """
-    before, wanted = _parts(start), _parts(after)
-    due = {key for key in before if before[key] != wanted.get(key)}
+    before, required = _parts(start), _parts(after)
+    due = {key for key in before if before[key] != required.get(key)}
     subgoals = len(due) + (expected is not None)
 
     def progress(session: Session, answer: Any) -> float:
-        found = _parts(session.account)
-        if any(found.get(key) != part for key, part in before.items() if key not in due):
+        actual = _parts(session.account)
+        if any(actual.get(key) != part for key, part in before.items() if key not in due):
             return 0.0
-        met = sum(found.get(key) == wanted.get(key) for key in due)
+        met = sum(actual.get(key) == required.get(key) for key in due)
         if expected is not None and answer is not None:
             met += matches(expected, answer)
         return met / subgoals

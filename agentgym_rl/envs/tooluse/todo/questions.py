@@ -41,10 +41,10 @@ def size(draft: TodoDraft) -> Problem[Session]:
 
 
 def favorite(draft: TodoDraft) -> Problem[Session]:
-    found = [project.name for project in draft.account.projects if project.is_favorite]
-    draft.require(len(found) == 1)
+    names = [project.name for project in draft.account.projects if project.is_favorite]
+    draft.require(len(names) == 1)
     draft.call("get_projects")
-    return draft.ask("favorite", found[0])
+    return draft.ask("favorite", names[0])
 
 
 def extreme_date(draft: TodoDraft) -> Problem[Session]:
@@ -111,10 +111,10 @@ def count_priority(draft: TodoDraft) -> Problem[Session]:
 
 def due_by(draft: TodoDraft) -> Problem[Session]:
     day = draft.item.due
-    found = [item for item in draft.account.items if item.due < day]
-    draft.require(1 <= len(found) <= 4)
+    due = [item for item in draft.account.items if item.due < day]
+    draft.require(1 <= len(due) <= 4)
     draft.read_all()
-    return draft.ask("due_by", contents(found), day=day)
+    return draft.ask("due_by", contents(due), day=day)
 
 
 def count_overdue(draft: TodoDraft) -> Problem[Session]:
@@ -143,11 +143,11 @@ def next_days(draft: TodoDraft) -> Problem[Session]:
 
 def priority_duration(draft: TodoDraft) -> Problem[Session]:
     level = draft.rng.randint(1, 4)
-    found = draft.of_priority(level)
-    draft.require(2 <= len(found) <= 5)
+    items = draft.of_priority(level)
+    draft.require(2 <= len(items) <= 5)
     draft.read_all()
-    draft.call_each("get_task_duration", found)
-    return draft.ask("priority_duration", minutes(found), level=level)
+    draft.call_each("get_task_duration", items)
+    return draft.ask("priority_duration", minutes(items), level=level)
 
 
 def overdue_contacts(draft: TodoDraft) -> Problem[Session]:

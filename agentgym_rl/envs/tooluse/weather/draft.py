@@ -80,8 +80,8 @@ class WeatherDraft(Draft[Visitor]):
 
     def past_date(self) -> tuple[str, date]:
         """A day in the three years before the user's date, written out."""
-        found = self.today - timedelta(self.rng.randint(2, 1000))
-        return f"on {found}", found
+        day = self.today - timedelta(self.rng.randint(2, 1000))
+        return f"on {day}", day
 
     def period(self, past: bool) -> tuple[str, date, date]:
         """Several days before or after today."""

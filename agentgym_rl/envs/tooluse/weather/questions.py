@@ -189,15 +189,15 @@ def here_or_there(draft: WeatherDraft) -> Problem[Visitor]:
     when, date = draft.day(measure)
     there = draft.city()
     draft.call("get_user_current_date")
-    (own,) = draft.read(measure, draft.locate(draft.ask_city()), date)
+    (here,) = draft.read(measure, draft.locate(draft.ask_city()), date)
     (other,) = draft.read(measure, draft.locate(there), date)
-    draft.require(clear((own, other), measure.gap))
+    draft.require(clear((here, other), measure.gap))
     verb, city = "is" if date >= draft.today else "was", title(there)
     if measure is RAIN or draft.rng.random() < 0.5:
         return draft.ask(
-            "higher_there", yes(other > own), verb=verb.capitalize(), measure=measure, city=city, when=when
+            "higher_there", yes(other > here), verb=verb.capitalize(), measure=measure, city=city, when=when
         )
-    difference = round(abs(own - other), 1)
+    difference = round(abs(here - other), 1)
     return draft.ask("difference_there", difference, ROUNDED, verb=verb, measure=measure, city=city, when=when)
 
 

@@ -100,13 +100,13 @@ def _date(text: str) -> date:
 
 
 def _locate(user: Visitor, name: str) -> dict[str, Any]:
-    found = climate.BY_NAME.get(" ".join(name.casefold().split()))
-    if found is None:
+    place = climate.BY_NAME.get(" ".join(name.casefold().split()))
+    if place is None:
         raise Refused(f"no place is called {name[:ECHO]!r}")
     return {
         "results": [
             {"name": city.name, "latitude": city.latitude, "longitude": city.longitude, "country_code": city.country}
-            for city in found
+            for city in place
         ]
     }
 

@@ -84,10 +84,10 @@ class Request:
         Raises:
             Failed: there is none.
         """
-        found: Row | None = self.db.execute(sql, values).fetchone()
-        if found is None:
+        row: Row | None = self.db.execute(sql, values).fetchone()
+        if row is None:
             raise Failed(404, "There is no such page.")
-        return found
+        return row
 
     def change(self, sql: str, *values: object) -> int:
         """Carry out a change; the number of the new row, if it makes one."""

@@ -86,9 +86,9 @@ def _shop() -> Iterable[tuple[str, Rows]]:
     yield (
         "order_lines",
         [
-            (order, one[0], rng.randint(1, 3), one[3])
+            (order, product[0], rng.randint(1, 3), product[3])
             for order, *_ in orders
-            for one in rng.sample(products, rng.randint(1, 3))
+            for product in rng.sample(products, rng.randint(1, 3))
         ],
     )
 
@@ -120,7 +120,7 @@ def _towns() -> list[tuple[str, str, int, int, str, str, str, str]]:
     rng, words = Random(f"{SEED}:wiki"), _WORDS["wiki"]
     names = rng.sample([a + b for a, b in product(words["starts"], words["ends"])], TOWNS)
     mayors = rng.sample([f"{a} {b}" for a, b in product(words["first_names"], words["last_names"])], TOWNS)
-    found = []
+    towns = []
     for number, (name, mayor) in enumerate(zip(names, mayors, strict=True)):
         region, river, known = (
             words["regions"][number % len(words["regions"])],
@@ -128,8 +128,8 @@ def _towns() -> list[tuple[str, str, int, int, str, str, str, str]]:
             rng.choice(words["known_for"]),
         )
         text = f"{name} is a town in {region}, on the {river}. It is known for {known}."
-        found.append((name, region, rng.randint(800, 90_000), 1100 + rng.randint(0, 800), river, mayor, known, text))
-    return found
+        towns.append((name, region, rng.randint(800, 90_000), 1100 + rng.randint(0, 800), river, mayor, known, text))
+    return towns
 
 
 def _wiki() -> Iterable[tuple[str, Rows]]:

@@ -97,10 +97,10 @@ class Visit:
         return SITES[key].answer(Request(self.db, self.users.get(key, ""), asked.method, parts, given))
 
     def _log_in(self, key: str, given: Mapping[str, str]) -> Moved:
-        wanted = (key, given.get("user", ""), given.get("password", ""))
-        if not self.db.execute("SELECT 1 FROM users WHERE site = ? AND name = ? AND password = ?", wanted).fetchone():
+        account = (key, given.get("user", ""), given.get("password", ""))
+        if not self.db.execute("SELECT 1 FROM users WHERE site = ? AND name = ? AND password = ?", account).fetchone():
             raise Failed(403, "User or password is wrong.")
-        self.users[key] = wanted[1]
+        self.users[key] = account[1]
         return Moved("/")
 
 
