@@ -79,10 +79,10 @@ def command(
     if grep is not None:
         summaries = _containing(store, summaries, grep, within)
     if as_json:
-        for one in summaries[:limit]:
-            printed = store.open(one).to_dict() if whole else asdict(one)
+        for summary in summaries[:limit]:
+            printed = store.open(summary).to_dict() if whole else asdict(summary)
             if grep is not None:
-                printed["hits"] = [asdict(hit) for hit in hits(store.open(one), grep, within)]
+                printed["hits"] = [asdict(hit) for hit in hits(store.open(summary), grep, within)]
             print(json.dumps(printed))
         return
 
@@ -93,31 +93,31 @@ def command(
     for name in ("file", "row", "task", "step", "panel", "ending", "solved", "reward", "turns", "tokens"):
         table.add_column(name, justify="right" if name in ("row", "step", "reward", "turns", "tokens") else "left")
     said: list[tuple[Summary, list[Hit]]] = []
-    for one in summaries[: limit or 50]:
-        tokens = one.prompt_tokens + one.response_tokens
-        panel_of = " ".join(filter(None, (one.panel or one.split, one.decoding)))
-        outcome = {True: "yes", False: "no", None: "-"}[one.success]
-        reward = "-" if one.reward is None else f"{one.reward:.2f}"
+    for summary in summaries[: limit or 50]:
+        tokens = summary.prompt_tokens + summary.response_tokens
+        panel_of = " ".join(filter(None, (summary.panel or summary.split, summary.decoding)))
+        outcome = {True: "yes", False: "no", None: "-"}[summary.success]
+        reward = "-" if summary.reward is None else f"{summary.reward:.2f}"
         cells = (
-            one.file,
-            one.row,
-            one.item_id,
-            one.step,
+            summary.file,
+            summary.row,
+            summary.item_id,
+            summary.step,
             panel_of,
-            one.ending,
+            summary.ending,
             outcome,
             reward,
-            one.turns,
+            summary.turns,
             tokens or "",
         )
         table.add_row(*(Text(str(cell)) for cell in cells))
         if grep is not None:
-            said.append((one, hits(store.open(one), grep, within)))
+            said.append((summary, hits(store.open(summary), grep, within)))
     screen = console()
     screen.print(table)
-    for one, own in said:
-        for hit in own:
-            say(screen, f"{one.file}/{one.row} turn {hit.turn} {hit.field}: {hit.excerpt}")
+    for summary, found in said:
+        for hit in found:
+            say(screen, f"{summary.file}/{summary.row} turn {hit.turn} {hit.field}: {hit.excerpt}")
     shown = min(len(summaries), limit or 50)
     of = "" if shown == len(summaries) else f" (the first {shown} are shown; --limit shows more)"
     screen.print(f"{len(summaries):,} of {len(store.table):,} episodes{of}", highlight=False)
@@ -135,12 +135,12 @@ def _containing(store: EpisodeStore, summaries: list[Summary], text: str, within
 def _check_present(store: EpisodeStore, steps: tuple[int, int] | None, **options: str | None) -> None:
     """Raises ValueError: no episode has what an option asks for; says what there is."""
     for name, value in options.items():
-        known = sorted({one for one in store.table[name].to_pylist() if one is not None})
+        known = sorted({value for value in store.table[name].to_pylist() if value is not None})
         if value is not None and value not in known:
             raise ValueError(f"--{name} {value!r}: no episode has it; there are {', '.join(known) or 'none'}")
     if steps is not None:
-        there = [one for one in store.table["step"].to_pylist() if one is not None]
-        if there and not any(steps[0] <= one <= steps[1] for one in there):
+        there = [step for step in store.table["step"].to_pylist() if step is not None]
+        if there and not any(steps[0] <= step <= steps[1] for step in there):
             raise ValueError(f"--step {steps[0]}-{steps[1]}: no episode has it; steps are {min(there)} to {max(there)}")
 
 
