@@ -39,10 +39,14 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
+from agentgym_rl.algorithms import losses as policy_losses
 from agentgym_rl.algorithms.gigpo import returns
 from agentgym_rl.algorithms.grpo import relative
-from agentgym_rl.algorithms.losses import Clip, Tokens, episode_log_probs, policy_loss, preference_loss, token_weights
-from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
+from agentgym_rl.algorithms.losses.aggregation import Aggregation, token_weights
+from agentgym_rl.algorithms.losses.base import Tokens
+from agentgym_rl.algorithms.losses.clipped import ClippedConfig
+from agentgym_rl.algorithms.losses.dpo import episode_log_probs, preference_loss
+from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.ppo import turn_gae
 from agentgym_rl.engine.platform.attention import attend, attend_at_once, has_kernel
 from agentgym_rl.engine.platform.norms import fuse_norms
@@ -63,7 +67,7 @@ TINY = {
 }  # fmt: skip
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12, "B200": 2250e12}
 """FLOPs a second in dense bfloat16, from the vendor's data sheets, by a part of the device's name."""
-CLIP = Clip(low=0.2, high=0.28, dual=3.0)
+CLIP = {"clip": 0.2, "clip_high": 0.28}
 
 
 # the same numbers
@@ -93,20 +97,21 @@ def losses(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
     found: Result = {}
     for estimator, of_turns in estimated.items():
         advantages = torch.tensor(of_turns, dtype=torch.float64).gather(1, number) * mask
-        for kind in PolicyLoss:
+        for name, kind in policy_losses.losses().items():
+            loss = kind(kind.Config(**(CLIP if issubclass(kind.Config, ClippedConfig) else {})))
             policy = place(0.1 * log_prob).requires_grad_()
             batch = Tokens(
-                log_prob=policy, old_log_prob=place(0.1 * old), advantages=place(advantages), mask=place(mask).bool(),
-                turns=place(number.double()),
+                log_prob=policy, old_log_prob=place(0.1 * old), mask=place(mask).bool(),
+                streams={"advantage": place(advantages), "turn": place(number.double())},
             )  # fmt: skip
-            each, outside = policy_loss(kind, batch, CLIP)
-            for aggregation in LossAggregation:
+            each = loss(batch)
+            for aggregation in Aggregation:
                 episodes, updates = [f"{row // 2}" for row in range(rows)], [row % 3 for row in range(rows)]
-                of_row = token_weights(mask.sum(-1).tolist(), episodes, updates, aggregation, tokens)
+                of_row = torch.tensor(token_weights(mask.sum(-1).tolist(), episodes, updates, aggregation, tokens))
                 weight = place(of_row).unsqueeze(-1) * place(mask)
                 (gradient,) = torch.autograd.grad((each * weight).sum(), policy, retain_graph=True)
-                found |= {f"{kind}, {aggregation}, {estimator}": gradient, f"mask, {aggregation}": weight}
-            found |= {f"{kind}, {estimator}": each, f"clipped, {kind}, {estimator}": outside.double()}
+                found |= {f"{name}, {aggregation}, {estimator}": gradient, f"mask, {aggregation}": weight}
+            found |= {f"{name}, {estimator}": each, f"clipped, {name}, {estimator}": loss.clipped(batch).double()}
     return found
 
 
@@ -297,10 +302,10 @@ def update(model: Any, optimizer: torch.optim.Optimizer, batches: Sequence[Rows]
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             log_prob, advantage = side(model, rows)
         tokens = Tokens(
-            log_prob=log_prob.float()[None], old_log_prob=log_prob.detach().float()[None], advantages=advantage[None],
-            mask=torch.ones_like(advantage, dtype=torch.bool)[None],
+            log_prob=log_prob.float()[None], old_log_prob=log_prob.detach().float()[None],
+            mask=torch.ones_like(advantage, dtype=torch.bool)[None], streams={"advantage": advantage[None]},
         )  # fmt: skip
-        loss = policy_loss(PolicyLoss.VANILLA, tokens, CLIP)[0].sum() / count
+        loss = Vanilla(VanillaConfig(**CLIP))(tokens).sum() / count
         loss.backward()
         total += loss.detach()
     optimizer.step()

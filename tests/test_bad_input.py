@@ -67,7 +67,7 @@ train experiment=smoke algorithm.learning_rate=1e-6     | algorithm.learning_rat
 train experiment=smoke learning_rate=1e-6               | learning_rate is unknown; here: algorithm.lr
 train experiment=smoke algorithm.num_generations=8      | here: algorithm.samples_per_task
 train experiment=smoke rollout.n=8                      | rollout.n is unknown; here: algorithm.samples_per_task
-train experiment=smoke algorithm.kl_coef=0.1            | here: algorithm.kl_loss
+train experiment=smoke algorithm.kl_coef=0.1            | here: algorithm.loss.kl
 train experiment=smoke batch_size=8                     | here: algorithm.tasks_per_step
 train experiment=smoke algorithm.mini_batch_task=4      | did you mean mini_batch_tasks?
 eval panel=textcraft policy=oracle                      | panel 'textcraft' is an environment without a split; write

@@ -31,9 +31,9 @@ from agentgym_rl.algorithms.base import (
     Run,
     Supervised,
     Weights,
-    at_least,
     operational,
 )
+from agentgym_rl.algorithms.checks import at_least
 from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
 from agentgym_rl.algorithms.search import Branch, SearchConfig, search
 from agentgym_rl.data.episode import Episode, shallow

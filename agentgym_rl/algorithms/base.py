@@ -15,12 +15,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isclose
 from statistics import stdev
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
+from agentgym_rl.algorithms.checks import above, at_least
+from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.supervised import Example
+
+if TYPE_CHECKING:
+    from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 
 Metrics = dict[str, float]
 
@@ -43,6 +48,16 @@ class AlgorithmConfig:
 
     name: str = ""
     """Its word in a recipe: the name of its entry point."""
+
+    @property
+    def online(self) -> OnlineConfig | None:
+        """The keys of its training episodes; None for an algorithm that has none."""
+        return None
+
+    @property
+    def policy_gradient(self) -> PolicyGradientConfig | None:
+        """The keys of its policy updates; None for an algorithm that has none."""
+        return None
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         """Keys that have no effect beside the others, and why; to set one is an error.
@@ -73,45 +88,21 @@ class OnlineConfig(AlgorithmConfig):
 
     def __post_init__(self) -> None:
         if self.steps < 0:
-            raise ValueError(f"algorithm.steps must not be negative, got {self.steps}")
+            raise ValueError(f"steps must not be negative, got {self.steps}")
         at_least(self, 1, "tasks_per_step", "samples_per_task", "epochs")
         above(self, 0, "lr")
 
+    @property
+    def online(self) -> OnlineConfig:
+        return self
+
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        return self.optimizer.unused()
+        return within("optimizer", self.optimizer.unused())
 
 
-def at_least(config: AlgorithmConfig, least: float, *keys: str) -> None:
-    """Check values of a configuration.
-
-    Raises:
-        ValueError: a value is less than ``least``; names the key.
-    """
-    for key in keys:
-        if getattr(config, key) < least:
-            raise ValueError(f"algorithm.{key} must be at least {least}, got {getattr(config, key)}")
-
-
-def above(config: AlgorithmConfig, bound: float, *keys: str) -> None:
-    """Check values of a configuration.
-
-    Raises:
-        ValueError: a value is not greater than ``bound``; names the key.
-    """
-    for key in keys:
-        if not getattr(config, key) > bound:
-            raise ValueError(f"algorithm.{key} must be greater than {bound}, got {getattr(config, key)}")
-
-
-def share(config: AlgorithmConfig, *keys: str) -> None:
-    """Check values that are a share.
-
-    Raises:
-        ValueError: a value is outside [0, 1]; names the key.
-    """
-    for key in keys:
-        if not 0 <= getattr(config, key) <= 1:
-            raise ValueError(f"algorithm.{key} must be in [0, 1], got {getattr(config, key)}")
+def within(block: str, unused: Mapping[str, str]) -> dict[str, str]:
+    """The unused keys of a block, named from above."""
+    return {f"{block}.{key}": why for key, why in unused.items()}
 
 
 # needs
@@ -153,10 +144,6 @@ class GroupFilter:
 def uneven(rewards: Sequence[float]) -> bool:
     """Whether rewards differ by more than rounding, so that group-relative advantages are not all 0."""
     return not isclose(max(rewards), min(rewards))
-
-
-START, AS_LOADED = "start", "loaded"
-"""Reference policies: the policy as the stage began, and the weights as loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +217,7 @@ class Policy:
     """A policy-gradient update on rollouts of :meth:`Run.batches`; rollouts left out leave the batch."""
 
     rollouts: Sequence[Rollout]
+    loss: Loss[Any]
     advantages: Sequence[float | Sequence[float]] | None = None
     """One number an episode, or one a turn; None leaves them to verl's estimator."""
     rewards: Sequence[float] | None = None

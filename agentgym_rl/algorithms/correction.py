@@ -2,7 +2,7 @@ r"""What corrects for a difference between the policy that sampled and the one t
 
 They differ where the weights have moved on since (asynchronous modes), and where vLLM computes other probabilities than
 the training workers from the same weights (bfloat16, other kernels). With :math:`w = \pi_{old} / \pi_{rollout}` of a
-token, :math:`[a, b]` of ``algorithm.correction_bounds`` and :math:`C` = ``algorithm.importance_cap``, the choices of
+token, :math:`[a, b]` of ``algorithm.correction.bounds`` and :math:`C` = ``algorithm.correction.cap``, the choices of
 ``algorithm.correction`` are
 
 ======  ===============================================================================================================
@@ -19,8 +19,8 @@ bypass  the log-probabilities of the rollout are taken for the old ones, so that
 ======  ===============================================================================================================
 
 A sequence is one segment of an episode. The tokens of a rejected sequence weigh 0 in the policy, KL and entropy losses
-and still count where :func:`~agentgym_rl.algorithms.losses.token_weights` divides: rejection changes which tokens push,
-not how hard the others do. verl (``algorithm.rollout_correction``) computes weights and rejections; its own normalisers
+and still count where ``algorithm.loss.aggregation`` divides: rejection changes which tokens push, not how hard the
+others do. verl (``algorithm.rollout_correction``) computes weights and rejections; its own normalisers
 count rejected tokens, too.
 
 Ratios are those of the whole distribution, so verl's ``top_p`` and ``top_k`` are refused for policy gradients.
@@ -28,7 +28,11 @@ Ratios are those of the whole distribution, so verl's ``top_p`` and ``top_k`` ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+
+from agentgym_rl.algorithms.checks import above
 
 
 class Correction(StrEnum):
@@ -47,4 +51,35 @@ BOUNDS: dict[Correction, tuple[float, float]] = {
     Correction.MIS: (0.5, 2.0),
     Correction.GEO_RS: (0.999, 1.001),
 }
-"""Bounds where ``algorithm.correction_bounds`` is null."""
+"""Bounds where ``algorithm.correction.bounds`` is null."""
+
+
+@dataclass(kw_only=True)
+class CorrectionConfig:
+    """Keys of ``algorithm.correction``."""
+
+    kind: Correction | None = None
+    """Correction for rollouts of another policy: none, tis, icepop, mis, geo_rs or bypass; see
+    :mod:`agentgym_rl.algorithms.correction`. null takes none where rollouts have the probabilities that learn
+    (``engine.mode=sync`` on a CPU), else tis."""
+    cap: float = 2.0
+    """tis: greatest importance weight of a token."""
+    bounds: list[float] | None = None
+    """icepop, mis, geo_rs: least and greatest ratio that is kept; null takes the bounds of the source."""
+
+    def __post_init__(self) -> None:
+        above(self, 0, "cap")
+        if (bounds := self.bounds) is not None and not (len(bounds) == 2 and 0 < bounds[0] < 1 < bounds[1]):
+            raise ValueError(f"bounds must be two ratios, one between 0 and 1 and one above 1, got {bounds}")
+
+    def chosen(self, *, off_policy: bool) -> Correction:
+        """The correction of a run."""
+        if self.kind is not None:
+            return self.kind
+        return Correction.TIS if off_policy else Correction.NONE
+
+    def unused(self, *, off_policy: bool) -> Mapping[str, str]:
+        """Keys that have no effect beside the others, and why."""
+        kind = self.chosen(off_policy=off_policy)
+        found = {} if kind is Correction.TIS else {"cap": f"algorithm.correction.kind={kind} cuts no weights"}
+        return found if kind in BOUNDS else {**found, "bounds": f"algorithm.correction.kind={kind} has no bounds"}

@@ -14,7 +14,7 @@ states ("nothing happens"). The paper feeds the model one prompt a turn, as ``ro
 episode is one sequence, in which each turn's tokens have an advantage of their own. Mean and deviation of :math:`A^E`
 are over the episodes of the task, as in the paper; verl-agent's default (``compute_mean_std_cross_steps=True``) takes
 them over all turns of these episodes, so that long ones weigh more. A turn whose observation occurs once has :math:`A^S
-= 0`. Groups are formed as in :mod:`~agentgym_rl.algorithms.grpo`. ``algorithm.filter_groups`` looks at rewards alone:
+= 0`. Groups are formed as in :mod:`~agentgym_rl.algorithms.grpo`. ``algorithm.groups.filter`` looks at rewards alone:
 it also leaves out a group whose episodes were rewarded alike and took ways of other lengths, where :math:`A^S` is not
 0.
 """
@@ -26,7 +26,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from agentgym_rl.algorithms.base import Metrics, Rollout, at_least, share
+from agentgym_rl.algorithms.base import Metrics, Rollout
+from agentgym_rl.algorithms.checks import at_least, share
 from agentgym_rl.algorithms.grpo import GRPOConfig, relative
 from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient, groups
 from agentgym_rl.data.episode import Episode

@@ -8,7 +8,7 @@ on every token of its responses. The loss is PPO's clipped one. ``algorithm.norm
 (Dr. GRPO, arXiv 2503.20783).
 
 Departures: episodes that failed for a reason outside the agent are not part of their group, and a singleton group
-leaves the batch. The loss is a mean over all tokens of an update (``algorithm.loss_aggregation=token-mean``); the paper
+leaves the batch. The loss is a mean over all tokens of an update (``algorithm.loss.aggregation=token-mean``); the paper
 takes the mean of the episodes' token means (``seq-mean-token-mean``).
 """
 
@@ -34,10 +34,10 @@ class GRPOConfig(GroupConfig):
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         found = super().unused(off_policy=off_policy, environments=environments)
-        if not self.normalise_by_std or self.penalises:
+        if not self.normalise_by_std or self.shaping.penalises:
             return found
         why = "algorithm.normalise_by_std=true divides by a deviation of the same scale, and no penalty is set"
-        return {**found, **dict.fromkeys(("reward_scale", "normalise_rewards"), why)}
+        return {**found, **dict.fromkeys(("shaping.scale", "shaping.normalise"), why)}
 
 
 class GRPO(PolicyGradient[GRPOConfig]):

@@ -51,7 +51,7 @@ class OptimizerConfig:
     def unused(self) -> Mapping[str, str]:
         """Keys that have no effect beside the others, and why."""
         constant = self.schedule is Schedule.CONSTANT
-        return {"optimizer.min_lr_ratio": "optimizer.schedule=constant does not fall"} if constant else {}
+        return {"min_lr_ratio": "schedule=constant does not fall"} if constant else {}
 
     def rate(self, peak: float, unit: int, units: int) -> float:
         """Learning rate of a unit, counted from 0, of ``units``."""

@@ -3,154 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from agentgym_rl.algorithms.base import (
-    START,
     Algorithm,
     GroupFilter,
     Metrics,
     Needs,
+    OnlineConfig,
     Policy,
     Rollout,
     Run,
-    above,
-    at_least,
+    within,
 )
-from agentgym_rl.algorithms.correction import BOUNDS, Correction
+from agentgym_rl.algorithms.checks import at_least
+from agentgym_rl.algorithms.correction import CorrectionConfig
 from agentgym_rl.algorithms.diagnostics import diagnostics
+from agentgym_rl.algorithms.losses import loss_of, losses
+from agentgym_rl.algorithms.losses.base import LossConfig
+from agentgym_rl.algorithms.losses.vanilla import VanillaConfig
 from agentgym_rl.algorithms.shaping import Shaping, ShapingConfig
 from agentgym_rl.data.episode import Episode
 
 
-class LossAggregation(StrEnum):
-    """What makes one loss of the tokens of an update.
-
-    ``seq`` stands for the episode, whatever its number of segments. ``token-mean``: mean over tokens. The others: mean
-    over episodes of the sum of their tokens, of the mean of their tokens, or of the sum divided by the greatest length
-    of a response (Dr. GRPO).
-    """
-
-    TOKEN_MEAN = "token-mean"
-    SEQ_MEAN_TOKEN_SUM = "seq-mean-token-sum"
-    SEQ_MEAN_TOKEN_MEAN = "seq-mean-token-mean"
-    SEQ_MEAN_TOKEN_SUM_NORM = "seq-mean-token-sum-norm"
-
-
-class PolicyLoss(StrEnum):
-    """Which loss; see :mod:`agentgym_rl.algorithms.losses`."""
-
-    VANILLA = "vanilla"
-    GSPO = "gspo"
-    TURN = "turn"
-    CISPO = "cispo"
-    SAPO = "sapo"
-
-
 @dataclass(kw_only=True)
-class PolicyGradientConfig(ShapingConfig):
-    """Keys of every policy gradient: the rewards, the loss and the size of an update."""
+class PolicyGradientConfig(OnlineConfig):
+    """Keys of every policy gradient."""
 
     mini_batch_tasks: int = 32
     """Tasks of an update, each with all its episodes. A batch that does not divide by it, or lost tasks, makes the
     nearest number of updates, with more or fewer tasks each."""
-    policy_loss: PolicyLoss = PolicyLoss.VANILLA
-    """The loss of a token: vanilla (PPO), gspo, turn, cispo or sapo; see :mod:`agentgym_rl.algorithms.losses`."""
-    clip: float = 0.2
-    """How far the probability ratio may fall below 1, and rise above it."""
-    clip_high: float | None = None
-    """How far it may rise above 1 (clip-higher, DAPO, arXiv 2503.14476); null takes ``clip``."""
-    dual_clip: float = 3.0
-    """Greatest ratio that counts where the advantage is negative."""
-    kl_loss: float = 0.0
-    """Coefficient of the KL loss to the reference policy (k3, http://joschu.net/blog/kl-approx.html); 0 has none."""
-    kl_reference: str = START
-    """The reference policy: ``start`` (the policy as the stage began), ``loaded`` (the weights as loaded, before
-    cloning), or the folder of a checkpoint, ``runs/<name>/checkpoints/global_step_<n>``."""
-    entropy: float = 0.0
-    """Coefficient of the entropy bonus."""
-    loss_aggregation: LossAggregation = LossAggregation.TOKEN_MEAN
-    correction: Correction | None = None
-    """Correction for rollouts of another policy: none, tis, icepop, mis, geo_rs or bypass; see
-    :mod:`agentgym_rl.algorithms.correction`. null takes none where rollouts have the probabilities that learn
-    (``engine.mode=sync`` on a CPU), else tis."""
-    importance_cap: float = 2.0
-    """tis: greatest importance weight of a token."""
-    correction_bounds: list[float] | None = None
-    """icepop, mis, geo_rs: least and greatest ratio that is kept; null takes the bounds of the source."""
+    loss: LossConfig = field(default_factory=VanillaConfig, metadata={"kinds": losses})
+    """The loss of a token, with its own keys; see :mod:`agentgym_rl.algorithms.losses`."""
+    shaping: ShapingConfig = field(default_factory=ShapingConfig)
+    """What learning takes for the rewards; see :mod:`agentgym_rl.algorithms.shaping`."""
+    correction: CorrectionConfig = field(default_factory=CorrectionConfig)
+    """What corrects for rollouts of another policy; see :mod:`agentgym_rl.algorithms.correction`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "mini_batch_tasks")
-        at_least(self, 0, "kl_loss")
-        above(self, 0, "clip", *(["clip_high"] if self.clip_high is not None else []))
-        above(self, 1, "dual_clip")
-        if self.importance_cap <= 0:
-            raise ValueError(
-                f"algorithm.importance_cap must be greater than 0, got {self.importance_cap}; "
-                "algorithm.correction=none uses no weights"
-            )
-        if (bounds := self.correction_bounds) is not None and not (len(bounds) == 2 and 0 < bounds[0] < 1 < bounds[1]):
-            raise ValueError(
-                f"algorithm.correction_bounds must be two ratios, one between 0 and 1 and one above 1, got {bounds}"
-            )
 
-    def corrected_by(self, *, off_policy: bool) -> Correction:
-        """The correction of a run."""
-        if self.correction is not None:
-            return self.correction
-        return Correction.TIS if off_policy else Correction.NONE
+    @property
+    def policy_gradient(self) -> PolicyGradientConfig:
+        return self
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        found = dict(super().unused(off_policy=off_policy, environments=environments))
-        correction = self.corrected_by(off_policy=off_policy)
-        if correction is not Correction.TIS:
-            found["importance_cap"] = f"algorithm.correction={correction} cuts no weights"
-        if correction not in BOUNDS:
-            found["correction_bounds"] = f"algorithm.correction={correction} has no bounds"
-        if not self.kl_loss:
-            found["kl_reference"] = "algorithm.kl_loss=0 has no reference policy"
-        if self.policy_loss is not PolicyLoss.VANILLA:
-            found["dual_clip"] = f"algorithm.policy_loss={self.policy_loss} has no dual clip"
-        if self.policy_loss is PolicyLoss.SAPO:
-            found |= dict.fromkeys(("clip", "clip_high"), "algorithm.policy_loss=sapo does not clip")
-        return found
+        return {
+            **super().unused(off_policy=off_policy, environments=environments),
+            **within("loss", self.loss.unused()),
+            **within("shaping", self.shaping.unused()),
+            **within("correction", self.correction.unused(off_policy=off_policy)),
+        }
+
+
+@dataclass(kw_only=True)
+class GroupsConfig:
+    """Keys of ``algorithm.groups``, for credit that compares the episodes of a task."""
+
+    negative_weight: float = 1.0
+    """Factor of negative advantages. Below 1, a policy that is seldom right is not driven from one wrong action to the
+    next; 0 learns from the better episodes alone, as RAFT++ (arXiv 2504.11343) does without a baseline."""
+    filter: bool = False
+    """Leave out tasks whose episodes all have the same reward, and roll out others in their place (dynamic sampling,
+    DAPO, arXiv 2503.14476, section 3.2). Rewards are the environment's own, before they are shaped."""
+    refills: int | None = None
+    """Most tasks that a step rolls out in place of those left out; null allows ``algorithm.tasks_per_step``."""
+    min_reward_std: float = 0.0
+    """Also leave out tasks whose rewards have a lower standard deviation than this (after the SNR filter of RAGEN-2,
+    arXiv 2604.06268, which keeps the top part of a batch)."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 0, "negative_weight", "min_reward_std", *(["refills"] if self.refills is not None else []))
+
+    def unused(self) -> Mapping[str, str]:
+        """Keys that have no effect beside the others, and why."""
+        if self.filter:
+            return {}
+        return dict.fromkeys(("refills", "min_reward_std"), "algorithm.groups.filter=false keeps all groups")
+
+    def group_filter(self, tasks_per_step: int) -> GroupFilter | None:
+        """The filter, where there is one."""
+        if not self.filter:
+            return None
+        refills = tasks_per_step if self.refills is None else self.refills
+        return GroupFilter(refills=refills, min_reward_std=self.min_reward_std)
 
 
 @dataclass(kw_only=True)
 class GroupConfig(PolicyGradientConfig):
     """Keys of every algorithm that compares the episodes of a task."""
 
-    negative_weight: float = 1.0
-    """Factor of negative advantages. Below 1, a policy that is seldom right is not driven from one wrong action to the
-    next; 0 learns from the better episodes alone, as RAFT++ (arXiv 2504.11343) does without a baseline."""
-    filter_groups: bool = False
-    """Leave out tasks whose episodes all have the same reward, and roll out others in their place (dynamic sampling,
-    DAPO, arXiv 2503.14476, section 3.2). Rewards are the environment's own, before they are shaped."""
-    refills: int | None = None
-    """Most tasks that a step rolls out in place of those left out; null allows ``tasks_per_step``."""
-    min_reward_std: float = 0.0
-    """Also leave out tasks whose rewards have a lower standard deviation than this (after the SNR filter of RAGEN-2,
-    arXiv 2604.06268, which keeps the top part of a batch)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(self, 0, "negative_weight", "min_reward_std", *(["refills"] if self.refills is not None else []))
+    groups: GroupsConfig = field(default_factory=GroupsConfig)
+    """What is learned of the groups; see :class:`GroupsConfig`."""
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        found = dict(super().unused(off_policy=off_policy, environments=environments))
-        if not self.filter_groups:
-            found |= dict.fromkeys(("refills", "min_reward_std"), "algorithm.filter_groups=false keeps all groups")
-        return found
-
-    @property
-    def group_filter(self) -> GroupFilter | None:
-        if not self.filter_groups:
-            return None
-        refills = self.tasks_per_step if self.refills is None else self.refills
-        return GroupFilter(refills=refills, min_reward_std=self.min_reward_std)
+        found = super().unused(off_policy=off_policy, environments=environments)
+        return {**found, **within("groups", self.groups.unused())}
 
 
 Credit = Sequence[float | Sequence[float]]
@@ -172,14 +122,14 @@ class PolicyGradient(Algorithm[P]):
 
     def __init__(self, config: P) -> None:
         super().__init__(config)
-        self.shaping = Shaping(config)
+        self.shaping, self.loss = Shaping(config.shaping), loss_of(config.loss)
 
     @classmethod
     def needs(cls, config: P) -> Needs:
         return Needs(
-            reference=config.kl_reference if config.kl_loss > 0 else None,
+            reference=config.loss.reference,
             samples_per_task=cls.fewest_samples,
-            group_filter=config.group_filter if isinstance(config, GroupConfig) else None,
+            group_filter=config.groups.group_filter(config.tasks_per_step) if isinstance(config, GroupConfig) else None,
             equal_updates={
                 "algorithm.mini_batch_tasks x algorithm.samples_per_task": config.mini_batch_tasks
                 * config.samples_per_task
@@ -196,7 +146,7 @@ class PolicyGradient(Algorithm[P]):
         for batch in run.batches(number):
             rollouts = self.shaped(batch, run.response_tokens)
             update = self.update(rollouts)
-            if self.config.shapes:
+            if self.config.shaping.shapes:
                 update = replace(update, rewards=[rollout.episode.reward for rollout in update.rollouts])
             run.update(update, lr=lr)
             learnt += rollouts
@@ -206,7 +156,7 @@ class PolicyGradient(Algorithm[P]):
 
     def shaped(self, rollouts: Sequence[Rollout], response_tokens: int) -> list[Rollout]:
         """The rollouts with shaped rewards."""
-        if not self.config.shapes:
+        if not self.config.shaping.shapes:
             return list(rollouts)
         self.shaping.observe([one.episode for one in rollouts])
         return [replace(one, episode=self.shaping.shaped(one.episode, response_tokens)) for one in rollouts]
@@ -214,12 +164,12 @@ class PolicyGradient(Algorithm[P]):
     def update(self, rollouts: Sequence[Rollout]) -> Policy:
         """The update of a batch."""
         if self.needs(self.config).estimator is not None:
-            return Policy(rollouts=rollouts)
-        return Policy(rollouts=rollouts, advantages=self.advantages(rollouts))
+            return Policy(rollouts=rollouts, loss=self.loss)
+        return Policy(rollouts=rollouts, loss=self.loss, advantages=self.advantages(rollouts))
 
     def advantages(self, rollouts: Sequence[Rollout]) -> list[float | Sequence[float]]:
         """:meth:`credit` of each group with its negative numbers weighed, in the order of the rollouts."""
-        weight = self.config.negative_weight if isinstance(self.config, GroupConfig) else 1.0
+        weight = self.config.groups.negative_weight if isinstance(self.config, GroupConfig) else 1.0
         found = {
             id(rollout): weighed(advantage, weight)
             for group in groups(rollouts)

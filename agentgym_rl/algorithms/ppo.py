@@ -23,7 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from agentgym_rl.algorithms.base import Critic, Estimator, Needs, Policy, Rollout, above, at_least, share
+from agentgym_rl.algorithms.base import Critic, Estimator, Needs, Policy, Rollout
+from agentgym_rl.algorithms.checks import above, at_least, share
 from agentgym_rl.algorithms.policy_gradient import PolicyGradient, PolicyGradientConfig
 
 
@@ -85,7 +86,7 @@ class PPO(PolicyGradient[PPOConfig]):
             found = turn_gae(rewards, rollout.values, gamma=self.config.gamma, lam=self.config.lam)
             advantages.append(found)
             returns.append([one + value for one, value in zip(found, rollout.values, strict=True)])
-        return Policy(rollouts=rollouts, advantages=advantages, returns=returns, whiten=True)
+        return Policy(rollouts=rollouts, loss=self.loss, advantages=advantages, returns=returns, whiten=True)
 
 
 def turn_gae(rewards: Sequence[float], values: Sequence[float], *, gamma: float, lam: float) -> list[float]:

@@ -14,7 +14,7 @@ with no groups and no critic. In an episode of several turns, verl's estimator w
 - The whitening is over tokens, so long episodes weigh more in mean and deviation.
 - The reward must be on a token of a response. The agent loop guarantees it.
 
-Departure: the paper's KL penalty in the reward is a loss here (``algorithm.kl_loss``, off by default).
+Departure: the paper's KL penalty in the reward is a loss here (``algorithm.loss.kl``, off by default).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agentgym_rl.algorithms.base import Estimator, Needs, share
+from agentgym_rl.algorithms.base import Estimator, Needs
+from agentgym_rl.algorithms.checks import share
 from agentgym_rl.algorithms.policy_gradient import PolicyGradient, PolicyGradientConfig
 
 
@@ -43,12 +44,12 @@ class ReinforcePPConfig(PolicyGradientConfig):
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         found = super().unused(off_policy=off_policy, environments=environments)
-        if self.penalises:
+        if self.shaping.penalises:
             return found
-        found = {**found, "reward_scale": "advantages are whitened over the batch, and no penalty is set"}
+        found = {**found, "shaping.scale": "advantages are whitened over the batch, and no penalty is set"}
         if environments == 1 and self.gamma == 1:
             why = "advantages are whitened over the batch, whose rewards are all of one environment"
-            found = {**found, "normalise_rewards": why}
+            found = {**found, "shaping.normalise": why}
         return found
 
 

@@ -8,7 +8,7 @@ on every token of its responses. There is no division by a standard deviation.
 
 Departures: the loss is PPO's clipped one with several updates; the paper takes one update of plain REINFORCE. With one
 update a step (``mini_batch_tasks`` = ``tasks_per_step``, ``epochs=1``) the gradients agree. The KL penalty is a loss
-(``algorithm.kl_loss``, off by default) and not part of the reward. Groups are formed as in
+(``algorithm.loss.kl``, off by default) and not part of the reward. Groups are formed as in
 :mod:`~agentgym_rl.algorithms.grpo`.
 """
 

@@ -4,9 +4,9 @@ The reward of an episode is
 
 .. math:: R' = c \frac{R - \mu_e}{\sigma_e} - p \frac{\mathrm{invalid\ turns}}{\mathrm{turns}} - q L
 
-with :math:`c` ``algorithm.reward_scale``, :math:`\mu_e` and :math:`\sigma_e` the running mean and standard deviation of
-its environment's rewards (``algorithm.normalise_rewards``; else 0 and 1), :math:`p`
-``algorithm.invalid_action_penalty`` and :math:`q` ``algorithm.overlong_penalty``. :math:`L` is DAPO's soft punishment
+with, of ``algorithm.shaping``, :math:`c` ``scale``, :math:`\mu_e` and :math:`\sigma_e` the running mean and standard
+deviation of its environment's rewards (``normalise``; else 0 and 1), :math:`p` ``invalid_action_penalty`` and :math:`q`
+``overlong_penalty``. :math:`L` is DAPO's soft punishment
 (arXiv 2503.14476, equation 13, with the sign turned): 0 up to a buffer before the limit, 1 at the limit, linear
 between; and 1 for an episode that its limit ended.
 
@@ -29,13 +29,14 @@ from math import sqrt
 from statistics import fmean
 from typing import Any
 
-from agentgym_rl.algorithms.base import Metrics, OnlineConfig, above, at_least
+from agentgym_rl.algorithms.base import Metrics
+from agentgym_rl.algorithms.checks import above, at_least
 from agentgym_rl.data.episode import Ending, Episode
 
 
 @dataclass(kw_only=True)
-class ShapingConfig(OnlineConfig):
-    """Keys that shape rewards."""
+class ShapingConfig:
+    """Keys of ``algorithm.shaping``."""
 
     invalid_action_penalty: float = 0.0
     """Subtracted from the reward of each turn whose action is invalid; from that of the episode times the share of such
@@ -47,15 +48,14 @@ class ShapingConfig(OnlineConfig):
     """The last turns of an episode's turn limit, over which the overlong penalty grows; 0 has none."""
     overlong_penalty: float = 1.0
     """Subtracted from the reward of an episode that reaches its limit; the greater of both where both are penalised."""
-    reward_scale: float = 1.0
+    scale: float = 1.0
     """Factor of the environment's rewards."""
-    normalise_rewards: bool = False
+    normalise: bool = False
     """Take the environment's rewards relative to the running mean of its episodes, in standard deviations."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         at_least(self, 0, "invalid_action_penalty", "overlong_tokens", "overlong_turns")
-        above(self, 0, "overlong_penalty", "reward_scale")
+        above(self, 0, "overlong_penalty", "scale")
 
     @property
     def penalises(self) -> bool:
@@ -65,13 +65,14 @@ class ShapingConfig(OnlineConfig):
     @property
     def shapes(self) -> bool:
         """Whether any reward changes."""
-        return self.penalises or self.normalise_rewards or self.reward_scale != 1
+        return self.penalises or self.normalise or self.scale != 1
 
-    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        found = super().unused(off_policy=off_policy, environments=environments)
+    def unused(self) -> Mapping[str, str]:
+        """Keys that have no effect beside the others, and why."""
         if self.overlong_tokens or self.overlong_turns:
-            return found
-        return {**found, "overlong_penalty": "algorithm.overlong_tokens=0 and algorithm.overlong_turns=0 have none"}
+            return {}
+        why = "algorithm.shaping.overlong_tokens=0 and algorithm.shaping.overlong_turns=0 have none"
+        return {"overlong_penalty": why}
 
 
 @dataclass(slots=True)
@@ -104,11 +105,11 @@ class Shaping:
     def __init__(self, config: ShapingConfig) -> None:
         self.config = config
         self.moments: dict[str, Moments] = {}
-        """By environment; empty without ``normalise_rewards``."""
+        """By environment; empty without ``normalise``."""
 
     def observe(self, episodes: Sequence[Episode]) -> None:
         """Take a batch into the running mean and deviation; before it is shaped."""
-        if self.config.normalise_rewards:
+        if self.config.normalise:
             for env in {episode.env for episode in episodes}:
                 rewards = [episode.reward for episode in episodes if episode.env == env]
                 self.moments.setdefault(env, Moments()).add(rewards)
@@ -120,7 +121,7 @@ class Shaping:
             response_tokens: most tokens of a response, ``model.response_tokens``.
         """
         config, moments = self.config, self.moments.get(episode.env)
-        mean, scale = (moments.mean, config.reward_scale / moments.deviation) if moments else (0, config.reward_scale)
+        mean, scale = (moments.mean, config.scale / moments.deviation) if moments else (0, config.scale)
         penalties = [config.invalid_action_penalty * turn.invalid for turn in episode.turns]
         reward = scale * (episode.reward - mean) - (fmean(penalties) if penalties else 0.0)
         late = config.overlong_penalty * overlong(episode, config, response_tokens)

@@ -23,7 +23,7 @@ ENTROPY = 0.005
 """Nats a token below which the samples of a task are alike: 200 tokens then differ by one nat."""
 RATIO = 3.0
 """Factor between the probabilities of a token in learning and in sampling that is far from 1 for a hundredth of the
-tokens; ``algorithm.dual_clip`` counts no greater one unless it is set."""
+tokens; ``algorithm.loss.dual_clip`` counts no greater one unless it is set."""
 AT_FLOOR = 1.05
 """Share of an environment, as a multiple of the least one, up to which it is at its floor."""
 SOLVED = 0.9
@@ -101,8 +101,8 @@ def entropy(units: Sequence[Row]) -> tuple[str, str] | None:
         return None
     return (
         f"the entropy has collapsed to {last[-1]['actor/entropy']:.2g} nats a token, and samples of a task are alike",
-        "go back to an earlier checkpoint with algorithm.clip_high=0.28, algorithm.entropy=0.001 or a smaller "
-        "algorithm.lr",
+        "go back to an earlier checkpoint with algorithm.loss.clip_high=0.28, algorithm.loss.entropy=0.001 or a "
+        "smaller algorithm.lr",
     )
 
 

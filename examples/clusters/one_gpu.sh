@@ -35,7 +35,7 @@ fi
 bench() { limited "$PYTHON" "$here/benchmarks/gpu.py" --repeats 3 "${bench[@]}"; }
 
 smoke() { # killed without warning after its second saved step, then the same command again
-    local run=("$BY" train experiment=smoke algorithm=grpo "${common[@]}" "${small[@]}" algorithm.steps=4 algorithm.kl_loss=0.001
+    local run=("$BY" train experiment=smoke algorithm=grpo "${common[@]}" "${small[@]}" algorithm.steps=4 algorithm.loss.kl=0.001
         "run.dir=$out/smoke")
     if [ ! -e "$out/smoke/killed" ]; then
         setsid "${run[@]}" &
@@ -63,7 +63,7 @@ shape() { # seconds by phase of GRPO steps with random weights
     [ -e "$model/config.json" ] || limited "$PYTHON" "$here/benchmarks/shape_model.py" "$model" --tokenizer "$(tokenizer)" "${options[@]}" || return
     limited "$BY" train experiment=smoke algorithm=grpo "${common[@]}" "model=$model" "${shape[@]}" rollout.invalid_limit=null \
         cloning.epochs=0 run.evaluate_untrained=false run.save_every=0 envs.textcraft.demonstrations=0 envs.textcraft.panels.new_variants.n=1 \
-        algorithm.kl_loss=0.001 algorithm.lr=1e-6 run.greedy=false "run.dir=$out/shape" || return
+        algorithm.loss.kl=0.001 algorithm.lr=1e-6 run.greedy=false "run.dir=$out/shape" || return
     limited "$PYTHON" "$here/benchmarks/phases.py" "$out/shape" --alone
 }
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig, relative
-from agentgym_rl.algorithms.policy_gradient import weighed
+from agentgym_rl.algorithms.losses.vanilla import VanillaConfig
+from agentgym_rl.algorithms.policy_gradient import GroupsConfig, weighed
 
 VALUES = st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=12)
 
@@ -40,7 +41,7 @@ def test_each_group_on_its_own_and_in_the_order_of_the_rollouts():
 @pytest.mark.parametrize("weight", [0.0, 0.2, 1.0, 2.0])
 def test_negative_advantages_are_weighed(weight):
     rollouts = [Rollout(episode=episode, group="a") for episode in rewarded(1.0, 0.0, 0.0)]
-    found = GRPO(GRPOConfig(normalise_by_std=False, negative_weight=weight)).advantages(rollouts)
+    found = GRPO(GRPOConfig(normalise_by_std=False, groups=GroupsConfig(negative_weight=weight))).advantages(rollouts)
     assert found == pytest.approx([2 / 3, -weight / 3, -weight / 3])
 
 
@@ -49,8 +50,8 @@ def test_negative_advantages_of_turns_are_weighed():
 
 
 def test_a_negative_weight_below_0_is_refused():
-    with pytest.raises(ValueError, match=r"algorithm\.negative_weight must be at least 0, got -1"):
-        GRPOConfig(negative_weight=-1.0)
+    with pytest.raises(ValueError, match="negative_weight must be at least 0, got -1"):
+        GroupsConfig(negative_weight=-1.0)
 
 
 def test_agrees_with_verls_estimator():
@@ -71,4 +72,4 @@ def test_agrees_with_verls_estimator():
 
 def test_needs_two_samples_and_a_reference_only_for_a_kl_loss():
     assert GRPO.needs(GRPOConfig()).samples_per_task == 2
-    assert [GRPO.needs(GRPOConfig(kl_loss=value)).reference for value in (0.0, 0.1)] == [None, "start"]
+    assert [GRPO.needs(GRPOConfig(loss=VanillaConfig(kl=value))).reference for value in (0.0, 0.1)] == [None, "start"]

@@ -8,13 +8,24 @@ pytest.importorskip("torch")
 
 import torch
 
-from agentgym_rl.algorithms.losses import Clip, Tokens, policy_loss, token_weights
-from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
+from agentgym_rl.algorithms.losses import losses
+from agentgym_rl.algorithms.losses.aggregation import Aggregation, token_weights
+from agentgym_rl.algorithms.losses.base import LossConfig, Tokens
+from agentgym_rl.algorithms.losses.kl import k3
 
-CLIP = Clip(low=0.2, high=0.3, dual=1.5)
+LOW, HIGH, DUAL = 0.2, 0.3, 1.5
+OURS = ("vanilla", "gspo", "turn", "cispo", "sapo")
 
 
-def tokens(seed=0, rows=4, width=6, spread=0.5, **fields):
+def loss(name, **keys):
+    """A loss with the bounds above, as far as it has them."""
+    kind = losses()[name]
+    known = vars(kind.Config())
+    bounds = {key: value for key, value in {"clip": LOW, "clip_high": HIGH, "dual_clip": DUAL}.items() if key in known}
+    return kind(kind.Config(**{"name": name, **bounds, **keys}))
+
+
+def tokens(seed=0, rows=4, width=6, spread=0.5, **streams):
     generator = torch.Generator().manual_seed(seed)
 
     def draw():
@@ -23,48 +34,45 @@ def tokens(seed=0, rows=4, width=6, spread=0.5, **fields):
     old, mask = -draw().abs() - 0.1, torch.rand(rows, width, generator=generator) < 0.7
     mask[:, 0] = True
     log_prob = (old + spread * draw()).requires_grad_()
-    return Tokens(log_prob=log_prob, old_log_prob=old, advantages=draw(), mask=mask, **fields)
+    return Tokens(log_prob=log_prob, old_log_prob=old, mask=mask, streams={"advantage": draw(), **streams})
 
 
-@pytest.mark.parametrize("aggregation", list(LossAggregation))
-@pytest.mark.parametrize("kind", [kind for kind in PolicyLoss if kind is not PolicyLoss.TURN])
-def test_the_same_loss_and_gradient_as_verl(kind, aggregation):
+@pytest.mark.parametrize("aggregation", list(Aggregation))
+@pytest.mark.parametrize("name", [name for name in OURS if name != "turn"])
+def test_the_same_loss_and_gradient_as_verl(name, aggregation):
     pytest.importorskip("verl")
     from verl.trainer.ppo.core_algos import get_policy_loss_fn
     from verl.workers.config import ActorConfig
 
-    if kind is PolicyLoss.SAPO:
-        aggregation = LossAggregation.SEQ_MEAN_TOKEN_MEAN  # verl's has this one only
+    if name == "sapo":
+        aggregation = Aggregation.SEQ_MEAN_TOKEN_MEAN  # verl's has this one only
     given = tokens()
     config = ActorConfig(
-        strategy="fsdp2", rollout_n=1, ppo_micro_batch_size_per_gpu=1, clip_ratio=CLIP.low,
-        clip_ratio_low=CLIP.low, clip_ratio_high=CLIP.high, clip_ratio_c=CLIP.dual,
+        strategy="fsdp2", rollout_n=1, ppo_micro_batch_size_per_gpu=1, clip_ratio=LOW,
+        clip_ratio_low=LOW, clip_ratio_high=HIGH, clip_ratio_c=DUAL,
     )  # fmt: skip
     config.global_batch_info["loss_scale_factor"] = 9
-    theirs, _ = get_policy_loss_fn(kind.value)(
+    theirs, _ = get_policy_loss_fn(name)(
         old_log_prob=given.old_log_prob, log_prob=given.log_prob, advantages=given.advantages,
         response_mask=given.mask, loss_agg_mode=aggregation.value, config=config,
     )  # fmt: skip
     (expected,) = torch.autograd.grad(theirs, given.log_prob)
-    each, outside = policy_loss(kind, given, CLIP)
-    weights = token_weights(given.mask.sum(-1).tolist(), list("abcd"), [0] * 4, aggregation, 9)[:, None] * given.mask
-    ours = (each * weights).sum()
+    chosen = loss(name)
+    weights = token_weights(given.mask.sum(-1).tolist(), list("abcd"), [0] * 4, aggregation, 9)
+    ours = (chosen(given) * torch.tensor(weights)[:, None] * given.mask).sum()
     (found,) = torch.autograd.grad(ours, given.log_prob)
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
     assert torch.allclose(found, expected, atol=1e-6)
-    assert bool((outside & given.mask).any()) is (kind is not PolicyLoss.SAPO)
+    assert bool((chosen.clipped(given) & given.mask).any()) is (name != "sapo")
 
 
 def test_turns_of_one_token_are_clipped_alone_and_a_single_turn_as_a_sequence():
     each = tokens()
-    alone = tokens(turns=torch.arange(6).expand(4, 6))
-    whole = tokens(turns=torch.zeros(4, 6))
-    free = Clip(low=0.2, high=0.3, dual=1e9)
-    mask = each.mask
-    assert torch.allclose(
-        policy_loss(PolicyLoss.TURN, alone, free)[0][mask], policy_loss(PolicyLoss.VANILLA, each, free)[0][mask]
-    )
-    assert torch.equal(policy_loss(PolicyLoss.TURN, whole, free)[0], policy_loss(PolicyLoss.GSPO, each, free)[0])
+    alone = tokens(turn=torch.arange(6).expand(4, 6))
+    whole = tokens(turn=torch.zeros(4, 6))
+    mask, vanilla = each.mask, loss("vanilla", dual_clip=1e9)
+    assert torch.allclose(loss("turn")(alone)[mask], vanilla(each)[mask])
+    assert torch.equal(loss("turn")(whole), loss("gspo")(each))
 
 
 def test_the_ratio_of_a_turn_by_hand():
@@ -72,14 +80,13 @@ def test_the_ratio_of_a_turn_by_hand():
     given = Tokens(
         log_prob=log_prob,
         old_log_prob=torch.tensor([[-1.1, -2.3, 0.0, -2.0]]),
-        advantages=torch.tensor([[1.0, 1.0, 0.0, 1.0]]),
         mask=torch.tensor([[True, True, False, True]]),
-        turns=torch.tensor([[0, 0, 0, 1]]),
+        streams={"advantage": torch.tensor([[1.0, 1.0, 0.0, 1.0]]), "turn": torch.tensor([[0, 0, 0, 1]])},
     )
-    each, outside = policy_loss(PolicyLoss.TURN, given, Clip(low=0.2, high=0.3, dual=3.0))
+    each, clipped = loss("turn")(given), loss("turn").clipped(given)
     first = torch.tensor((0.1 + 0.3) / 2).exp().item()  # the third token is no token of the model's
     assert each[0, 0].item() == each[0, 1].item() == pytest.approx(-first)
-    assert each[0, 3].item() == pytest.approx(-1.3) and outside.tolist() == [[False, False, False, True]]
+    assert each[0, 3].item() == pytest.approx(-1.3) and clipped.tolist() == [[False, False, False, True]]
     each.sum().backward()
     assert log_prob.grad.tolist() == [pytest.approx([-first, -first, 0.0, 0.0])]
 
@@ -87,12 +94,57 @@ def test_the_ratio_of_a_turn_by_hand():
 def test_clip_high_and_dual_clip():
     log_prob = torch.tensor([[0.5, 3.0]])
     up = Tokens(
-        log_prob=log_prob, old_log_prob=torch.zeros(1, 2), advantages=torch.tensor([[1.0, -1.0]]),
-        mask=torch.ones(1, 2, dtype=torch.bool),
+        log_prob=log_prob, old_log_prob=torch.zeros(1, 2), mask=torch.ones(1, 2, dtype=torch.bool),
+        streams={"advantage": torch.tensor([[1.0, -1.0]])},
     )  # fmt: skip
     for high, dual in ((0.2, 3.0), (0.4, 3.0), (0.2, 5.0)):
-        found = policy_loss(PolicyLoss.VANILLA, up, Clip(low=0.2, high=high, dual=dual))[0]
+        found = loss("vanilla", clip_high=high, dual_clip=dual)(up)
         assert found.tolist() == [pytest.approx([-(1 + high), dual])]
+
+
+def test_kl_is_verls_estimator():
+    pytest.importorskip("verl")
+    from verl.trainer.ppo.core_algos import kl_penalty
+
+    given = tokens(spread=9.0)
+    reference = given.old_log_prob
+    theirs, ours = kl_penalty(given.log_prob, reference, "low_var_kl"), k3(given.log_prob, reference)
+    assert torch.equal(ours, theirs)
+    gradients = [torch.autograd.grad(each.sum(), given.log_prob)[0] for each in (theirs, ours)]
+    assert torch.equal(*gradients)
+
+
+MOVED = {
+    "vanilla": {"clip": 0.1, "clip_high": 0.9, "dual_clip": 1.1},
+    "gspo": {"clip": 0.1, "clip_high": 0.9},
+    "turn": {"clip": 0.1, "clip_high": 0.9},
+    "cispo": {"clip": 0.1, "clip_high": 0.9},
+    "sapo": {},
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_moving_a_key_of_a_loss_moves_its_tokens(name):
+    """The others, which all losses have, are in ``tests/engine/test_every_key.py``."""
+    own = vars(losses()[name].Config()).keys() - vars(LossConfig()).keys()
+    assert own == MOVED[name].keys()
+    given = tokens(spread=2.0, turn=torch.arange(6).div(2, rounding_mode="floor").expand(4, 6))
+    for key, value in MOVED[name].items():
+        assert not torch.equal(loss(name)(given), loss(name, **{key: value})(given)), key
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "says"),
+    [
+        ("vanilla", {"clip": 0.0}, "clip must be greater than 0, got 0.0"),
+        ("gspo", {"clip_high": -1.0}, "clip_high must be greater than 0"),
+        ("vanilla", {"dual_clip": 1.0}, "dual_clip must be greater than 1"),
+        ("sapo", {"kl": -1.0}, "kl must be at least 0"),
+    ],
+)
+def test_values_that_cannot_work(name, keys, says):
+    with pytest.raises(ValueError, match=f"^{says}"):
+        loss(name, **keys)
 
 
 # weights
@@ -101,16 +153,16 @@ def test_clip_high_and_dual_clip():
 @pytest.mark.parametrize(
     ("aggregation", "expected"),
     [
-        (LossAggregation.TOKEN_MEAN, [1 / 6, 1 / 6, 1 / 6]),
-        (LossAggregation.SEQ_MEAN_TOKEN_SUM, [1 / 2, 1 / 2, 1 / 2]),
-        (LossAggregation.SEQ_MEAN_TOKEN_MEAN, [1 / 6, 1 / 6, 1 / 6]),
-        (LossAggregation.SEQ_MEAN_TOKEN_SUM_NORM, [1 / 20, 1 / 20, 1 / 20]),
+        (Aggregation.TOKEN_MEAN, [1 / 6, 1 / 6, 1 / 6]),
+        (Aggregation.SEQ_MEAN_TOKEN_SUM, [1 / 2, 1 / 2, 1 / 2]),
+        (Aggregation.SEQ_MEAN_TOKEN_MEAN, [1 / 6, 1 / 6, 1 / 6]),
+        (Aggregation.SEQ_MEAN_TOKEN_SUM_NORM, [1 / 20, 1 / 20, 1 / 20]),
     ],
 )
 def test_weights_by_hand(aggregation, expected):
     """Two segments of three tokens in all, an episode of three tokens, and padding."""
     found = token_weights([2, 1, 3, 0], ["a", "a", "b", "pad"], [0] * 4, aggregation, 10)
-    assert found.tolist() == pytest.approx([*expected, 0])
+    assert found == pytest.approx([*expected, 0])
 
 
 episodes = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=6)
@@ -122,8 +174,8 @@ def test_every_update_and_every_episode_weighs_the_same(episodes, updates):
     rows = [(str(number), length) for number, own in enumerate(episodes) for length in own]
     own = torch.tensor([length for _, length in rows])
     names, of = [name for name, _ in rows], [int(name) % updates for name, _ in rows]
-    weights = own * token_weights(own.tolist(), names, of, LossAggregation.SEQ_MEAN_TOKEN_MEAN, 5)
-    each = token_weights(own.tolist(), names, of, LossAggregation.TOKEN_MEAN, 5)
+    weights = own * torch.tensor(token_weights(own.tolist(), names, of, Aggregation.SEQ_MEAN_TOKEN_MEAN, 5))
+    each = torch.tensor(token_weights(own.tolist(), names, of, Aggregation.TOKEN_MEAN, 5))
     flat = own * each
     for update in set(of):
         members = {name for name, one in zip(names, of, strict=True) if one == update}

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.gigpo import GiGPO, GiGPOConfig
 from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig
-from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
+from agentgym_rl.algorithms.policy_gradient import GroupConfig, PolicyGradientConfig
 from agentgym_rl.algorithms.ppo import PPO, Level, PPOConfig
 from agentgym_rl.algorithms.reinforce_pp import ReinforcePP, ReinforcePPConfig
 from agentgym_rl.algorithms.rloo import RLOO
-from agentgym_rl.algorithms.shaping import Shaping
+from agentgym_rl.algorithms.shaping import Shaping, ShapingConfig
 from agentgym_rl.data.episode import Ending, Episode, Turn
 
 LIMIT = 100
@@ -36,7 +36,7 @@ def episode(*rewards, invalid=(), env="e", tokens=10, ending=Ending.TERMINATED, 
 
 
 def shaped(one, **keys):
-    found = Shaping(PolicyGradientConfig(**keys)).shaped(one, LIMIT)
+    found = Shaping(ShapingConfig(**keys)).shaped(one, LIMIT)
     return found.reward, [turn.reward for turn in found.turns]
 
 
@@ -90,7 +90,7 @@ REWARDS = st.lists(st.tuples(st.sampled_from("ab"), EIGHTHS), min_size=1, max_si
 @given(REWARDS, st.integers(0, 20))
 def test_rewards_relative_to_those_of_their_environment_so_far(rewards, cut):
     """Whatever the batches, and across a stop; all at once has the same moments."""
-    config = PolicyGradientConfig(normalise_rewards=True)
+    config = ShapingConfig(normalise=True)
     episodes = [episode(0.0, reward, env=env) for env, reward in rewards]
     whole, before, after = Shaping(config), Shaping(config), Shaping(config)
     whole.observe(episodes)
@@ -135,9 +135,9 @@ TWO = (episode(0.0, 0.0, invalid=(0,)), episode(0.0, 0.0))
 
 
 def test_credit_has_the_shaped_rewards():
-    keys = {"invalid_action_penalty": 0.1}
+    keys = {"shaping": ShapingConfig(invalid_action_penalty=0.1)}
     assert learnt(GRPO(GRPOConfig()), *TWO)[0].asked.advantages == [0.0, 0.0]
-    run, metrics = learnt(RLOO(PolicyGradientConfig(**keys)), *TWO)
+    run, metrics = learnt(RLOO(GroupConfig(**keys)), *TWO)
     assert run.asked.advantages == pytest.approx([-0.05, 0.05])
     assert (metrics["shaping/reward"], metrics["diagnostics/gradient_share"]) == (pytest.approx(-0.025), 1.0)
     assert [one.episode.reward for one in run.rollouts] == [0.0, 0.0], "the run's own episodes stay as they are"
@@ -148,14 +148,14 @@ def test_credit_has_the_shaped_rewards():
 
 
 def test_verls_estimators_are_given_the_shaped_rewards():
-    run, _ = learnt(ReinforcePP(ReinforcePPConfig(invalid_action_penalty=0.1)), *TWO)
+    run, _ = learnt(ReinforcePP(ReinforcePPConfig(shaping=ShapingConfig(invalid_action_penalty=0.1))), *TWO)
     assert run.asked.rewards == pytest.approx([-0.05, 0.0]) and run.asked.advantages is None
     run, metrics = learnt(ReinforcePP(ReinforcePPConfig()), *TWO)
     assert run.asked.rewards is None and "shaping/reward" not in metrics
 
 
 def test_the_running_moments_are_part_of_the_state():
-    config = GRPOConfig(normalise_by_std=False, normalise_rewards=True)
+    config = GRPOConfig(normalise_by_std=False, shaping=ShapingConfig(normalise=True))
     first, second = GRPO(config), GRPO(config)
     _, metrics = learnt(first, episode(0.0), episode(1.0))
     assert (metrics["shaping/e/reward_mean"], metrics["shaping/e/reward_std"]) == (0.5, 0.5)
@@ -168,19 +168,20 @@ def test_the_running_moments_are_part_of_the_state():
 
 @pytest.mark.parametrize("key", ["invalid_action_penalty", "overlong_tokens", "overlong_turns", "overlong_penalty"])
 def test_bad_values(key):
-    with pytest.raises(ValueError, match=f"algorithm.{key} must be"):
-        PolicyGradientConfig(**{key: -1})
+    with pytest.raises(ValueError, match=f"{key} must be"):
+        ShapingConfig(**{key: -1})
 
 
 def test_keys_without_effect():
     def unused(config):
-        return {"overlong_penalty", "reward_scale", "normalise_rewards"} & {
-            *config.unused(off_policy=True, environments=2)
-        }
+        found = config.unused(off_policy=True, environments=2)
+        return {key.removeprefix("shaping.") for key in found if key.startswith("shaping.")}
+
+    late, long = ShapingConfig(overlong_turns=1), ShapingConfig(overlong_tokens=1)
 
     assert unused(PolicyGradientConfig()) == {"overlong_penalty"}
-    assert unused(PolicyGradientConfig(overlong_turns=1)) == set()
-    assert unused(GRPOConfig()) == {"overlong_penalty", "reward_scale", "normalise_rewards"}
+    assert unused(PolicyGradientConfig(shaping=late)) == set()
+    assert unused(GRPOConfig()) == {"overlong_penalty", "scale", "normalise"}
     assert unused(GRPOConfig(normalise_by_std=False)) == {"overlong_penalty"} == unused(PPOConfig())
-    assert unused(ReinforcePPConfig()) == {"overlong_penalty", "reward_scale"}
-    assert unused(ReinforcePPConfig(overlong_tokens=1)) == set() == unused(GRPOConfig(overlong_tokens=1))
+    assert unused(ReinforcePPConfig()) == {"overlong_penalty", "scale"}
+    assert unused(ReinforcePPConfig(shaping=long)) == set() == unused(GRPOConfig(shaping=long))

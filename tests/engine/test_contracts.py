@@ -116,7 +116,6 @@ verl.utils.tokenizer.continuous_token.ContinuousTokenBuilder._render_tokens self
 verl.utils.tokenizer.continuous_token.MergeResult token_ids appended_token_count kind inserted_token_ids \
 removed_prefix_token_count
 verl.utils.tokenizer.hf_tokenizer name_or_path correct_pad_token correct_gemma2 kwargs
-verl.workers.utils.losses.sft_loss config model_output data dp_group
 verl.workers.utils.losses.ppo_loss config model_output data dp_group
 verl.workers.engine_workers.ActorRolloutRefWorker.init_model self
 verl.workers.engine_workers.ActorRolloutRefWorker.set_loss_fn self loss_fn

@@ -56,14 +56,14 @@ def test_none_weighs_and_rejects_nothing():
 def test_tis_cuts_the_weight_of_a_token(overrides):
     weights, kept = corrected(*overrides)
     assert weights == weighted([[min(one, 2.0) for one in row] for row in RATIOS]) and all(kept)
-    weights, _ = corrected(*overrides, "algorithm.importance_cap=1.1")
+    weights, _ = corrected(*overrides, "algorithm.correction.cap=1.1")
     assert weights == weighted([[min(one, 1.1) for one in row] for row in RATIOS])
 
 
 def test_icepop_gives_a_weight_of_0_outside_the_bounds():
     weights, kept = corrected("algorithm.correction=icepop")
     assert weights == weighted([[one if 0.5 <= one <= 5 else 0.0 for one in row] for row in RATIOS]) and all(kept)
-    weights, _ = corrected("algorithm.correction=icepop", "algorithm.correction_bounds=[0.3,1.3]")
+    weights, _ = corrected("algorithm.correction=icepop", "algorithm.correction.bounds=[0.3,1.3]")
     assert weights == weighted([[one if 0.3 <= one <= 1.3 else 0.0 for one in row] for row in RATIOS])
 
 
@@ -72,14 +72,14 @@ def test_mis_weighs_and_rejects_sequences_by_their_product():
     products = [prod(row) for row in RATIOS]
     assert kept == [0.5 <= one <= 2 for one in products] == [True, True, False, False]
     assert weights[:2] == weighted([[one] * 3 for one in products[:2]])
-    _, kept = corrected("algorithm.correction=mis", "algorithm.correction_bounds=[0.3,1.5]")
+    _, kept = corrected("algorithm.correction=mis", "algorithm.correction.bounds=[0.3,1.5]")
     assert kept == [True, False, False, True], "a bound of the ratio, not of its inverse"
 
 
 def test_geo_rs_rejects_sequences_by_their_geometric_mean():
     weights, kept = corrected("algorithm.correction=geo_rs")
     assert weights is None and kept == [True, False, False, False]
-    _, kept = corrected("algorithm.correction=geo_rs", "algorithm.correction_bounds=[0.9,1.3]")
+    _, kept = corrected("algorithm.correction=geo_rs", "algorithm.correction.bounds=[0.9,1.3]")
     assert kept == [0.9 <= prod(row) ** (1 / 3) <= 1.3 for row in RATIOS] == [True, True, False, False]
 
 

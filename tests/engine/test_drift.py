@@ -19,7 +19,7 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.debug.metrics import calculate_debug_metrics
 from verl.workers.utils.padding import response_from_nested
 
-from agentgym_rl.algorithms.policy_gradient import LossAggregation
+from agentgym_rl.algorithms.losses.aggregation import Aggregation
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.verl import drift, drift_metrics
@@ -101,7 +101,7 @@ def by_workers(data, found, chosen, shares, aggregation, longest):
 def test_they_are_verls(name, seed):
     draw = Random(seed)
     lengths = draw.choices(range(1, 13), k=draw.randint(2, 8))
-    aggregation, chosen = draw.choice([*LossAggregation]), correction(name)
+    aggregation, chosen = draw.choice([*Aggregation]), correction(name)
     data, found = batch(lengths, seed, spread=(0.01, 0.3, 1.0)[seed % 3])
     wanted, rows, corrected = by_verl(data, found, chosen, aggregation)
     metrics, fields = by_workers(data, found, chosen, [0, 1, len(lengths)], aggregation, max(lengths))

@@ -193,7 +193,7 @@ def test_what_is_drawn_in_their_place(toy_recipes):
 def test_only_algorithms_that_compare_episodes_have_the_key(toy_recipes):
     for algorithm in ("ppo", "reinforce_pp", "dpo"):
         with pytest.raises(RecipeError, match="filter_groups"):
-            recipes.load(["experiment=counter", f"algorithm={algorithm}", "algorithm.filter_groups=true"])
+            recipes.load(["experiment=counter", f"algorithm={algorithm}", "algorithm.groups.filter=true"])
     for algorithm in ("grpo", "rloo", "gigpo"):
-        config = recipes.load(["experiment=counter", f"algorithm={algorithm}", "algorithm.filter_groups=true"])
+        config = recipes.load(["experiment=counter", f"algorithm={algorithm}", "algorithm.groups.filter=true"])
         assert Resolved(config).needs.group_filter == GroupFilter(refills=4, min_reward_std=0.0)

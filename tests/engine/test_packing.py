@@ -28,12 +28,14 @@ from verl.utils import tensordict_utils as tu  # noqa: E402
 from verl.utils.torch_functional import entropy_from_logits  # noqa: E402
 from verl.workers.config import ActorConfig  # noqa: E402
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead  # noqa: E402
-from verl.workers.utils.losses import sft_loss  # noqa: E402
 
+from agentgym_rl.algorithms.losses.base import LossConfig  # noqa: E402
+from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy  # noqa: E402
+from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig  # noqa: E402
 from agentgym_rl.engine.platform.packed_engines import PackedLanguageModel, PackedValueModel  # noqa: E402
 from agentgym_rl.engine.platform.packing import TokenLogProbs, entropy_of, predicting  # noqa: E402
 from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, OBSERVATION_WEIGHT  # noqa: E402
-from agentgym_rl.engine.verl.updates import dpo_loss, pair_batch, policy_loss, to_batch  # noqa: E402
+from agentgym_rl.engine.verl.updates import dpo_loss, pair_batch, policy_loss, supervised_loss, to_batch  # noqa: E402
 from agentgym_rl.rollout.supervised import Example  # noqa: E402
 
 SIZE = {
@@ -100,8 +102,8 @@ def policy_rows(prompts=(3, 1, 6), responses=(9, 4, 2), temperature=1.0):
 
 
 def policy(model_output, data, dp_group=None):
-    config = ActorConfig(strategy="fsdp2", ppo_micro_batch_size_per_gpu=1, rollout_n=1, entropy_coeff=0.1)
-    return policy_loss(config, model_output, data, dp_group)
+    config = ActorConfig(strategy="fsdp2", ppo_micro_batch_size_per_gpu=1, rollout_n=1)
+    return policy_loss(config, model_output, data, dp_group, loss=Vanilla(VanillaConfig(entropy=0.1)))
 
 
 EXAMPLES = [Example([7, 8, 9, 3], [0.0, 1.0, 0.0, 1.0]), Example([4, 5], [0.0, 0.5]), Example([4, 5, 1], [0.0] * 3)]
@@ -125,7 +127,7 @@ def preference(model_output, data, dp_group=None):
 
 
 def supervised(model_output, data, dp_group=None):
-    return sft_loss(None, model_output, data, dp_group)
+    return supervised_loss(None, model_output, data, dp_group, loss=CrossEntropy(LossConfig()))
 
 
 def trained(kind, implementation, name, data, loss, packed):

@@ -106,7 +106,7 @@ REFUSED = [
     ),
     (["experiment=counter", "verl.trainer.nosuch=1"], "verl.trainer.nosuch"),
     (["experiment=counter", "--show", "verl.trainer.total_epochs=3"], "verl.trainer.total_epochs is set by"),
-    (["-m", "experiment=counter", "verl.algorithm.filter_groups.enable=true"], "set by algorithm.filter_groups"),
+    (["-m", "experiment=counter", "verl.algorithm.filter_groups.enable=true"], "set by algorithm.groups.filter"),
     (["algorithm=ppo"], "missing values: name"),
     ([], None),
 ]

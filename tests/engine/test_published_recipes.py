@@ -10,12 +10,14 @@ pytest.importorskip("verl")
 
 from agentgym_rl.algorithms.agentevol import AgentEvolConfig
 from agentgym_rl.algorithms.bc import CloningConfig
-from agentgym_rl.algorithms.correction import Correction
+from agentgym_rl.algorithms.correction import Correction, CorrectionConfig
 from agentgym_rl.algorithms.gigpo import GiGPOConfig
 from agentgym_rl.algorithms.grpo import GRPOConfig
+from agentgym_rl.algorithms.losses.aggregation import Aggregation
+from agentgym_rl.algorithms.losses.vanilla import VanillaConfig
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
-from agentgym_rl.algorithms.policy_gradient import LossAggregation
 from agentgym_rl.algorithms.ppo import PPOConfig
+from agentgym_rl.algorithms.shaping import ShapingConfig
 from agentgym_rl.api.published import PROTOCOLS, TARGETS, find
 from agentgym_rl.engine.recipe import preflight
 from agentgym_rl.engine.recipe.compose import load
@@ -71,13 +73,10 @@ def test_agentgym_rl(name):
         mini_batch_tasks=script.ppo_mini_batch_size,
         epochs=script.ppo_epochs,
         lr=script.lr,
-        kl_loss=1e-3,
-        # verl/agent_trainer/config/ppo_trainer.yaml
-        clip=0.2,
-        entropy=0.001,
-        correction=Correction.NONE,
+        # clip and entropy of verl/agent_trainer/config/ppo_trainer.yaml;
         # verl/workers/agent_actor/dp_actor.py takes the token mean of a micro-batch, and the scripts' have one episode
-        loss_aggregation=LossAggregation.SEQ_MEAN_TOKEN_MEAN,
+        loss=VanillaConfig(clip=0.2, entropy=0.001, kl=1e-3, aggregation=Aggregation.SEQ_MEAN_TOKEN_MEAN),
+        correction=CorrectionConfig(kind=Correction.NONE),
         # verl/workers/agent_fsdp_workers.py; no warm-up, constant
         optimizer=OptimizerConfig(weight_decay=0.01, betas=[0.9, 0.999], clip_grad=1.0),
     )
@@ -147,9 +146,10 @@ def test_verl_agent(env):
     weight decay, clip, loss aggregation and history_length are in verl/trainer/config/ppo_trainer.yaml."""
     config, script = load([f"experiment=verl_agent_{env}"]), VERL_AGENT[env]
     online = {
-        "steps": 150, "tasks_per_step": 16, "samples_per_task": 8, "lr": 1e-6, "kl_loss": 0.01, "clip": 0.2,
-        "entropy": 0.001, "loss_aggregation": LossAggregation.TOKEN_MEAN, "reward_scale": 10,
-        "invalid_action_penalty": 0.1, "correction": Correction.NONE,
+        "steps": 150, "tasks_per_step": 16, "samples_per_task": 8, "lr": 1e-6,
+        "loss": VanillaConfig(kl=0.01, clip=0.2, entropy=0.001, aggregation=Aggregation.TOKEN_MEAN),
+        "shaping": ShapingConfig(scale=10, invalid_action_penalty=0.1),
+        "correction": CorrectionConfig(kind=Correction.NONE),
         "optimizer": OptimizerConfig(weight_decay=0.01), "mini_batch_tasks": 1,
     }  # fmt: skip
     by_std = script.mean_std_norm

@@ -204,12 +204,12 @@ def test_a_name_is_asked_for():
         ("algorithm.restart_from=current", "algorithm.restart_from is unknown"),
         ("algorithm.mini_batch_task=4", r"did you mean mini_batch_tasks\?"),
         ("algorithm=bc algorithm.lr=7", "algorithm.lr is unknown; AlgorithmConfig has no keys"),
-        ("algorithm=agentevol algorithm.loss_aggregation=token-mean", "algorithm.loss_aggregation is unknown"),
+        ("algorithm=agentevol algorithm.loss.aggregation=token-mean", "algorithm.loss.aggregation is unknown"),
         ("algorithm.optimizer.schedule=steep", "'steep' is unknown; choose constant, linear, cosine"),
         ("cloning.optimizer.clip_grad=0", "cloning.optimizer.clip_grad must be greater than 0, got 0"),
         ("algorithm.optimizer.min_lr_ratio=0", "min_lr_ratio has no effect: optimizer.schedule=constant does not fall"),
         ("cloning.epochs=0 cloning.optimizer.warmup_steps=1", "cloning.optimizer has no effect: cloning.epochs=0"),
-        ("algorithm.loss_aggregation=nonsense", "'nonsense' is unknown; choose token-mean, seq-mean-token-sum"),
+        ("algorithm.loss.aggregation=nonsense", "'nonsense' is unknown; choose token-mean, seq-mean-token-sum"),
         ("algorithm=ppo algorithm.level=word", "algorithm.level='word' is unknown; choose token, turn"),
         ("algorithm=agentevol algorithm.restart_from=bc", "'bc' is unknown; choose base, current"),
         ("algorithm=agentevol algorithm.keep_best=true", "give a panel role=validation"),
@@ -255,7 +255,7 @@ ALONE = "one environment has all tasks of every step"
         ("cloning.epochs=0 cloning.observation_weight=0.1", "observation_weight has no effect: nothing is cloned"),
         ("cloning.epochs=0 envs.textcraft.demonstrations=9", "demonstrations has no effect: nothing is cloned"),
         ("cloning.epochs=0 envs.textcraft.demonstrations_file=a", "demonstrations_file has no effect: nothing is"),
-        ("algorithm=reinforce_pp algorithm.normalise_rewards=true", "normalise_rewards has no effect: advantages are"),
+        ("algorithm=reinforce_pp algorithm.shaping.normalise=true", "normalise_rewards has no effect: advantages are"),
     ],
 )  # fmt: skip
 def test_keys_without_an_effect(overrides, says):
@@ -274,9 +274,9 @@ def test_keys_without_an_effect(overrides, says):
         "cloning.epochs=0 run.control=true cloning.observation_weight=0.1 envs.textcraft.demonstrations=9",
         "cloning.epochs=0 algorithm=agentevol cloning.observation_weight=0.1 envs.textcraft.demonstrations=9",
         "cloning.epochs=0 envs.textcraft.demonstrations=0",
-        "algorithm=reinforce_pp algorithm.normalise_rewards=true algorithm.gamma=0.9",
-        "algorithm=reinforce_pp algorithm.normalise_rewards=true algorithm.overlong_turns=2",
-        "algorithm=reinforce_pp algorithm.normalise_rewards=true env=both",
+        "algorithm=reinforce_pp algorithm.shaping.normalise=true algorithm.gamma=0.9",
+        "algorithm=reinforce_pp algorithm.shaping.normalise=true algorithm.shaping.overlong_turns=2",
+        "algorithm=reinforce_pp algorithm.shaping.normalise=true env=both",
     ],
 )
 def test_the_same_keys_where_they_have_one(overrides):
@@ -284,10 +284,10 @@ def test_the_same_keys_where_they_have_one(overrides):
 
 
 def test_null_takes_out_of_a_recipe_what_has_no_effect_any_more():
-    overrides = ["experiment=smollm2", "algorithm=grpo", "algorithm.filter_groups=false"]
+    overrides = ["experiment=smollm2", "algorithm=grpo", "algorithm.groups.filter=false"]
     with pytest.raises(RecipeError, match=r"refills has no effect: .*; algorithm\.refills=null takes it out"):
         load(overrides)
-    assert load([*overrides, "algorithm.refills=null"]).algorithm.refills is None
+    assert load([*overrides, "algorithm.groups.refills=null"]).algorithm.refills is None
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,10 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
 from agentgym_rl.algorithms.base import Policy, Rollout
-from agentgym_rl.algorithms.policy_gradient import LossAggregation
+from agentgym_rl.algorithms.losses.aggregation import Aggregation
+from agentgym_rl.algorithms.losses.clipped import ClippedConfig
+from agentgym_rl.algorithms.losses.turn import Turn as TurnLoss
+from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.ppo import PPO, Level, PPOConfig
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
@@ -44,6 +47,7 @@ def episode(rewards, spans):
     )
 
 
+VANILLA = Vanilla(VanillaConfig())
 MASKS = [[1, 1, 0, 1], [1, 0, 1, 1, 1], [0]]
 EPISODES = [episode([0.0, 1.0], [(0, 2), (3, 4)]), episode([0.0, 0.0], [(0, 1), (2, 5)])]
 ROLLOUTS = [Rollout(episode=one, key=f"u_{number}", group="u") for number, one in enumerate(EPISODES)]
@@ -97,9 +101,9 @@ def tag(tokens, **others):
     return {"response_len": tokens, **others}
 
 
-def write(batch, update, aggregation=LossAggregation.TOKEN_MEAN, turns=False):
+def write(batch, update, aggregation=Aggregation.TOKEN_MEAN):
     update_of = {key: int(rows.session_of(key) != "u_0") for key in batch.keys}
-    rows.write(batch, update, update_of, aggregation, 10, turns=turns)
+    rows.write(batch, update, update_of, aggregation, 10)
 
 
 def test_keys():
@@ -125,12 +129,12 @@ def test_singletons_leave_and_are_cleared(queue):
 
 
 def test_an_advantage_for_each_episode_or_turn_up_to_the_end_of_its_response(queue, batch):
-    write(batch, Policy(rollouts=ROLLOUTS, advantages=[2.0, [4.0, 5.0]]))
+    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[2.0, [4.0, 5.0]]))
     assert rows_of(queue.fields["advantages"]) == [[2, 2, 2, 2], [4, 5, 5, 5, 5], [0]]
 
 
 def test_advantages_of_whole_episodes_are_one_number_a_row(queue, batch):
-    write(batch, Policy(rollouts=ROLLOUTS[::-1], advantages=[-1.0, 2.0]))
+    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS[::-1], advantages=[-1.0, 2.0]))
     assert queue.fields["advantages"].tolist() == [2, -1, 0]
     every = rows.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
     assert rows_of(every) == [[2] * 4, [-1] * 5, [0]]
@@ -142,7 +146,7 @@ def test_advantages_of_whole_episodes_are_one_number_a_row(queue, batch):
 
 def test_verls_advantages_stay_where_an_update_has_none(queue, batch):
     before = rows_of(queue.fields["advantages"])
-    write(batch, Policy(rollouts=ROLLOUTS))
+    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS))
     assert rows_of(queue.fields["advantages"]) == before and "value_mask" not in queue.fields
 
 
@@ -200,7 +204,7 @@ def test_workers_are_told_what_to_write(queue, batch):
 
 
 def test_the_size_of_advantages_by_the_position_of_their_turn(queue, batch):
-    write(batch, Policy(rollouts=ROLLOUTS, advantages=[-2.0, [4.0, -5.0]]))
+    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[-2.0, [4.0, -5.0]]))
     found = rows.advantage_metrics(batch, ROLLOUTS)
     first, last = (2 + 2 + 4) / 3, (2 + 5 + 5 + 5) / 4
     assert found == {
@@ -279,14 +283,14 @@ def test_the_critic_learns_at_the_first_token_of_a_turn(queue, batch):
 
 
 def test_observation_weights_are_on_what_the_model_did_not_write(queue, batch):
-    write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0], observation_weights=[0.5, 0.25]))
+    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[1.0, 1.0], observation_weights=[0.5, 0.25]))
     assert rows_of(queue.fields["observation_weight"]) == [[0, 0, 0.5, 0], [0, 0.25, 0, 0, 0], [0]]
 
 
 def test_a_token_weighs_what_its_update_says(queue, batch):
-    write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
+    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
     assert queue.fields["loss_weight"].tolist() == pytest.approx([1 / 3, 1 / 4, 0])
-    write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]), LossAggregation.SEQ_MEAN_TOKEN_SUM_NORM)
+    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[1.0, 1.0]), Aggregation.SEQ_MEAN_TOKEN_SUM_NORM)
     assert queue.fields["loss_weight"].tolist() == pytest.approx([1 / 10, 1 / 10, 0]), "each update has one episode"
 
 
@@ -299,7 +303,7 @@ def test_metrics_by_tags_are_those_of_all_tokens(queue, batch):
     queue.fields["rm_scores"] = jagged([[0.0, 0, 0, 1], [0.0] * 5, [0.0]])
     for place, row in enumerate(batch.tags):
         row |= {"prompt_len": 2 + place, "score": float(place == 0), "num_turns": 2}
-    write(batch, Policy(rollouts=ROLLOUTS, advantages=[-1.5, 2.0], rewards=[0.25, -0.5]))
+    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[-1.5, 2.0], rewards=[0.25, -0.5]))
     rows.write_rewards(batch, ROLLOUTS, [0.25, -0.5])
 
     def of(data):
@@ -319,9 +323,9 @@ def test_metrics_by_tags_are_those_of_all_tokens(queue, batch):
 
 
 def test_the_turn_of_each_token(queue, batch):
-    write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
+    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
     assert "turn" not in queue.fields
-    write(batch, Policy(rollouts=ROLLOUTS, advantages=[1.0, 1.0]), turns=True)
+    write(batch, Policy(loss=TurnLoss(ClippedConfig()), rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
     assert rows_of(queue.fields["turn"]) == [[0, 0, 1, 1], [0, 1, 1, 1, 1], [0]]
 
 
@@ -419,14 +423,14 @@ def folded(queue):
 
 def test_all_segments_have_the_advantage_of_their_episode(queue, folded):
     batch, rollouts = folded
-    write(batch, Policy(rollouts=rollouts, advantages=[2.0, -2.0]))
+    write(batch, Policy(loss=VANILLA, rollouts=rollouts, advantages=[2.0, -2.0]))
     found = rows.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
     assert rows_of(found) == [[2] * 4, [2] * 2, [-2] * 5]
 
 
 def test_notes_belong_to_the_turn_that_follows(queue, folded):
     batch, rollouts = folded
-    write(batch, Policy(rollouts=rollouts, advantages=[[2.0, 3.0], [4.0, 5.0]]))
+    write(batch, Policy(loss=VANILLA, rollouts=rollouts, advantages=[[2.0, 3.0], [4.0, 5.0]]))
     assert rows_of(queue.fields["advantages"]) == [[2, 2, 3, 3], [3, 3], [4, 5, 5, 5, 5]]
 
 

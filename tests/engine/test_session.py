@@ -72,8 +72,8 @@ def test_runs_that_differ_in_what_a_step_reads_share_an_engine(engine):
         first = run(session, "algorithm=agentevol")
         for overrides in (
             ["algorithm=grpo"], ["algorithm=gigpo"], ["algorithm=dpo"], ["algorithm=reinforce_pp"],
-            ["algorithm=grpo", "algorithm.lr=1e-3", "algorithm.clip=0.1", "algorithm.entropy=0.01"],
-            ["algorithm=grpo", "algorithm.kl_loss=0.01", "algorithm.policy_loss=gspo", "algorithm.clip_high=0.3"],
+            ["algorithm=grpo", "algorithm.lr=1e-3", "algorithm.loss.clip=0.1", "algorithm.loss.entropy=0.01"],
+            ["algorithm=grpo", "algorithm.loss.kl=0.01", "algorithm.loss=gspo", "algorithm.loss.clip_high=0.3"],
             ["algorithm.optimizer={weight_decay: 0.1, betas: [0.5, 0.9], clip_grad: 0.5, warmup_steps: 3}"],
             ["mixture=dynamic", "envs.maze.share=0", "name=other", "cloning.epochs=3", "run.control=true"],
         ):  # fmt: skip

@@ -309,7 +309,7 @@ def test_rounds_may_go_on_from_the_present_weights_and_accumulate(run):
 
 CLONED = ["imitate 8 x2"] * 2
 LEARN = ("algorithm=grpo", "algorithm.steps=3", "algorithm.tasks_per_step=4", "algorithm.mini_batch_tasks=4",
-         "algorithm.kl_loss=0.1", "run.save_every=1")  # fmt: skip
+         "algorithm.loss.kl=0.1", "run.save_every=1")  # fmt: skip
 
 
 def in_the_first_step(folder, stage="grpo"):
@@ -325,7 +325,7 @@ def test_the_reference_policy(run, reference, weights, toy_recipes):
     """Also after a resume in the middle of the stage."""
     whole = run(*LEARN, name="whole")
     assert whole.learnt == [*CLONED, "policy", "policy", "policy"] and whole.reference == CLONED
-    where = f"algorithm.kl_reference={toy_recipes / reference if '/' in reference else reference}"
+    where = f"algorithm.loss.kl_reference={toy_recipes / reference if '/' in reference else reference}"
     with pytest.raises(Interrupted):
         run(*LEARN, where, name="again", stop=in_the_first_step(toy_recipes / "again"))
     assert json.loads((toy_recipes / "again" / "state.json").read_text())["unit"] == 1
@@ -340,7 +340,7 @@ def test_the_moments_of_rewards_go_on_after_a_stop(run, toy_recipes):
         return [[row[name] for name in names] for row in read(trainer.folder.path) if "stage/grpo" in row
                 and names[0] in row]  # fmt: skip
 
-    shaped = (*LEARN, "algorithm.normalise_by_std=false", "algorithm.normalise_rewards=true")
+    shaped = (*LEARN, "algorithm.normalise_by_std=false", "algorithm.shaping.normalise=true")
     whole = of_environment(run(*shaped, name="whole"))
     with pytest.raises(Interrupted):
         run(*shaped, stop=in_the_first_step(toy_recipes / "a"))

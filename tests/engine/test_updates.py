@@ -18,22 +18,24 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils import tensordict_utils as tu
-from verl.workers.config import ActorConfig, PolicyLossConfig
+from verl.workers.config import ActorConfig
 from verl.workers.engine.utils import prepare_micro_batches
 
 from agentgym_rl.algorithms.base import Policy, Preference, Rollout, Supervised
-from agentgym_rl.algorithms.losses import episode_log_probs
+from agentgym_rl.algorithms.losses import losses
+from agentgym_rl.algorithms.losses.dpo import episode_log_probs
+from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
-from agentgym_rl.algorithms.policy_gradient import PolicyLoss
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.resolved import Resolved
+from agentgym_rl.engine.verl import updates
 from agentgym_rl.engine.verl.by_rows import ByRows, metric_data, told
 from agentgym_rl.engine.verl.learner import Learner
 from agentgym_rl.engine.verl.mapping import verl_config
 from agentgym_rl.engine.verl.modes import TRAINERS, ColocateTrainer, SeparateTrainer, SyncTrainer
 from agentgym_rl.engine.verl.settings import Settings
-from agentgym_rl.engine.verl.updates import LOSSES, dpo_loss, order, pair_batch, policy_loss, to_batch
+from agentgym_rl.engine.verl.updates import dpo_loss, order, pair_batch, supervised_loss, to_batch
 from agentgym_rl.rollout.supervised import Example
 
 # supervised
@@ -52,6 +54,9 @@ def test_order(count, batch, seed, updates):
         assert len(set(one_pass)) == len(one_pass)
         assert len(one_pass) < count or sorted(one_pass) == list(range(count))
     assert order(count, batch, seed, updates) == indices
+
+
+VANILLA = Vanilla(VanillaConfig())
 
 
 def test_order_differs_from_seed_to_seed_and_pass_to_pass():
@@ -272,8 +277,7 @@ def policy_step(learner, monkeypatch):
     """A policy update of which nothing is real but when it sets its loss; returns the loss that it ran with."""
     ran, workers = [], learner.verl.actor_rollout_wg
     actor = SimpleNamespace(
-        loss_agg_mode="token-mean", policy_loss=SimpleNamespace(loss_mode="vanilla"), ppo_mini_batch_size=1,
-        ppo_epochs=1,
+        loss_agg_mode="token-mean", ppo_mini_batch_size=1, ppo_epochs=1,
     )  # fmt: skip
     correction = SimpleNamespace(rollout_is=None, rollout_rs=None, bypass_mode=False)
     learner.settings = SimpleNamespace(
@@ -295,7 +299,7 @@ def policy_step(learner, monkeypatch):
         monkeypatch.setattr(f"agentgym_rl.engine.verl.learner.queue.{name}", stub)
     learner.batch = KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[{}])
     episode = Episode(env="e", item_id="e_1", ending=Ending.TERMINATED, reward=1.0, success=True, max_turns=1)
-    learner.policy_step(Policy(rollouts=[Rollout(episode=episode, key="a_0")], advantages=[1.0]), 1e-3)
+    learner.policy_step(Policy(loss=VANILLA, rollouts=[Rollout(episode=episode, key="a_0")], advantages=[1.0]), 1e-3)
     return ran[0]
 
 
@@ -312,20 +316,19 @@ def test_every_update_sets_its_own_loss_in_whatever_order(learner, monkeypatch):
         learner.preference_step(Preference(pairs=[(GOOD, BAD)], mini_batch=1, epochs=1, beta=0.1), 1e-3, "s")
         return workers.losses[-1]
 
+    functions = {"policy": updates.policy_loss, "supervised": supervised_loss, "preference": dpo_loss}
     kinds = {"policy": partial(policy_step, learner, monkeypatch), "supervised": supervised, "preference": preference}
     for first, second in product(kinds, repeat=2):
-        assert [kinds[first](), kinds[second]()] == [LOSSES[first], LOSSES[second]]
+        assert [kinds[first](), kinds[second]()] == [functions[first], functions[second]]
 
 
 # the policy loss
 
-ACTOR = {
-    "strategy": "fsdp2",
-    "rollout_n": 1,
-    "ppo_micro_batch_size_per_gpu": 1,
-    "clip_ratio_low": 0.2,
-    "clip_ratio_high": 0.2,
-}
+ACTOR = {"strategy": "fsdp2", "rollout_n": 1, "ppo_micro_batch_size_per_gpu": 1}
+
+
+def policy_loss(config, output, data, loss=None):
+    return updates.policy_loss(config, output, data, loss=loss or VANILLA)
 
 
 def policy_data(loss_weight=None, **fields):
@@ -376,16 +379,16 @@ def test_the_policy_loss_by_hand():
         "log_probs": torch.nested.nested_tensor_from_jagged(flat, offsets),
         "entropy": torch.nested.nested_tensor_from_jagged(torch.full((7,), 0.4), offsets),
     }
-    config = ActorConfig(**ACTOR, entropy_coeff=0.1, kl_loss_coef=0.5, kl_loss_type="low_var_kl")
+    config, chosen = ActorConfig(**ACTOR), Vanilla(VanillaConfig(entropy=0.1, kl=0.5))
     data = policy_data(**fields)
-    loss, metrics = policy_loss(config, output, data)
+    loss, metrics = policy_loss(config, output, data, chosen)
     policy, entropy = -(2.0 * 0.25 - 1.0 * 0.25 * 2.0), 0.4 * 0.5
     kl = 0.25 * (torch.tensor(-1.0).exp().item() + 1 - 1)
     assert loss.item() == pytest.approx(policy - 0.1 * entropy + 0.5 * kl)
     assert metrics["actor/pg_loss"].aggregate() == pytest.approx(policy)
     assert metrics["kl_loss"].aggregate() == pytest.approx(kl)
     tu.assign_non_tensor(data, dp_size=2)
-    assert policy_loss(config, output, data)[0].item() == pytest.approx(2 * loss.item())
+    assert policy_loss(config, output, data, chosen)[0].item() == pytest.approx(2 * loss.item())
 
 
 def test_without_old_log_probabilities_they_are_the_present_ones():
@@ -403,16 +406,16 @@ def test_without_old_log_probabilities_they_are_the_present_ones():
     assert updated(given.exclude("old_log_probs")) == updated(given)
 
 
-@pytest.mark.parametrize("kind", PolicyLoss)
+@pytest.mark.parametrize("kind", [*losses().values()], ids=[*losses()])
 def test_one_advantage_a_row_is_that_of_each_of_its_tokens(kind):
-    config = ActorConfig(**ACTOR, policy_loss=PolicyLossConfig(loss_mode=kind))
+    config, chosen = ActorConfig(**ACTOR), kind(kind.Config())
     flat = torch.tensor([-1.0, -0.5, -1.5, 0.0, -1.3, -4.0, 0.0])
     output = {"log_probs": torch.nested.nested_tensor_from_jagged(flat, torch.tensor([0, 4, 7]))}
     turns = {"turn": [[0, 1, 1], [0, 1]]}
     each, once = policy_data(advantages=[[2.0] * 3, [-1.0] * 2], **turns), policy_data(**turns)
     once["advantages"] = torch.tensor([2.0, -1.0])
-    losses = [policy_loss(config, output, data)[0].item() for data in (each, once, policy_data(**turns))]
-    assert losses[0] == losses[1] != losses[2]
+    found = [policy_loss(config, output, data, chosen)[0].item() for data in (each, once, policy_data(**turns))]
+    assert found[0] == found[1] != found[2]
 
 
 @pytest.mark.parametrize(
@@ -432,9 +435,9 @@ def test_a_batch_is_on_policy(changed, on_policy):
     OmegaConf.update(config, "trainer.device", "cpu")
     for key, value in changed.items():
         OmegaConf.update(config, key, value)
-    for present, updates, expected in ((True, [0, 0], on_policy), (True, [0, 1], False), (False, [0, 0], False)):
+    for present, of_rows, expected in ((True, [0, 0], on_policy), (True, [0, 1], False), (False, [0, 0], False)):
         learner = Learner(SimpleNamespace(samples_present=present), Settings(config), None)
-        learner.update_of = dict(enumerate(updates))
+        learner.update_of = dict(enumerate(of_rows))
         assert learner.on_policy() is expected
     assert [kind.samples_present for kind in (SyncTrainer, ColocateTrainer, SeparateTrainer)] == [True, False, False]
 

@@ -101,9 +101,9 @@ def test_keys_of_ours_that_are_named_exist():
     [
         ("algorithm.norm_adv_by_std_in_grpo", "is set by algorithm.normalise_by_std"),
         ("algorithm.use_pf_ppo", "has no effect: nothing in a run reads it"),
-        ("algorithm.kl_ctrl.kl_coef", "is set by algorithm.kl_loss"),
+        ("algorithm.kl_ctrl.kl_coef", "is set by algorithm.loss.kl"),
         ("actor_rollout_ref.actor.grad_clip", "is set by algorithm.optimizer.clip_grad"),
-        ("actor_rollout_ref.actor.tau_pos", "has no effect: algorithm.policy_loss=sapo"),
+        ("actor_rollout_ref.actor.tau_pos", "has no effect: algorithm.loss=sapo"),
         ("actor_rollout_ref.actor.shuffle", "is refused: each update keeps the rows"),
         ("actor_rollout_ref.rollout.multi_turn.max_assistant_turns", r"is set by envs\.<name>\.max_turns"),
         ("actor_rollout_ref.rollout.multi_turn.max_user_turns", r"is set by envs\.<name>\.max_turns"),

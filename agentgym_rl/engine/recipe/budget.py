@@ -6,7 +6,6 @@ from collections.abc import Collection
 
 from agentgym_rl.algorithms.base import OnlineConfig
 from agentgym_rl.algorithms.optimizer import Schedule
-from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.schema import RecipeError
 
@@ -23,8 +22,8 @@ def settle(config: Config, given: Collection[str]) -> None:
         RecipeError: the command line, or the recipe, has both; or the learning rate falls towards a last step that
             ``budget.tokens`` or ``budget.updates`` leave open.
     """
-    budget, algorithm = config.budget, config.algorithm
-    if not isinstance(algorithm, OnlineConfig):
+    budget, algorithm = config.budget, config.algorithm.online
+    if algorithm is None:
         return
     _check_schedule(config)
     if budget.episodes is None:
@@ -44,8 +43,8 @@ def settle(config: Config, given: Collection[str]) -> None:
 
 def told(config: Config) -> str | None:
     """By how much the steps differ from the budget; None where they do not."""
-    budget, algorithm = config.budget, config.algorithm
-    if budget.episodes is None or not isinstance(algorithm, OnlineConfig):
+    budget, algorithm = config.budget, config.algorithm.online
+    if budget.episodes is None or algorithm is None:
         return None
     spent = algorithm.steps * _a_step(algorithm)
     if spent == budget.episodes:
@@ -55,9 +54,9 @@ def told(config: Config) -> str | None:
 
 
 def _check_schedule(config: Config) -> None:
-    algorithm = config.algorithm
+    algorithm = config.algorithm.policy_gradient
     open_end = next((key for key in ("tokens", "updates") if getattr(config.budget, key) is not None), None)
-    if open_end is None or not isinstance(algorithm, PolicyGradientConfig):
+    if open_end is None or algorithm is None:
         return
     if algorithm.optimizer.schedule is not Schedule.CONSTANT:
         raise RecipeError(

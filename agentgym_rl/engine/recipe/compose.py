@@ -21,7 +21,6 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException, ValidationError
 
-from agentgym_rl.algorithms.base import OnlineConfig
 from agentgym_rl.algorithms.installed import adopt, read
 from agentgym_rl.engine.recipe import budget, gpus
 from agentgym_rl.engine.recipe import overrides as words
@@ -199,7 +198,7 @@ def restore(values: Mapping[str, Any]) -> Config:
 
 def _untuned(config: Config, overrides: Sequence[str]) -> Iterator[str]:
     experiment = next((one.partition("=")[2] for one in overrides if one.startswith("experiment=")), None)
-    if experiment is None or not isinstance(config.algorithm, OnlineConfig):
+    if experiment is None or config.algorithm.online is None:
         return
     with loader() as found:
         algorithms, curricula = (found.get_group_options(folder) for folder in ("tuned", "tuned/curriculum"))

@@ -10,7 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import OverrideParseException
 
 from agentgym_rl.engine.recipe.migration import translated
-from agentgym_rl.engine.recipe.schema import CHOSEN, RecipeError
+from agentgym_rl.engine.recipe.schema import BLOCKS, CHOSEN, RecipeError
 from agentgym_rl.rollout import pretrained
 
 _EVERYWHERE = {"env.host": "kind", "env.address": "address"}
@@ -65,6 +65,9 @@ def spelled_out(override: str) -> list[str]:
     group, _, last = key(override).partition(".")
     if last == CHOSEN.get(group):
         raise RecipeError(f"{name} holds the choice that {group}={value} makes; write that")
+    if name in BLOCKS:
+        name = f"{name}.{BLOCKS[name]}"
+        override = f"{name}={value}"
     if name == "+env":
         return [f"+env@envs={value}"]
     if name == "model" and "/" in value:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.algorithms.base import AS_LOADED, START, Needs, OnlineConfig
-from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
+from agentgym_rl.algorithms.base import Needs
+from agentgym_rl.algorithms.losses.base import AS_LOADED, START
 from agentgym_rl.engine.recipe.config import (
     Attention,
     Config,
@@ -183,7 +183,7 @@ def gpus_of_node(engine: EngineConfig) -> int:
 
 def _check_needs(config: Config, needs: Needs) -> None:
     algorithm, name, engine = config.algorithm, config.algorithm.name, config.engine
-    if isinstance(algorithm, OnlineConfig) and algorithm.samples_per_task < needs.samples_per_task:
+    if algorithm.online is not None and algorithm.online.samples_per_task < needs.samples_per_task:
         raise RecipeError(
             f"algorithm={name} compares episodes of a task; algorithm.samples_per_task must be "
             f"{needs.samples_per_task} or more"
@@ -219,7 +219,7 @@ def _check_needs(config: Config, needs: Needs) -> None:
 
 def _check_batches(config: Config, needs: Needs) -> None:
     """Each worker takes an equal part of an update; verl finds out only in the worker."""
-    algorithm, engine = config.algorithm, config.engine
+    policy, engine = config.algorithm.policy_gradient, config.engine
     workers = engine.workers * engine.nodes
     updates = dict(needs.equal_updates)
     if config.cloning.epochs or config.run.control:
@@ -227,14 +227,10 @@ def _check_batches(config: Config, needs: Needs) -> None:
     for key, size in updates.items():
         if size < 1 or size % workers:
             raise RecipeError(f"{key} = {size} cannot be shared equally by {workers} workers")
-    if (
-        engine.mode is Mode.SEPARATE_ASYNC
-        and isinstance(algorithm, PolicyGradientConfig)
-        and algorithm.tasks_per_step % algorithm.mini_batch_tasks
-    ):
+    if engine.mode is Mode.SEPARATE_ASYNC and policy is not None and policy.tasks_per_step % policy.mini_batch_tasks:
         raise RecipeError(
             "engine.mode=separate_async learns in mini-batches as tasks come in: algorithm.mini_batch_tasks="
-            f"{algorithm.mini_batch_tasks} must divide algorithm.tasks_per_step={algorithm.tasks_per_step}"
+            f"{policy.mini_batch_tasks} must divide algorithm.tasks_per_step={policy.tasks_per_step}"
         )
 
 
@@ -243,8 +239,8 @@ def check_model(run: Resolved) -> None:
 
     Raises:
         RecipeError: the model has fewer layers than ``model.train_layers``.
-        FileNotFoundError: ``model.path`` looks like a folder that is not there, or ``algorithm.kl_reference`` is no
-            checkpoint of as many workers.
+        FileNotFoundError: ``model.path`` looks like a folder that is not there, or ``algorithm.loss.kl_reference`` is
+            no checkpoint of as many workers.
         MissingExtra: a model that has a name is to be fetched, and a package that this needs is not installed.
         ValueError: there is no such source of a model that has a name.
     """
@@ -253,8 +249,8 @@ def check_model(run: Resolved) -> None:
         size = config.engine.workers * config.engine.nodes
         if not (Path(reference) / "actor" / f"model_world_size_{size}_rank_0.pt").is_file():
             raise FileNotFoundError(
-                f"algorithm.kl_reference={reference} is no checkpoint of {size} workers; give {START}, {AS_LOADED} or "
-                "runs/<name>/checkpoints/global_step_<n>"
+                f"algorithm.loss.kl_reference={reference} is no checkpoint of {size} workers; give {START}, "
+                f"{AS_LOADED} or runs/<name>/checkpoints/global_step_<n>"
             )
     path = config.model.path
     if path is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.algorithms import Algorithm, algorithms
-from agentgym_rl.algorithms.base import Needs, OnlineConfig
+from agentgym_rl.algorithms.base import Needs
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
@@ -75,8 +75,8 @@ class Resolved:
         """Settings of the updates of a stage; the control repeats those of the algorithm."""
         if stage == Cloning.stage:
             return self.config.cloning.optimizer
-        algorithm = self.config.algorithm
-        return algorithm.optimizer if isinstance(algorithm, OnlineConfig) else OptimizerConfig()
+        online = self.config.algorithm.online
+        return OptimizerConfig() if online is None else online.optimizer
 
     # the rules of an episode
 
@@ -215,8 +215,8 @@ class Resolved:
             fewest_samples=self.needs.samples_per_task,
         )
         found = mixtures()[config.mixture.type](config.mixture, pools)
-        if isinstance(config.algorithm, OnlineConfig):
-            found.bounds(config.algorithm.samples_per_task)
+        if (online := config.algorithm.online) is not None:
+            found.bounds(online.samples_per_task)
         return found
 
     @cached_property

@@ -24,6 +24,12 @@ from agentgym_rl.engine.recipe.others import WORDS
 
 CHOSEN = {"algorithm": "name", "curriculum": "type", "mixture": "type"}
 """The key of a group that holds its choice."""
+BLOCKS = {"algorithm.loss": "name", "algorithm.correction": "kind"}
+"""The key that ``BLOCK=CHOICE`` sets on a command line."""
+
+
+KINDS = "kinds"
+"""Metadata of a field whose class goes by its key ``name``: a function that gives the classes by name."""
 
 
 class RecipeError(ValueError):
@@ -40,7 +46,11 @@ def schema(kind: Any) -> type:
 def _copy(kind: Any) -> type:
     hints = get_type_hints(kind)
     bases = tuple(schema(base) for base in kind.__bases__ if is_dataclass(base))
-    copied = [(one.name, _plain(hints[one.name]), _default(one, hints[one.name])) for one in fields(kind)]
+    copied = [
+        (one.name, Any, field(default_factory=dict)) if KINDS in one.metadata
+        else (one.name, _plain(hints[one.name]), _default(one, hints[one.name]))
+        for one in fields(kind)
+    ]  # fmt: skip
     return make_dataclass(kind.__name__, copied, bases=bases, kw_only=True, namespace={"copy_of": kind})
 
 
@@ -80,17 +90,37 @@ def typed(node: DictConfig, path: str = "") -> Any:
     known = {one.name for one in fields(kind)}
     if unknown := [str(key) for key in node if key not in known]:
         raise RecipeError(_unknown(f"{path}.{unknown[0]}".lstrip("."), kind))
-    values = {
-        one.name: _value(hints[one.name], node[one.name], f"{path}.{one.name}".lstrip("."))
-        for one in fields(kind)
-        if one.init
-    }
+    values = {}
+    for one in fields(kind):
+        place = f"{path}.{one.name}".lstrip(".")
+        values[one.name] = (
+            _of_kind(one, node[one.name], place)
+            if KINDS in one.metadata
+            else _value(hints[one.name], node[one.name], place)
+        )
     try:
         return kind(**values)
     except RecipeError:
         raise
     except ValueError as error:
         raise RecipeError(_located(path, str(error))) from error
+
+
+def _of_kind(one: Field[Any], value: Any, path: str) -> Any:
+    """A block whose class goes by its key ``name``; by default it is that of the field."""
+    if not isinstance(value, DictConfig):
+        raise RecipeError(f"{path} is a block of keys; write {path}.name={value}")
+    assert one.default_factory is not ABSENT
+    kinds, given = one.metadata[KINDS](), OmegaConf.to_container(value, resolve=True)
+    assert isinstance(given, dict)
+    default = one.default_factory()
+    name = given.get("name", default.name)
+    if name not in kinds:
+        raise RecipeError(
+            f"{path}.name={name!r} is unknown{nearest(str(name), list(kinds))}; choose {', '.join(kinds)}"
+        )
+    kept = to_dict(default) if name == default.name else {}
+    return read(kinds[name].Config, {**kept, **given, "name": name}, path)
 
 
 def read(kind: type, values: Mapping[str, Any], path: str) -> Any:

@@ -6,9 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from agentgym_rl.algorithms.base import OnlineConfig
 from agentgym_rl.algorithms.mixture import mixtures
-from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.config import Config, Device, Mode, Stragglers
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
@@ -83,7 +81,7 @@ def _of_rollouts(config: Config) -> Iterator[Unused]:
         yield Unused("rollout.keep_turns", "rollout.context=full shows all turns")
     if rollout.context != "summary":
         yield Unused("rollout.notes_tokens", f"rollout.context={rollout.context} asks for no notes")
-    if not isinstance(config.algorithm, OnlineConfig):
+    if config.algorithm.online is None:
         for key in ("rollout.temperature", "curriculum", "mixture", "budget"):
             yield Unused(key, f"algorithm={config.algorithm.name} has no training episodes", in_recipes=False)
 
@@ -93,7 +91,7 @@ def _of_engine(config: Config) -> Iterator[Unused]:
     if engine.mode is Mode.SYNC:
         for key in ("ahead", "stragglers", "max_staleness"):
             yield Unused(f"engine.{key}", "engine.mode=sync rolls out each step before it learns from it")
-    elif not isinstance(config.algorithm, PolicyGradientConfig):
+    elif config.algorithm.policy_gradient is None:
         for key in ("ahead", "stragglers", "max_staleness"):
             yield Unused(f"engine.{key}", f"algorithm={config.algorithm.name} rolls out nothing ahead of its step")
     elif engine.stragglers is Stragglers.WAIT:
@@ -122,8 +120,8 @@ def _of_run(config: Config, learns: bool) -> Iterator[Unused]:
     if not learns:
         yield Unused("cloning.observation_weight", UNLEARNED, in_recipes=False)
     for key, why in config.cloning.optimizer.unused().items():
-        yield Unused(f"cloning.{key}", f"cloning.{why}")
-    if not isinstance(config.algorithm, OnlineConfig):
+        yield Unused(f"cloning.optimizer.{key}", f"cloning.optimizer.{why}")
+    if config.algorithm.online is None:
         why = f"algorithm={config.algorithm.name} has no updates that a control could repeat"
         yield Unused("run.control", why, in_recipes=False)
     if config.model.path is not None and not config.cloning.epochs:
@@ -141,7 +139,7 @@ def _of_env(config: Config, name: str, learns: bool) -> Iterator[Unused]:
             yield Unused(f"{place}.demonstrations_file", UNLEARNED, in_recipes=False)
     if env.demonstrations_file is not None:
         yield Unused(f"{place}.demonstrations", f"{place}.demonstrations_file is cloned", in_recipes=False)
-    if not isinstance(config.algorithm, OnlineConfig):
+    if config.algorithm.online is None:
         for key in ("share", "curriculum"):
             why = f"algorithm={config.algorithm.name} has no training episodes"
             yield Unused(f"{place}.{key}", why, in_recipes=False)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.algorithms.base import AlgorithmConfig
-from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.envs.tables import load
 
@@ -80,7 +79,7 @@ def check_sampling(given: Mapping[str, Any], algorithm: AlgorithmConfig) -> None
         RecipeError: a policy gradient would sample from a part of it; names the key.
     """
     for key, whole in KEYS.whole.items():
-        if isinstance(algorithm, PolicyGradientConfig) and given.get(key, whole) != whole:
+        if algorithm.policy_gradient is not None and given.get(key, whole) != whole:
             raise RecipeError(
                 f"verl.{key}={given[key]} is refused: the ratios of algorithm={algorithm.name} would be biased; leave "
                 f"it at {whole}, or set rollout.temperature"

@@ -14,7 +14,6 @@ from agentgym_rl.algorithms.base import (
     START,
     Metrics,
     Needs,
-    OnlineConfig,
     Policy,
     Preference,
     Request,
@@ -302,8 +301,8 @@ class EngineRun:
 
     def _drawn(self, number: int, draw: int, tasks: int | None = None) -> list[Request]:
         """The tasks of a step of the stage, or fewer; ``draw`` seeds which."""
-        online = self.config.algorithm
-        assert isinstance(online, OnlineConfig), f"algorithm={online.name} has no training episodes"
+        online = self.config.algorithm.online
+        assert online is not None, f"algorithm={self.config.algorithm.name} has no training episodes"
         draws = self.mixture.draw(draw, online.tasks_per_step if tasks is None else tasks, online.samples_per_task)
         return [self.request(number, one.task, samples=one.samples) for one in draws]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from statistics import fmean
@@ -19,12 +19,23 @@ from verl.utils.debug import marked_timer
 from verl.utils.metric import reduce_metrics
 
 from agentgym_rl.algorithms.base import Metrics, Policy, Preference, Rollout, Supervised
-from agentgym_rl.algorithms.losses import episode_log_probs
+from agentgym_rl.algorithms.losses.aggregation import Aggregation
+from agentgym_rl.algorithms.losses.base import Loss, LossConfig
+from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
+from agentgym_rl.algorithms.losses.dpo import episode_log_probs
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
-from agentgym_rl.algorithms.policy_gradient import LossAggregation, PolicyLoss
 from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.settings import Settings
-from agentgym_rl.engine.verl.updates import LOSSES, Pair, Progress, order, pair_batch, to_batch
+from agentgym_rl.engine.verl.updates import (
+    Pair,
+    Progress,
+    dpo_loss,
+    order,
+    pair_batch,
+    policy_loss,
+    supervised_loss,
+    to_batch,
+)
 from agentgym_rl.engine.verl.weights import PRESENT, REFERENCE, Weights
 
 PART_S = 10.0
@@ -48,8 +59,8 @@ class Learner:
         """Of the present training step."""
         self.optimizer = OptimizerConfig()
         """Settings of the present stage's updates."""
-        self.loss = ""
-        """The loss that the workers have; at first verl's."""
+        self.loss: tuple[Callable[..., Any], Loss[Any] | None] | None = None
+        """The loss that the workers have, and the function that computes it; at first verl's."""
         self.update_of: dict[str, int] = {}
         """By key of a row; see :func:`agentgym_rl.engine.verl.rows.arrange`."""
 
@@ -93,7 +104,7 @@ class Learner:
             batch = self.balance(queue.only(batch, kept), metrics)
         elif any(not tag.get("is_padding", False) for tag in _tags_of(batch, left_out)):
             raise ValueError("an algorithm with a critic learns from every rollout of a batch")
-        self._set_loss("policy")
+        self._set_loss(policy_loss, update.loss)
         self._set_optimizer(lr)
         learns = self.settings.learns(verl.global_steps)
         on_policy = learns and self.on_policy()
@@ -109,9 +120,8 @@ class Learner:
             if update.advantages is None:
                 with self.settings.without_correction():
                     batch = verl._compute_advantage(batch, metrics)
-            aggregation, turns = LossAggregation(actor.loss_agg_mode), actor.policy_loss.loss_mode == PolicyLoss.TURN
             longest = int(self.settings.config.data.max_response_length)
-            batch = queue.write(batch, update, self.update_of, aggregation, longest, turns=turns)
+            batch = queue.write(batch, update, self.update_of, Aggregation(actor.loss_agg_mode), longest)
         if verl.use_critic:
             with marked_timer("update_critic", timing):
                 batch = self._critic_step(batch, metrics, at_turns=update.returns is not None)
@@ -186,7 +196,7 @@ class Learner:
         updates, done, part = len(chosen) // size, 0, 1
         if not updates:
             return {"supervised/updates": 0}, 0
-        self._set_loss("supervised")
+        self._set_loss(supervised_loss, CrossEntropy(LossConfig()))
         self.weights.sleep()
         self._set_optimizer(lr)
         loss = grad_norm = 0.0
@@ -212,7 +222,7 @@ class Learner:
         size = -(-min(update.mini_batch, len(pairs)) // workers) * workers  # every worker takes an equal share
         self.weights.sleep()
         reference = self._reference(pairs, size)
-        self._set_loss("preference")
+        self._set_loss(dpo_loss)
         self._set_optimizer(lr)
         passes: list[dict[str, float]] = []
         updates = 0
@@ -241,14 +251,16 @@ class Learner:
         sums = episode_log_probs(output["log_probs"], data["loss_mask"])
         return sums.view(-1, 2)[: len(pairs)]
 
-    def _set_loss(self, kind: str) -> None:
-        """The workers keep one loss; change it only when the kind of update changes."""
+    def _set_loss(self, function: Callable[..., Any], loss: Loss[Any] | None = None) -> None:
+        """The workers keep one loss; change it only when an update has another."""
         self.weights.pristine = False
-        if kind == self.loss:
+        wanted = (function, loss)
+        if wanted == self.loss:
             return
         actor = omega_conf_to_dataclass(self.settings.actor)
-        self.verl.actor_rollout_wg.set_loss_fn(partial(LOSSES[kind], config=actor))
-        self.loss = kind
+        chosen = {} if loss is None else {"loss": loss}
+        self.verl.actor_rollout_wg.set_loss_fn(partial(function, config=actor, **chosen))
+        self.loss = wanted
 
     def _set_optimizer(self, lr: float) -> None:
         """Each update has its own settings, because a checkpoint brings back those that it was saved with."""

@@ -150,16 +150,9 @@ def _common(run: Resolved, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{actor}.ppo_epochs": policy.epochs,
         f"{actor}.use_dynamic_bsz": True,
         f"{actor}.ppo_max_token_len_per_gpu": micro_tokens,
-        f"{actor}.clip_ratio": policy.clip,
-        f"{actor}.clip_ratio_low": policy.clip,  # these two are what verl's losses read
-        f"{actor}.clip_ratio_high": policy.clip if policy.clip_high is None else policy.clip_high,
-        f"{actor}.clip_ratio_c": policy.dual_clip,
-        f"{actor}.policy_loss.loss_mode": policy.policy_loss.value,
-        f"{actor}.loss_agg_mode": policy.loss_aggregation.value,
-        f"{actor}.entropy_coeff": policy.entropy,
+        f"{actor}.loss_agg_mode": policy.loss.aggregation.value,
+        f"{actor}.entropy_coeff": policy.loss.entropy,
         f"{actor}.use_kl_loss": False,  # verl's reference is a second model; ours is kept by the workers
-        f"{actor}.kl_loss_coef": policy.kl_loss,
-        f"{actor}.kl_loss_type": "low_var_kl",
         f"{actor}.data_loader_seed": config.seed,
         f"{actor}.checkpoint.save_lora_only": model.lora_rank > 0,
         f"{actor}.fsdp_config.param_offload": engine.offload,
@@ -323,13 +316,13 @@ def _on_cpu(run: Resolved, largest_tensor: int) -> dict[str, Any]:
 
 def _online(config: Config) -> OnlineConfig:
     """The algorithm's keys; their defaults for an algorithm that has no rollouts of its own."""
-    return config.algorithm if isinstance(config.algorithm, OnlineConfig) else OnlineConfig()
+    return config.algorithm.online or OnlineConfig()
 
 
 def _policy(config: Config) -> PolicyGradientConfig:
     """The algorithm's keys; without a policy gradient, a batch that verl's checks accept."""
-    if isinstance(config.algorithm, PolicyGradientConfig):
-        return config.algorithm
+    if (policy := config.algorithm.policy_gradient) is not None:
+        return policy
     workers = config.engine.workers * config.engine.nodes
     return PolicyGradientConfig(tasks_per_step=workers, mini_batch_tasks=workers)
 
@@ -337,13 +330,13 @@ def _policy(config: Config) -> PolicyGradientConfig:
 def _correction(config: Config) -> dict[str, Any]:
     """verl's fields of :mod:`agentgym_rl.algorithms.correction`."""
     policy = _policy(config)
-    chosen = policy.corrected_by(off_policy=config.engine.off_policy)
-    low, high = policy.correction_bounds or BOUNDS.get(chosen, (1.0, 1.0))
+    chosen = policy.correction.chosen(off_policy=config.engine.off_policy)
+    low, high = policy.correction.bounds or BOUNDS.get(chosen, (1.0, 1.0))
     inverse = f"{1 / high}_{1 / low}"  # verl's k1 is the logarithm of the inverse ratio
     fields: dict[str, Any] = {}
     match chosen:
         case Correction.TIS:
-            fields = {"rollout_is": "token", "rollout_is_threshold": policy.importance_cap}
+            fields = {"rollout_is": "token", "rollout_is_threshold": policy.correction.cap}
         case Correction.ICEPOP:
             fields = {"rollout_is": "token", "rollout_is_threshold": f"{low}_{high}"}
         case Correction.MIS:

@@ -26,8 +26,7 @@ from verl.utils.torch_functional import masked_whiten
 from verl.workers.utils.padding import response_to_nested
 
 from agentgym_rl.algorithms.base import GroupFilter, Metrics, Policy, Rollout
-from agentgym_rl.algorithms.losses import token_weights
-from agentgym_rl.algorithms.policy_gradient import LossAggregation
+from agentgym_rl.algorithms.losses.aggregation import Aggregation, token_weights
 from agentgym_rl.data.episode import Episode, Turn
 from agentgym_rl.engine.verl.drift import LOG_RATIO, NUMBERS
 from agentgym_rl.engine.verl.drift_metrics import ratio_metrics as ratios
@@ -270,10 +269,8 @@ def write(
     batch: KVBatchMeta,
     update: Policy,
     update_of: Mapping[str, int],
-    aggregation: LossAggregation,
+    aggregation: Aggregation,
     longest: int,
-    *,
-    turns: bool,
 ) -> KVBatchMeta:
     """Write what a policy update says into the rows: advantages, critic targets, weights of tokens.
 
@@ -285,7 +282,6 @@ def write(
         update_of: see :func:`arrange`.
         aggregation: what makes one loss of the tokens of an update.
         longest: most tokens of a response.
-        turns: write the turn of each token.
 
     Returns:
         The batch with the new fields, which workers are given.
@@ -294,8 +290,8 @@ def write(
     mask = cache(lambda: _get(batch, "loss_mask")["loss_mask"])
     own = [0 if tag.get("is_padding", False) else tag["own_tokens"] for tag in batch.tags]
     sessions, updates = [session_of(key) for key in batch.keys], [update_of[key] for key in batch.keys]
-    fields = {LOSS_WEIGHT: token_weights(own, sessions, updates, aggregation, longest)}
-    if turns:
+    fields = {LOSS_WEIGHT: torch.tensor(token_weights(own, sessions, updates, aggregation, longest))}
+    if "turn" in update.loss.streams:
         fields[TURN] = over_tokens(batch, rollouts, [range(len(rollout.episode.turns)) for rollout in rollouts])
     if update.advantages is not None:
         whole = [one for one in update.advantages if isinstance(one, int | float)]

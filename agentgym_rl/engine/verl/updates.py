@@ -8,17 +8,16 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict
-from verl.trainer.ppo.core_algos import kl_penalty
 from verl.utils import tensordict_utils as tu
 from verl.utils.metric import AggregationType, Metric
 from verl.utils.torch_functional import masked_mean
 from verl.workers.config import ActorConfig
-from verl.workers.utils.losses import sft_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
-from agentgym_rl.algorithms.losses import Clip, Tokens, episode_log_probs, preference_loss
-from agentgym_rl.algorithms.losses import policy_loss as token_loss
-from agentgym_rl.algorithms.policy_gradient import PolicyLoss
+from agentgym_rl.algorithms.losses.base import Loss, Tokens
+from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
+from agentgym_rl.algorithms.losses.dpo import episode_log_probs, preference_loss
+from agentgym_rl.algorithms.losses.kl import k3
 from agentgym_rl.engine.verl.drift import KEPT, WEIGHTS
 from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, OBSERVATION_WEIGHT, TURN
 from agentgym_rl.rollout.supervised import Example
@@ -108,8 +107,31 @@ def dpo_loss(
     return losses.sum() * share, metrics
 
 
+def supervised_loss(
+    config: ActorConfig,
+    model_output: dict[str, torch.Tensor],
+    data: TensorDict,
+    dp_group: Any = None,
+    *,
+    loss: CrossEntropy,
+) -> tuple[torch.Tensor, dict[str, Metric]]:
+    """The loss of demonstrations, a mean over the tokens with loss of a mini-batch on all workers.
+
+    ``data`` holds rows of :func:`to_batch`. The worker's log-probability at a place is that of the token after it.
+    """
+    log_prob = model_output["log_probs"].values()
+    weight = data["loss_mask"].values().roll(-1)  # the first token of a row has none
+    tokens = Tokens(log_prob=log_prob, old_log_prob=log_prob.detach(), mask=weight > 0, streams={"weight": weight})
+    return loss(tokens).sum() / data["batch_num_tokens"] * data["dp_size"], {}
+
+
 def policy_loss(
-    config: ActorConfig, model_output: dict[str, torch.Tensor], data: TensorDict, dp_group: Any = None
+    config: ActorConfig,
+    model_output: dict[str, torch.Tensor],
+    data: TensorDict,
+    dp_group: Any = None,
+    *,
+    loss: Loss[Any],
 ) -> tuple[torch.Tensor, dict[str, Metric]]:
     """The policy's loss, a weighted sum over tokens, less the entropy bonus, plus KL and observation losses.
 
@@ -126,12 +148,15 @@ def policy_loss(
     tokens = Tokens(
         log_prob=log_prob,
         old_log_prob=rows.get("old_log_probs", log_prob.detach()),
-        advantages=rows["advantages"].reshape(len(mask), -1),
         mask=mask,
-        turns=rows.get(TURN),
+        streams={
+            "advantage": rows["advantages"].reshape(len(mask), -1),
+            **({"turn": rows[TURN]} if TURN in rows else {}),
+        },
     )
-    clip = Clip(low=config.clip_ratio_low, high=config.clip_ratio_high, dual=config.clip_ratio_c)
-    each, outside = token_loss(PolicyLoss(config.policy_loss.loss_mode), tokens, clip)
+    each = loss(tokens)
+    with torch.no_grad():
+        outside = loss.clipped(tokens)
 
     def total(values: torch.Tensor) -> torch.Tensor:
         summed: torch.Tensor = (values * weight).sum() * workers
@@ -140,21 +165,17 @@ def policy_loss(
     def share(values: torch.Tensor) -> Metric:
         return Metric(value=masked_mean(values.detach().float(), mask), aggregation=AggregationType.MEAN)
 
-    loss = total(each * rows[WEIGHTS] if WEIGHTS in rows else each)
-    parts = {"actor/pg_loss": loss}
+    whole = total(each * rows[WEIGHTS] if WEIGHTS in rows else each)
+    parts = {"actor/pg_loss": whole}
     metrics = {"actor/pg_clipfrac": share(outside), "actor/ppo_kl": share(-tokens.log_ratio)}
-    if config.entropy_coeff or config.calculate_entropy:
+    if loss.config.entropy or config.calculate_entropy:
         parts["actor/entropy_loss"] = total(no_padding_2_padding(model_output["entropy"], data))
-        loss = loss - config.entropy_coeff * parts["actor/entropy_loss"]
+        whole = whole - loss.config.entropy * parts["actor/entropy_loss"]
     if "ref_log_prob" in rows:
-        parts["kl_loss"] = total(kl_penalty(log_prob, rows["ref_log_prob"], config.kl_loss_type))
-        loss = loss + config.kl_loss_coef * parts["kl_loss"]
+        parts["kl_loss"] = total(k3(log_prob, rows["ref_log_prob"]))
+        whole = whole + loss.config.kl * parts["kl_loss"]
     if OBSERVATION_WEIGHT in rows:
         parts["observation_loss"] = -(log_prob * rows[OBSERVATION_WEIGHT]).sum() / data["batch_num_tokens"] * workers
-        loss = loss + parts["observation_loss"]
+        whole = whole + parts["observation_loss"]
     metrics |= {name: Metric(value=part.detach(), aggregation=AggregationType.SUM) for name, part in parts.items()}
-    return loss, metrics
-
-
-LOSSES = {"policy": policy_loss, "supervised": sft_loss, "preference": dpo_loss}
-"""By the kind of update."""
+    return whole, metrics

@@ -10,7 +10,8 @@ have the weight 0.
 
 from dataclasses import dataclass
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, OnlineConfig, Rollout, Run, Supervised, share
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, OnlineConfig, Rollout, Run, Supervised
+from agentgym_rl.algorithms.checks import share
 from agentgym_rl.rollout.supervised import Example
 
 

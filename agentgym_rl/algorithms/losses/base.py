@@ -1,0 +1,100 @@
+"""What a loss is: a class with its keys, the streams that it reads, and its arithmetic on the tokens of an update."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from agentgym_rl.algorithms.checks import at_least
+from agentgym_rl.algorithms.losses.aggregation import Aggregation
+
+if TYPE_CHECKING:
+    from torch import Tensor  # recipes are composed without torch
+
+MAX_LOG_RATIO = 20.0
+"""Bound on the absolute logarithm of a probability ratio."""
+
+START, AS_LOADED = "start", "loaded"
+"""Reference policies: the policy as the stage began, and the weights as loaded."""
+
+
+@dataclass(kw_only=True)
+class LossConfig:
+    """Keys of ``algorithm.loss`` that every loss has. A subclass raises ValueError for a value that cannot work."""
+
+    name: str = ""
+    """The loss: vanilla (PPO), gspo, turn, cispo or sapo; see :mod:`agentgym_rl.algorithms.losses`."""
+    aggregation: Aggregation = Aggregation.TOKEN_MEAN
+    """What makes one loss of the tokens of an update; see :mod:`agentgym_rl.algorithms.losses.aggregation`."""
+    entropy: float = 0.0
+    """Coefficient of the entropy bonus."""
+    kl: float = 0.0
+    """Coefficient of the KL loss to the reference policy (k3, http://joschu.net/blog/kl-approx.html); 0 has none."""
+    kl_reference: str = START
+    """The reference policy: ``start`` (the policy as the stage began), ``loaded`` (the weights as loaded, before
+    cloning), or the folder of a checkpoint, ``runs/<name>/checkpoints/global_step_<n>``."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 0, "kl")
+
+    @property
+    def reference(self) -> str | None:
+        """The reference policy of the KL loss, where there is one."""
+        return self.kl_reference if self.kl else None
+
+    def unused(self) -> Mapping[str, str]:
+        """Keys that have no effect beside the others, and why."""
+        return {} if self.kl else {"kl_reference": "algorithm.loss.kl=0 has no reference policy"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """What a loss is computed from; tensors of shape [rows, tokens]."""
+
+    log_prob: Tensor
+    """Of the policy that learns, with gradient."""
+    old_log_prob: Tensor
+    mask: Tensor
+    """1 on the tokens that the model wrote."""
+    streams: Mapping[str, Tensor] = field(default_factory=dict)
+    """By name; also [rows, 1], where all tokens of a row have the same."""
+
+    @property
+    def advantages(self) -> Tensor:
+        return self.streams["advantage"]
+
+    @property
+    def log_ratio(self) -> Tensor:
+        return (self.log_prob - self.old_log_prob).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+
+
+C = TypeVar("C", bound=LossConfig)
+
+
+class Loss(ABC, Generic[C]):
+    """A loss of the tokens of an update."""
+
+    Config: ClassVar[type[LossConfig]] = LossConfig
+    streams: ClassVar[frozenset[str]] = frozenset({"advantage"})
+    """What it reads of :attr:`Tokens.streams`: ``advantage``, and ``turn``, the number of the turn of each token."""
+
+    def __init__(self, config: C) -> None:
+        self.config = config
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config})"
+
+    @abstractmethod
+    def __call__(self, tokens: Tokens) -> Tensor:
+        """[rows, tokens]: the loss of each token."""
+
+    def clipped(self, tokens: Tokens) -> Tensor:
+        """[rows, tokens]: whether a bound on its ratio holds for a token; nowhere for a loss without one."""
+        return tokens.mask.new_zeros(tokens.mask.shape).bool()
