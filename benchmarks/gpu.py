@@ -39,13 +39,16 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
-from agentgym_rl.algorithms import losses as policy_losses
 from agentgym_rl.algorithms.gigpo import returns
 from agentgym_rl.algorithms.grpo import relative
 from agentgym_rl.algorithms.losses.aggregation import Aggregation, token_weights
-from agentgym_rl.algorithms.losses.base import Tokens
+from agentgym_rl.algorithms.losses.base import Loss, Tokens
+from agentgym_rl.algorithms.losses.cispo import CISPO
 from agentgym_rl.algorithms.losses.clipped import ClippedConfig
 from agentgym_rl.algorithms.losses.dpo import episode_log_probs, preference_loss
+from agentgym_rl.algorithms.losses.gspo import GSPO
+from agentgym_rl.algorithms.losses.sapo import SAPO
+from agentgym_rl.algorithms.losses.turn import Turn
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.ppo import turn_gae
 from agentgym_rl.engine.platform.attention import attend, attend_at_once, has_kernel
@@ -67,6 +70,7 @@ TINY = {
 }  # fmt: skip
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12, "B200": 2250e12}
 """FLOPs a second in dense bfloat16, from the vendor's data sheets, by a part of the device's name."""
+LOSSES: tuple[type[Loss[Any]], ...] = (Vanilla, GSPO, Turn, CISPO, SAPO)
 CLIP = {"clip": 0.2, "clip_high": 0.28}
 
 
@@ -97,7 +101,8 @@ def losses(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
     found: Result = {}
     for estimator, of_turns in estimated.items():
         advantages = torch.tensor(of_turns, dtype=torch.float64).gather(1, number) * mask
-        for name, kind in policy_losses.losses().items():
+        for kind in LOSSES:
+            name = kind.__name__.lower()
             loss = kind(kind.Config(**(CLIP if issubclass(kind.Config, ClippedConfig) else {})))
             policy = place(0.1 * log_prob).requires_grad_()
             batch = Tokens(

@@ -21,19 +21,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from agentgym_rl.algorithms.base import (
-    LOADED,
-    Algorithm,
-    Metrics,
-    Needs,
-    OnlineConfig,
-    Rollout,
-    Run,
-    Supervised,
-    Weights,
-    operational,
-)
+from agentgym_rl.algorithms.base import LOADED, Algorithm, Metrics, Needs, Rollout, Run, Supervised, Weights
 from agentgym_rl.algorithms.checks import at_least
+from agentgym_rl.algorithms.config import OnlineConfig, operational
 from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
 from agentgym_rl.algorithms.search import Branch, SearchConfig, search
 from agentgym_rl.data.episode import Episode, shallow

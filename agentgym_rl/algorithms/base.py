@@ -13,96 +13,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isclose
-from statistics import stdev
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from agentgym_rl.algorithms.checks import above, at_least
+from agentgym_rl.algorithms.config import AlgorithmConfig
+from agentgym_rl.algorithms.groups import GroupFilter
 from agentgym_rl.algorithms.losses.base import Loss
-from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.supervised import Example
 
-if TYPE_CHECKING:
-    from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
-
 Metrics = dict[str, float]
-
-
-# configuration
-
-
-T = TypeVar("T")
-
-
-def operational(default: T) -> T:
-    """A field that does not change what is learned: a run resumes with another value of it."""
-    kept: T = field(default=default, metadata={"operational": True})
-    return kept
-
-
-@dataclass(kw_only=True)
-class AlgorithmConfig:
-    """Keys of an algorithm under ``algorithm``. A subclass raises ValueError for a value that cannot work."""
-
-    name: str = ""
-    """Its word in a recipe: the name of its entry point."""
-
-    @property
-    def online(self) -> OnlineConfig | None:
-        """The keys of its training episodes; None for an algorithm that has none."""
-        return None
-
-    @property
-    def policy_gradient(self) -> PolicyGradientConfig | None:
-        """The keys of its policy updates; None for an algorithm that has none."""
-        return None
-
-    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        """Keys that have no effect beside the others, and why; to set one is an error.
-
-        Args:
-            off_policy: whether the probabilities that learn are not those that sampled.
-            environments: how many have training tasks.
-        """
-        return {}
-
-
-@dataclass(kw_only=True)
-class OnlineConfig(AlgorithmConfig):
-    """Keys of every algorithm that learns from its own episodes."""
-
-    steps: int = operational(10)
-    """Training steps; for an algorithm in rounds, rounds."""
-    tasks_per_step: int = 32
-    """Tasks of a step."""
-    samples_per_task: int = 8
-    """Episodes of a task; their mean where the mixture shares them out unequally."""
-    lr: float = 1e-6
-    """Learning rate."""
-    epochs: int = 1
-    """Passes over what a step learns from."""
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    """Schedule of the learning rate, and AdamW's settings."""
-
-    def __post_init__(self) -> None:
-        if self.steps < 0:
-            raise ValueError(f"steps must not be negative, got {self.steps}")
-        at_least(self, 1, "tasks_per_step", "samples_per_task", "epochs")
-        above(self, 0, "lr")
-
-    @property
-    def online(self) -> OnlineConfig:
-        return self
-
-    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        return within("optimizer", self.optimizer.unused())
-
-
-def within(block: str, unused: Mapping[str, str]) -> dict[str, str]:
-    """The unused keys of a block, named from above."""
-    return {f"{block}.{key}": why for key, why in unused.items()}
 
 
 # needs
@@ -125,25 +45,6 @@ class Critic:
     weight_decay: float = 0.0
     warmup: int = 0
     """Steps of the stage that train the critic alone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFilter:
-    """Which groups leave a batch because they teach nothing, and how many are rolled out in their place."""
-
-    refills: int
-    """Most tasks that a step rolls out in place of others."""
-    min_reward_std: float
-    """Least sample standard deviation of the rewards of a group."""
-
-    def drops(self, rewards: Sequence[float]) -> bool:
-        """Whether the group with these rewards, two or more, leaves."""
-        return not uneven(rewards) or stdev(rewards) < self.min_reward_std
-
-
-def uneven(rewards: Sequence[float]) -> bool:
-    """Whether rewards differ by more than rounding, so that group-relative advantages are not all 0."""
-    return not isclose(max(rewards), min(rewards))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentgym_rl.algorithms.base import Algorithm, AlgorithmConfig, Metrics, Needs, Run, Supervised
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run, Supervised
+from agentgym_rl.algorithms.config import AlgorithmConfig
 from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
 
 EPOCHS = 3

@@ -6,7 +6,8 @@ exploration can be told from a gain of longer training.
 
 from __future__ import annotations
 
-from agentgym_rl.algorithms.base import Algorithm, AlgorithmConfig, Metrics, Run, Supervised, Weights
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Run, Supervised, Weights
+from agentgym_rl.algorithms.config import AlgorithmConfig
 
 
 class Control(Algorithm[AlgorithmConfig]):

@@ -27,7 +27,8 @@ from math import log
 from random import Random
 from statistics import fmean
 
-from agentgym_rl.algorithms.base import Metrics, uneven
+from agentgym_rl.algorithms.base import Metrics
+from agentgym_rl.algorithms.groups import uneven
 from agentgym_rl.data.episode import Episode
 
 SHUFFLES = 10

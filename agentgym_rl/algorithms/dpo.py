@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, OnlineConfig, Preference, Run
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Preference, Run
 from agentgym_rl.algorithms.checks import above, at_least
+from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.data.episode import Episode
 
 

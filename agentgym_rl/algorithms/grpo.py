@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from agentgym_rl.algorithms.policy_gradient import Credit, GroupConfig, PolicyGradient
+from agentgym_rl.algorithms.config import GroupConfig
+from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient
 from agentgym_rl.data.episode import Episode
 
 EPSILON = 1e-6

@@ -3,105 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
-from agentgym_rl.algorithms.base import (
-    Algorithm,
-    GroupFilter,
-    Metrics,
-    Needs,
-    OnlineConfig,
-    Policy,
-    Rollout,
-    Run,
-    within,
-)
-from agentgym_rl.algorithms.checks import at_least
-from agentgym_rl.algorithms.correction import CorrectionConfig
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Policy, Rollout, Run
+from agentgym_rl.algorithms.config import GroupConfig, PolicyGradientConfig
 from agentgym_rl.algorithms.diagnostics import diagnostics
-from agentgym_rl.algorithms.losses import loss_of, losses
-from agentgym_rl.algorithms.losses.base import LossConfig
-from agentgym_rl.algorithms.losses.vanilla import VanillaConfig
-from agentgym_rl.algorithms.shaping import Shaping, ShapingConfig
+from agentgym_rl.algorithms.losses import loss_of
+from agentgym_rl.algorithms.shaping import Shaping
 from agentgym_rl.data.episode import Episode
-
-
-@dataclass(kw_only=True)
-class PolicyGradientConfig(OnlineConfig):
-    """Keys of every policy gradient."""
-
-    mini_batch_tasks: int = 32
-    """Tasks of an update, each with all its episodes. A batch that does not divide by it, or lost tasks, makes the
-    nearest number of updates, with more or fewer tasks each."""
-    loss: LossConfig = field(default_factory=VanillaConfig, metadata={"kinds": losses})
-    """The loss of a token, with its own keys; see :mod:`agentgym_rl.algorithms.losses`."""
-    shaping: ShapingConfig = field(default_factory=ShapingConfig)
-    """What learning takes for the rewards; see :mod:`agentgym_rl.algorithms.shaping`."""
-    correction: CorrectionConfig = field(default_factory=CorrectionConfig)
-    """What corrects for rollouts of another policy; see :mod:`agentgym_rl.algorithms.correction`."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(self, 1, "mini_batch_tasks")
-
-    @property
-    def policy_gradient(self) -> PolicyGradientConfig:
-        return self
-
-    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        return {
-            **super().unused(off_policy=off_policy, environments=environments),
-            **within("loss", self.loss.unused()),
-            **within("shaping", self.shaping.unused()),
-            **within("correction", self.correction.unused(off_policy=off_policy)),
-        }
-
-
-@dataclass(kw_only=True)
-class GroupsConfig:
-    """Keys of ``algorithm.groups``, for credit that compares the episodes of a task."""
-
-    negative_weight: float = 1.0
-    """Factor of negative advantages. Below 1, a policy that is seldom right is not driven from one wrong action to the
-    next; 0 learns from the better episodes alone, as RAFT++ (arXiv 2504.11343) does without a baseline."""
-    filter: bool = False
-    """Leave out tasks whose episodes all have the same reward, and roll out others in their place (dynamic sampling,
-    DAPO, arXiv 2503.14476, section 3.2). Rewards are the environment's own, before they are shaped."""
-    refills: int | None = None
-    """Most tasks that a step rolls out in place of those left out; null allows ``algorithm.tasks_per_step``."""
-    min_reward_std: float = 0.0
-    """Also leave out tasks whose rewards have a lower standard deviation than this (after the SNR filter of RAGEN-2,
-    arXiv 2604.06268, which keeps the top part of a batch)."""
-
-    def __post_init__(self) -> None:
-        at_least(self, 0, "negative_weight", "min_reward_std", *(["refills"] if self.refills is not None else []))
-
-    def unused(self) -> Mapping[str, str]:
-        """Keys that have no effect beside the others, and why."""
-        if self.filter:
-            return {}
-        return dict.fromkeys(("refills", "min_reward_std"), "algorithm.groups.filter=false keeps all groups")
-
-    def group_filter(self, tasks_per_step: int) -> GroupFilter | None:
-        """The filter, where there is one."""
-        if not self.filter:
-            return None
-        refills = tasks_per_step if self.refills is None else self.refills
-        return GroupFilter(refills=refills, min_reward_std=self.min_reward_std)
-
-
-@dataclass(kw_only=True)
-class GroupConfig(PolicyGradientConfig):
-    """Keys of every algorithm that compares the episodes of a task."""
-
-    groups: GroupsConfig = field(default_factory=GroupsConfig)
-    """What is learned of the groups; see :class:`GroupsConfig`."""
-
-    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        found = super().unused(off_policy=off_policy, environments=environments)
-        return {**found, **within("groups", self.groups.unused())}
-
 
 Credit = Sequence[float | Sequence[float]]
 """One number an episode, or one a turn of each."""

@@ -25,7 +25,8 @@ from enum import StrEnum
 
 from agentgym_rl.algorithms.base import Critic, Estimator, Needs, Policy, Rollout
 from agentgym_rl.algorithms.checks import above, at_least, share
-from agentgym_rl.algorithms.policy_gradient import PolicyGradient, PolicyGradientConfig
+from agentgym_rl.algorithms.config import PolicyGradientConfig
+from agentgym_rl.algorithms.policy_gradient import PolicyGradient
 
 
 class Level(StrEnum):

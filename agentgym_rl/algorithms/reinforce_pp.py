@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 
 from agentgym_rl.algorithms.base import Estimator, Needs
 from agentgym_rl.algorithms.checks import share
-from agentgym_rl.algorithms.policy_gradient import PolicyGradient, PolicyGradientConfig
+from agentgym_rl.algorithms.config import PolicyGradientConfig
+from agentgym_rl.algorithms.policy_gradient import PolicyGradient
 
 
 @dataclass(kw_only=True)

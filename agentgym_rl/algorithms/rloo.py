@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentgym_rl.algorithms.policy_gradient import Credit, GroupConfig, PolicyGradient
+from agentgym_rl.algorithms.config import GroupConfig
+from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient
 from agentgym_rl.data.episode import Episode
 
 

@@ -29,7 +29,6 @@ from math import sqrt
 from statistics import fmean
 from typing import Any
 
-from agentgym_rl.algorithms.base import Metrics
 from agentgym_rl.algorithms.checks import above, at_least
 from agentgym_rl.data.episode import Ending, Episode
 
@@ -133,7 +132,7 @@ class Shaping:
         ]
         return replace(episode, reward=reward - late, turns=turns)
 
-    def metrics(self, episodes: Sequence[Episode], response_tokens: int) -> Metrics:
+    def metrics(self, episodes: Sequence[Episode], response_tokens: int) -> dict[str, float]:
         """Means over shaped episodes, and the running mean and deviation of each environment's rewards."""
         if not self.config.shapes or not episodes:
             return {}

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.groups import GroupsConfig
 from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig, relative
 from agentgym_rl.algorithms.losses.vanilla import VanillaConfig
-from agentgym_rl.algorithms.policy_gradient import GroupsConfig, weighed
+from agentgym_rl.algorithms.policy_gradient import weighed
 
 VALUES = st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=12)
 

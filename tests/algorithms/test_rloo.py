@@ -5,7 +5,7 @@ from episodes import rewarded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.policy_gradient import GroupConfig
+from agentgym_rl.algorithms.config import GroupConfig
 from agentgym_rl.algorithms.rloo import RLOO
 
 ALGORITHM = RLOO(GroupConfig())

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.config import GroupConfig, PolicyGradientConfig
 from agentgym_rl.algorithms.gigpo import GiGPO, GiGPOConfig
 from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig
-from agentgym_rl.algorithms.policy_gradient import GroupConfig, PolicyGradientConfig
 from agentgym_rl.algorithms.ppo import PPO, Level, PPOConfig
 from agentgym_rl.algorithms.reinforce_pp import ReinforcePP, ReinforcePPConfig
 from agentgym_rl.algorithms.rloo import RLOO
@@ -80,7 +80,7 @@ def test_an_episode_is_as_long_as_its_longest_segment():
 
 def test_scale_and_penalties():
     one = episode(0.0, 0.5, invalid=(0,))
-    assert shaped(one, reward_scale=3.0, invalid_action_penalty=0.2) == (1.5 - 0.1, [-0.2, 1.5])
+    assert shaped(one, scale=3.0, invalid_action_penalty=0.2) == (1.5 - 0.1, [-0.2, 1.5])
 
 
 EIGHTHS = st.integers(0, 8).map(lambda eighths: eighths / 8)

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("verl")
 
 from agentgym_rl.algorithms import algorithms
-from agentgym_rl.algorithms.base import AlgorithmConfig, OnlineConfig
+from agentgym_rl.algorithms.config import AlgorithmConfig, OnlineConfig
 from agentgym_rl.engine.recipe import compose as recipes
 
 EXPERIMENT = """# @package _global_

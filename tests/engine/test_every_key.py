@@ -25,8 +25,9 @@ from omegaconf import OmegaConf
 from sweep import thinned
 
 from agentgym_rl.algorithms import algorithms, search
-from agentgym_rl.algorithms.base import LOADED, OnlineConfig, Request, Rollout
+from agentgym_rl.algorithms.base import LOADED, Request, Rollout
 from agentgym_rl.algorithms.bc import Cloning
+from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.scaling_inter import curricula
 from agentgym_rl.data.episode import Ending, Episode, Turn

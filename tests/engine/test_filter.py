@@ -11,7 +11,7 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.utils import MetricsAggregator
 
-from agentgym_rl.algorithms.base import GroupFilter
+from agentgym_rl.algorithms.groups import GroupFilter
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.resolved import Resolved

@@ -14,8 +14,7 @@ from omegaconf import OmegaConf
 from sweep import thinned
 
 from agentgym_rl.algorithms import algorithms
-from agentgym_rl.algorithms.base import OnlineConfig
-from agentgym_rl.algorithms.policy_gradient import PolicyGradientConfig
+from agentgym_rl.algorithms.config import OnlineConfig, PolicyGradientConfig
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe import preflight
 from agentgym_rl.engine.recipe.compose import RecipeError, load

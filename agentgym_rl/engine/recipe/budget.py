@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from agentgym_rl.algorithms.base import OnlineConfig
+from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.optimizer import Schedule
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.schema import RecipeError

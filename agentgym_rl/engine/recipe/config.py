@@ -1,8 +1,8 @@
 """The typed configuration of a run, behind the Hydra tree in ``recipes/``.
 
 Unknown keys, wrong types and values that cannot work are errors that name the key, raised before Ray starts. A field
-marked :func:`~agentgym_rl.algorithms.base.operational` does not change what is learned, and a run resumes with another
-value of it.
+marked :func:`~agentgym_rl.algorithms.config.operational` does not change what is learned, and a run resumes with
+another value of it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from agentgym_rl.algorithms.base import AlgorithmConfig, operational
 from agentgym_rl.algorithms.bc import EPOCHS, CloningConfig
+from agentgym_rl.algorithms.config import AlgorithmConfig, operational
 from agentgym_rl.algorithms.mixture import MixtureConfig
 from agentgym_rl.algorithms.scaling_inter import CurriculumConfig
 from agentgym_rl.engine.recipe.processor import has_bfloat16, has_flash_attention

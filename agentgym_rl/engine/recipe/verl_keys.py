@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.algorithms.base import AlgorithmConfig
+from agentgym_rl.algorithms.config import AlgorithmConfig
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.envs.tables import load
 

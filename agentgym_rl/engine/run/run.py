@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.algorithms.base import (
-    AS_LOADED,
-    START,
     Metrics,
     Needs,
     Policy,
@@ -23,6 +21,7 @@ from agentgym_rl.algorithms.base import (
     Weights,
     note_advantages,
 )
+from agentgym_rl.algorithms.losses.base import AS_LOADED, START
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Ending, Episode

@@ -8,9 +8,11 @@ from statistics import fmean
 from typing import Any
 
 from agentgym_rl.algorithms import Algorithm
-from agentgym_rl.algorithms.base import AlgorithmConfig, Metrics, Run, Weights, uneven
+from agentgym_rl.algorithms.base import Metrics, Run, Weights
 from agentgym_rl.algorithms.bc import Cloning
+from agentgym_rl.algorithms.config import AlgorithmConfig
 from agentgym_rl.algorithms.control import Control
+from agentgym_rl.algorithms.groups import uneven
 from agentgym_rl.algorithms.mixture.variance import rewards_by_task
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe.resolved import Resolved

@@ -16,7 +16,7 @@ from typing import Any
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from agentgym_rl.algorithms.base import AS_LOADED
+from agentgym_rl.algorithms.losses.base import AS_LOADED
 from agentgym_rl.data.overlap import Overlap, told
 from agentgym_rl.engine.recipe import context, gpus, preflight
 from agentgym_rl.engine.recipe.compose import identity, to_yaml

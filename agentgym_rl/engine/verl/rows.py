@@ -25,7 +25,8 @@ from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_
 from verl.utils.torch_functional import masked_whiten
 from verl.workers.utils.padding import response_to_nested
 
-from agentgym_rl.algorithms.base import GroupFilter, Metrics, Policy, Rollout
+from agentgym_rl.algorithms.base import Metrics, Policy, Rollout
+from agentgym_rl.algorithms.groups import GroupFilter
 from agentgym_rl.algorithms.losses.aggregation import Aggregation, token_weights
 from agentgym_rl.data.episode import Episode, Turn
 from agentgym_rl.engine.verl.drift import LOG_RATIO, NUMBERS

@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from agentgym_rl.algorithms.base import GroupFilter
+from agentgym_rl.algorithms.groups import GroupFilter
 
 
 class Settings:

@@ -10,8 +10,9 @@ have the weight 0.
 
 from dataclasses import dataclass
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, OnlineConfig, Rollout, Run, Supervised
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Rollout, Run, Supervised
 from agentgym_rl.algorithms.checks import share
+from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.rollout.supervised import Example
 
 

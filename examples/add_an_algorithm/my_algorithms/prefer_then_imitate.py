@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, OnlineConfig, Preference, Run, Supervised
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Preference, Run, Supervised
+from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.dpo import pairs
 from agentgym_rl.rollout.supervised import Example
 
