@@ -52,6 +52,14 @@ DEFAULTS: dict[str, Any] = {
 }
 """First defaults, by the present name."""
 
+BLOCKS = {
+    "loss": {"name": "policy_loss", "kl": "kl_loss", "aggregation": "loss_aggregation"},
+    "shaping": {"scale": "reward_scale", "normalise": "normalise_rewards"},
+    "groups": {"filter": "filter_groups"},
+    "correction": {"kind": "correction", "cap": "importance_cap", "bounds": "correction_bounds"},
+}
+"""First names of the keys of an algorithm's blocks, which first stood beside the others; as now where none is given."""
+
 FIRST: dict[str, dict[Any, Any]] = {"engine.micro_tokens": {768: 1280}, "engine.kv_cache_gib": {0.25: 0.35}}
 """What the recipe ``cpu_pretrained`` had first, by the present value: these keys change memory, not what is learned."""
 
@@ -62,6 +70,9 @@ def digest(config: Config) -> str:
     A budget has become the algorithm's steps.
     """
     bare = chosen(replace(config, run=replace(config.run, dir="", cache=None), budget=BudgetConfig()))
+    for block, names in BLOCKS.items():
+        own = bare.get("algorithm", {}).pop(block, {})
+        bare["algorithm"] |= {names.get(key, key): value for key, value in own.items()}
     if config.curriculum.type == "fixed" and "curriculum" in bare:
         bare["curriculum"]["steps"] = 1  # the recipe `horizon` gave it to every curriculum; a fixed one has it no more
     return hashlib.sha256(json.dumps(bare, sort_keys=True).encode()).hexdigest()[:12]

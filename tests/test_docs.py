@@ -152,6 +152,7 @@ def test_keys_of_tables_exist():
     from typing import get_type_hints
 
     from agentgym_rl.algorithms import algorithms
+    from agentgym_rl.algorithms.losses import losses
     from agentgym_rl.algorithms.mixture import mixtures
     from agentgym_rl.algorithms.scaling_inter import curricula
     from agentgym_rl.engine.recipe.config import (
@@ -173,6 +174,7 @@ def test_keys_of_tables_exist():
     keys = known(Config, "") | known(EnvConfig, "envs.<name>.") | known(PanelConfig, "envs.<name>.panels.<label>.")
     for section, kinds in (("algorithm", algorithms()), ("curriculum", curricula()), ("mixture", mixtures())):
         keys |= {key for kind in kinds.values() for key in known(kind.Config, f"{section}.")}
+    keys |= {key for kind in losses().values() for key in known(kind.Config, "algorithm.loss.")}
     keys |= known(TinyModelConfig, "model.") | known(PretrainedModelConfig, "model.")
     open_ended = re.compile(
         r"verl\.|envs\.(?!<name>)\w+|envs\.<name>\.(host|options|curriculum|panels)\.|algorithm\.success_threshold\."

@@ -48,10 +48,10 @@ class OptimizerConfig:
         if not self.clip_grad > 0:
             raise ValueError(f"optimizer.clip_grad must be greater than 0, got {self.clip_grad}; inf clips none")
 
-    def unused(self) -> Mapping[str, str]:
-        """Keys that have no effect beside the others, and why."""
+    def unused(self, block: str = "algorithm.optimizer") -> Mapping[str, str]:
+        """Keys of the block that have no effect beside the others, and why."""
         constant = self.schedule is Schedule.CONSTANT
-        return {"min_lr_ratio": "schedule=constant does not fall"} if constant else {}
+        return {"min_lr_ratio": f"{block}.schedule=constant does not fall"} if constant else {}
 
     def rate(self, peak: float, unit: int, units: int) -> float:
         """Learning rate of a unit, counted from 0, of ``units``."""

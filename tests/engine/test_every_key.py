@@ -465,7 +465,12 @@ def moved(key: str, entry: Entry, *base: str) -> None:
         assert show(key.rpartition(".")[2]), f"{key} is read nowhere"
         return
     run = (*BASE, *base, *needed)
-    after = text(show, changed(composed(*run), key, value) if "." in key else recipes.load([*run, f"++{key}={value}"]))
+    after = text(
+        show,
+        changed(composed(*run), key, value)
+        if "." in key and key != "algorithm.loss.name"
+        else recipes.load([*run, f"++{key}={value}"]),
+    )
     assert shown(show, *run) != after, f"moving {key} to {value} moves nothing"
 
 

@@ -63,14 +63,14 @@ def types(config: Config) -> tuple[Any, ...]:
 def test_auto_takes_bfloat16_where_the_processor_has_it(processor: bool) -> None:
     config = load([*RUN, "engine.dtype=auto"])
     assert types(config) == ("bf16", "bf16", "bfloat16")
-    assert config.algorithm.corrected_by(off_policy=config.engine.off_policy) is Correction.TIS  # type: ignore[attr-defined]
+    assert config.algorithm.correction.chosen(off_policy=config.engine.off_policy) is Correction.TIS  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("processor", [False], indirect=True)
 def test_auto_takes_float32_elsewhere(processor: bool) -> None:
     config = load([*RUN, "engine.dtype=auto"])
     assert types(config) == ("fp32", "fp32", "float32")
-    assert config.algorithm.corrected_by(off_policy=config.engine.off_policy) is Correction.NONE  # type: ignore[attr-defined]
+    assert config.algorithm.correction.chosen(off_policy=config.engine.off_policy) is Correction.NONE  # type: ignore[attr-defined]
 
 
 def test_float32_is_the_default(processor: bool) -> None:

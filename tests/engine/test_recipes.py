@@ -203,10 +203,16 @@ def test_a_name_is_asked_for():
         ("algorithm.restart_from=current", "algorithm.restart_from is unknown"),
         ("algorithm.mini_batch_task=4", r"did you mean mini_batch_tasks\?"),
         ("algorithm=bc algorithm.lr=7", "algorithm.lr is unknown; AlgorithmConfig has no keys"),
-        ("algorithm=agentevol algorithm.loss.aggregation=token-mean", "algorithm.loss.aggregation is unknown"),
+        ("algorithm.loss=gspo algorithm.loss.dual_clip=2", "algorithm.loss.dual_clip is unknown"),
+        ("algorithm.loss=ppo", "algorithm.loss.name='ppo' is unknown; choose vanilla, gspo, turn, cispo, sapo"),
+        ("algorithm.filter_groups=true", "algorithm.filter_groups is unknown; here: algorithm.groups.filter"),
+        ("algorithm=agentevol algorithm.loss.aggregation=token-mean", "algorithm.loss is unknown"),
         ("algorithm.optimizer.schedule=steep", "'steep' is unknown; choose constant, linear, cosine"),
         ("cloning.optimizer.clip_grad=0", "cloning.optimizer.clip_grad must be greater than 0, got 0"),
-        ("algorithm.optimizer.min_lr_ratio=0", "min_lr_ratio has no effect: optimizer.schedule=constant does not fall"),
+        (
+            "algorithm.optimizer.min_lr_ratio=0",
+            "optimizer.min_lr_ratio has no effect: algorithm.optimizer.schedule=constant does not",
+        ),
         ("cloning.epochs=0 cloning.optimizer.warmup_steps=1", "cloning.optimizer has no effect: cloning.epochs=0"),
         ("algorithm.loss.aggregation=nonsense", "'nonsense' is unknown; choose token-mean, seq-mean-token-sum"),
         ("algorithm=ppo algorithm.level=word", "algorithm.level='word' is unknown; choose token, turn"),
@@ -254,7 +260,7 @@ ALONE = "one environment has all tasks of every step"
         ("cloning.epochs=0 cloning.observation_weight=0.1", "observation_weight has no effect: nothing is cloned"),
         ("cloning.epochs=0 envs.textcraft.demonstrations=9", "demonstrations has no effect: nothing is cloned"),
         ("cloning.epochs=0 envs.textcraft.demonstrations_file=a", "demonstrations_file has no effect: nothing is"),
-        ("algorithm=reinforce_pp algorithm.shaping.normalise=true", "normalise_rewards has no effect: advantages are"),
+        ("algorithm=reinforce_pp algorithm.shaping.normalise=true", "normalise has no effect: advantages are"),
     ],
 )  # fmt: skip
 def test_keys_without_an_effect(overrides, says):
@@ -284,9 +290,9 @@ def test_the_same_keys_where_they_have_one(overrides):
 
 def test_null_takes_out_of_a_recipe_what_has_no_effect_any_more():
     overrides = ["experiment=smollm2", "algorithm=grpo", "algorithm.groups.filter=false"]
-    with pytest.raises(RecipeError, match=r"refills has no effect: .*; algorithm\.refills=null takes it out"):
+    with pytest.raises(RecipeError, match=r"refills has no effect: .*; algorithm\.groups\.refills=null takes it out"):
         load(overrides)
-    assert load([*overrides, "algorithm.groups.refills=null"]).algorithm.refills is None
+    assert load([*overrides, "algorithm.groups.refills=null"]).algorithm.groups.refills is None
 
 
 @pytest.mark.parametrize(

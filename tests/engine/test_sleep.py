@@ -95,7 +95,7 @@ def parts(kind, monkeypatch):
     weights = Weights(verl, settings)
     weights.probe, weights.pristine = SimpleNamespace(due=lambda when: False), False
     learner = Learner(verl, settings, weights)
-    learner._set_loss = lambda kind: None
+    learner._set_loss = lambda *_: None
     sampler = Sampler(verl, settings, weights, learner, 0)
     sampler.submit = lambda *_, **__: machine.generate()
     sampler.take_finished = lambda partition, size: []

@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException, ValidationError
 
 from agentgym_rl.algorithms.installed import adopt, read
+from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.engine.recipe import budget, gpus
 from agentgym_rl.engine.recipe import overrides as words
 from agentgym_rl.engine.recipe.choices import KINDS, Choices, installed
@@ -217,9 +218,10 @@ def _adopted(override: str) -> str:
         FileNotFoundError, ValueError: there is no such file, or no such class in it.
     """
     group, _, value = override.partition("=")
-    if not is_file(value) or group.lstrip("+") not in {"env", *KINDS}:
+    kinds = {"algorithm.loss": Loss, **{chosen: base for chosen, (_, base) in KINDS.items()}}
+    if not is_file(value) or group.lstrip("+") not in {"env", *kinds}:
         return override
-    name = registry.adopt(value) if group.lstrip("+") == "env" else adopt(value, KINDS[group][1])
+    name = registry.adopt(value) if group.lstrip("+") == "env" else adopt(value, kinds[group])
     return f"{group}={name}"
 
 

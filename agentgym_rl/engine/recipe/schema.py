@@ -111,8 +111,7 @@ def _of_kind(one: Field[Any], value: Any, path: str) -> Any:
     if not isinstance(value, DictConfig):
         raise RecipeError(f"{path} is a block of keys; write {path}.name={value}")
     assert one.default_factory is not ABSENT
-    kinds, given = one.metadata[KINDS](), OmegaConf.to_container(value, resolve=True)
-    assert isinstance(given, dict)
+    kinds, given = one.metadata[KINDS](), {str(key): each for key, each in value.items()}
     default = one.default_factory()
     name = given.get("name", default.name)
     if name not in kinds:

@@ -119,8 +119,8 @@ def _of_run(config: Config, learns: bool) -> Iterator[Unused]:
             yield Unused(f"cloning.{key}", "cloning.epochs=0 skips cloning", in_recipes=False)
     if not learns:
         yield Unused("cloning.observation_weight", UNLEARNED, in_recipes=False)
-    for key, why in config.cloning.optimizer.unused().items():
-        yield Unused(f"cloning.optimizer.{key}", f"cloning.optimizer.{why}")
+    for key, why in config.cloning.optimizer.unused("cloning.optimizer").items():
+        yield Unused(f"cloning.optimizer.{key}", why)
     if config.algorithm.online is None:
         why = f"algorithm={config.algorithm.name} has no updates that a control could repeat"
         yield Unused("run.control", why, in_recipes=False)

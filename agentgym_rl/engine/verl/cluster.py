@@ -17,7 +17,7 @@ import psutil
 import ray
 import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
-from ray._raylet import AuthenticationTokenLoader
+from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as NodeAffinity
 
 from agentgym_rl.engine.verl.environment import passed_on

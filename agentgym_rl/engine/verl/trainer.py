@@ -71,7 +71,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         """Go on with another run's settings on the same workers; :mod:`~agentgym_rl.engine.run.session` says which."""
         self.config = config
         self.settings.take(config)
-        self.learner.loss = ""
+        self.learner.loss = None
         self.weights.restore_critic()
 
     def servers(self) -> Servers:
