@@ -18,7 +18,7 @@ from rich.console import Console
 
 pytest.importorskip("verl")
 
-from agentgym_rl.algorithms.base import OnlineConfig
+from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.engine.recipe import preflight
 from agentgym_rl.engine.recipe.compose import RecipeError, load, options
 from agentgym_rl.engine.recipe.resolved import Resolved
