@@ -39,7 +39,7 @@ from agentgym_rl.engine.verl.agent_loops import EarlyWorker
 from agentgym_rl.engine.verl.rows import prompt_of, read_episodes, session_of
 from agentgym_rl.rollout.recorder import Advantages
 
-RENAMED: dict[str, str] = {}
+RENAMED = {"horizon": "max_turns", "sample": "segment"}
 """Fields of episodes and turns that have another name now than in the recording: recorded name, present name."""
 
 UNTOLD = {"began", "reset_s", "began_s", "model_s", "parse_s", "env_s", "pieces", "log_probs", "tags"}
