@@ -62,6 +62,28 @@ def test_files_are_trained_with():
     ]  # fmt: skip
 
 
+def test_a_loss_from_a_file(here):
+    pytest.importorskip("torch")
+    from agentgym_rl.algorithms.losses import loss_of
+    from agentgym_rl.engine.recipe.compose import load
+
+    here.joinpath("leaky.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from agentgym_rl.algorithms.losses.base import Loss, LossConfig\n"
+        "@dataclass(kw_only=True)\n"
+        "class LeakyConfig(LossConfig):\n"
+        "    slope: float = 0.1\n"
+        "class Leaky(Loss[LeakyConfig]):\n"
+        "    Config = LeakyConfig\n"
+        "    def __call__(self, tokens):\n"
+        "        return -tokens.log_ratio.exp() * tokens.advantages\n"
+    )
+    words = ["experiment=smoke", "algorithm=grpo", "algorithm.loss=./leaky.py:Leaky"]
+    found = load([*words, "algorithm.loss.slope=0.2"]).algorithm.loss
+    assert type(loss_of(found)).__name__ == "Leaky" and found.slope == 0.2
+    assert "algorithm.loss.clip is unknown" in refused("train", *words, "algorithm.loss.clip=0.1")
+
+
 def test_processes_that_are_started_find_them():
     run("new", "env", "house")
     registry.adopt("./house.py:House")
