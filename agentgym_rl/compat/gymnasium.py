@@ -27,7 +27,7 @@ with needs("agentgym_rl.compat.gymnasium", "gymnasium"):
     import gymnasium
     from gymnasium.spaces import Text
 
-LONGEST = 1 << 17
+MAX_TEXT_CHARACTERS = 1 << 17
 """Characters of an observation or a command."""
 
 
@@ -38,7 +38,7 @@ class AnyText(Text):  # type: ignore[misc]
         super().__init__(100, min_length=0, charset=string.printable)
 
     def contains(self, x: Any) -> bool:
-        return isinstance(x, str) and len(x) <= LONGEST
+        return isinstance(x, str) and len(x) <= MAX_TEXT_CHARACTERS
 
 
 class TextGym(gymnasium.Env):  # type: ignore[misc]

@@ -16,7 +16,7 @@ from agentgym_rl.envs.bounds import cut, encodable
 
 OPTIONAL = ("max_completion_tokens", "seed")
 """Parameters of a request that some servers do not know; they know ``max_tokens`` in place of the first."""
-SAID = 300
+MAX_SAID_CHARACTERS = 300
 """Most characters that are kept of what an API says."""
 _NAME = 40
 """Most characters of a reason to stop."""
@@ -157,7 +157,7 @@ def _message(error: Any, text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return encodable(cut(" ".join(text[: 10 * SAID].split()), SAID)) or "nothing"
+    return encodable(cut(" ".join(text[: 10 * MAX_SAID_CHARACTERS].split()), MAX_SAID_CHARACTERS)) or "nothing"
 
 
 def _reply(data: Any) -> Answer | None:

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 END_OF_THINKING = "</think>"
 """What models that think write before their response."""
-LONGEST = 1 << 17
+MAX_RESPONSE_CHARACTERS = 1 << 17
 """Characters of a response, without its thinking, that are read; a longer one is an invalid action."""
 ECHO = 1000
 """Characters of the observation after a response that cannot be read, which may repeat parts of it."""
@@ -57,8 +57,10 @@ def reader(spec: EnvSpec, action_format: ActionFormat) -> Parse:
 
     def read(response: str) -> Action | InvalidAction:
         said = response if with_thinking else response.rpartition(END_OF_THINKING)[2]
-        if len(said) > LONGEST:
-            return InvalidAction(f"Error: the reply has {len(said)} characters; at most {LONGEST} are read.")
+        if len(said) > MAX_RESPONSE_CHARACTERS:
+            return InvalidAction(
+                f"Error: the reply has {len(said)} characters; at most {MAX_RESPONSE_CHARACTERS} are read."
+            )
         return parse(said)
 
     return guarded(read)

@@ -15,7 +15,7 @@ from agentgym_rl.eval.units import Row, by_env, by_stage
 
 STEPS = 2
 """Units that must show it."""
-MOST = 0.95
+NEARLY_ALL = 0.95
 """Share of responses or episodes from which on a run counts as having no others."""
 ADVANTAGE = 1e-3
 """Mean absolute advantage of a token below which nothing is learned. One task of 250 with a gradient is above it."""
@@ -84,7 +84,7 @@ def no_gradient(units: Sequence[Row]) -> tuple[str, str] | None:
 
 def invalid(units: Sequence[Row]) -> tuple[str, str] | None:
     """All responses are invalid."""
-    names = _environments(units, "invalid_turns", lambda share: share >= MOST)
+    names = _environments(units, "invalid_turns", lambda share: share >= NEARLY_ALL)
     if names is None:
         return None
     return (
@@ -121,7 +121,7 @@ def ratio(units: Sequence[Row]) -> tuple[str, str] | None:
 
 def context(units: Sequence[Row]) -> tuple[str, str] | None:
     """Everything is cut at the context limit."""
-    names = _environments(units, "context_share", lambda share: share >= MOST)
+    names = _environments(units, "context_share", lambda share: share >= NEARLY_ALL)
     if names is None:
         return None
     return (

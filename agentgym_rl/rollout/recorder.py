@@ -19,7 +19,7 @@ from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.episode_schema import Summary
 from agentgym_rl.data.files import shards
 
-MOST = 20_000
+MAX_KEPT_EPISODES = 20_000
 """Episodes that a process keeps; beyond it the oldest go, which no step has asked for."""
 
 Advantages = Mapping[str, Sequence[float]]
@@ -39,7 +39,7 @@ class EpisodeRecorder:
     They are kept as the text that the store holds, so that the work is spread over the run and little memory is used.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_KEPT_EPISODES) -> None:
         self.most = most
         self._kept: OrderedDict[str, tuple[Summary, str]] = OrderedDict()
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("playwright", reason="the extra miniwob is not installed")
 
-from agentgym_rl.envs.browser.commands import FORMS, LONGEST, Command, Refused, functions, read
+from agentgym_rl.envs.browser.commands import FORMS, MAX_COMMAND_CHARACTERS, Command, Refused, functions, read
 from agentgym_rl.envs.browser.tree import STYLES, Numbers, elements, layout
 from agentgym_rl.envs.tools import to_call, to_command
 
@@ -140,7 +140,7 @@ def test_commands_are_read_as_webarena_writes_them(text, name, arguments):
         ("click", "the arguments of click"),
         ("click [x]", "the arguments of click"),
         ("click [1" + "0" * 10 + "]", "the arguments of click"),
-        ("press [" + "a" * LONGEST + "]", "at most 10000 are read"),
+        ("press [" + "a" * MAX_COMMAND_CHARACTERS + "]", "at most 10000 are read"),
     ],
 )
 def test_what_is_no_command_is_refused(text, fault):

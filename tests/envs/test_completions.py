@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.envs.calls import Call, read_call
-from agentgym_rl.envs.completions import SAID, Answer, Meaning, read
+from agentgym_rl.envs.completions import MAX_SAID_CHARACTERS, Answer, Meaning, read
 
 TOO_LONG = [
     (400, "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens. Please "
@@ -118,7 +118,7 @@ def test_what_an_error_says():
     assert read(400, b'{"detail": "no such field"}').text == "400: no such field"
     assert read(404, b"<html>gone</html>").text == "404: <html>gone</html>"
     assert read(500, b"").text == "500: nothing"
-    assert len(read(500, b"word " * 10_000).text) == SAID + len("500: ")
+    assert len(read(500, b"word " * 10_000).text) == MAX_SAID_CHARACTERS + len("500: ")
 
 
 @pytest.mark.parametrize(("error", "meaning"), [

@@ -10,7 +10,7 @@ from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import TAIL, Action, ActionFormat, InvalidAction, parse_line, parse_rest, parse_tags
 from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.core import EnvSpec
-from agentgym_rl.envs.formats import ECHO, LONGEST, guarded, opening, reader, write
+from agentgym_rl.envs.formats import ECHO, MAX_RESPONSE_CHARACTERS, guarded, opening, reader, write
 from agentgym_rl.envs.tools import BadCall, Tool, to_call
 
 PLACE = {"type": "string", "description": "where"}
@@ -233,8 +233,8 @@ HOSTILE = [
     "<function=a>" * 10_000,
     "<tool_call>" * 10_000,
     "<function=search><parameter=" + "<parameter=a>" * 9_000,
-    "{" * LONGEST,
-    " " * (LONGEST - 1) + "{",
+    "{" * MAX_RESPONSE_CHARACTERS,
+    " " * (MAX_RESPONSE_CHARACTERS - 1) + "{",
     '{"function_name": "wait", "arguments": {"turns": ' + "9" * 5000 + "}}",
     '{"function_name": ' + "9" * 5000 + "}",
     '{"function_name": "wait", "arguments": {"turns": ' + "[" * 900 + "]" * 900 + "}}",
@@ -251,7 +251,7 @@ HOSTILE = [
     "wait(" + "-" * 50_000 + "1)",
     "(" * 5000 + ")" * 5000,
     "look()\\\r\n",
-    "x" * (LONGEST + 1),
+    "x" * (MAX_RESPONSE_CHARACTERS + 1),
     "Action: " * 20_000,
     "\x00\ud83d",
 ]

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import fuzz
 
 from agentgym_rl.envs import available
-from agentgym_rl.envs.formats import LONGEST
+from agentgym_rl.envs.formats import MAX_RESPONSE_CHARACTERS
 from agentgym_rl.envs.tools import LONGEST_CODE
 
 PARSERS = fuzz.parsers()
@@ -48,7 +48,7 @@ def test_no_action_breaks_an_environment(name, seed):
 def test_the_longest_replies_are_read_in_time(name, piece):
     """A parser that looks at each character more than a few times would take minutes."""
     parse, known = PARSERS[name][0]
-    for size in (LONGEST_CODE, LONGEST):
+    for size in (LONGEST_CODE, MAX_RESPONSE_CHARACTERS):
         for reply in ((piece * size)[:size], known[0] + (piece * size)[: size - len(known[0])]):
             begun = time.thread_time()
             assert fuzz.wrong_action(parse(reply)) is None

@@ -24,7 +24,7 @@ from agentgym_rl.envs.probe import GARBAGE, digest, follow, walk
 from agentgym_rl.envs.sciworld import SciWorld
 from agentgym_rl.envs.sciworld.games import FAMILIES, STARTS
 from agentgym_rl.envs.sciworld.pool import POOL
-from agentgym_rl.envs.sciworld.wording import LONGEST
+from agentgym_rl.envs.sciworld.wording import MAX_OBSERVATION_CHARACTERS
 
 pytestmark = pytest.mark.java
 
@@ -216,7 +216,10 @@ def test_random_actions_do_no_harm() -> None:
         task = Task("sciworld", start + rng.randrange(family.variations))
         first, steps = play(SciWorld(style, step_limit=500), task, *wander(task.index, 100))
         tried += len(steps)
-        assert all(len(seen.text) <= LONGEST[style] for seen in (first, *(step.observation for step in steps)))
+        assert all(
+            len(seen.text) <= MAX_OBSERVATION_CHARACTERS[style]
+            for seen in (first, *(step.observation for step in steps))
+        )
         assert all(0 <= step.reward <= 1 for step in steps) and sum(step.reward for step in steps) <= 1
     assert tried > 500
 

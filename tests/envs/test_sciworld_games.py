@@ -22,7 +22,7 @@ from agentgym_rl.envs.sciworld import SciWorld, engine, pool
 from agentgym_rl.envs.sciworld.engine import JavaMissing, Turn
 from agentgym_rl.envs.sciworld.games import FAMILIES, STARTS, game, splits
 from agentgym_rl.envs.sciworld.pool import Pool
-from agentgym_rl.envs.sciworld.wording import LONGEST, observe
+from agentgym_rl.envs.sciworld.wording import MAX_OBSERVATION_CHARACTERS, observe
 
 
 def test_games_are_agentgyms() -> None:
@@ -136,7 +136,11 @@ def test_a_reply_is_read_whole() -> None:
 @pytest.mark.parametrize("style", ["agentgym", "compact"])
 def test_long_texts_are_cut(style: Style) -> None:
     shown = observe("word " * 2_000, style, "Your task")
-    assert len(shown) == LONGEST[style] and shown.startswith("Your task\n") and shown.endswith(" ... (cut)")
+    assert (
+        len(shown) == MAX_OBSERVATION_CHARACTERS[style]
+        and shown.startswith("Your task\n")
+        and shown.endswith(" ... (cut)")
+    )
 
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from agentgym_rl.envs.protocol.server import Settings
 from agentgym_rl.envs.webshop import WebShop, catalogue
 from agentgym_rl.envs.webshop.html import render
 from agentgym_rl.envs.webshop.shop import BM25, Shop, words
-from agentgym_rl.envs.webshop.site import MOST, create_site
+from agentgym_rl.envs.webshop.site import MAX_ACTIONS, create_site
 
 EVIL = "<script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=1>"
 TASK = Task("webshop", 3)
@@ -54,7 +54,7 @@ def test_the_website_has_the_pages_of_the_environment():
         searched = client.get(f"/{TASK.index}", params={"search": "[red] shoes"}).text
         assert 'name="do" value="search[red shoes]"' in searched and "Page 1 (Total results:" in searched
         assert client.get("/999999").status_code == 404
-        assert client.get("/3", params={"do": ["click[x]"] * (MOST + 1)}).status_code == 422
+        assert client.get("/3", params={"do": ["click[x]"] * (MAX_ACTIONS + 1)}).status_code == 422
 
 
 def test_hostile_texts_are_escaped():

@@ -12,7 +12,7 @@ from playwright.async_api import Error
 from agentgym_rl.envs.bounds import cut
 from agentgym_rl.envs.browser.commands import Command, Refused
 from agentgym_rl.envs.browser.settings import Settings
-from agentgym_rl.envs.browser.tabs import SAID, Tabs
+from agentgym_rl.envs.browser.tabs import MAX_SHOWN_CHARACTERS, Tabs
 
 MAX_TYPED_CHARACTERS = 200
 """Of a text that is typed key by key; a longer one is inserted at once."""
@@ -156,9 +156,11 @@ class Actions:
             parts = urlsplit(url)
             names = (parts.hostname or "", f"{parts.hostname}:{parts.port or {'http': 80}.get(parts.scheme, 443)}")
         except ValueError as error:
-            raise Refused(f"{cut(url, SAID)!r} is no address: {error}") from error
+            raise Refused(f"{cut(url, MAX_SHOWN_CHARACTERS)!r} is no address: {error}") from error
         if parts.scheme not in ("http", "https") or not set(names) & set(self._settings.hosts):
-            raise Refused(f"{cut(url, SAID)!r} may not be opened; open only {', '.join(self._settings.hosts)}")
+            raise Refused(
+                f"{cut(url, MAX_SHOWN_CHARACTERS)!r} may not be opened; open only {', '.join(self._settings.hosts)}"
+            )
         try:
             await self._tabs.current.goto(url, wait_until="commit")
         except Error as error:

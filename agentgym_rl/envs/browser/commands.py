@@ -11,8 +11,7 @@ from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.texts import FunctionTexts
 from agentgym_rl.envs.tools import Tool
 
-LONGEST = 10_000
-"""Characters of a command."""
+MAX_COMMAND_CHARACTERS = 10_000
 
 _ID, _NUMBER, _TEXT = r"\[?(\d{1,9})\]?", r"\[(-?\d{1,5}(?:\.\d{1,9})?)\]", r"\[(.*)\]"
 
@@ -64,8 +63,8 @@ def read(text: str, known: Collection[str]) -> Command:
     Raises:
         Refused: it is none of them, or its arguments are others.
     """
-    if len(text) > LONGEST:
-        raise Refused(f"the action has {len(text)} characters; at most {LONGEST} are read")
+    if len(text) > MAX_COMMAND_CHARACTERS:
+        raise Refused(f"the action has {len(text)} characters; at most {MAX_COMMAND_CHARACTERS} are read")
     head = re.match(r"\s*(\w+)\s*", text)
     name = head[1] if head else ""
     if head is None or name not in known:

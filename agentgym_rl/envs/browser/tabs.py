@@ -16,8 +16,8 @@ from agentgym_rl.envs.browser.settings import Settings
 from agentgym_rl.envs.browser.tree import Numbers
 from agentgym_rl.envs.core import EnvError, EnvFault, EnvUnavailable
 
-SAID = 200
-"""Characters of a dialog's text that are shown."""
+MAX_SHOWN_CHARACTERS = 200
+"""Of a text or an address of the page, in a dialog or an error."""
 
 _DOWN = tuple(f"net::ERR_{fault}" for fault in ("CONNECTION_", "EMPTY_RESPONSE", "TIMED_OUT", "NAME_", "ADDRESS_"))
 """How the browser begins to say that a host cannot be reached."""
@@ -112,14 +112,14 @@ class Tabs:
             parts = urlsplit(request.url)
             names = {parts.netloc, f"{parts.netloc}:{443 if parts.scheme == 'https' else 80}"}
             if names & set(self._settings.hosts):  # not any port of a host: the agent may try them
-                fault = f"{cut(request.url, SAID)} cannot be reached: {request.failure}"
+                fault = f"{cut(request.url, MAX_SHOWN_CHARACTERS)} cannot be reached: {request.failure}"
                 self.fault = self.fault or EnvUnavailable(fault)
 
     def _arrived(self, frame: Frame) -> None:
         self._loading = {request: other for request, other in self._loading.items() if other is not frame}
 
     def _died(self, page: Page) -> None:
-        self.fault = self.fault or EnvUnavailable(f"the page at {cut(page.url, SAID)} crashed")
+        self.fault = self.fault or EnvUnavailable(f"the page at {cut(page.url, MAX_SHOWN_CHARACTERS)} crashed")
 
     def _left(self, page: Page) -> None:
         self._connections.pop(page, None)
@@ -128,7 +128,7 @@ class Tabs:
             self.current = self._context.pages[-1]
 
     async def _answer(self, dialog: Dialog) -> None:
-        self.said.append(f"{dialog.type}: {cut(dialog.message, SAID)}")
+        self.said.append(f"{dialog.type}: {cut(dialog.message, MAX_SHOWN_CHARACTERS)}")
         del self.said[:-3]
         with suppress(Error):  # its page has closed
             await (dialog.accept() if dialog.type in ("alert", "beforeunload") else dialog.dismiss())
@@ -139,7 +139,7 @@ class Tabs:
         try:
             asset = self._settings.serve(Asked(request.method, request.url, request.post_data_buffer or b""))
         except Exception as error:  # noqa: BLE001 - a bug, which the episode must not outlive
-            self.fault = self.fault or EnvFault(f"{request.method} {cut(request.url, SAID)}: {error!r}")
+            self.fault = self.fault or EnvFault(f"{request.method} {cut(request.url, MAX_SHOWN_CHARACTERS)}: {error!r}")
         with suppress(Error):  # its page has closed
             if asset is None:
                 await route.abort("blockedbyclient")

@@ -17,8 +17,7 @@ from agentgym_rl.envs.miniwob.episode import Episode, Status
 from agentgym_rl.envs.miniwob.oracle import solve
 from agentgym_rl.envs.miniwob.tasks import TEXTS
 
-LONGEST = 4_000
-"""Characters of a page as it is shown."""
+MAX_PAGE_CHARACTERS = 4_000
 
 _FIELDS = {"textbox", "searchbox", "spinbutton"}
 
@@ -144,7 +143,7 @@ class MiniWoB(Filmed):
             shown = [line.strip().replace(" required: False", "") for line in shown]
         self._actions = tuple(self._possible(view))
         text = "\n".join([*view.said, *(line.removeprefix("\t") for line in shown)]) or "(nothing)"
-        return Observation("\n\n".join(filter(None, [before, cut(text, LONGEST)])), self._actions)
+        return Observation("\n\n".join(filter(None, [before, cut(text, MAX_PAGE_CHARACTERS)])), self._actions)
 
     def _possible(self, view: View) -> Iterator[str]:
         """Some of the actions that are possible: all clicks, and what may be written."""

@@ -11,8 +11,7 @@ from agentgym_rl.envs.browser.session import View
 from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.envs.miniwob.episode import Episode
 
-MOST = 60
-"""Commands of a solution."""
+MAX_COMMANDS = 60
 
 _PLANS = Path(__file__).with_name("oracle.js").read_text(encoding="utf-8")
 
@@ -34,7 +33,7 @@ async def _solve(name: str, seed: int, mode: str) -> tuple[str, ...]:
         goal, view = await episode.start(name, seed, mode, limited=False)
         await episode.session.evaluate(f"([task, goal]) => ({_PLANS})(task, goal)", [name, goal])
         commands: list[str] = []
-        while len(commands) < MOST and (command := await _next(episode, view)):
+        while len(commands) < MAX_COMMANDS and (command := await _next(episode, view)):
             commands.append(command)
             status, view = await episode.act(read(command, FORMS))
             if status.over:

@@ -30,8 +30,7 @@ def instructions(teleport: bool) -> Mapping[str, str]:
     }
 
 
-LONGEST: Mapping[Style, int] = {"agentgym": 4_000, "compact": 1_200}
-"""Characters of an observation."""
+MAX_OBSERVATION_CHARACTERS: Mapping[Style, int] = {"agentgym": 4_000, "compact": 1_200}
 
 _SHORTER = tuple((re.compile(pattern, re.MULTILINE), shorter) for pattern, shorter in TEXTS.shorter)
 
@@ -40,7 +39,7 @@ def observe(text: str, style: Style, goal: str = "") -> str:
     """A text of the simulator as the agent reads it; ``goal`` is what is to be done, on a line before the first."""
     if style == "compact":
         text, goal = _condense(text), " ".join(goal.split())
-    return cut(f"{goal}\n{text}" if goal else text, LONGEST[style], " ... (cut)")
+    return cut(f"{goal}\n{text}" if goal else text, MAX_OBSERVATION_CHARACTERS[style], " ... (cut)")
 
 
 def _condense(text: str) -> str:

@@ -45,8 +45,7 @@ class Texts(EnvTexts):
 
 
 TEXTS = read_texts(__file__, Texts)
-LONGEST = 6_000
-"""Characters of a page as it is shown."""
+MAX_PAGE_CHARACTERS = 6_000
 _LINKS = {"link", "button", "option", "menuitem", "tab", "checkbox", "radio"}
 _FIELDS = {"textbox", "searchbox", "combobox", "spinbutton"}
 
@@ -244,7 +243,7 @@ class WebArena(Filmed):
 
     def _observation(self, view: View, action: str, first: bool = False) -> Observation:
         self._actions = tuple(self._possible(view))
-        text = cut(view.text, LONGEST)
+        text = cut(view.text, MAX_PAGE_CHARACTERS)
         if self.style == "compact":
             lines = "\n".join(line.strip() for line in text.splitlines() if line)
             said = f"Task: {self._intent}\n{lines}" if first else lines

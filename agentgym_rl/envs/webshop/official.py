@@ -40,7 +40,7 @@ SPLITS: Mapping[str, Mapping[str, slice]] = {
 PRODUCTS, OFFSETS, INDEX, ABOUT = "products.jsonl", "offsets", "index", "shop.json"
 SCHEME = "porter 1"
 """Name of the way that texts are split into words: queries are split as products are."""
-CHUNK, LONGEST = 1 << 20, 1 << 26
+CHUNK, MAX_ENTRY_CHARACTERS = 1 << 20, 1 << 26
 """Characters of a JSON file that are read at once, and most of one entry."""
 THREADED = 20_000
 """Number of products from which on searches run in threads."""
@@ -113,7 +113,7 @@ def entries(path: Path) -> Iterator[tuple[Any, int]]:
     """The entries of a JSON list of any length, each with the number of characters read so far.
 
     Raises:
-        ValueError: the file is no JSON list, or an entry is longer than :data:`LONGEST`.
+        ValueError: the file is no JSON list, or an entry is longer than :data:`MAX_ENTRY_CHARACTERS`.
     """
     decoder, gap = json.JSONDecoder(), re.compile(r"[\s,]*")
     with path.open(encoding="utf-8-sig") as file:
@@ -128,7 +128,7 @@ def entries(path: Path) -> Iterator[tuple[Any, int]]:
                 entry, at = decoder.raw_decode(buffer, at)
             except json.JSONDecodeError as error:
                 more = file.read(CHUNK)
-                if not more or len(buffer) - at > LONGEST:
+                if not more or len(buffer) - at > MAX_ENTRY_CHARACTERS:
                     raise ValueError(f"{path}: not a JSON list ({error.msg} after character {read})") from error
                 buffer, at, read = buffer[at:] + more, 0, read + len(more)
                 continue

@@ -23,7 +23,7 @@ from agentgym_rl.envs.webshop import WebShop
 from agentgym_rl.envs.webshop.html import HEADERS, document, render
 from agentgym_rl.envs.webshop.shop import plain
 
-MOST = 100
+MAX_ACTIONS = 100
 """Actions in an address."""
 LISTED = 20
 """Tasks of each split on the first page."""
@@ -56,7 +56,7 @@ def create_site(
     @app.get("/{index}", summary="The page of a task that the actions lead to", response_class=HTMLResponse)
     def page(
         index: int,
-        do: Annotated[list[str], Query(default_factory=list, max_length=MOST)],
+        do: Annotated[list[str], Query(default_factory=list, max_length=MAX_ACTIONS)],
         search: str | None = None,
     ) -> HTMLResponse:
         try:

@@ -16,7 +16,7 @@ AXES = {
 """What charts are drawn against, from the beginning of the run."""
 _SPENT = {"episodes": ("run/episodes", 1), "tokens": ("run/tokens", 1), "minutes": ("run/wall_s", 60)}
 """Metric and divisor of an axis."""
-MOST = 150
+MAX_POINTS = 150
 """Points of a line, evenly spaced; as many as a page draws."""
 SPEED = "tokens/s"
 """Name of the metric that :func:`with_speed` adds."""
@@ -147,9 +147,9 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _thinned(rows: list[Row]) -> list[Row]:
-    if len(rows) <= MOST:
+    if len(rows) <= MAX_POINTS:
         return rows
-    return [rows[round(place * (len(rows) - 1) / (MOST - 1))] for place in range(MOST)]
+    return [rows[round(place * (len(rows) - 1) / (MAX_POINTS - 1))] for place in range(MAX_POINTS)]
 
 
 def _short(value: float) -> float:

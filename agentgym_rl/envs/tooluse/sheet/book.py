@@ -10,7 +10,7 @@ from typing import Any
 from agentgym_rl.envs.texts import read_texts
 from agentgym_rl.envs.tooluse import Refused, ToolEnvTexts
 from agentgym_rl.envs.tooluse.sheet.formula import COLUMNS, ROWS, FormulaError, Place, Value, evaluate, name, position
-from agentgym_rl.envs.tooluse.sheet.grid import LONGEST, Area, Grid, shown, value_of
+from agentgym_rl.envs.tooluse.sheet.grid import MAX_CELL_CHARACTERS, Area, Grid, shown, value_of
 
 Entered = str | float | None
 """A value as a tool takes it."""
@@ -107,8 +107,8 @@ class Book:
 
     def update_note(self, position: str, content: str) -> str:
         place = _place(position)
-        if len(content) > LONGEST:
-            raise Refused(f"a note has at most {LONGEST} characters")
+        if len(content) > MAX_CELL_CHARACTERS:
+            raise Refused(f"a note has at most {MAX_CELL_CHARACTERS} characters")
         self.grid.notes.pop(place, None)
         if content:
             self.grid.notes[place] = content

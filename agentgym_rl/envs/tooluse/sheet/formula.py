@@ -28,11 +28,10 @@ Read = Callable[[int, int], Value]
 
 ROWS, COLUMNS = 100, 26
 """Size of a sheet: rows, and columns A to Z."""
-LONGEST = 120
-"""Characters of a formula."""
+MAX_FORMULA_CHARACTERS = 120
 DEEPEST = 5
 """Depth of nested brackets."""
-MOST = 3_000
+MAX_CELLS = 3_000
 """Cells in all ranges of a formula."""
 
 
@@ -88,8 +87,8 @@ def evaluate(formula: str, read: Read) -> Value:
     Raises:
         FormulaError: it cannot be read, or has no value.
     """
-    if len(formula) > LONGEST:
-        raise FormulaError(f"a formula has at most {LONGEST} characters")
+    if len(formula) > MAX_FORMULA_CHARACTERS:
+        raise FormulaError(f"a formula has at most {MAX_FORMULA_CHARACTERS} characters")
     parser = _Parser(_tokens(formula[1:]), read)
     value = _single(parser.comparison(0))
     if parser.rest:
@@ -203,8 +202,8 @@ class _Parser:
             raise FormulaError(f"expected a cell after {first}:, got {text!r}")
         places = _between(start, _at(text))
         self.cells += len(places)
-        if self.cells > MOST:
-            raise FormulaError(f"the ranges of a formula have at most {MOST} cells")
+        if self.cells > MAX_CELLS:
+            raise FormulaError(f"the ranges of a formula have at most {MAX_CELLS} cells")
         return [self.read(*place) for place in places]
 
     def _function(self, function: str, depth: int) -> Value:

@@ -10,10 +10,9 @@ from typing import TypeGuard
 from agentgym_rl.envs.tooluse import Refused
 from agentgym_rl.envs.tooluse.sheet.formula import COLUMNS, ROWS, FormulaError, Place, Value, evaluate, moved, order
 
-LONGEST = 200
+MAX_CELL_CHARACTERS = 200
 """Characters of a cell or a note."""
-LARGEST = 1e15
-"""Largest number that a cell accepts."""
+MAX_NUMBER = 1e15
 CHAIN = 10
 """Longest chain of formulas that refer to each other and have no known value yet."""
 BROKEN = "#ERROR!"
@@ -36,11 +35,11 @@ def value_of(text: str | float | None) -> Value:
     if isinstance(text, bool):
         return str(text).upper()
     if isinstance(text, str):
-        if len(text) > LONGEST:
-            raise Refused(f"a cell holds at most {LONGEST} characters")
+        if len(text) > MAX_CELL_CHARACTERS:
+            raise Refused(f"a cell holds at most {MAX_CELL_CHARACTERS} characters")
         return float(text) if _NUMBER.fullmatch(text.strip()) else text
-    if not abs(text) <= LARGEST:
-        raise Refused(f"a number is at most {LARGEST:g}")
+    if not abs(text) <= MAX_NUMBER:
+        raise Refused(f"a number is at most {MAX_NUMBER:g}")
     return float(text)
 
 

@@ -18,7 +18,7 @@ _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _LINKS = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
 
-LARGEST = 16 << 20
+MAX_UNPACKED_BYTES = 16 << 20
 """Most bytes that are unpacked of a workbook; parsed, they take about thirty times as much."""
 
 DAMAGE = (
@@ -31,12 +31,12 @@ DAMAGE = (
 class _Archive(zipfile.ZipFile):
     """The files of a workbook, each counted as often as it is read."""
 
-    left = LARGEST
+    left = MAX_UNPACKED_BYTES
 
     def xml(self, file: str) -> Element:
         self.left -= self.getinfo(file).file_size  # reading stops at the size that is told here
         if self.left < 0:
-            raise ValueError(f"more than {LARGEST >> 20} MiB unpacked")
+            raise ValueError(f"more than {MAX_UNPACKED_BYTES >> 20} MiB unpacked")
         return ElementTree.fromstring(self.read(file))
 
 

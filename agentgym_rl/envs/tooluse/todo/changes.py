@@ -8,8 +8,7 @@ from agentgym_rl.envs.tooluse import Problem
 from agentgym_rl.envs.tooluse.todo.draft import TodoDraft
 from agentgym_rl.envs.tooluse.todo.tools import Session
 
-MOST = 4
-"""Changes a task may need."""
+MAX_CHANGES = 4
 
 
 def complete(draft: TodoDraft) -> Problem[Session]:
@@ -104,7 +103,7 @@ def short_ones(draft: TodoDraft) -> Problem[Session]:
 
 
 def clear_overdue(draft: TodoDraft) -> Problem[Session]:
-    draft.require(1 <= len(draft.overdue) <= MOST)
+    draft.require(1 <= len(draft.overdue) <= MAX_CHANGES)
     draft.call("get_user_current_date")
     draft.read_all()
     draft.call_each("delete_task", draft.overdue)
@@ -112,7 +111,7 @@ def clear_overdue(draft: TodoDraft) -> Problem[Session]:
 
 
 def move_overdue(draft: TodoDraft) -> Problem[Session]:
-    draft.require(1 <= len(draft.overdue) <= MOST)
+    draft.require(1 <= len(draft.overdue) <= MAX_CHANGES)
     due = draft.account.today + timedelta(1)
     draft.call("get_user_current_date")
     draft.read_all()
@@ -123,7 +122,7 @@ def move_overdue(draft: TodoDraft) -> Problem[Session]:
 def complete_everywhere(draft: TodoDraft) -> Problem[Session]:
     level = draft.rng.randint(1, 4)
     items = draft.of_priority(level)
-    draft.require(1 <= len(items) <= MOST)
+    draft.require(1 <= len(items) <= MAX_CHANGES)
     draft.read_all()
     draft.call_each("complete_task", items)
     return draft.change("complete_everywhere", level=level)
