@@ -117,7 +117,7 @@ def _whole(config: DictConfig) -> Request:
 
 def _check(key: str) -> None:
     """Raises ValueError: the key is unknown; names the nearest one, and all."""
-    known = [one.name for one in fields(Request)]
+    known = [field.name for field in fields(Request)]
     root = key.partition(".")[0]
     if key in KEYS.eval:
         raise ValueError(f"{key} is AgentGym-RL's; here: {KEYS.eval[key]}")

@@ -133,7 +133,7 @@ def _afterword(result: Result, out: Path) -> list[str]:
             f"{first['error']}; the same command runs them again"
         )
     if result.stopped:
-        first, kinds = result.stopped[0], Counter(one["ending"] for one in result.stopped)
+        first, kinds = result.stopped[0], Counter(stopped["ending"] for stopped in result.stopped)
         lines.append(
             f"{len(result.stopped)} episodes were ended by an answer of the model's API and count as they stand "
             f"({common.counts(kinds)}), such as {first['item_id']}: {first['error']}"

@@ -142,7 +142,7 @@ def _type(schema: Mapping[str, Any]) -> Any:
 
 def _words(schema: Mapping[str, Any]) -> bool:
     """Whether the choices are texts: transformers reads no others."""
-    return "enum" in schema and all(isinstance(one, str) for one in schema["enum"])
+    return "enum" in schema and all(isinstance(choice, str) for choice in schema["enum"])
 
 
 def _docstring(tool: Tool) -> str:

@@ -56,7 +56,7 @@ def read(source: str | Path, env: str | None = None) -> list[Record]:
 def _files(source: str | Path) -> list[str | Path]:
     if not Path(source).is_dir():
         return [source]
-    files = sorted(Path(source).rglob("*.json"), key=lambda one: [_natural(part) for part in one.parts])
+    files = sorted(Path(source).rglob("*.json"), key=lambda path: [_natural(part) for part in path.parts])
     if not files:
         raise FileNotFoundError(f"{source} has no JSON files")
     return [*files]
@@ -126,7 +126,7 @@ def keep(records: Iterable[Record], *, successes: bool = False, per_task: int | 
     return [
         record
         for distinct in by_task.values()
-        for record in sorted(distinct.values(), key=lambda one: len(one.trajectory.messages))[:per_task]
+        for record in sorted(distinct.values(), key=lambda record: len(record.trajectory.messages))[:per_task]
     ]
 
 
@@ -197,7 +197,7 @@ def preference_file(path: Path, records: Sequence[Record]) -> None:
         ranked = sorted(own, key=_reward)
         worst, best = ranked[0], ranked[-1]
         start = best.trajectory.first_trained
-        good, bad = (agenttraj.encode(one.trajectory)["conversations"] for one in (best, worst))
+        good, bad = (agenttraj.encode(record.trajectory)["conversations"] for record in (best, worst))
         if _reward(best) > _reward(worst) and good[:start] == bad[:start]:
             sides = {"prompt": good[:start], "chosen": good[start:], "rejected": bad[start:]}
             pairs.append({"id": Task.parse(item_id).index, "item_id": item_id, **sides})

@@ -119,7 +119,7 @@ def _fits(value: object, hint: Any) -> bool:
     """Whether a value is of a type; true where that cannot be told."""
     origin = get_origin(hint) or hint
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in get_args(hint))
+        return any(_fits(value, argument) for argument in get_args(hint))
     if origin is Literal:
         return value in get_args(hint)
     if origin in (int, float):

@@ -46,7 +46,7 @@ class TurnPrompt:
         Raises:
             ProtocolError: the environment does not list what is possible, as some servers do not.
         """
-        possible = next((one.actions for one in reversed(observations) if one.actions is not None), None)
+        possible = next((seen.actions for seen in reversed(observations) if seen.actions is not None), None)
         if possible is None:
             raise ProtocolError("style=verl_agent shows the possible actions, which this environment does not list")
         shown = [self.seen(observation.text) for observation in observations]
@@ -54,7 +54,7 @@ class TurnPrompt:
         parts = {
             "task": self.task(observations[0].text),
             "observation": shown[-1],
-            "actions": self.texts.between.join(self.texts.action.format(one) for one in self.listed(possible)),
+            "actions": self.texts.between.join(self.texts.action.format(action) for action in self.listed(possible)),
             "taken": len(commands),
             "step": len(commands) + 1,
             "kept": len(turns),

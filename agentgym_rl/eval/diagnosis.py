@@ -134,7 +134,7 @@ def floor(units: Sequence[Row]) -> tuple[str, str] | None:
     """A mixture's share is at its floor, and too small for the environment to have episodes."""
     last = _last(units, lambda row: "mixture/floor" in row)
     starved = [{env: share for env, share in by_env(row, "share").items() if _starves(row, env, share)} for row in last]
-    envs = [env for env in starved[-1] if all(env in one for one in starved)] if starved else []
+    envs = [env for env in starved[-1] if all(env in name for name in starved)] if starved else []
     if not envs:
         return None
     return (

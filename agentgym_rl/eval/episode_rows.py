@@ -24,10 +24,11 @@ def episode_rows(episodes: Sequence[Episode]) -> list[Row]:
         chosen += sorted(own, key=lambda episode: (len(episode.item_id), episode.item_id))[:ROWS]
     return [
         (
-            one.item_id, one.env, _decoding(one), *((one.success, one.reward) if one.ending.counts else (None, None)),
-            len(one.turns), one.ending.value, one.model_step, conversation_end(one),
+            record.item_id, record.env, _decoding(record),
+            *((record.success, record.reward) if record.ending.counts else (None, None)),
+            len(record.turns), record.ending.value, record.model_step, conversation_end(record),
         )
-        for one in chosen
+        for record in chosen
     ]  # fmt: skip
 
 

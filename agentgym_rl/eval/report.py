@@ -36,7 +36,9 @@ def results(summary: Mapping[str, Any]) -> Table:
         for label, env in panels:
             decodings = scores.get(label, {}).get(env, {})  # bounds are known of tasks that this package has
             by_decoding = {"sampled": decodings} if "success" in decodings else decodings
-            cells += [percent(by_decoding[one]) if one in by_decoding else "-" for one in last[label][env]]
+            cells += [
+                percent(by_decoding[decoding]) if decoding in by_decoding else "-" for decoding in last[label][env]
+            ]
         table.add_row(name, *cells)
     return table
 

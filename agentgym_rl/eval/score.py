@@ -48,7 +48,7 @@ def score(episodes: Sequence[Episode], seed: str) -> Score:
     for episode in episodes:
         if episode.ending.counts:
             tasks.setdefault(episode.item_id, []).append(episode)
-    success = [fmean(one.success for one in tasks[item_id]) for item_id in sorted(tasks)]
+    success = [fmean(episode.success for episode in tasks[item_id]) for item_id in sorted(tasks)]
     n = sum(map(len, tasks.values()))
     return Score(
         success=fmean(success) if tasks else None,

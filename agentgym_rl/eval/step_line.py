@@ -40,7 +40,7 @@ def step_line(rows: Sequence[Row]) -> str:
 def _environment(env: str, units: Sequence[Row]) -> str:
     success, reward = ([row[key] for row in units if key in row] for key in (f"env/{env}/success", f"env/{env}/reward"))
     return (
-        f"{env}: success {100 * success[-1]:.1f}%{_trend([100 * one for one in success], '.1f')}, "
+        f"{env}: success {100 * success[-1]:.1f}%{_trend([100 * share for share in success], '.1f')}, "
         f"reward {reward[-1]:.3g}{_trend(reward, '.3g')}"
     )
 

@@ -173,7 +173,7 @@ def fault(text: str, line: str, wanted: set[str]) -> str | None:
         return "not reworded"
     found = text.lower()
     words = set(_words(text))
-    if any(one not in (found if one[0] in "\"'" else words) for one in wanted):
+    if any(word not in (found if word[0] in "\"'" else words) for word in wanted):
         return "loses a name, number or quotation"
     return None
 

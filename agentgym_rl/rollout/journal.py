@@ -42,7 +42,7 @@ class Entry:
         """The inverse of :meth:`to_dict`."""
         return cls(
             None if data["episode"] is None else Episode.from_dict(data["episode"]),
-            tuple(Example(**one) for one in data.get("examples", ())),
+            tuple(Example(**example) for example in data.get("examples", ())),
             data.get("facts", {}),
         )
 

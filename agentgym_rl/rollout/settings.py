@@ -133,4 +133,4 @@ def choice(kind: type[E], key: str, value: str | E) -> E:
     try:
         return kind(value)
     except ValueError:
-        raise ValueError(f"{key} {value!r} is unknown; choose {', '.join(one.value for one in kind)}") from None
+        raise ValueError(f"{key} {value!r} is unknown; choose {', '.join(choice.value for choice in kind)}") from None

@@ -212,8 +212,8 @@ class TokenConversation:
             return await self._prompt(messages)
         at = len(self.opening)
         ids = await self._prompt(messages[:at])
-        for one in shown:
-            ids = [*ids, *one.ids]
+        for turn in shown:
+            ids = [*ids, *turn.ids]
             ids = list(self.builder.merge_context_tokens(messages[: at + 1], messages[: at + 2], ids).token_ids)
             at += 2
         return ids

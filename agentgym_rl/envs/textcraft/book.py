@@ -62,7 +62,7 @@ class RecipeBook:
         """Every recipe that may have a part in making ``name``: all ways, all members of tags."""
         if name not in self._trees:
             names = reachable([name], self.below)
-            self._trees[name] = [recipe for one in names for recipe in self.recipes.get(one, ())]
+            self._trees[name] = [recipe for item in names for recipe in self.recipes.get(item, ())]
         return self._trees[name]
 
     def match(self, output: str, inputs: Sequence[Stack]) -> Recipe | None:

@@ -87,7 +87,7 @@ async def answer_matches(config: Config, answer: str, judge: Judge | None) -> bo
         if kind == "exact_match":
             right = clean(answer) == clean(expected)
         elif kind == "must_include":
-            right = all(includes(one, answer, words=len(expected) == 1) for one in expected)
+            right = all(includes(phrase, answer, words=len(expected) == 1) for phrase in expected)
         else:
             right = await _judged(config, expected, answer, judge)
         if not right:
@@ -110,7 +110,7 @@ async def _judged(config: Config, expected: str | Sequence[str], answer: str, ju
 def url_matches(wanted: str, url: str) -> bool:
     """Whether an address has one of the wanted ones, separated by ``|OR|``, in it, and the values of its query."""
     base, query = _parts(url)
-    others = [_parts(one) for one in wanted.split(" |OR| ")]
+    others = [_parts(alternative) for alternative in wanted.split(" |OR| ")]
     values: dict[str, set[str]] = {}
     for _, own in others:
         for key, some in own.items():
@@ -137,7 +137,9 @@ async def _contents_match(targets: Sequence[Target], page: Page, shop: Shop | No
         if target.exact is not None:
             right = clean(text) == clean(target.exact)
         else:
-            right = all(any(includes(one, text) for one in wanted.split(" |OR| ")) for wanted in target.include)
+            right = all(
+                any(includes(alternative, text) for alternative in wanted.split(" |OR| ")) for wanted in target.include
+            )
         if not right:
             return False
     return True

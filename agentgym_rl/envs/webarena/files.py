@@ -146,6 +146,6 @@ def _entries(path: Path) -> list[tuple[str, Any]]:
             f"tasks={path} does not exist; give WebArena's test.raw.json, or the folder of its config_files"
         )
     if path.is_dir():
-        files = sorted((one for one in path.glob("*.json") if one.stem.isdecimal()), key=lambda one: int(one.stem))
+        files = sorted((file for file in path.glob("*.json") if file.stem.isdecimal()), key=lambda file: int(file.stem))
         return [(str(file), json_object(file)) for file in files]
     return [(f"{path}, entry {number}", entry) for number, entry in enumerate(json_list(path, lone=True))]

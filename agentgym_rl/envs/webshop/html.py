@@ -49,7 +49,7 @@ def _render(element: Element, taken: Sequence[str]) -> str:
         case "wish":
             return f'<p class="wish">{text}</p>'
         case "link":
-            return f'<a href="?{escape(urlencode([("do", one) for one in (*taken, action)]))}">{text}</a>'
+            return f'<a href="?{escape(urlencode([("do", done) for done in (*taken, action)]))}">{text}</a>'
         case "button" if element.text == SEARCH:
             return f'<input type="search" name="search" aria-label="{SEARCH}" required> <button>{SEARCH}</button>'
         case "button":

@@ -68,7 +68,7 @@ def has_attribute(product: Product, attribute: str) -> bool:
 def options_chosen(goal: Goal, offered: Mapping[str, tuple[str, ...]]) -> list[str]:
     """For each wanted option the first value on offer that satisfies it."""
     values = [value for own in offered.values() for value in own]
-    found = (next((one for one in values if _alike(_colour(one), _colour(want))), None) for want in goal.options)
+    found = (next((value for value in values if _alike(_colour(value), _colour(want))), None) for want in goal.options)
     return [value for value in found if value is not None]
 
 

@@ -53,7 +53,7 @@ def compare(first: Result, second: Result) -> Comparison:
         ValueError: they are on different panels, or have no task with an episode that counts in both.
     """
     if first.digest != second.digest:
-        names = [f"{one.digest} ({_panel(one)})" for one in (first, second)]
+        names = [f"{result.digest} ({_panel(result)})" for result in (first, second)]
         raise ValueError(
             f"the results are on different panels, {names[0]} and {names[1]}; only results on the same tasks can be "
             "compared"
@@ -63,7 +63,7 @@ def compare(first: Result, second: Result) -> Comparison:
     counted = [pair for pair in pairs if pair[0].counted and pair[1].counted]
     if not counted:
         raise ValueError("no task has an episode that counts in both results; evaluate again to run what failed")
-    single = all(len(one.success) == 1 for pair in pairs for one in pair)
+    single = all(len(outcome.success) == 1 for pair in pairs for outcome in pair)
     parts = [(env, [pair for pair in counted if pair[0].env == env]) for env in first.by_env]
     parts += [("all", counted)] if len(parts) > 1 and all(own_pairs for _, own_pairs in parts) else []
     return Comparison(

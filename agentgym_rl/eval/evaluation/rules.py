@@ -40,7 +40,7 @@ class Rules:
     def of_run(cls, config: Mapping[str, Any]) -> Rules:
         """The rules of a run, from its whole configuration (``config.yaml``)."""
         envs, rollout, model = config["envs"], config["rollout"], config["model"]
-        known = {one.name for one in fields(RolloutSettings)}
+        known = {setting.name for setting in fields(RolloutSettings)}
         return cls(
             settings=RolloutSettings.from_mapping({key: rollout[key] for key in known if key in rollout}),
             max_turns={name: env["max_turns"] for name, env in envs.items() if env["max_turns"] is not None},

@@ -82,7 +82,9 @@ def read(names: str, rules: Rules, host: EnvHost | None = None) -> Suite:
     difficulties: dict[str, str] = {}
     for env, parts in sorted(by_env.items()):
         session = host.facts(env, rules.options_of(env))
-        tasks = sorted({Task.parse(one) for part in parts for one in part.item_ids}, key=lambda task: task.index)
+        tasks = sorted(
+            {Task.parse(item_id) for part in parts for item_id in part.item_ids}, key=lambda task: task.index
+        )
         difficulties |= {str(task): session.difficulty(task) for task in tasks}
         label = "+".join(dict.fromkeys(part.name for part in parts))
         panels.append(Panel(label, env, tuple(map(str, tasks)), digest(session, tasks)))
@@ -124,7 +126,7 @@ def _run(name: str) -> tuple[Path | None, str | None]:
 
 def _of_run(run: Path, label: str | None, rules: Rules, host: EnvHost) -> list[Panel]:
     envs = read_config(run)["envs"]
-    labels = list(dict.fromkeys(one for env in envs.values() for one in env["panels"]))
+    labels = list(dict.fromkeys(panel for env in envs.values() for panel in env["panels"]))
     if not labels:
         raise ValueError(f"{run} has no panels; name one like textcraft:test")
     if label is None and len(labels) > 1:

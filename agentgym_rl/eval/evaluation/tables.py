@@ -74,7 +74,7 @@ def _text(measure: Measure | None, digits: int, scale: float = 1, sign: str = ""
     """A mean with its 95% interval."""
     if measure is None:
         return "-"
-    value, low, high = (f"{scale * one:{sign}.{digits}f}" for one in (measure.value, *measure.ci95))
+    value, low, high = (f"{scale * value:{sign}.{digits}f}" for value in (measure.value, *measure.ci95))
     return f"{value} [{low}, {high}]"
 
 

@@ -70,7 +70,7 @@ class VllmModel(ModelPolicy):
         )
         sampling.output_kind = RequestOutputKind.FINAL_ONLY
         request = engine.generate({"prompt_token_ids": prompt_ids}, sampling, f"{request_id}-{self._requests}")
-        (answer,) = [one async for one in request]
+        (answer,) = [output async for output in request]
         output = answer.outputs[0]
         if output.finish_reason == "abort":
             return Generated([], [], "aborted")

@@ -163,7 +163,7 @@ def _run_episode(agent: Speaker, client: BaseEnvClient, idx: int, max_rounds: in
         outcome = client.step(response)
         reward, done, rounds = outcome.reward, outcome.done, rounds + 1
         conversation += [message("gpt", response), message("human", outcome.state)]
-    return ExperienceOutput(conversation, reward, "\n".join(one["value"] for one in conversation))
+    return ExperienceOutput(conversation, reward, "\n".join(message["value"] for message in conversation))
 
 
 def _respond(agent: Speaker, conversation: list[ConversationMessage]) -> str:

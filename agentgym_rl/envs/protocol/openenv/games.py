@@ -55,7 +55,7 @@ class Served:
         for panel in panels:
             if panel.name in self._splits:
                 raise ValueError(f"{name} has a split or a panel {panel.name!r} already; give a panel of another name")
-            self._splits[panel.name] = tuple(Task.parse(one).index for one in panel.item_ids)
+            self._splits[panel.name] = tuple(Task.parse(item_id).index for item_id in panel.item_ids)
 
     def open(self) -> Game:
         """Open a session.

@@ -191,7 +191,7 @@ def _plain(value: Any) -> str:
 
 def _texts(value: Any) -> tuple[str, ...] | None:
     """A list of texts; None for anything else."""
-    listed = isinstance(value, list) and all(isinstance(one, str) for one in value)
+    listed = isinstance(value, list) and all(isinstance(part, str) for part in value)
     return tuple(value) if listed else None
 
 
