@@ -152,9 +152,9 @@ def test_keys_of_tables_exist():
     from typing import get_type_hints
 
     from agentgym_rl.algorithms import algorithms
+    from agentgym_rl.algorithms.curriculum.turn_limit import curricula
     from agentgym_rl.algorithms.losses import losses
     from agentgym_rl.algorithms.mixture import mixtures
-    from agentgym_rl.algorithms.scaling_inter import curricula
     from agentgym_rl.engine.recipe.config import (
         Config,
         EnvConfig,

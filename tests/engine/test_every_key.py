@@ -28,8 +28,8 @@ from agentgym_rl.algorithms import algorithms, search
 from agentgym_rl.algorithms.base import LOADED, Request, Rollout
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.config import OnlineConfig
+from agentgym_rl.algorithms.curriculum.turn_limit import curricula
 from agentgym_rl.algorithms.mixture import mixtures
-from agentgym_rl.algorithms.scaling_inter import curricula
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import budget, gpus
 from agentgym_rl.engine.recipe import compose as recipes

@@ -24,9 +24,9 @@ from agentgym_rl.engine.recipe.config import BudgetConfig
 from agentgym_rl.engine.recipe.digest import versions
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import account, lock
-from agentgym_rl.engine.run.checkpoint import seal
 from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State
 from agentgym_rl.engine.run.lock import locked
+from agentgym_rl.engine.run.manifest import seal
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
 from agentgym_rl.engine.run.stop import Stop, ended_as_by_ctrl_c, on_signals
 from agentgym_rl.engine.run.train import train

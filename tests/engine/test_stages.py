@@ -30,10 +30,11 @@ from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run.cache import ClonedCache
 from agentgym_rl.engine.run.evaluation import RunPanels
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder
+from agentgym_rl.engine.run.metrics import episode_metrics
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.engine.run.saver import NotSaved
-from agentgym_rl.engine.run.stages import Stages, episode_metrics
+from agentgym_rl.engine.run.stages import Stages
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.rollout.supervised import Example
 

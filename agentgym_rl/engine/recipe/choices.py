@@ -13,9 +13,9 @@ from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import OmegaConf
 
 from agentgym_rl.algorithms import Algorithm
+from agentgym_rl.algorithms.curriculum.turn_limit import TurnLimit
 from agentgym_rl.algorithms.installed import read
 from agentgym_rl.algorithms.mixture import Mixture
-from agentgym_rl.algorithms.scaling_inter import TurnLimit
 from agentgym_rl.engine.recipe.config import Config, PretrainedModelConfig, TinyModelConfig
 from agentgym_rl.engine.recipe.schema import CHOSEN, schema
 from agentgym_rl.envs import registry

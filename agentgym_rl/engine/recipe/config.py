@@ -15,8 +15,8 @@ from omegaconf import MISSING
 
 from agentgym_rl.algorithms.bc import EPOCHS, CloningConfig
 from agentgym_rl.algorithms.config import AlgorithmConfig, operational
+from agentgym_rl.algorithms.curriculum.turn_limit import CurriculumConfig
 from agentgym_rl.algorithms.mixture import MixtureConfig
-from agentgym_rl.algorithms.scaling_inter import CurriculumConfig
 from agentgym_rl.engine.recipe.processor import has_bfloat16, has_flash_attention
 from agentgym_rl.rollout.settings import RolloutSettings
 

@@ -13,9 +13,9 @@ from typing import Any
 from agentgym_rl.algorithms import Algorithm, algorithms
 from agentgym_rl.algorithms.base import Needs
 from agentgym_rl.algorithms.bc import Cloning
+from agentgym_rl.algorithms.curriculum.turn_limit import Curriculum, TurnLimit, curricula
 from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
-from agentgym_rl.algorithms.scaling_inter import Curriculum, TurnLimit, curricula
 from agentgym_rl.data.overlap import COMPARED, Games, Overlap, demonstrated, overlaps_of
 from agentgym_rl.data.panels import digest, indices_of, panel_of, sample, warn_of_other_ids
 from agentgym_rl.engine.recipe.config import Config, Device, EngineConfig, EnvConfig, Mode

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.data.files import read_jsonl, write_jsonl, write_text
-from agentgym_rl.engine.run import checkpoint
+from agentgym_rl.engine.run import manifest
 from agentgym_rl.engine.run.folder import RunFolderError
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.envs.tables import json_object
@@ -37,7 +37,7 @@ class ClonedCache:
             kept = json_object(facts)
             if missing := FACTS - kept.keys():
                 raise ValueError(f"{facts} lacks {', '.join(sorted(missing))}")
-            if checkpoint.sealed(weights) and (fault := checkpoint.fault(weights)):
+            if manifest.sealed(weights) and (fault := manifest.fault(weights)):
                 raise ValueError(f"{weights}: {fault}")
         except ValueError as error:
             raise RunFolderError(f"the cache is damaged: {error}; delete {self.folder}, and it is made anew") from error

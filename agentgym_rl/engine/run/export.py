@@ -20,7 +20,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.control import Control
 from agentgym_rl.data.files import read_jsonl, user_cache
-from agentgym_rl.engine.run.checkpoint import fault, sealed
+from agentgym_rl.engine.run.manifest import fault, sealed
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
 from agentgym_rl.rollout.pretrained.writing import writing

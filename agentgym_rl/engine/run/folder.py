@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import write_text
 from agentgym_rl.engine.recipe.config import BudgetConfig
-from agentgym_rl.engine.run import checkpoint
+from agentgym_rl.engine.run import manifest
 from agentgym_rl.envs.tables import json_object, read_utf8
 from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.eval.score import errors
@@ -252,7 +252,7 @@ class RunFolder:
     def _check(self, state: State) -> None:
         """Raises RunFolderError: the checkpoint or the algorithm's state of a state is gone or damaged."""
         folder = self.checkpoint(state.checkpoint)
-        if folder is not None and checkpoint.sealed(folder) and (fault := checkpoint.fault(folder)):
+        if folder is not None and manifest.sealed(folder) and (fault := manifest.fault(folder)):
             raise RunFolderError(f"checkpoint {folder} is damaged: {fault}; restore it, or choose another run.dir")
         if state.algorithm is not None:
             self.load_algorithm(state.algorithm)

@@ -13,10 +13,10 @@ from typing import Any
 
 from ray.exceptions import RayTaskError
 
+from agentgym_rl.algorithms.curriculum.turn_limit import Curriculum
 from agentgym_rl.algorithms.mixture import Mixture
-from agentgym_rl.algorithms.scaling_inter import Curriculum
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.engine.run import checkpoint
+from agentgym_rl.engine.run import manifest
 from agentgym_rl.engine.run.folder import RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
 from agentgym_rl.engine.verl.liveness import root
@@ -65,7 +65,7 @@ class Saver:
         with self._saving():
             if not state.saved:
                 state.checkpoint, state.saved = self.trainer.weights.save(), True
-                checkpoint.seal(self.folder.checkpoints / state.checkpoint)
+                manifest.seal(self.folder.checkpoints / state.checkpoint)
             state.algorithm = self.folder.save_algorithm(stage, state.global_step, algorithm_state)
 
     def save_state(self) -> None:

@@ -6,17 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.scaling_inter import (
-    Curriculum,
-    Fixed,
-    FixedConfig,
-    Linear,
-    LinearConfig,
-    Stepwise,
-    StepwiseConfig,
-    SuccessGated,
-    SuccessGatedConfig,
-)
+from agentgym_rl.algorithms.curriculum.fixed import Fixed, FixedConfig
+from agentgym_rl.algorithms.curriculum.linear import Linear, LinearConfig
+from agentgym_rl.algorithms.curriculum.stepwise import Stepwise, StepwiseConfig
+from agentgym_rl.algorithms.curriculum.success_gated import SuccessGated, SuccessGatedConfig
+from agentgym_rl.algorithms.curriculum.turn_limit import Curriculum
 from agentgym_rl.data.episode import Ending, Episode
 
 ROUNDS = st.lists(st.integers(1, 50), min_size=2, max_size=6)
