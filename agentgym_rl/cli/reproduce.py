@@ -103,6 +103,7 @@ def _afterword(done: Reproduced, out: Path) -> list[str]:
         f"published: {done.source}, {done.published_seeds}; ours: seeds {seeds}",
         f"cost: {hours}, {cost.episodes:,} episodes, {cost.tokens:,} tokens",
         f"commit: {', '.join(done.commits) or 'none'}; code {', '.join(done.code) or 'unknown'}",
+        "what differs from theirs in any case: docs/reproduce.md",
         f"result: {out / NAME}",
     ]
     return ([f"not the published settings: {' '.join(done.changed)}"] if done.changed else []) + lines
