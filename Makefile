@@ -66,7 +66,7 @@ sky-check: setup  ## let SkyPilot read examples/clusters/skypilot.yaml, in an en
 chaos: setup  ## let faults happen to the real engine, one after the other (half an hour)
 	$(BIN)/python -m pytest -m chaos -s
 
-pairs: setup  ## take two steps with experiments and algorithms in pairs, on the real engine (a quarter of an hour)
+pairs: setup  ## take two steps with experiments and algorithms in pairs, on the real engine (half an hour)
 	$(BIN)/python -m pytest -m pairs -s
 
 e2e-nodes: setup  ## train over two Ray nodes in network namespaces of this machine (minutes; as root)

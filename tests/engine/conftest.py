@@ -80,7 +80,7 @@ def toy_recipes(toy_tree: Path, toys: Path, tmp_path: Path, monkeypatch: pytest.
 @pytest.fixture(autouse=True)
 def no_ray(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """What fast tests look for is found before Ray starts."""
-    if request.node.get_closest_marker("e2e"):
+    if any(map(request.node.get_closest_marker, ("e2e", "pairs"))):
         return
     import ray
 
