@@ -58,9 +58,10 @@ def small(experiment: str, algorithm: str, folder: Path) -> list[str]:
     config = load(words)
     words += ["model.train_layers=null"] if config.model.train_layers else []
     for env, own in config.envs.items():
-        words += [f"envs.{env}.max_turns=2", f"envs.{env}.pool=4"]
+        words += [f"envs.{env}.pool=4"]
         words += [f"envs.{env}.panels.{label}.n=1" for label in own.panels]
-        words += [f"envs.{env}.demonstrations=2"] if own.demonstrations else []
+        # the oracle needs its turns where it demonstrates
+        words += [f"envs.{env}.demonstrations=2" if own.demonstrations else f"envs.{env}.max_turns=2"]
     sizes = [one.name for one in fields(config.algorithm) if one.name.startswith("mini_batch")]
     words += [f"algorithm.{name}=2" for name in sizes]
     if isinstance(config.algorithm, OnlineConfig):
@@ -70,7 +71,7 @@ def small(experiment: str, algorithm: str, folder: Path) -> list[str]:
     if config.cloning.epochs:
         words += ["cloning.epochs=1", "cloning.mini_batch_trajectories=2", f"run.cache={folder}/cache"]
     return [
-        *words, "model.prompt_tokens=3072", "model.response_tokens=96", "rollout.max_new_tokens=24",
+        *words, "model.prompt_tokens=2560", "model.response_tokens=1536", "rollout.max_new_tokens=24",
         "engine=cpu", "engine.workers=1", "run.eval_every=0", "run.evaluate_untrained=false",
         "logger.wandb=disabled", f"run.dir={folder}/{experiment}-{algorithm}",
     ]  # fmt: skip
