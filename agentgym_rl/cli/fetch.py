@@ -14,8 +14,7 @@ def command(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL",
-            help=f"{', '.join(pretrained.NAMES)}; or with :hub, unquantised from the Hugging Face hub.",
+            metavar="MODEL", help=f"{', '.join(pretrained.NAMES)}; or with :hub, unquantised from the Hugging Face hub."
         ),
     ],
 ) -> None:

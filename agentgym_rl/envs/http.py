@@ -34,12 +34,7 @@ def session(token: str | None = None, proxies: bool = False) -> ClientSession:
 
 
 async def request(
-    http: ClientSession,
-    method: str,
-    url: str,
-    seconds: float,
-    body: Any = None,
-    query: Mapping[str, int] | None = None,
+    http: ClientSession, method: str, url: str, seconds: float, body: Any = None, query: Mapping[str, int] | None = None
 ) -> tuple[int, bytes]:
     """Status and content of an answer. A redirect is one, and is not followed: the token stays with its host.
 

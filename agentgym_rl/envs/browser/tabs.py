@@ -145,9 +145,7 @@ class Tabs:
                 await route.abort("blockedbyclient")
             else:
                 await route.fulfill(
-                    status=asset.status,
-                    headers={"Content-Type": asset.content_type, **asset.headers},
-                    body=asset.body,
+                    status=asset.status, headers={"Content-Type": asset.content_type, **asset.headers}, body=asset.body
                 )
 
     async def settle(self) -> Any:

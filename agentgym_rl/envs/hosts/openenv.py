@@ -8,16 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from agentgym_rl.envs.core import (
-    EnvTimeout,
-    EnvUnavailable,
-    Observation,
-    ProtocolError,
-    Step,
-    Task,
-    TextEnv,
-    in_thread,
-)
+from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, Observation, ProtocolError, Step, Task, TextEnv, in_thread
 from agentgym_rl.envs.hosts.host import EnvHost, EnvProxy, PerLoop
 from agentgym_rl.envs.hosts.settings import HostSettings
 from agentgym_rl.envs.numbering import digests

@@ -14,12 +14,7 @@ TEXTS = read_texts(__file__, EnvTexts)
 MAX_STEPS = 50
 """Actions that are carried out in an episode, AgentGym's limit; one more is answered with failure."""
 
-_SIDES = {
-    "to your right": "move right",
-    "to your left": "move left",
-    "above you": "move up",
-    "below you": "move down",
-}
+_SIDES = {"to your right": "move right", "to your left": "move left", "above you": "move up", "below you": "move down"}
 """AgentGym's names of the neighbouring cells, in its order."""
 
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

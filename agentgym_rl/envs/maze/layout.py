@@ -11,12 +11,7 @@ from agentgym_rl.envs.splits import fingerprint
 Cell = tuple[int, int]
 """Row and column; (0, 0) is the top left corner, which is always a wall."""
 
-MOVES: Mapping[str, Cell] = {
-    "move left": (0, -1),
-    "move right": (0, 1),
-    "move up": (-1, 0),
-    "move down": (1, 0),
-}
+MOVES: Mapping[str, Cell] = {"move left": (0, -1), "move right": (0, 1), "move up": (-1, 0), "move down": (1, 0)}
 """What each move adds to row and column."""
 
 

@@ -11,13 +11,7 @@ from random import Random
 from agentgym_rl.envs.searchqa.kinds import KINDS, LITERALS, NAMES, Kind, Relation
 
 SEED = "searchqa 0"
-COUNTRIES: Mapping[str, int] = {
-    "train": 8,
-    "test": 3,
-    "train_variants": 24,
-    "val_variants": 3,
-    "test_variants": 3,
-}
+COUNTRIES: Mapping[str, int] = {"train": 8, "test": 3, "train_variants": 24, "val_variants": 3, "test_variants": 3}
 """Countries in the region of each split. Nothing that is asked about in one split occurs in another."""
 
 FIRST_NAMES, SURNAMES = 120, 320
@@ -185,8 +179,4 @@ def _works(region: Region, rng: Random) -> None:
         bridge.facts |= {"river": rng.choice(region["river"]), "engineer": engineer, "opened": str(grown(engineer))}
     for museum in region["museum"]:
         architect = rng.choice(region["person"])
-        museum.facts |= {
-            "city": rng.choice(region["city"]),
-            "architect": architect,
-            "opened": str(grown(architect)),
-        }
+        museum.facts |= {"city": rng.choice(region["city"]), "architect": architect, "opened": str(grown(architect))}

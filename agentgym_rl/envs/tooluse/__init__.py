@@ -5,14 +5,4 @@ from agentgym_rl.envs.tooluse.problem import Call, Draft, Problem, answered
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks, TaskSource
 from agentgym_rl.envs.tooluse.tool import Refused, ToolEnvTexts
 
-__all__ = [
-    "Call",
-    "Draft",
-    "GeneratedTasks",
-    "Problem",
-    "Refused",
-    "TaskSource",
-    "ToolEnv",
-    "ToolEnvTexts",
-    "answered",
-]
+__all__ = ["Call", "Draft", "GeneratedTasks", "Problem", "Refused", "TaskSource", "ToolEnv", "ToolEnvTexts", "answered"]

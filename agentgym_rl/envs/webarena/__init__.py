@@ -12,16 +12,7 @@ from agentgym_rl.envs.actions import Action, InvalidAction
 from agentgym_rl.envs.bounds import cut
 from agentgym_rl.envs.browser.commands import Refused, functions, read
 from agentgym_rl.envs.browser.film import Filmed
-from agentgym_rl.envs.core import (
-    EnvError,
-    EnvSpec,
-    Observation,
-    OracleUnavailable,
-    Step,
-    Style,
-    Task,
-    TaskNotFound,
-)
+from agentgym_rl.envs.core import EnvError, EnvSpec, Observation, OracleUnavailable, Step, Style, Task, TaskNotFound
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 from agentgym_rl.envs.webarena.config import COMMANDS, NO_JUDGE

@@ -83,11 +83,7 @@ class BaseTask:
         self.len = len(self.clients[0])
 
     def generate_experience(
-        self,
-        agent: Speaker,
-        idxs: Sequence[int] | int,
-        generation_config: Any = None,
-        max_rounds: int | None = None,
+        self, agent: Speaker, idxs: Sequence[int] | int, generation_config: Any = None, max_rounds: int | None = None
     ) -> list[ExperienceOutput]:
         """Run an episode of each task, until its end or for ``max_rounds`` responses.
 

@@ -37,12 +37,7 @@ class Served:
     """
 
     def __init__(
-        self,
-        name: str,
-        options: Mapping[str, Any],
-        sessions: Sessions,
-        metrics: Metrics,
-        panels: Sequence[Panel] = (),
+        self, name: str, options: Mapping[str, Any], sessions: Sessions, metrics: Metrics, panels: Sequence[Panel] = ()
     ) -> None:
         self.name, self.sessions, self.metrics = name, sessions, metrics
         self._make = partial(make, name, **options)

@@ -79,12 +79,7 @@ def write_result(step: Step, item_id: str, instruction: str | None = None, tool:
         tool: name of the tool that was called; its result is then there under OpenEnv's name, too.
     """
     text, actions = step.observation.text, step.observation.actions
-    metadata = {
-        "item_id": item_id,
-        "terminated": step.terminated,
-        "truncated": step.truncated,
-        "info": dict(step.info),
-    }
+    metadata = {"item_id": item_id, "terminated": step.terminated, "truncated": step.truncated, "info": dict(step.info)}
     observation: dict[str, Any] = {"text": text, "actions": None if actions is None else list(actions)}
     if instruction is not None:
         observation["instruction"] = instruction

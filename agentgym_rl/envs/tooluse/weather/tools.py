@@ -39,7 +39,7 @@ SERIES: Mapping[str, Series] = {
             "temperature_2m_max": ("°C", lambda day: day.high),
             "temperature_2m_min": ("°C", lambda day: day.low),
             "temperature_2m_mean": ("°C", lambda day: day.mean),
-        },
+        }
     ),
     "rain": Series({"rain_sum": ("mm", lambda day: day.rain)}),
     "snow": Series({"snowfall_sum": ("cm", lambda day: day.snow)}),
