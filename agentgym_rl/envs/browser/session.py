@@ -51,7 +51,8 @@ class View:
 class Session:
     """A leased context, used in the browser's thread. One call at a time.
 
-    After an EnvError the session is dead: each further call but :meth:`close` raises it, too.
+    Every call but :meth:`close` raises EnvUnavailable or EnvTimeout where the page or the browser has ended, or hangs.
+    The session is dead then: each further call raises the error, too.
     """
 
     def __init__(self, browser: Chromium, context: BrowserContext, settings: Settings) -> None:
@@ -107,11 +108,7 @@ class Session:
 
     async def goto(self, url: str) -> None:
         """Open an address in the current tab, which is then the only one; what fails to load shows as the browser's
-        own page of the fault.
-
-        Raises:
-            EnvUnavailable, EnvTimeout: the page or the browser has ended, or hangs.
-        """
+        own page of the fault."""
 
         async def go() -> None:
             for page in self._tabs.pages:
@@ -128,7 +125,6 @@ class Session:
 
         Raises:
             Refused: it cannot be carried out, for a reason that the agent can mend.
-            EnvUnavailable, EnvTimeout: the page or the browser has ended, or hangs.
         """
 
         async def act() -> Any:
@@ -138,27 +134,15 @@ class Session:
         return await self._guarded(command.name, act)
 
     async def view(self) -> View:
-        """What is seen now.
-
-        Raises:
-            EnvUnavailable, EnvTimeout: the page or the browser has ended, or hangs.
-        """
+        """What is seen now."""
         return await self._guarded("reading the page", self._look)
 
     async def evaluate(self, script: str, argument: Any = None) -> Any:
-        """The JSON value of JavaScript in the current tab.
-
-        Raises:
-            EnvUnavailable, EnvTimeout: the page or the browser has ended, or hangs.
-        """
+        """The JSON value of JavaScript in the current tab."""
         return await self._guarded("evaluating", lambda: self._tabs.current.evaluate(script, argument))
 
     async def nodes(self, expression: str) -> list[int]:
-        """The ``backendNodeId`` of the node that JavaScript gives, and of all within it, in the order of the page.
-
-        Raises:
-            EnvUnavailable, EnvTimeout: the page or the browser has ended, or hangs.
-        """
+        """The ``backendNodeId`` of the node that JavaScript gives, and of all within it, in the order of the page."""
 
         async def ask() -> list[int]:
             connection = await self._tabs.connection()
@@ -169,11 +153,7 @@ class Session:
         return await self._guarded("asking for nodes", ask)
 
     async def screenshot(self) -> bytes:
-        """The viewport of the current tab as WebP.
-
-        Raises:
-            EnvUnavailable, EnvTimeout: the page or the browser has ended, or hangs.
-        """
+        """The viewport of the current tab as WebP."""
 
         async def shoot() -> bytes:
             request = {"format": "webp", "quality": QUALITY}
