@@ -33,7 +33,8 @@ class Typed(TextEnv):
 
 FILES = {
     "typed.py": TYPED, "noclass.py": "x = 1\n", "syntax.py": "def (:\n", "afile": "x\n", "none.json": "[]",
-    "list.json": "[1]",
+    "list.json": "[1]", "bare/config.json": "{}",
+    "lacking/config.yaml": "{name: x, envs: {maze: {}}, rollout: {}, model: {}}",
 }  # fmt: skip
 
 TABLE = """
@@ -55,6 +56,8 @@ train experiment=smoke algorithm.steps=1.5              | algorithm.steps=1.5 is
 train experiment=smoke run.control=perhaps              | run.control=perhaps is not true or false
 train experiment=smoke rollout=3                        | rollout is a block of keys; write rollout.KEY=VALUE
 train experiment=smoke envs.textcraft.panels=3          | envs.textcraft.panels is a block of keys
+train experiment=smoke seed=1 seed=2                    | seed=1 and seed=2 are both given; leave out one of them
+train experiment=smoke ~seed                            | ~seed takes out a key that every run has; give it another
 train experiment=smoke seed=1,2                         | seed=1,2 has several values; `train -m` runs
 train experiment=smoke 'name=a(b'                       | cannot be read; quote the value
 train -m experiment=smoke seed=[1                       | 'seed=[1' cannot be read; quote the value
@@ -104,6 +107,10 @@ train experiment=smoke curriculum=hard                  | curriculum/hard is unk
 train experiment=smoke mixture=best                     | mixture/best is unknown; choose dynamic, fixed
 train experiment=smoke mixture.floor=2                  | mixture.floor=2.0 must be above 0 and at most 1
 train experiment=smoke model=./empty                    | model.path=./empty has no config.json
+train experiment=smoke model=./bare                     | model.path=./bare has no tokenizer; it is not a Hugging
+eval panel=maze:test policy=./bare                      | ./bare has no tokenizer; it is not a Hugging Face model
+eval panel=./bare policy=oracle                         | panel './bare' is none of <env>:<split>
+eval panel=lacking policy=oracle                        | lacking/config.yaml has no key 'max_turns': another version
 train experiment=smoke model=./nowhere                  | model.path=./nowhere does not exist; give a Hugging Face
 train experiment=smoke rollout.style=fancy              | rollout.style='fancy' is unknown; choose agentgym, compact
 train experiment=smoke algorithm.lr=nan                 | algorithm.lr must be greater than 0, got nan
@@ -199,6 +206,7 @@ def here(files_folder, tmp_path, monkeypatch):
     for name, text in RECIPES.items():
         (tmp_path / f"recipes/experiment/{name}.yaml").write_text(text, encoding="latin-1")
     for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "empty").mkdir()
     replace = os.replace

@@ -94,6 +94,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / model).mkdir()
         facts = {"model_type": "qwen2", "max_position_embeddings": 32768, "architectures": ["Qwen2ForCausalLM"]}
         (place / model / "config.json").write_text(json.dumps(facts))
+        for file in ("tokenizer.json", "model.safetensors"):
+            (place / model / file).touch()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         for file in ("demonstrations.json", "mine.json", "AgentTraj.json"):

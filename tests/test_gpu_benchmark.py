@@ -21,6 +21,7 @@ runpy.run_path("benchmarks/gpu.py", run_name="__main__")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="torch.compile needs the program openssl")
 def test_it_runs_without_an_engine():
     path = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

@@ -27,7 +27,7 @@ from agentgym_rl.eval.evaluation import result as results
 from agentgym_rl.eval.evaluation import suite as suites
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.result import Result
-from agentgym_rl.eval.evaluation.rules import Rules, read_config
+from agentgym_rl.eval.evaluation.rules import Rules, read_config, whole
 from agentgym_rl.eval.evaluation.scores import Measure, Score, macro
 from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.conversation import Respond
@@ -232,7 +232,8 @@ def _rules(request: Request, folder: str | None) -> Rules:
     run = suites.run_of(request.panel)
     rules = rules_of(folder)
     if rules is None:
-        rules = Rules() if run is None else Rules.of_run(read_config(run))
+        with whole(run or Path(), suites.NAMED):
+            rules = Rules() if run is None else Rules.of_run(read_config(run))
     if run is not None and folder is None:  # limits of tokens are a local model's own
         rules = replace(rules, prompt_tokens=None, response_tokens=None)
     changed = rules.but(

@@ -63,6 +63,7 @@ def command(
 
     with needs("recipes", "train"):
         from agentgym_rl.engine.recipe.compose import FOLDERS, load, options, remarks, to_yaml
+        from agentgym_rl.engine.recipe.overrides import check_repeated
         from agentgym_rl.engine.recipe.preflight import check_config
         from agentgym_rl.engine.recipe.resolved import Resolved
         from agentgym_rl.engine.verl.mapping import check_verl
@@ -76,6 +77,7 @@ def command(
     if not overrides:
         typer.echo(f"Name a recipe: agentgym-rl train experiment=NAME; there are: {', '.join(options('experiment'))}")
         raise typer.Exit(2)
+    check_repeated(overrides)
     overrides = [*overrides, *shlex.split(os.environ.get(OVERRIDES, ""))]
     screen = console(130)  # bound to the terminal, whatever standard output is redirected to later
     if not multirun:

@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 import torch
+from words import once
 
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.files import write_text
@@ -95,7 +96,7 @@ class Run:
         words = ["-m", "agentgym_rl.cli", "train"] if fault is None else [str(HERE / "fault.py"), *map(str, fault)]
         self.folder, self.before = folder, set(os.listdir("/dev/shm"))
         self.begun = time.monotonic()
-        command = [sys.executable, *words, *RECIPE, f"run.dir={folder}", *overrides]
+        command = [sys.executable, *words, *once(*RECIPE, f"run.dir={folder}", *overrides)]
         self.process = subprocess.Popen(
             command if group is None else in_group(group, command),
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,

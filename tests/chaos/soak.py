@@ -22,6 +22,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
+
+sys.path.append(str(Path(__file__).parents[1]))  # harness.py needs words.py of tests/
+
 from harness import metrics, servers
 
 from agentgym_rl.algorithms.base import Rollout

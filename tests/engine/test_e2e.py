@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from words import once
 
 from agentgym_rl.data import episode_store
 
@@ -23,7 +24,7 @@ COMMAND = [str(Path(sys.executable).parent / "agentgym-rl"), "train", "experimen
 
 def train(folder: Path, *overrides: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [*COMMAND, f"run.dir={folder}", *overrides], capture_output=True, text=True, timeout=500, check=False
+        once(*COMMAND, f"run.dir={folder}", *overrides), capture_output=True, text=True, timeout=500, check=False
     )
     if check:
         log = folder / "engine.log"
@@ -51,7 +52,7 @@ EASY = ("+env=maze", "envs.maze.difficulty=[steps 1-4]", "envs.maze.demonstratio
 def sweep(place: Path, *overrides: str) -> str:
     """Run the jobs of a sweep with their folders in a place of their own; returns what it printed."""
     done = subprocess.run(
-        [COMMAND[0], "train", "-m", *COMMAND[2:], *EASY, "run.dir=runs/${name}", *overrides],
+        once(COMMAND[0], "train", "-m", *COMMAND[2:], *EASY, "run.dir=runs/${name}", *overrides),
         capture_output=True, text=True, timeout=590, check=False, cwd=place,
     )  # fmt: skip
     logs = "".join(log.read_text()[-3000:] for log in place.glob("runs/*/engine.log"))
@@ -302,8 +303,8 @@ main()
 
 def test_a_sync_that_sends_nothing_ends_the_run(tmp_path: Path) -> None:
     """While rollouts go on: what cloning and two steps of GRPO send arrives, what the control sends does not."""
-    words = [*COMMAND[1:], *EASY, *ADAPTERS, f"run.dir={tmp_path}/run", "run.cache=null", "engine.mode=colocate_async",
-             "algorithm=grpo", "algorithm.lr=1e-2", "run.control=true"]  # fmt: skip
+    words = once(*COMMAND[1:], *EASY, *ADAPTERS, f"run.dir={tmp_path}/run", "run.cache=null",
+                 "engine.mode=colocate_async", "algorithm=grpo", "algorithm.lr=1e-2", "run.control=true")  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", NO_SYNC_AFTER_STEP_3, *words], capture_output=True, text=True, timeout=590, check=False
     )
@@ -353,7 +354,7 @@ def test_grpo_on_two_workers_with_a_vllm_replica_each(tmp_path: Path) -> None:
 
 def started(folder: Path, *overrides: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*COMMAND, f"run.dir={folder}", *overrides],
+        once(*COMMAND, f"run.dir={folder}", *overrides),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -386,6 +387,13 @@ def processes_of(session: int) -> list[int]:
     return found
 
 
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
 def test_interrupted_and_killed_runs_resume(tmp_path: Path) -> None:
     folder = tmp_path / "resumed"
     overrides = ("algorithm=grpo", "algorithm.steps=10", "run.save_every=1", "run.evaluate_untrained=false")
@@ -409,7 +417,7 @@ def test_interrupted_and_killed_runs_resume(tmp_path: Path) -> None:
     # vLLM's engine dies: the run ends at once, says why and leaves nothing behind
     process = started(folder, *overrides)
     wait_for_step(folder, interrupted_at + 1, process)
-    (engine,) = (pid for pid in processes_of(process.pid) if b"EngineCore" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    (engine,) = (pid for pid in processes_of(process.pid) if b"EngineCore" in command_of(pid))
     os.kill(engine, signal.SIGKILL)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 1, out
@@ -430,6 +438,24 @@ def test_interrupted_and_killed_runs_resume(tmp_path: Path) -> None:
     assert steps == [*range(2, 12)]
     assert [stage["name"] for stage in summary(folder)["stages"]] == ["bc", "grpo"]
     assert summary(folder)["stages"][-1]["steps"] == 10
+
+
+def test_a_signal_while_the_engine_starts_ends_it_at_once(tmp_path: Path) -> None:
+    """A scheduler's SIGTERM; then Ctrl-C, in the folder that was left, where the engine has started again."""
+    folder = tmp_path / "ended"
+    for send, number in ((os.kill, signal.SIGTERM), (os.killpg, signal.SIGINT)):
+        process = started(folder, "algorithm=grpo")
+        deadline = time.monotonic() + 250
+        while not any(b"ray::" in command_of(pid) for pid in processes_of(process.pid)):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.3)
+        send(process.pid, number)
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 130, out
+        assert "stopped at once" in out and "the same command resumes" in out and "Traceback" not in out
+        time.sleep(3)
+        assert processes_of(process.pid) == []
+    assert not (folder / "metrics.jsonl").exists()
 
 
 def test_a_worker_that_dies_during_start_up_ends_the_run_with_its_own_error(tmp_path: Path) -> None:

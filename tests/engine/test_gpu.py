@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from sweep import thinned
 
 pytest.importorskip("verl")
 
@@ -99,32 +100,41 @@ def test_a_machine_without_a_gpu_is_told_what_to_install(monkeypatch):
 
 @pytest.mark.parametrize(
     ("overrides", "says"),
-    [
-        (["engine.micro_tokens=767"], r"may take 768 tokens .*raise engine\.micro_tokens=767 to 768"),
-        (["model.response_tokens=40000", "engine.micro_tokens=24576"], r"may take 40256 tokens"),
-        (["engine.tensor_parallel=3"], r"tensor_parallel=3 does not divide engine\.workers=8"),
-        (
-            ["engine.mode=separate_async", "engine.rollout_workers=2", "engine.tensor_parallel=4"],
-            r"tensor_parallel=4 does not divide engine\.rollout_workers=2",
-        ),
-        (["engine.mode=separate_async", "engine.offload=true"], r"engine\.offload=true does not work with"),
-        (["verl.actor_rollout_ref.actor.strategy=megatron"], "strategy=megatron does not work here"),
-        (["verl.actor_rollout_ref.rollout.name=trtllm"], "name=trtllm does not work here .*works with vllm, sglang"),
-        (["engine=cpu", "verl.actor_rollout_ref.rollout.name=sglang"], "works with vllm$"),
-        (
-            ["engine.attention=varlen", "verl.actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size=2"],
-            "sequence parallelism over 2 GPUs is written for flash attention; install .*, not varlen",
-        ),
-        (
-            ["verl.actor_rollout_ref.model.override_config.rope_scaling={rope_type: yarn, factor: 2.0}"],
-            r"override_config\.rope_scaling\.rope_type does not reach vLLM.*write rope_scaling into",
-        ),
-        (["engine.attention=flash"], r"engine\.attention='flash' is unknown; choose auto, flash_attention_2"),
-        (["engine=cpu", "engine.attention=sdpa"], r"engine\.attention has no effect"),
-        (["engine.dtype=auto"], r"engine\.dtype has no effect"),
-        (["run.keep_checkpoints=0"], r"keep_checkpoints must be at least 1"),
-        (["run.max_hours=0"], r"run\.max_hours must be greater than 0"),
-    ],
+    thinned(
+        [
+            (["engine.micro_tokens=767"], r"may take 768 tokens .*raise engine\.micro_tokens=767 to 768"),
+            (["model.response_tokens=40000", "engine.micro_tokens=24576"], r"may take 40256 tokens"),
+            (["engine.tensor_parallel=3"], r"tensor_parallel=3 does not divide engine\.workers=8"),
+            (
+                ["engine.mode=separate_async", "engine.rollout_workers=2", "engine.tensor_parallel=4"],
+                r"tensor_parallel=4 does not divide engine\.rollout_workers=2",
+            ),
+            (["engine.mode=separate_async", "engine.offload=true"], r"engine\.offload=true does not work with"),
+            (["verl.actor_rollout_ref.actor.strategy=megatron"], "strategy=megatron does not work here"),
+            (
+                ["verl.actor_rollout_ref.rollout.name=trtllm"],
+                "name=trtllm does not work here .*works with vllm, sglang",
+            ),
+            (["engine=cpu", "verl.actor_rollout_ref.rollout.name=sglang"], "works with vllm$"),
+            (
+                [
+                    "engine.attention=varlen",
+                    "verl.actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size=2",
+                ],
+                "sequence parallelism over 2 GPUs is written for flash attention; install .*, not varlen",
+            ),
+            (
+                ["verl.actor_rollout_ref.model.override_config.rope_scaling={rope_type: yarn, factor: 2.0}"],
+                r"override_config\.rope_scaling\.rope_type does not reach vLLM.*write rope_scaling into",
+            ),
+            (["engine.attention=flash"], r"engine\.attention='flash' is unknown; choose auto, flash_attention_2"),
+            (["engine=cpu", "engine.attention=sdpa"], r"engine\.attention has no effect"),
+            (["engine.dtype=auto"], r"engine\.dtype has no effect"),
+            (["run.keep_checkpoints=0"], r"keep_checkpoints must be at least 1"),
+            (["run.max_hours=0"], r"run\.max_hours must be greater than 0"),
+        ],
+        3,
+    ),
 )
 def test_refused_before_ray_starts(overrides, says):
     with pytest.raises(RecipeError, match=says):
@@ -158,16 +168,19 @@ def test_attention_is_what_is_installed(installed, name, monkeypatch):
 
 @pytest.mark.parametrize(
     "key",
-    [
-        "actor_rollout_ref.model.override_config.attn_implementation",
-        "actor_rollout_ref.model.override_config.sliding_window",
-        "critic.model.override_config.attn_implementation",
-        "actor_rollout_ref.rollout.engine_kwargs.vllm.max_cudagraph_capture_size",
-        "actor_rollout_ref.rollout.engine_kwargs.sglang.attention_backend",
-        "actor_rollout_ref.actor.optim.override_optimizer_config.fused",
-        "ray_kwargs.ray_init.runtime_env.env_vars.NCCL_DEBUG",
-        "data.apply_chat_template_kwargs.enable_thinking",
-    ],
+    thinned(
+        [
+            "actor_rollout_ref.model.override_config.attn_implementation",
+            "actor_rollout_ref.model.override_config.sliding_window",
+            "critic.model.override_config.attn_implementation",
+            "actor_rollout_ref.rollout.engine_kwargs.vllm.max_cudagraph_capture_size",
+            "actor_rollout_ref.rollout.engine_kwargs.sglang.attention_backend",
+            "actor_rollout_ref.actor.optim.override_optimizer_config.fused",
+            "ray_kwargs.ray_init.runtime_env.env_vars.NCCL_DEBUG",
+            "data.apply_chat_template_kwargs.enable_thinking",
+        ],
+        4,
+    ),
 )
 def test_what_lies_below_an_open_mapping_of_verl_is_handed_on(key):
     engine = "verl.actor_rollout_ref.rollout.name=" + ("sglang" if "sglang" in key else "vllm")
@@ -177,13 +190,16 @@ def test_what_lies_below_an_open_mapping_of_verl_is_handed_on(key):
 
 @pytest.mark.parametrize(
     "key",
-    [
-        "actor_rollout_ref.rollout.name=sglang",
-        "actor_rollout_ref.rollout.quantization=fp8",
-        "actor_rollout_ref.model.use_fused_kernels=true",
-        "actor_rollout_ref.model.use_liger=true",
-        "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size=2",
-    ],
+    thinned(
+        [
+            "actor_rollout_ref.rollout.name=sglang",
+            "actor_rollout_ref.rollout.quantization=fp8",
+            "actor_rollout_ref.model.use_fused_kernels=true",
+            "actor_rollout_ref.model.use_liger=true",
+            "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size=2",
+        ],
+        3,
+    ),
 )
 def test_what_verl_offers_is_reachable(key):
     name, _, value = key.partition("=")
@@ -336,13 +352,16 @@ def test_a_folder_that_a_node_does_not_see(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("nodes", "tasks", "own", "loops", "units"),
-    [
-        (1, 32, [], 8, 2),
-        (1, 256, [], 16, 2),
-        (1, 1024, [], 32, 8),
-        (8, 1024, [], 64, 16),
-        (2, 32, ["rollout.workers=3"], 3, 4),
-    ],
+    thinned(
+        [
+            (1, 32, [], 8, 2),
+            (1, 256, [], 16, 2),
+            (1, 1024, [], 32, 8),
+            (8, 1024, [], 64, 16),
+            (2, 32, ["rollout.workers=3"], 3, 4),
+        ],
+        3,
+    ),
 )
 def test_agent_loops_and_storage_follow_batch_and_nodes(nodes, tasks, own, loops, units):
     sizes = (f"algorithm.tasks_per_step={tasks}", "algorithm.samples_per_task=8", f"engine.nodes={nodes}")

@@ -4,6 +4,7 @@ from functools import cache
 from types import SimpleNamespace
 
 import pytest
+from sweep import thinned
 
 pytest.importorskip("verl")
 
@@ -182,23 +183,29 @@ def test_servers_of_their_own():
 
 @pytest.mark.parametrize(
     ("overrides", "says"),
-    [
-        (("engine.mode=fast",), "engine.mode='fast' is unknown; choose sync"),
-        (("engine.stragglers=shoot",), "engine.stragglers='shoot'"),
-        (("engine.mode=colocate_async", "engine.ahead=0"), "engine.ahead must be at least 1"),
-        (("engine.mode=colocate_async", "engine.ahead=3", "engine.stragglers=cap"), "max_staleness=2 leaves no time"),
-        (("algorithm.correction.cap=0",), r"algorithm.correction.cap must be greater than 0, got 0"),
-        (("algorithm.correction.bounds=[1.1,2]",), "algorithm.correction.bounds must be two ratios"),
-        (("algorithm.correction=maybe",), "algorithm.correction.kind='maybe' is unknown"),
-        (("algorithm.groups.refills=-1",), "algorithm.groups.refills must be at least 0"),
-        (("engine.mode=separate_async", "algorithm.tasks_per_step=6"), "algorithm.mini_batch_tasks=4 must divide"),
-        (("algorithm=dpo", "rollout.context=window"), "algorithm=dpo needs whole conversations"),
-        (("algorithm=dpo", "rollout.thinking=strip"), "algorithm=dpo needs whole conversations"),
-        (
-            ("algorithm=agentevol", "algorithm.search.calls=9", "rollout.context=summary"),
-            "search needs whole",
-        ),
-    ],
+    thinned(
+        [
+            (("engine.mode=fast",), "engine.mode='fast' is unknown; choose sync"),
+            (("engine.stragglers=shoot",), "engine.stragglers='shoot'"),
+            (("engine.mode=colocate_async", "engine.ahead=0"), "engine.ahead must be at least 1"),
+            (
+                ("engine.mode=colocate_async", "engine.ahead=3", "engine.stragglers=cap"),
+                "max_staleness=2 leaves no time",
+            ),
+            (("algorithm.correction.cap=0",), r"algorithm.correction.cap must be greater than 0, got 0"),
+            (("algorithm.correction.bounds=[1.1,2]",), "algorithm.correction.bounds must be two ratios"),
+            (("algorithm.correction=maybe",), "algorithm.correction.kind='maybe' is unknown"),
+            (("algorithm.groups.refills=-1",), "algorithm.groups.refills must be at least 0"),
+            (("engine.mode=separate_async", "algorithm.tasks_per_step=6"), "algorithm.mini_batch_tasks=4 must divide"),
+            (("algorithm=dpo", "rollout.context=window"), "algorithm=dpo needs whole conversations"),
+            (("algorithm=dpo", "rollout.thinking=strip"), "algorithm=dpo needs whole conversations"),
+            (
+                ("algorithm=agentevol", "algorithm.search.calls=9", "rollout.context=summary"),
+                "search needs whole",
+            ),
+        ],
+        3,
+    ),
 )
 def test_refused(overrides, says):
     with pytest.raises(RecipeError, match=says):

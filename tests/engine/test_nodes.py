@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from words import once
 
 pytestmark = [
     pytest.mark.nodes,
@@ -109,7 +110,8 @@ class Nodes:
                 one.kill()
 
     def train(self, folder: Path | str, *overrides: str, sweep: bool = False) -> subprocess.Popen[str]:
-        command = [BIN / "agentgym-rl", "train", *(["-m"] if sweep else []), *RECIPE, f"run.dir={folder}", *overrides]
+        words = once(*RECIPE, f"run.dir={folder}", *overrides)
+        command = [BIN / "agentgym-rl", "train", *(["-m"] if sweep else []), *words]
         return subprocess.Popen(
             self.inside(1, *command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.variables,
             cwd=self.place, start_new_session=True,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from sweep import thinned
 
 pytest.importorskip("verl")
 
@@ -62,7 +63,7 @@ AGENTGYM_RL = {
 of tasks in its data set AgentGym-RL-Data-ID."""
 
 
-@pytest.mark.parametrize("name", AGENTGYM_RL)
+@pytest.mark.parametrize("name", thinned(AGENTGYM_RL, 3))
 def test_agentgym_rl(name):
     config, script = load([f"experiment={name}"]), AGENTGYM_RL[name]
     assert config.algorithm == GRPOConfig(
@@ -208,7 +209,7 @@ warmup_step), examples/train/ScalingInter-RL/<env>_train.sh of AgentGym-RL (poli
 data.max_prompt_length)."""
 
 
-@pytest.mark.parametrize(("name", "key"), DEPARTURES)
+@pytest.mark.parametrize(("name", "key"), thinned(DEPARTURES, 3))
 def test_departures_are_those_that_are_named(name, key):
     published, ours, reason = DEPARTURES[name, key]
     value = reduce(getattr, key.split("."), load([f"experiment={name}"]))

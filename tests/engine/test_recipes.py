@@ -193,7 +193,7 @@ def test_a_name_is_asked_for():
 
 @pytest.mark.parametrize(
     ("overrides", "says"),
-    [
+    thinned([
         ("algorithm=dqn", "algorithm/dqn is unknown; choose agentevol, bc, dpo, gigpo, grpo, ppo"),
         ("algorithm=gropo", r"algorithm/gropo is unknown \(did you mean grpo\?\)"),
         ("algorithm.name=ppo", "algorithm.name holds the choice that algorithm=ppo makes"),
@@ -237,7 +237,7 @@ def test_a_name_is_asked_for():
         ("mixture.type=dynamic", "mixture.type holds the choice that mixture=dynamic makes"),
         ("model=qwen2.5-3b model.width=3", "model.width is unknown"),
         ("rollout.context=window algorithm=dpo", "algorithm=dpo needs whole conversations"),
-    ],
+    ], 3),
 )
 def test_values_and_keys_that_do_not_fit(overrides, says):
     with pytest.raises(RecipeError, match=says):
@@ -249,7 +249,7 @@ ALONE = "one environment has all tasks of every step"
 
 @pytest.mark.parametrize(
     ("overrides", "says"),
-    [
+    thinned([
         *((f"mixture=dynamic mixture.{key}", f"mixture.{key.partition('=')[0]} has no effect: {why}") for key, why in (
             ("value=failure", ALONE), ("smoothing=0.5", ALONE), ("floor=0.2", "mixture.tasks=off"),
             ("temperature=2", "mixture.tasks=off"), ("decay=0.5", "mixture.tasks=off"),
@@ -271,7 +271,7 @@ def test_keys_without_an_effect(overrides, says):
 
 @pytest.mark.parametrize(
     "overrides",
-    [
+    thinned([
         "env=both mixture=dynamic mixture.floor=0.2 mixture.smoothing=0.5",
         "env=both mixture=sequential mixture.steps=2",
         "mixture=dynamic mixture.tasks=task mixture.floor=0.2",
@@ -282,7 +282,7 @@ def test_keys_without_an_effect(overrides, says):
         "algorithm=reinforce_pp algorithm.shaping.normalise=true algorithm.gamma=0.9",
         "algorithm=reinforce_pp algorithm.shaping.normalise=true algorithm.shaping.overlong_turns=2",
         "algorithm=reinforce_pp algorithm.shaping.normalise=true env=both",
-    ],
+    ], 3),
 )
 def test_the_same_keys_where_they_have_one(overrides):
     load(["experiment=smoke", *overrides.split()])

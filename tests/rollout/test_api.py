@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+import time
 from itertools import pairwise
 
 import pytest
@@ -90,6 +92,15 @@ def test_what_the_first_request_is_refused_is_told_at_once(tmp_path, status, mes
     with pytest.raises(ModelRefused, match=message):
         run(server, tmp_path / "a.json", n=1)
     assert len(server.requests) == 1
+
+
+def test_a_server_that_is_not_there_is_told_within_seconds(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+    model, begun = ChatModel(f"openai:m@{address}", temperature=0), time.monotonic()
+    with pytest.raises(ModelRefused, match="cannot be reached: Connection error; check the address"):
+        asyncio.run(collect("counter", "test", tmp_path / "a.json", model, RolloutSettings()))
+    assert time.monotonic() - begun < 10
 
 
 @pytest.mark.parametrize(("key", "says"), [("sk-1", "OPENAI_API_KEY$"), ("", "OPENAI_API_KEY, which is not set$")])

@@ -26,7 +26,7 @@ def key(override: str) -> str:
 
 
 def check(overrides: Sequence[str], options: Callable[[str], Sequence[str]]) -> None:
-    """Every word is ``KEY=VALUE``, and no key is AgentGym-RL's or verl's.
+    """Every word is ``KEY=VALUE``, or takes out what recipes add, and no key is AgentGym-RL's or verl's.
 
     Args:
         options: what a group can be set to.
@@ -38,8 +38,22 @@ def check(overrides: Sequence[str], options: Callable[[str], Sequence[str]]) -> 
         if one[:1] != "~" and (not key(one) or "=" not in one):
             meant = f"; did you mean experiment={one}?" if one in options("experiment") else "; write it like seed=1"
             raise RecipeError(f"{one!r} is not KEY=VALUE{meant}")
+        if one[:1] == "~" and not key(one).startswith(("envs.", "verl.")):
+            raise RecipeError(f"{one} takes out a key that every run has; give it another value: {key(one)}=VALUE")
     if theirs := translated(map(key, overrides)):
         raise RecipeError(f"{theirs}\nAll keys: docs/from-agentgym-rl.md")
+
+
+def check_repeated(overrides: Sequence[str]) -> None:
+    """No key is given two values, of which the last would count.
+
+    Raises:
+        RecipeError: one is.
+    """
+    given: dict[str, str] = {}
+    for one in overrides:
+        if one != given.setdefault(key(one), one) and one[:1] != "+":
+            raise RecipeError(f"{given[key(one)]} and {one} are both given; leave out one of them")
 
 
 def unreadable(error: Exception) -> str | None:

@@ -27,6 +27,7 @@ from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.rollout import growth, pretrained
+from agentgym_rl.rollout.policies.model import check_folder
 
 
 def check(run: Resolved, *, devices: bool = True) -> None:
@@ -262,8 +263,7 @@ def check_model(run: Resolved) -> None:
         return
     folder = Path(path).expanduser()
     if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise FileNotFoundError(f"model.path={path} has no config.json; it is not a Hugging Face model folder")
+        check_folder(folder, f"model.path={path}")
         _check_layers(config.model, json_object(folder / "config.json").get("num_hidden_layers"))
     elif path.startswith(("/", ".", "~")) or path.count("/") != 1:
         raise FileNotFoundError(

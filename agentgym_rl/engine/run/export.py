@@ -22,7 +22,7 @@ from agentgym_rl.algorithms.control import Control
 from agentgym_rl.data.files import read_jsonl, user_cache
 from agentgym_rl.engine.run.manifest import fault, sealed
 from agentgym_rl.envs.tables import json_object
-from agentgym_rl.eval.evaluation.rules import Rules, read_config
+from agentgym_rl.eval.evaluation.rules import Rules, read_config, whole
 from agentgym_rl.rollout.pretrained.writing import writing
 
 DTYPES = ("auto", "float32", "bfloat16")
@@ -109,8 +109,9 @@ def export(checkpoint: Checkpoint, out: Path, dtype: str = "auto", *, adapter: b
         with writing(out):
             shutil.copytree(source, unfinished, ignore=shutil.ignore_patterns("config.json") if adapter else None)
             network.save_pretrained(unfinished)
-        facts = {"run": config["name"], "seed": config["seed"], "step": checkpoint.step, "dtype": dtype}
-        Rules.of_run(config).keep(unfinished, facts)
+        with whole(checkpoint.run, "export it with that one"):
+            facts = {"run": config["name"], "seed": config["seed"], "step": checkpoint.step, "dtype": dtype}
+            Rules.of_run(config).keep(unfinished, facts)
         out.parent.mkdir(parents=True, exist_ok=True)
         os.replace(unfinished, out)
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,24 @@ class Rules:
     def from_dict(cls, data: Mapping[str, Any]) -> Rules:
         """The inverse of :meth:`to_dict`."""
         return cls(**{**data, "settings": RolloutSettings.from_mapping(data["settings"])})
+
+
+@contextmanager
+def whole(run: Path, instead: str) -> Iterator[None]:
+    """Inside, keys of a run's configuration are read.
+
+    Args:
+        instead: what to do where one is missing.
+
+    Raises:
+        ValueError: one is.
+    """
+    try:
+        yield
+    except KeyError as error:
+        raise ValueError(
+            f"{run}/config.yaml has no key {error.args[0]!r}: another version wrote it; {instead}"
+        ) from error
 
 
 def read_config(run: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from agentgym_rl.envs import Task
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.envs.registry import available
-from agentgym_rl.eval.evaluation.rules import Rules, read_config
+from agentgym_rl.eval.evaluation.rules import Rules, read_config, whole
 
 _DRAWN = re.compile(r"(?P<env>[a-z][a-z0-9_]*):(?P<split>[^:]+)(?::(?P<n>\d+)(?::(?P<seed>\d+))?)?")
 
@@ -116,6 +116,10 @@ def _named(name: str, rules: Rules, host: EnvHost) -> list[Panel]:
     return [select(match["env"], match["split"], n=n, seed=seed or 0, options=options, host=host)]
 
 
+NAMED = "name tasks instead of the run, such as panel=textcraft:test"
+"""What to do where the configuration of a run cannot be read."""
+
+
 def _run(name: str) -> tuple[Path | None, str | None]:
     """Folder of a run and label of its panels, where the name is that of one."""
     if (Path(name) / "config.yaml").is_file():
@@ -126,7 +130,8 @@ def _run(name: str) -> tuple[Path | None, str | None]:
 
 def _of_run(run: Path, label: str | None, rules: Rules, host: EnvHost) -> list[Panel]:
     envs = read_config(run)["envs"]
-    labels = list(dict.fromkeys(panel for env in envs.values() for panel in env["panels"]))
+    with whole(run, NAMED):
+        labels = list(dict.fromkeys(panel for env in envs.values() for panel in env["panels"]))
     if not labels:
         raise ValueError(f"{run} has no panels; name one like textcraft:test")
     if label is None and len(labels) > 1:
@@ -138,6 +143,7 @@ def _of_run(run: Path, label: str | None, rules: Rules, host: EnvHost) -> list[P
     for env, config in envs.items():
         if label in config["panels"]:
             own = config["panels"][label]
-            how = {key: own[key] for key in ("split", "difficulty", "n", "seed")}
+            with whole(run, NAMED):
+                how = {key: own[key] for key in ("split", "difficulty", "n", "seed")}
             panels_of_run.append(select(env, **how, options=rules.options_of(env), host=host))
     return panels_of_run

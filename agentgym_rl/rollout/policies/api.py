@@ -119,10 +119,13 @@ class ChatModel(Policy):
         Raises:
             NoResponse: the API has none for these messages.
             Aborted: it did not answer any of the requests; the episode may run again.
-            ModelRefused: another request would be refused too.
+            ModelRefused: another request would be refused too, or nothing could ever be reached.
             BudgetSpent: nothing was requested, as the limit on the cost is reached.
         """
         answer = await self._client.ask(messages, seed, max_tokens)
+        if not self._client.reached:
+            said = answer.text.rstrip(".")
+            raise ModelRefused(f"{self.name} cannot be reached: {said}; check the address, and that its server runs")
         known = self.usage.calls > 0
         if answer.meaning is Meaning.REPLY or answer.prompt_tokens:
             self.usage.add(answer.prompt_tokens, answer.completion_tokens)

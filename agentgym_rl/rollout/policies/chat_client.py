@@ -15,6 +15,12 @@ from agentgym_rl.envs.core import Message
 
 log = logging.getLogger(__name__)
 
+FEW = 2
+"""Repeated requests to a server that was never reached: most likely it does not run, or the address is wrong."""
+
+UNREACHED = {"ConnectError", "ConnectTimeout"}
+"""Errors without a connection; of httpx or of httpx2, whichever openai has."""
+
 LONGEST_PAUSE = 60.0
 """Most seconds that a server's wish for a pause is followed."""
 
@@ -57,6 +63,8 @@ class ChatClient:
         self._name, self._model, self._temperature = name, model, temperature
         self._turn, self._retries, self._without = turn, retries, set(without)
         self._first, self._asked = asyncio.Lock(), False
+        self.reached = False
+        """Whether a connection was ever made."""
 
     async def ask(self, messages: list[Message], seed: int, max_tokens: int) -> Answer:
         """The answer to a request."""
@@ -68,13 +76,13 @@ class ChatClient:
 
     async def _repeat(self, messages: list[Message], seed: int, max_tokens: int) -> Answer:
         """The answer to a request; asked again after a fault, and without parameters that the API does not know."""
-        without, tries = set(self._without), 0
+        without, tries, few = set(self._without), 0, min(FEW, self._retries)
         while True:
             await self._turn()
             answer, headers = await self._post(messages, seed, max_tokens, without)
             if answer.unknown - without:
                 without |= answer.unknown
-            elif answer.meaning is Meaning.FAULT and tries < self._retries:
+            elif answer.meaning is Meaning.FAULT and tries < (self._retries if self.reached else few):
                 await asyncio.sleep(pause(headers, tries))
                 tries += 1
             else:
@@ -101,7 +109,9 @@ class ChatClient:
         except self._errors.APIStatusError as error:
             response = error.response
         except self._errors.APIConnectionError as error:
+            self.reached |= type(error.__cause__).__name__ not in UNREACHED
             return Answer(Meaning.FAULT, str(error)), {}
+        self.reached = True
         return read(response.status_code, response.content), response.headers
 
 

@@ -30,6 +30,25 @@ class Generated:
     extra_fields: dict[str, Any] = field(default_factory=dict)
 
 
+FILES = {
+    "config.json": ("config.json",),
+    "tokenizer": ("tokenizer*", "vocab*", "*.model"),
+    "weights": ("*.safetensors", "*.bin"),
+}
+"""What a Hugging Face model folder has, by names of files."""
+
+
+def check_folder(folder: Path, name: str) -> None:
+    """A folder that is named as a model is one.
+
+    Raises:
+        FileNotFoundError: it lacks what a model has.
+    """
+    for what, patterns in FILES.items():
+        if not any(file for pattern in patterns for file in folder.glob(pattern)):
+            raise FileNotFoundError(f"{name} has no {what}; it is not a Hugging Face model folder")
+
+
 class ModelPolicy(Policy):
     """A model whose episodes have exact tokens. Each episode has a seed of its own, from the model's, task and sample.
 
@@ -67,8 +86,8 @@ class ModelPolicy(Policy):
 
         from agentgym_rl.rollout.builder import continuous_token_builder
 
-        if Path(path).is_dir() and not (Path(path) / "config.json").is_file():
-            raise FileNotFoundError(f"{path} has no config.json; it is not a Hugging Face model folder")
+        if Path(path).is_dir():
+            check_folder(Path(path), path)
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(path)
             config = AutoConfig.from_pretrained(path)
