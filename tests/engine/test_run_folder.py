@@ -546,11 +546,14 @@ def test_sigterm_before_the_engine_starts_ends_a_run_as_ctrl_c_does():
 
 
 def test_sigterm_while_the_engine_starts_is_not_rays(monkeypatch):
-    monkeypatch.setattr("ray.init", lambda **_: signal.signal(signal.SIGTERM, signal.SIG_IGN))
-    with pytest.raises(KeyboardInterrupt), on_signals(stop := Stop(str, 100.0)), stop.at_once():
-        _start(60.0, cluster.LOCAL)
+    def init(**_):
+        ray._private.utils.set_sigterm_handler(lambda number, _: sys.exit(number))
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(10)
+
+    monkeypatch.setattr("ray.init", init)
+    with pytest.raises(KeyboardInterrupt), on_signals(stop := Stop(str, 100.0)), stop.at_once():
+        _start(60.0, cluster.LOCAL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])

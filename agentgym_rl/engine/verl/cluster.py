@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -150,18 +149,28 @@ def _ended_with_this_process() -> Iterator[None]:
         shell.communicate()
 
 
+@contextmanager
+def _sigterm_stays() -> Iterator[None]:
+    """Inside, Ray does not take SIGTERM: its handlers, set as it begins to start, end the process without a word."""
+    utils: Any = ray._private.utils
+    take, utils.set_sigterm_handler = utils.set_sigterm_handler, lambda _: None
+    try:
+        yield
+    finally:
+        utils.set_sigterm_handler = take
+
+
 def _start(seconds: float, address: str, **options: Any) -> None:
     """``ray.init``, again while there is time: on a busy machine Ray gives its own processes no more than 30 s.
 
-    Ray keeps the token of this process's last cluster, which is not this one's. SIGTERM stays with whom it had
-    before; Ray's own handler would end the process without a word.
+    Ray keeps the token of this process's last cluster, which is not this one's.
     """
-    begun, handler = time.monotonic(), signal.getsignal(signal.SIGTERM)
+    begun = time.monotonic()
     AuthenticationTokenLoader.instance().reset_cache()
     while True:
         try:
-            ray.init(address=address, **options)
-            signal.signal(signal.SIGTERM, handler)
+            with _sigterm_stays():
+                ray.init(address=address, **options)
             return
         except Exception as error:  # Ray raises it bare
             ray.shutdown()
