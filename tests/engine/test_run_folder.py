@@ -545,15 +545,19 @@ def test_sigterm_before_the_engine_starts_ends_a_run_as_ctrl_c_does():
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_sigterm_while_the_engine_starts_is_not_rays(monkeypatch):
+def test_sigterm_while_the_engine_starts_is_not_rays_and_leaves_nothing(monkeypatch):
+    agents = []
+
     def init(**_):
         ray._private.utils.set_sigterm_handler(lambda number, _: sys.exit(number))
+        agents.append(subprocess.Popen(["sleep", "60"]))
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(10)
 
     monkeypatch.setattr("ray.init", init)
     with pytest.raises(KeyboardInterrupt), on_signals(stop := Stop(str, 100.0)), stop.at_once():
         _start(60.0, cluster.LOCAL)
+    assert agents[0].wait(timeout=10) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])

@@ -172,6 +172,13 @@ def _start(seconds: float, address: str, **options: Any) -> None:
             with _sigterm_stays():
                 ray.init(address=address, **options)
             return
+        except KeyboardInterrupt:
+            begun_by_ray = psutil.Process().children(recursive=True)
+            ray.shutdown()
+            for process in begun_by_ray:  # its two agents would stay for a minute
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            raise
         except Exception as error:  # Ray raises it bare
             ray.shutdown()
             late, own = time.monotonic() - begun, address == LOCAL
