@@ -165,7 +165,7 @@ def _start(seconds: float, address: str, **options: Any) -> None:
 
     Ray keeps the token of this process's last cluster, which is not this one's.
     """
-    begun = time.monotonic()
+    begun, others = time.monotonic(), set(psutil.Process().children(recursive=True))
     AuthenticationTokenLoader.instance().reset_cache()
     while True:
         try:
@@ -173,9 +173,9 @@ def _start(seconds: float, address: str, **options: Any) -> None:
                 ray.init(address=address, **options)
             return
         except KeyboardInterrupt:
-            begun_by_ray = psutil.Process().children(recursive=True)
+            rays = set(psutil.Process().children(recursive=True)) - others
             ray.shutdown()
-            for process in begun_by_ray:  # its two agents would stay for a minute
+            for process in rays:  # its two agents would stay for a minute
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
             raise
