@@ -455,7 +455,7 @@ def test_a_signal_while_the_engine_starts_ends_it_at_once(tmp_path: Path) -> Non
         assert "stopped at once" in out and "the same command resumes" in out and "Traceback" not in out
         time.sleep(3)
         assert processes_of(process.pid) == []
-    assert not (folder / "metrics.jsonl").exists()
+    assert metrics(folder) == []
 
 
 def test_a_worker_that_dies_during_start_up_ends_the_run_with_its_own_error(tmp_path: Path) -> None:
