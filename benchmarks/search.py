@@ -187,8 +187,8 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
         def roll_out(requests: Sequence[Request]) -> list[Rollout]:
             batch = []
             for index, one in enumerate(requests):
-                branch = {} if one.branch is None else {"branch": one.branch}
-                fields = {"max_turns": one.max_turns, "tags": one.tags, **branch}
+                prefix = {} if one.prefix is None else {"prefix": one.prefix.to_dict()}
+                fields = {"max_turns": one.max_turns, "tags": one.tags, **prefix}
                 batch.append(row(index, one.task, seed=config.seed, __rollout_n__=1, **fields))
             return trainer.sampler.rollouts(batch, validate=False)
 

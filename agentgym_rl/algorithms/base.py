@@ -11,7 +11,7 @@ Algorithms are found by the entry-point group ``agentgym_rl.algorithms``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ from agentgym_rl.algorithms.groups import GroupFilter
 from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
+from agentgym_rl.rollout.prefix import Prefix
 from agentgym_rl.rollout.supervised import Example
 
 Metrics = dict[str, float]
@@ -109,8 +110,10 @@ class Request:
     """Turn limit of its episodes; None takes the environment's."""
     tags: Mapping[str, Any] = field(default_factory=dict)
     """Copied into its episodes."""
-    branch: Mapping[str, Any] | None = None
-    """Responses to replay first, see :class:`agentgym_rl.algorithms.search.Branch`."""
+    prefix: Prefix | None = None
+    """Responses to replay first; a replay can diverge, and takes an environment of :attr:`Run.replayable`."""
+    preface: str = ""
+    """Text before the first observation."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,6 +193,10 @@ LOADED = Weights(checkpoint=None, origin=None)
 """The weights as loaded, before cloning."""
 
 
+Plan = Callable[[int], Sequence[Request]]
+"""The requests of a step, by its number."""
+
+
 class Run(Protocol):
     """All that the engine offers an algorithm."""
 
@@ -222,8 +229,12 @@ class Run(Protocol):
     def request(self, number: int, task: Task, **fields: Any) -> Request:
         """A request for a task of one's own in step ``number``, with the curriculum's turn limit."""
 
-    def batches(self, number: int) -> Iterator[list[Rollout]]:
+    def batches(self, number: int, plan: Plan | None = None) -> Iterator[list[Rollout]]:
         """The rollouts of step ``number`` that count, as ``engine.mode`` delivers them: one batch, or mini-batches.
+
+        ``plan`` gives the requests of a step, as many as ``algorithm.tasks_per_step``, in place of :meth:`requests`. It
+        is called when the episodes of the step begin; in asynchronous modes that is some steps ahead of ``number``.
+        Tasks in place of lost or filtered ones are drawn.
 
         Each batch takes one :class:`Policy` update before the next is asked for. It is empty where
         :attr:`Needs.group_filter` leaves nothing. After the last, the new weights go to the rollout servers, and

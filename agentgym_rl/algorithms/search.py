@@ -31,6 +31,7 @@ from typing import Any
 from agentgym_rl.algorithms.base import Metrics, Request, Rollout
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.envs import Task
+from agentgym_rl.rollout.prefix import Prefix, Replayed
 
 
 @dataclass(kw_only=True)
@@ -156,12 +157,12 @@ class Branch:
         for turn in episode.turns[: self.node.turns]:
             span = slice(*(episode.prompt_tokens + end for end in turn.tokens))
             ids = list(compress(segments[0].input_ids[span], segments[0].loss_weight[span]))
-            prefix.append({"ids": ids, "log_prob": turn.log_prob, "step": episode.model_step})
+            prefix.append(Replayed(ids=ids, log_prob=turn.log_prob, step=episode.model_step))
         return Request(
             task=Task.parse(self.item_id),
             max_turns=self.max_turns,
             tags={**self.tags(), **tags},
-            branch={"prefix": prefix, "avoid": list(self.avoid), "resamples": self.resamples},
+            prefix=Prefix(responses=prefix, learn=True, avoid=list(self.avoid), resamples=self.resamples),
         )
 
 

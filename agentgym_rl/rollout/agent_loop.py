@@ -16,10 +16,11 @@ from agentgym_rl.rollout.builder import faithful
 from agentgym_rl.rollout.client import EpisodeClient
 from agentgym_rl.rollout.folding import Segment
 from agentgym_rl.rollout.loop import failed, run_episode
+from agentgym_rl.rollout.prefix import Prefix
 from agentgym_rl.rollout.recorder import EpisodeRecorder
 from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.settings import RolloutSettings
-from agentgym_rl.rollout.tokens import Forced, TokenConversation
+from agentgym_rl.rollout.tokens import NONE, TokenConversation
 
 NAME = "agentgym"
 
@@ -37,11 +38,10 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     A dataset row gives ``item_id`` (AgentGym's), and may give ``max_turns``, ``decoding`` (``greedy`` or
     ``sampled``, at its ``temperature``; verl's sampling parameters without it), ``tags`` (copied into the episode),
     ``stream`` (with the number of the ``sample``, what the seeds of its requests follow from; without it vLLM draws
-    from the generator that all requests share) and ``branch`` (responses to replay first, and commands to avoid
-    afterwards, see :class:`agentgym_rl.algorithms.search.Branch`). Rules come from ``data.agentgym``, see
-    :class:`RolloutSettings`; an environment's options from ``data.agentgym_envs.<name>``, and where it runs from
-    ``host`` in there, see
-    :class:`HostSettings`.
+    from the generator that all requests share), ``prefix`` (responses to replay first, see
+    :class:`agentgym_rl.rollout.prefix.Prefix`) and ``preface`` (text before the first observation). Rules come from
+    ``data.agentgym``, see :class:`RolloutSettings`; an environment's options from ``data.agentgym_envs.<name>``, and
+    where it runs from ``host`` in there, see :class:`HostSettings`.
 
     Every row that is asked for comes back, whatever was raised: as an episode with an ending and an error.
 
@@ -73,7 +73,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         options = dict((self.data_config.get("agentgym_envs") or {}).get(task.env) or {})
         host = HostSettings.of(options.pop("host", {}))
         options = {"style": settings.style.value, **options}
-        decoding, max_turns, branch = row.get("decoding"), row.get("max_turns"), row.get("branch")
+        decoding, max_turns, prefix = row.get("decoding"), row.get("max_turns"), row.get("prefix")
         sampling = sampling_params if decoding is None else DECODING[decoding]
         if decoding == "sampled" and "temperature" in row:
             sampling = {**sampling, "temperature": row["temperature"]}
@@ -90,11 +90,12 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
             prompt_limit=self.rollout_config.prompt_length,
             response_limit=self.rollout_config.response_length,
             settings=settings,
-            **_replay(branch) if branch else {},
+            prefix=NONE if prefix is None else Prefix.from_dict(prefix),
         )
         make_env = partial(opener(host).open, task.env, options)
         try:
-            return await run_episode(make_env, task, converse, settings, None if max_turns is None else int(max_turns))
+            limit = None if max_turns is None else int(max_turns)
+            return await run_episode(make_env, task, converse, settings, limit, preface=row.get("preface") or "")
         finally:
             if isinstance(self.server_manager, EpisodeClient):
                 self.server_manager.leave(request_id)
@@ -141,9 +142,3 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
 def masked(token: int) -> Segment:
     """One token that nothing is learned from."""
     return Segment([token], [token], [0], [0.0])
-
-
-def _replay(branch: dict[str, Any]) -> dict[str, Any]:
-    """What a conversation replays and avoids, from a row's ``branch``."""
-    prefix = [Forced(turn["ids"], turn["log_prob"], turn["step"]) for turn in branch["prefix"]]
-    return {"prefix": prefix, "avoid": branch["avoid"], "resamples": branch["resamples"]}

@@ -45,7 +45,7 @@ class Segment:
         )
 
     def responded(self, ids: Sequence[int], log_probs: Sequence[float]) -> Segment:
-        """The segment with further tokens that are the model's own."""
+        """The segment with further tokens that are learned from: the model's own, or those of a prefix."""
         mask = self.response_mask + [1] * len(ids)
         return Segment(self.prompt_ids, [*self.response_ids, *ids], mask, [*self.log_probs, *log_probs])
 

@@ -38,6 +38,7 @@ async def run_episode(
     max_turns: int | None = None,
     parse: Parse | None = None,
     watch: Watch | None = None,
+    preface: str = "",
 ) -> tuple[Episode, C | None]:
     """Run one episode, again from the start in a fresh session when anything but the agent fails.
 
@@ -59,7 +60,7 @@ async def run_episode(
                 env = opened(make_env, task)
                 limit = turn_limit(env, settings, max_turns)
                 conversation = make_conversation()
-                episode = await run_attempt(env, task, conversation, settings, max_turns, parse, watch)
+                episode = await run_attempt(env, task, conversation, settings, max_turns, parse, watch, preface)
         except NoFurtherEpisode:
             raise
         except Exception as error:  # noqa: BLE001 - every episode that is asked for is counted
@@ -82,6 +83,7 @@ async def run_attempt(
     max_turns: int | None = None,
     parse: Parse | None = None,
     watch: Watch | None = None,
+    preface: str = "",
 ) -> Episode:
     """Run one episode once in an open session, which stays open.
 
@@ -91,6 +93,7 @@ async def run_attempt(
     Args:
         max_turns: turn limit of this episode; without it ``settings.max_turns``, then the environment's own.
         parse: reads an action from a response; by default that of the environment and ``settings.action_format``.
+        preface: text before the first observation (:class:`agentgym_rl.rollout.prompts.Prompts`).
 
     Raises:
         EnvError: the infrastructure failed; the attempt does not count.
@@ -100,7 +103,7 @@ async def run_attempt(
     """
     limit = turn_limit(env, settings, max_turns)
     start = opening(env.spec, env.style, settings.action_format)
-    prompts = Prompts(env, settings)
+    prompts = Prompts(env, settings, preface)
     parse = guarded(parse) if parse else reader(env.spec, settings.action_format)
     began, clock = time.time(), time.monotonic()
     first, reset_s = await timed(env.reset(task), settings.step_seconds, f"reset of {task}")

@@ -9,11 +9,15 @@ from agentgym_rl.rollout.settings import Context, RolloutSettings
 class Prompts:
     """The user's messages of one episode.
 
+    Args:
+        preface: text of the policy's before the first observation or, in wordings with a prompt a turn, before each.
+
     Raises:
         ValueError: ``rollout.context`` is for another wording than the environment's.
     """
 
-    def __init__(self, env: TextEnv, settings: RolloutSettings) -> None:
+    def __init__(self, env: TextEnv, settings: RolloutSettings, preface: str = "") -> None:
+        self._preface = f"{preface}\n\n" if preface else ""
         self._write = env.spec.prompt
         self._keep = settings.keep_turns
         self._observations: list[Observation] = []
@@ -41,7 +45,8 @@ class Prompts:
         self._observations.append(observation)
         if command is not None:
             self._commands.append(command)
-        text = observation.text
         if self._write is not None:
-            text = self._write(self._observations, self._commands, self._keep)
+            text = self._preface + self._write(self._observations, self._commands, self._keep)
+        else:
+            text = observation.text if command is not None else self._preface + observation.text
         return {"role": "user", "content": text}

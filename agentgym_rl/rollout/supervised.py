@@ -11,9 +11,10 @@ from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
 from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.folding import Exchange, Segment, plain_notes
+from agentgym_rl.rollout.prefix import Prefix, Replayed
 from agentgym_rl.rollout.settings import Context, RolloutSettings
 from agentgym_rl.rollout.template import end_of_turn
-from agentgym_rl.rollout.tokens import Forced, TokenConversation
+from agentgym_rl.rollout.tokens import TokenConversation, response_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +76,10 @@ async def encode_segments(
         ValueError: none of its responses is trained on.
     """
     messages = _shown(trajectory)
-    first, end = trajectory.first_trained, end_of_turn(tokenizer)
+    first = trajectory.first_trained
 
     def tokens(text: str) -> list[int]:
-        response = [*tokenizer.encode(text, add_special_tokens=False), end]
-        return list(builder.merge_assistant_tokens([], response).token_ids)
+        return response_ids(text, tokenizer, builder)
 
     def notes(exchanges: Sequence[Exchange]) -> list[int]:
         return tokens(plain_notes(exchanges, parse, lambda text: len(tokens(text)) <= settings.notes_tokens))
@@ -93,7 +93,7 @@ async def encode_segments(
         prompt_limit=prompt_limit,
         response_limit=response_limit,
         settings=settings,
-        prefix=[Forced(tokens(response), None, 0) for response in responses],
+        prefix=Prefix(responses=[Replayed(ids=tokens(response)) for response in responses], learn=True),
         notes=notes,
     )
     too_long = ContextTooSmall(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import nan
 from typing import Any, TypeVar
@@ -14,26 +13,18 @@ from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.formats import Parse
 from agentgym_rl.rollout.conversation import ContextTooSmall, PromptTooLong, Response, repeats
 from agentgym_rl.rollout.folding import ASK, Exchange, Segment, folded
+from agentgym_rl.rollout.prefix import Prefix
 from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.settings import Context, RolloutSettings, Thinking
-from agentgym_rl.rollout.template import CLOSE, OPEN, drops_thinking, thinking_closed
+from agentgym_rl.rollout.template import CLOSE, OPEN, drops_thinking, end_of_turn, thinking_closed
 
 T = TypeVar("T")
 
+NONE = Prefix(responses=())
+"""No response is replayed."""
+
 LONG = 2000
 """Characters that take about a millisecond to tokenize; for fewer, a thread costs more than it frees."""
-
-
-@dataclass(frozen=True, slots=True)
-class Forced:
-    """A response of an earlier episode, to be replayed token for token."""
-
-    ids: Sequence[int]
-    """The tokens that were sampled."""
-    log_prob: float | None
-    """Sum of their log-probabilities when they were sampled, in nats."""
-    step: int
-    """Global step of the weights that sampled them."""
 
 
 class TokenConversation:
@@ -48,8 +39,8 @@ class TokenConversation:
     lose a reward on an observation. A response that was cut before its end of turn gets one, with mask 0, when a
     message follows it.
 
-    Replayed tokens are the model's own, with mask 1. Their single log-probabilities are not kept beyond the episode
-    that sampled them and are NaN, so that nothing can be computed from them unnoticed.
+    Replayed tokens have mask 0 or, where :attr:`.prefix.Prefix.learn` holds, 1. Then their single log-probabilities,
+    which are not known, are NaN, so that nothing is computed from them unnoticed: an update takes their ratio for 1.
     """
 
     def __init__(
@@ -63,9 +54,7 @@ class TokenConversation:
         response_limit: int,
         settings: RolloutSettings,
         request_id: str | None = None,
-        prefix: Sequence[Forced] = (),
-        avoid: Collection[str] = (),
-        resamples: int = 0,
+        prefix: Prefix = NONE,
         notes: Callable[[Sequence[Exchange]], Sequence[int]] | None = None,
     ) -> None:
         """
@@ -80,8 +69,6 @@ class TokenConversation:
             settings: most tokens of a response, and what happens to a conversation that grows too long.
             request_id: keeps the episode on one server; without it a new one.
             prefix: responses that come first, without a request to the server.
-            avoid: commands that the first response after the prefix should not have.
-            resamples: how often at most the server is asked again for another command.
             notes: writes the tokens of notes in the model's place.
         """
         self.server = server
@@ -92,8 +79,6 @@ class TokenConversation:
         self.response_limit = response_limit
         self.settings = settings
         self.prefix = prefix
-        self.avoid = avoid
-        self.resamples = resamples
         self.notes = notes
         self.responses = self._requests = 0
         self.request_id = request_id or uuid4().hex
@@ -147,18 +132,21 @@ class TokenConversation:
         room = min(self.settings.max_new_tokens, self.response_limit - len(self.segments[-1].response_ids))
         if room < 1:
             return None
-        if self.responses < len(self.prefix):
-            forced = self.prefix[self.responses]
-            if len(forced.ids) > room:
+        prefix = self.prefix
+        if self.responses < len(prefix.responses):
+            replayed = prefix.responses[self.responses]
+            ids = list(replayed.ids) or response_ids(replayed.text, self.tokenizer, self.builder)
+            if len(ids) > room:
                 return None
-            self.weights.add(forced.step)
-            return self._add(list(forced.ids), None, forced.log_prob, calls=0, notes=notes)
-        again = self.resamples if self.responses == len(self.prefix) else 0
+            if prefix.learn and replayed.step is not None:
+                self.weights.add(replayed.step)
+            return self._add(ids, None, replayed.log_prob, calls=0, notes=notes)
+        again = prefix.resamples if self.responses == len(prefix.responses) else 0
         for tries in range(1, again + 2):
             output = await self._generate(room)
             if output is None:
                 return Response("", aborted=True)
-            if tries > again or not repeats(self._text(output.token_ids), self.avoid, self.parse):
+            if tries > again or not repeats(self._text(output.token_ids), prefix.avoid, self.parse):
                 break
         log_probs = [float(value) for value in output.log_probs]
         return self._add(list(output.token_ids), log_probs, sum(log_probs), calls=calls + tries, notes=notes)
@@ -296,7 +284,10 @@ class TokenConversation:
         self, ids: list[int], log_probs: list[float] | None, log_prob: float | None, *, calls: int, notes: str
     ) -> Response:
         start, text = len(self.segments[-1].response_ids), self._text(ids)
-        self._append(ids, log_probs)
+        if log_probs is None and not self.prefix.learn:
+            self.segments[-1] = self.segments[-1].followed_by(ids)
+        else:
+            self._append(ids, log_probs)
         self._sampled = ids
         self.responses += 1
         self.messages.append({"role": "assistant", "content": self._seen(text)})
@@ -318,6 +309,12 @@ class TokenConversation:
     def _text(self, ids: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
+
+
+def response_ids(text: str, tokenizer: Any, builder: Any) -> list[int]:
+    """The tokens of a response that no model sampled: its text and the end of the turn."""
+    ids = [*tokenizer.encode(text, add_special_tokens=False), end_of_turn(tokenizer)]
+    return list(builder.merge_assistant_tokens([], ids).token_ids)
 
 
 async def _aside(text: int, work: Callable[..., T], *arguments: Any) -> T:

@@ -156,7 +156,7 @@ def test_a_search_that_goes_on_after_a_kill_branches_from_no_discarded_episode()
 
     evolve = AgentEvol(AgentEvolConfig(search=SearchConfig(calls=1)))
     assert evolve.search(Resumed(), 4)["search/tasks"] == 1
-    assert [(one.tags["round"], one.branch["avoid"]) for one in asked] == [(5, ["y"])]
+    assert [(one.tags["round"], one.prefix.avoid) for one in asked] == [(5, ["y"])]
 
 
 def test_what_a_round_logs():

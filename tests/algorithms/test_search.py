@@ -1,6 +1,7 @@
 """Tree exploration: what it branches from, what it spends, and that it finds what sampling does not."""
 
 import asyncio
+import json
 import random
 from dataclasses import replace
 from functools import partial
@@ -23,6 +24,7 @@ from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.core import EnvUnavailable, Observation, Step, Task
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import run_episode
+from agentgym_rl.rollout.prefix import Prefix, Replayed
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import Example
 
@@ -316,11 +318,9 @@ def test_the_replay_of_a_branch_holds_the_tokens_that_were_sampled():
     assert (branch.max_turns, branch.tags()) == (8, {"branch": 6, "prefix_turns": 2})
     assert (str(request.task), request.max_turns) == ("corridor_0", 8)
     assert request.tags == {"branch": 6, "prefix_turns": 2, "round": 3}
-    assert request.branch == {
-        "prefix": [{"ids": [0, 1], "log_prob": -1.0, "step": 4}, {"ids": [5, 6], "log_prob": -2.0, "step": 4}],
-        "avoid": [wrong_door(2)],
-        "resamples": 1,
-    }
+    before = [Replayed(ids=[0, 1], log_prob=-1.0, step=4), Replayed(ids=[5, 6], log_prob=-2.0, step=4)]
+    assert request.prefix == Prefix(responses=before, learn=True, avoid=[wrong_door(2)], resamples=1)
+    assert Prefix.from_dict(json.loads(json.dumps(request.prefix.to_dict()))) == request.prefix
     with pytest.raises(ValueError, match="corridor_0 cannot be branched from: its episode has no tokens"):
         replace(branch, node=replace(branch.node, source=Rollout(episode=episode))).request()
 

@@ -11,6 +11,7 @@ from fake_server import FakeServer
 
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.rollout.prefix import Prefix, Replayed
 
 pytestmark = pytest.mark.usefixtures("toys")
 
@@ -156,13 +157,10 @@ def test_a_branch_replays_and_avoids(tokenizer):
     first = server_for(tokenizer, "Action: say 1", "Action: say 9")
     failed = run(tokenizer, first, global_steps=2)
     ids = first.requests[0].output.token_ids
-    branch = {
-        "prefix": [{"ids": ids, "log_prob": -0.5, "step": 2}],
-        "avoid": ["say 9"],
-        "resamples": 1,
-    }
+    replayed = Replayed(ids=ids, log_prob=-0.5, step=2)
+    prefix = Prefix(responses=[replayed], learn=True, avoid=["say 9"], resamples=1).to_dict()
     server = server_for(tokenizer, "Action: say 9", *SOLUTION[1:], global_steps=3)
-    output = run(tokenizer, server, branch=branch, tags={"branch": 7}, global_steps=3)
+    output = run(tokenizer, server, prefix=prefix, tags={"branch": 7}, global_steps=3)
     episode = episode_of(output)
     assert (episode.success, episode.tags, episode.prefix_turns, episode.calls) == (True, {"branch": 7}, 1, 3)
     assert episode.turns[0].log_prob == -0.5

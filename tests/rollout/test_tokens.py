@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from agentgym_rl.data.agenttraj import Trajectory, decode
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.core import Observation, Step, Task
-from agentgym_rl.rollout.conversation import ContextTooSmall
+from agentgym_rl.rollout.conversation import ContextTooSmall, Scripted
 from agentgym_rl.rollout.loop import run_episode
+from agentgym_rl.rollout.prefix import Prefix, Replayed
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import encode, from_rollout
 from agentgym_rl.rollout.template import end_of_turn
-from agentgym_rl.rollout.tokens import LONG, Forced, TokenConversation
+from agentgym_rl.rollout.tokens import LONG, TokenConversation
 
 TASK = Task("counter", 2)
 VOCABULARY = 300
@@ -226,10 +227,11 @@ def test_a_replayed_prefix_is_the_tokens_that_were_sampled(tokenizer, builder, s
     sampled = [[*ids, end] if ends else ids for ids, ends in replies]
     first, kept = run(FakeServer(sampled), tokenizer, builder, lambda: Talking(said, "compact"))
     turns = min(turns, len(first.turns) - 1)
-    prefix = [
-        Forced(kept.segments[0].response_ids[slice(*turn.tokens)], turn.log_prob, 3) for turn in first.turns[:turns]
+    before = [
+        Replayed(ids=kept.segments[0].response_ids[slice(*turn.tokens)], log_prob=turn.log_prob, step=3)
+        for turn in first.turns[:turns]
     ]
-    server = FakeServer(sampled[turns:], global_steps=5)
+    server, prefix = FakeServer(sampled[turns:], global_steps=5), Prefix(responses=before, learn=True)
     second, again = run(server, tokenizer, builder, lambda: Talking(said, "compact"), prefix=prefix)
 
     assert (
@@ -250,8 +252,45 @@ def test_a_replayed_prefix_is_the_tokens_that_were_sampled(tokenizer, builder, s
     assert again.weights == ({3, 5} if turns else {5})
 
 
+def test_a_prefix_is_learned_from_only_where_it_says_so(tokenizer, builder):
+    """As text, too: its tokens are those of a demonstration's responses."""
+
+    def replayed(response, learn):
+        server = FakeServer([[*tokenizer.encode(f"Action: say {number}"), tokenizer.eos_token_id] for number in (2, 3)])
+        prefix = Prefix(responses=[response], learn=learn)
+        return run(server, tokenizer, builder, toy.Counter, prefix=prefix)
+
+    text = Replayed(text="Action: say 1")
+    tokens = Replayed(ids=[*tokenizer.encode("Action: say 1"), tokenizer.eos_token_id], step=1)
+    for response in (text, tokens):
+        episode, unlearned = replayed(response, learn=False)
+        _, learned = replayed(response, learn=True)
+        span = slice(*episode.turns[0].tokens)
+        (one,), (other,) = unlearned.segments, learned.segments
+        assert episode.success and one.ids == other.ids
+        assert one.response_ids[span] == tokens.ids
+        assert set(one.response_mask[span]) == {0} and set(one.log_probs[span]) == {0.0}
+        assert set(other.response_mask[span]) == {1} and all(map(isnan, other.log_probs[span]))
+        assert one.response_mask[span.stop :] == other.response_mask[span.stop :]
+        assert (unlearned.weights, learned.weights) == (set(), {1} if response is tokens else set())
+    with pytest.raises(ValueError, match="neither text nor tokens"):
+        Replayed()
+
+
+def test_a_preface_stands_before_the_first_observation(tokenizer, builder):
+    def played(preface):
+        talking, scripted = partial(Talking, ["a", "b", "c"], "compact"), partial(Scripted, lambda _: "Action: x")
+        return asyncio.run(run_episode(talking, Task("talking", 0), scripted, RolloutSettings(), preface=preface))[0]
+
+    episodes = [played(preface) for preface in ("", "Look twice.")]
+    plain, prefaced = ([message["content"] for message in episode.messages] for episode in episodes)
+    start = episodes[0].start - 1
+    assert prefaced[start] == f"Look twice.\n\n{plain[start]}"
+    assert [*prefaced[:start], *prefaced[start + 1 :]] == [*plain[:start], *plain[start + 1 :]]
+
+
 def test_a_replayed_reply_that_does_not_fit_ends_the_episode(tokenizer, builder):
-    prefix = [Forced([5, 6, 7], -1.0, 0)]
+    prefix = Prefix(responses=[Replayed(ids=[5, 6, 7], log_prob=-1.0, step=0)])
     server = FakeServer([[5]])
     episode, _ = run(server, tokenizer, builder, toy.Counter, prefix=prefix, max_new_tokens=2)
     assert (episode.ending, episode.turns, server.requests) == (Ending.CONTEXT_LIMIT, [], [])
@@ -263,8 +302,8 @@ def test_commands_to_avoid_are_sampled_again_at_the_branch_only(tokenizer, build
 
     one, two, hm = ids("Action: say 1"), ids("Action: say 2"), ids("Thought: hm\nAction: say 2")
     server = FakeServer([two, hm, ids("Action: look"), two, ids("Action: say 3")])
-    extra = {"prefix": [Forced(one, -0.5, 0)], "avoid": ["say 2"], "resamples": 3}
-    episode, kept = run(server, tokenizer, builder, toy.Counter, **extra)
+    prefix = Prefix(responses=[Replayed(ids=one)], avoid=["say 2"], resamples=3)
+    episode, kept = run(server, tokenizer, builder, toy.Counter, prefix=prefix)
     assert [turn.action for turn in episode.turns] == ["say 1", "look", "say 2", "say 3"]
     assert [turn.calls for turn in episode.turns] == [0, 3, 1, 1]
     assert episode.success and episode.calls == len(server.requests) == 5
@@ -272,13 +311,13 @@ def test_commands_to_avoid_are_sampled_again_at_the_branch_only(tokenizer, build
     assert len({tuple(request.prompt) for request in server.requests[:3]}) == 1
 
     server = FakeServer([two])
-    episode, _ = run(server, tokenizer, builder, toy.Counter, avoid=["say 2"], resamples=2)
+    episode, _ = run(server, tokenizer, builder, toy.Counter, prefix=Prefix(responses=(), avoid=["say 2"], resamples=2))
     assert [(turn.action, turn.calls) for turn in episode.turns] == [("say 2", 3)]
 
 
 def test_a_request_dropped_while_sampling_again_aborts_the_episode(tokenizer, builder):
     server = FakeServer([[*tokenizer.encode("Action: say 2")], []])
-    episode, _ = run(server, tokenizer, builder, toy.Counter, avoid=["say 2"], resamples=2)
+    episode, _ = run(server, tokenizer, builder, toy.Counter, prefix=Prefix(responses=(), avoid=["say 2"], resamples=2))
     assert (episode.ending, len(server.requests)) == (Ending.ABORTED, 2)
 
 

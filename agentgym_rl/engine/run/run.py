@@ -12,6 +12,7 @@ from typing import Any
 from agentgym_rl.algorithms.base import (
     Metrics,
     Needs,
+    Plan,
     Policy,
     Preference,
     Request,
@@ -130,10 +131,13 @@ class EngineRun:
         limit = self.curriculum.max_turns(task.env, number + 1) or self.resolved.max_turns(task.env)
         return Request(**{"task": task, "max_turns": limit, **fields})
 
-    def batches(self, number: int) -> Iterator[list[Rollout]]:
+    def batches(self, number: int, plan: Plan | None = None) -> Iterator[list[Rollout]]:
         def rows(due: int, redraw: int, tasks: int | None = None) -> list[dict[str, Any]]:
             draw = self.step + due - number + REDRAW * redraw
-            return self._rows(self._drawn(due, draw, tasks), f"{draw}")
+            requests = self._drawn(due, draw, tasks)
+            if plan is not None and not redraw:
+                requests = planned(plan(due), len(requests))
+            return self._rows(requests, f"{draw}")
 
         yield from self.trainer.sampler.batches(number, self.steps, rows)
         sampler = self.trainer.sampler
@@ -317,7 +321,8 @@ class EngineRun:
                 tags={"split": "train", **one.tags, "index": index},
                 __rollout_n__=one.samples,
                 **({} if stream is None else {"stream": f"{stream}:{index}"}),
-                **({} if one.branch is None else {"branch": dict(one.branch)}),
+                **({} if one.prefix is None else {"prefix": one.prefix.to_dict()}),
+                **({"preface": one.preface} if one.preface else {}),
             )
             for index, one in enumerate(requests, start=first)
         ]
@@ -342,3 +347,14 @@ class EngineRun:
             self.mixture.leave_out([Task.parse(item_id) for item_id in new])
             limit = self.config.model.prompt_tokens
             self.say(f"{', '.join(new)} do not fit into model.prompt_tokens={limit} and are left out from now on")
+
+
+def planned(requests: Sequence[Request], tasks: int) -> list[Request]:
+    """The requests of a step that an algorithm has planned.
+
+    Raises:
+        ValueError: there are more or fewer than the tasks of a step.
+    """
+    if len(requests) != tasks:
+        raise ValueError(f"a step takes algorithm.tasks_per_step={tasks} requests, and {len(requests)} were planned")
+    return list(requests)

@@ -46,6 +46,7 @@ def response_fields(found: TensorDict, data: TensorDict, settings: Mapping[str, 
     mask = data["response_mask"]
     old, entropy = (response_from_nested(found[name], mask) for name in ("log_probs", "entropy"))
     own, learned, sampled = (values.to_padded_tensor(0) for values in (mask, old, data["rollout_log_probs"]))
+    sampled = sampled.where(~sampled.isnan(), learned)  # replayed tokens, which no policy sampled
     ratio = learned - sampled
     weights, unbounded = weigh(ratio, own, settings)
     numbers = sums(own, learned, sampled, entropy.to_padded_tensor(0), weights, unbounded, settings)

@@ -145,9 +145,10 @@ def policy_loss(
     rows = data.select("response_mask", "advantages", LOSS_WEIGHT, *optional).to_padded_tensor()
     mask = rows["response_mask"].bool()
     weight = rows[LOSS_WEIGHT].unsqueeze(-1) * rows.get(KEPT, mask)
+    old = rows.get("old_log_probs", log_prob.detach())
     tokens = Tokens(
         log_prob=log_prob,
-        old_log_prob=rows.get("old_log_probs", log_prob.detach()),
+        old_log_prob=old.where(~old.isnan(), log_prob.detach()),  # of replayed tokens bypass has none
         mask=mask,
         streams={
             "advantage": rows["advantages"].reshape(len(mask), -1),
