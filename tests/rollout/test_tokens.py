@@ -280,7 +280,7 @@ def test_a_prefix_is_learned_from_only_where_it_says_so(tokenizer, builder):
 def test_a_preface_stands_before_the_first_observation(tokenizer, builder):
     def played(preface):
         talking, scripted = partial(Talking, ["a", "b", "c"], "compact"), partial(Scripted, lambda _: "Action: x")
-        return asyncio.run(run_episode(talking, Task("talking", 0), scripted, RolloutSettings(), preface=preface))[0]
+        return asyncio.run(run_episode(talking, TASK, scripted, RolloutSettings(), preface=preface))[0]
 
     episodes = [played(preface) for preface in ("", "Look twice.")]
     plain, prefaced = ([message["content"] for message in episode.messages] for episode in episodes)
