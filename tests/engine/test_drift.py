@@ -122,6 +122,24 @@ def test_they_are_verls(name, seed):
                                                                       name in ("mis", "geo_rs"))  # fmt: skip
 
 
+@pytest.mark.parametrize("name", CORRECTIONS)
+def test_tokens_that_no_policy_sampled_have_a_ratio_of_1(name):
+    """A replayed prefix that is learned from: nothing is NaN, and nothing drifts."""
+    data, found = batch([6, 4], 3, 0.3)
+    mask, sampled = (data[name].to_padded_tensor(0) for name in ("response_mask", "rollout_log_probs"))
+    before = sampled.clone()
+    sampled[0, :3] = torch.nan
+    lengths = data["response_mask"].offsets().diff()
+    data["rollout_log_probs"] = jagged([row[:length] for row, length in zip(sampled, lengths, strict=True)])
+    fields = drift.response_fields(found, data, correction(name), lambda *_: pytest.fail("no worker needs another"))
+    ratio = fields[drift.LOG_RATIO].to_padded_tensor(torch.nan)
+    own = mask[0, :3].bool()
+    assert own.any() and (ratio[0, :3][own] == 0).all()
+    assert not fields[drift.NUMBERS].isnan().any() and not before.isnan().any()
+    if drift.WEIGHTS in fields:
+        assert not fields[drift.WEIGHTS].values().isnan().any()
+
+
 @pytest.mark.parametrize("name", ["tis", "mis"])
 def test_weights_are_divided_by_their_mean_over_all_workers(name):
     data, found = batch([4, 7, 3], 1, 0.5)

@@ -25,7 +25,7 @@ from omegaconf import OmegaConf
 from sweep import thinned
 
 from agentgym_rl.algorithms import algorithms, search
-from agentgym_rl.algorithms.base import LOADED, Request, Rollout
+from agentgym_rl.algorithms.base import LOADED, Plan, Request, Rollout
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.curriculum.turn_limit import curricula
@@ -162,7 +162,7 @@ class Recorder:
         self.kept = [*self.kept, *found] if resumable else self.kept
         return found
 
-    def batches(self, number: int) -> Iterator[list[Rollout]]:
+    def batches(self, number: int, plan: Plan | None = None) -> Iterator[list[Rollout]]:
         found = self.rollouts(self.requests(number), "")
         for sample, rollout in enumerate(found):
             rollout.episode.turns[0].invalid = sample % 3 == 2

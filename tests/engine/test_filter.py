@@ -20,7 +20,9 @@ from agentgym_rl.engine.run.folder import State
 from agentgym_rl.engine.run.run import REDRAW, EngineRun
 from agentgym_rl.engine.verl.rows import NothingToLearn
 from agentgym_rl.engine.verl.sampler import Sampler
+from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.rollout.prefix import Prefix, Replayed
 
 FAILED = None
 """Stands for the reward of an episode that failed outside the agent."""
@@ -188,6 +190,36 @@ def test_what_is_drawn_in_their_place(toy_recipes):
     assert drawn(2) != first != drawn(1, number=2)
     expected = Resolved(config).mixture.draw(2 + REDRAW, 6, config.algorithm.samples_per_task)
     assert [item for item, _ in first] == [str(one.task) for one in expected]
+
+
+def test_requests_of_a_step_can_be_planned(toy_recipes):
+    """In place of drawn ones, with what they begin with; what replaces lost groups is drawn."""
+    config = recipes.load(["experiment=counter", "algorithm.tasks_per_step=2"])
+    asked = []
+    sampler = SimpleNamespace(batches=lambda number, steps, rows: asked.append(rows) or [], step_metrics={},
+                              step_episodes=[])  # fmt: skip
+    run = EngineRun(
+        resolved=Resolved(config), trainer=SimpleNamespace(sampler=sampler, timing_raw={"gen": 0.0}), folder=None,
+        state=State(global_step=1), log=None, demonstrations=[], bar=None, say=None, stop=None, steps=5,
+    )  # fmt: skip
+    prefix = Prefix(responses=[Replayed(text="Action: up")])
+
+    def plan(number, many=2):
+        return [run.request(number, Task("counter", number), prefix=prefix, preface="Up."), *run.requests(number)][
+            :many
+        ]
+
+    def rows(plan, *arguments):
+        with suppress(EnvUnavailable):  # no episode comes back here
+            list(run.batches(0, plan))
+        return asked[-1](*arguments)
+
+    first, second = rows(plan, 3, 0, None)
+    assert (first["item_id"], first["prefix"], first["preface"]) == ("counter_3", prefix.to_dict(), "Up.")
+    assert "prefix" not in second and "preface" not in second
+    assert rows(plan, 3, 1, 2) == rows(None, 3, 1, 2), "drawn again"
+    with pytest.raises(ValueError, match=r"a step takes .*=2 requests, and 3 were planned"):
+        rows(lambda number: plan(number, 3), 0, 0, None)
 
 
 def test_only_algorithms_that_compare_episodes_have_the_key(toy_recipes):

@@ -3,6 +3,7 @@
 import inspect
 from functools import partial
 from itertools import product
+from math import nan
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -404,6 +405,8 @@ def test_without_old_log_probabilities_they_are_the_present_ones():
 
     given = policy_data(old_log_probs=[[-1.0, -2.0, -1.5], [-1.0, -4.0]])
     assert updated(given.exclude("old_log_probs")) == updated(given)
+    replayed = policy_data(old_log_probs=[[nan, nan, -1.5], [-1.0, nan]])
+    assert updated(replayed) == updated(given), "tokens that no policy sampled"
 
 
 @pytest.mark.parametrize("kind", [*losses().values()], ids=[*losses()])

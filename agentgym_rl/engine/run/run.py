@@ -134,10 +134,8 @@ class EngineRun:
     def batches(self, number: int, plan: Plan | None = None) -> Iterator[list[Rollout]]:
         def rows(due: int, redraw: int, tasks: int | None = None) -> list[dict[str, Any]]:
             draw = self.step + due - number + REDRAW * redraw
-            requests = self._drawn(due, draw, tasks)
-            if plan is not None and not redraw:
-                requests = planned(plan(due), len(requests))
-            return self._rows(requests, f"{draw}")
+            drawn = self._drawn(due, draw, tasks)
+            return self._rows(drawn if plan is None or redraw else planned(plan(due), len(drawn)), f"{draw}")
 
         yield from self.trainer.sampler.batches(number, self.steps, rows)
         sampler = self.trainer.sampler
@@ -321,8 +319,7 @@ class EngineRun:
                 tags={"split": "train", **one.tags, "index": index},
                 __rollout_n__=one.samples,
                 **({} if stream is None else {"stream": f"{stream}:{index}"}),
-                **({} if one.prefix is None else {"prefix": one.prefix.to_dict()}),
-                **({"preface": one.preface} if one.preface else {}),
+                **beginning(one),
             )
             for index, one in enumerate(requests, start=first)
         ]
@@ -347,6 +344,12 @@ class EngineRun:
             self.mixture.leave_out([Task.parse(item_id) for item_id in new])
             limit = self.config.model.prompt_tokens
             self.say(f"{', '.join(new)} do not fit into model.prompt_tokens={limit} and are left out from now on")
+
+
+def beginning(request: Request) -> dict[str, Any]:
+    """Fields of a request's row for what its episodes begin with."""
+    prefix = {} if request.prefix is None else {"prefix": request.prefix.to_dict()}
+    return {**prefix, "preface": request.preface} if request.preface else prefix
 
 
 def planned(requests: Sequence[Request], tasks: int) -> list[Request]:
