@@ -157,7 +157,7 @@ class Branch:
         for turn in episode.turns[: self.node.turns]:
             span = slice(*(episode.prompt_tokens + end for end in turn.tokens))
             ids = list(compress(segments[0].input_ids[span], segments[0].loss_weight[span]))
-            prefix.append(Replayed(ids=ids, log_prob=turn.log_prob, step=episode.model_step))
+            prefix.append(Replayed(text=turn.response, ids=ids, log_prob=turn.log_prob, step=episode.model_step))
         return Request(
             task=Task.parse(self.item_id),
             max_turns=self.max_turns,

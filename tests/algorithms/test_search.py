@@ -318,7 +318,9 @@ def test_the_replay_of_a_branch_holds_the_tokens_that_were_sampled():
     assert (branch.max_turns, branch.tags()) == (8, {"branch": 6, "prefix_turns": 2})
     assert (str(request.task), request.max_turns) == ("corridor_0", 8)
     assert request.tags == {"branch": 6, "prefix_turns": 2, "round": 3}
-    before = [Replayed(ids=[0, 1], log_prob=-1.0, step=4), Replayed(ids=[5, 6], log_prob=-2.0, step=4)]
+    first, second = (turn.response for turn in turns[:2])
+    before = [Replayed(text=first, ids=[0, 1], log_prob=-1.0, step=4),
+              Replayed(text=second, ids=[5, 6], log_prob=-2.0, step=4)]  # fmt: skip
     assert request.prefix == Prefix(responses=before, learn=True, avoid=[wrong_door(2)], resamples=1)
     assert Prefix.from_dict(json.loads(json.dumps(request.prefix.to_dict()))) == request.prefix
     with pytest.raises(ValueError, match="corridor_0 cannot be branched from: its episode has no tokens"):
