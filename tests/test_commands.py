@@ -41,6 +41,7 @@ ELSEWHERE = {
     "Chromium": r"play (miniwob|webarena)_",
     "a package of the reader's": r"check echo",
     "a client that speaks first": r"--protocol mcp",
+    "GPUs": r"^agentgym-rl reproduce \w+\S* seed=(?!.*--show)",
 }
 """What a command needs that a test has not, and how to tell."""
 SHAPE = re.compile(r"[A-Z]{2,}\b|<\w+>|/shared/runs|evals/A|[= ]-?m?=?$|--install-completion|^agentgym-rl \w+$")
