@@ -193,8 +193,8 @@ LOADED = Weights(checkpoint=None, origin=None)
 """The weights as loaded, before cloning."""
 
 
-Plan = Callable[[int], Sequence[Request]]
-"""The requests of a step, by its number."""
+Plan = Callable[[int, list[Request]], Sequence[Request]]
+"""From the number of a step, and the requests that are drawn for it, to those that it takes."""
 
 
 class Run(Protocol):
@@ -232,9 +232,9 @@ class Run(Protocol):
     def batches(self, number: int, plan: Plan | None = None) -> Iterator[list[Rollout]]:
         """The rollouts of step ``number`` that count, as ``engine.mode`` delivers them: one batch, or mini-batches.
 
-        ``plan`` gives the requests of a step, as many as ``algorithm.tasks_per_step``, in place of :meth:`requests`. It
-        is called when the episodes of the step begin; in asynchronous modes that is some steps ahead of ``number``.
-        Tasks in place of lost or filtered ones are drawn.
+        ``plan`` makes the requests of a step of those that are drawn for it, as many. It is called when the episodes of
+        the step begin; in asynchronous modes that is some steps ahead of ``number``. What replaces lost or filtered
+        groups is drawn.
 
         Each batch takes one :class:`Policy` update before the next is asked for. It is empty where
         :attr:`Needs.group_filter` leaves nothing. After the last, the new weights go to the rollout servers, and

@@ -204,10 +204,8 @@ def test_requests_of_a_step_can_be_planned(toy_recipes):
     )  # fmt: skip
     prefix = Prefix(responses=[Replayed(text="Action: up")])
 
-    def plan(number, many=2):
-        return [run.request(number, Task("counter", number), prefix=prefix, preface="Up."), *run.requests(number)][
-            :many
-        ]
+    def plan(number, drawn, many=2):
+        return [run.request(number, Task("counter", number), prefix=prefix, preface="Up."), *drawn][:many]
 
     def rows(plan, *arguments):
         with suppress(EnvUnavailable):  # no episode comes back here
@@ -219,7 +217,7 @@ def test_requests_of_a_step_can_be_planned(toy_recipes):
     assert "prefix" not in second and "preface" not in second
     assert rows(plan, 3, 1, 2) == rows(None, 3, 1, 2), "drawn again"
     with pytest.raises(ValueError, match=r"a step takes .*=2 requests, and 3 were planned"):
-        rows(lambda number: plan(number, 3), 0, 0, None)
+        rows(lambda number, drawn: plan(number, drawn, 3), 0, 0, None)
 
 
 def test_only_algorithms_that_compare_episodes_have_the_key(toy_recipes):

@@ -135,7 +135,7 @@ class EngineRun:
         def rows(due: int, redraw: int, tasks: int | None = None) -> list[dict[str, Any]]:
             draw = self.step + due - number + REDRAW * redraw
             drawn = self._drawn(due, draw, tasks)
-            return self._rows(drawn if plan is None or redraw else planned(plan(due), len(drawn)), f"{draw}")
+            return self._rows(drawn if plan is None or redraw else planned(plan(due, drawn), len(drawn)), f"{draw}")
 
         yield from self.trainer.sampler.batches(number, self.steps, rows)
         sampler = self.trainer.sampler
