@@ -78,7 +78,7 @@ class Commands(TyperGroup):
         if name in _KEYS:
             known = ["--help", *(opt for parameter in self.commands[name].params for opt in parameter.opts)]
             for option in (word.partition("=")[0] for word in words if word.startswith("--")):
-                if not any(command.startswith(option[:5]) for command in known):
+                if not any(opt.startswith(option[:5]) for opt in known):
                     raise ValueError(f"{name} has no option {option}; write it as a key: {option.lstrip('-')}=VALUE")
         return super().resolve_command(ctx, args)
 

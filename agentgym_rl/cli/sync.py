@@ -92,12 +92,7 @@ def folders(places: Sequence[str]) -> list[Path]:
     found: list[Path] = []
     for place in places:
         given = [Path(place)] if Path(place).exists() else [Path(match) for match in sorted(glob.glob(place))]
-        runs_inside = [
-            folder
-            for given_place in given
-            for folder in (given_place, *sorted(given_place.glob("*")))
-            if starts(folder)
-        ]
+        runs_inside = [folder for root in given for folder in (root, *sorted(root.glob("*"))) if starts(folder)]
         if not given:
             raise FileNotFoundError(f"{place} does not exist; it is not the folder of a run, nor a glob of some")
         if not runs_inside:

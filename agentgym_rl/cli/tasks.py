@@ -32,7 +32,7 @@ def command(
     tasks = sample(environment, split, difficulty or None, n, seed)
     size = len(indices_of(environment, split))
     with_goals = goals or len(tasks) <= MANY
-    digest_of_split = digest(environment, tasks) if with_goals else None
+    split_digest = digest(environment, tasks) if with_goals else None
     rows = [
         {
             "item_id": str(task),
@@ -43,11 +43,11 @@ def command(
     ]
     if as_json:
         head = {"env": env, "split": split, "split_size": size, "panel": label(split, difficulty, n, seed)}
-        common.print_json({**head, "digest": digest_of_split, "tasks": rows})
+        common.print_json({**head, "digest": split_digest, "tasks": rows})
         return
     _print(
         rows,
-        f"{len(tasks):,} of {size:,} tasks in {env} {split}; digest {digest_of_split or 'not computed, add --goals'}",
+        f"{len(tasks):,} of {size:,} tasks in {env} {split}; digest {split_digest or 'not computed, add --goals'}",
     )
 
 

@@ -55,6 +55,9 @@ HYDRAS_OWN = tuple(f"~hydra/{group}" for group in (
 ))  # fmt: skip
 """Settings of Hydra's own program, which nobody runs here; they would take a fifth of the time."""
 
+FROM_FILES: dict[str, type] = {"algorithm.loss": Loss, **{group: base for group, (_, base) in KINDS.items()}}
+"""Base class of what a file of one's own can bring, beside environments, by the key that chooses it."""
+
 GROUPS = ("experiment", "env", "model", "algorithm", "engine", "curriculum", "mixture", "logger")
 
 
@@ -218,10 +221,9 @@ def _adopted(override: str) -> str:
         FileNotFoundError, ValueError: there is no such file, or no such class in it.
     """
     group, _, value = override.partition("=")
-    kinds = {"algorithm.loss": Loss, **{chosen: base for chosen, (_, base) in KINDS.items()}}
-    if not is_file(value) or group.lstrip("+") not in {"env", *kinds}:
+    if not is_file(value) or group.lstrip("+") not in {"env", *FROM_FILES}:
         return override
-    name = registry.adopt(value) if group.lstrip("+") == "env" else adopt(value, kinds[group])
+    name = registry.adopt(value) if group.lstrip("+") == "env" else adopt(value, FROM_FILES[group])
     return f"{group}={name}"
 
 

@@ -163,7 +163,7 @@ def _sigterm_stays() -> Iterator[None]:
 def _start(seconds: float, address: str, **options: Any) -> None:
     """``ray.init``, again while there is time: on a busy machine Ray gives its own processes no more than 30 s.
 
-    Ray keeps the token of this process's last cluster, which is not this one's.
+    Ray keeps the token of this process's last cluster; it is forgotten first.
     """
     begun, others = time.monotonic(), set(psutil.Process().children(recursive=True))
     AuthenticationTokenLoader.instance().reset_cache()

@@ -75,10 +75,10 @@ def goal(index: int) -> Goal:
         TaskNotFound: there is no such task.
     """
     split, place = SPLITS.locate(index)
-    families_of_split = _families_of(split)
+    split_families = _families_of(split)
     rng = Random(f"{SEED}:goal:{index}")
     while True:
-        drawn = _goal(rng.choice(families_of_split[place % len(families_of_split)]), rng)
+        drawn = _goal(rng.choice(split_families[place % len(split_families)]), rng)
         if SPLITS.owns(split, fingerprint(drawn.instruction, 8)):
             return drawn
 

@@ -133,6 +133,6 @@ def _write(plan: Plan, entries: list[Entry], folder: Path, cost: Mapping[str, An
         episodes.append(entry.episode)
     episode_store.write(folder / EPISODES, episodes)
     panels.write_item_ids(folder / "panel.json", plan.suite.tasks)
-    result_of_plan = Result.of(plan, episodes, cost)
-    result_of_plan.write(folder)
-    return result_of_plan
+    evaluated = Result.of(plan, episodes, cost)
+    evaluated.write(folder)
+    return evaluated

@@ -139,11 +139,11 @@ def _of_run(run: Path, label: str | None, rules: Rules, host: EnvHost) -> list[P
     label = label or labels[0]
     if label not in labels:
         raise ValueError(f"{run} has no panel {label!r}; it has {', '.join(labels)}")
-    panels_of_run = []
+    panels = []
     for env, config in envs.items():
         if label in config["panels"]:
             own = config["panels"][label]
             with whole(run, NAMED):
                 how = {key: own[key] for key in ("split", "difficulty", "n", "seed")}
-            panels_of_run.append(select(env, **how, options=rules.options_of(env), host=host))
-    return panels_of_run
+            panels.append(select(env, **how, options=rules.options_of(env), host=host))
+    return panels

@@ -168,15 +168,15 @@ class Socket:
             raise EnvUnavailable(f"{what}: the server closed the socket ({message.type.name}, {message.data})")
         try:
             answer = json.loads(message.data)
-            sort, data_of_answer = answer["type"], answer["data"]
-            told = str(data_of_answer["message"])[:1000] if sort == "error" else ""
+            sort, content = answer["type"], answer["data"]
+            told = str(content["message"])[:1000] if sort == "error" else ""
         except (ValueError, RecursionError, KeyError, TypeError) as error:
             raise ProtocolError(f"{what}: no message of OpenEnv: {str(message.data)[:200]!r}") from error
         if sort == "error":
-            raise _error(data_of_answer.get("code"), data_of_answer.get("type"))(f"{what}: {told}")
-        if not isinstance(data_of_answer, dict):
+            raise _error(content.get("code"), content.get("type"))(f"{what}: {told}")
+        if not isinstance(content, dict):
             raise ProtocolError(f"{what}: the answer has no data: {str(message.data)[:200]!r}")
-        return data_of_answer
+        return content
 
     async def close(self) -> None:
         """Close the session, and wait a moment until the server has: only then it has room for the next."""

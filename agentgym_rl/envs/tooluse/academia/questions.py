@@ -168,9 +168,7 @@ def organizations(draft: AcademiaDraft) -> Problem[Library]:
     """The organizations behind a paper."""
     draft.load(PAPER_NET, AUTHOR_NET)
     paper = draft.paper()
-    names_of_organizations = list(
-        dict.fromkeys(draft.organization(name) for name in draft.node(paper.title)["authors"])
-    )
-    if len(names_of_organizations) > 1 and draft.rng.random() < 0.6:
-        return draft.ask("organizations", names_of_organizations, paper=paper)
-    return draft.ask("organizations_count", len(names_of_organizations), paper=paper)
+    names = list(dict.fromkeys(draft.organization(name) for name in draft.node(paper.title)["authors"]))
+    if len(names) > 1 and draft.rng.random() < 0.6:
+        return draft.ask("organizations", names, paper=paper)
+    return draft.ask("organizations_count", len(names), paper=paper)

@@ -206,10 +206,10 @@ def key(name: str) -> str:
 
 def _find(name: str, known: Mapping[str, int]) -> int | None:
     """The id of a name: of the whole name if it is known, else of the first that contains it."""
-    key_of_name = key(name)
-    if not key_of_name or key_of_name in known:
-        return known.get(key_of_name)
-    return next((number for each, number in known.items() if key_of_name in each), None)
+    wanted_key = key(name)
+    if not wanted_key or wanted_key in known:
+        return known.get(wanted_key)
+    return next((number for each, number in known.items() if wanted_key in each), None)
 
 
 def _number(value: str | int) -> int:
