@@ -48,7 +48,7 @@ def adopt(reference: str, base: type) -> str:
 
 @cache
 def read(group: str, base: type) -> Installed:
-    """The classes of a group, and what cannot be used; read from disk, and warned of, once a process.
+    """The classes of a group in the order of their names, and what cannot be used; read, and warned of, once a process.
 
     Raises:
         ValueError: two have one name.
@@ -69,4 +69,4 @@ def read(group: str, base: type) -> Installed:
         else:
             broken[point.name] = f"its entry point {point.value} is no subclass of {base.__qualname__}"
             log.warning("%s %r is left out: %s", group, point.name, broken[point.name])
-    return Installed(MappingProxyType(found), MappingProxyType(broken))
+    return Installed(MappingProxyType(dict(sorted(found.items()))), MappingProxyType(broken))

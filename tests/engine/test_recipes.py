@@ -208,7 +208,7 @@ def test_a_name_is_asked_for():
             ("algorithm.mini_batch_task=4", r"did you mean mini_batch_tasks\?"),
             ("algorithm=bc algorithm.lr=7", "algorithm.lr is unknown; AlgorithmConfig has no keys"),
             ("algorithm.loss=gspo algorithm.loss.dual_clip=2", "algorithm.loss.dual_clip is unknown"),
-            ("algorithm.loss=ppo", "algorithm.loss.name='ppo' is unknown; choose vanilla, gspo, turn, cispo, sapo"),
+            ("algorithm.loss=ppo", "algorithm.loss.name='ppo' is unknown; choose cispo, gspo, sapo, turn, vanilla"),
             ("algorithm.filter_groups=true", "algorithm.filter_groups is unknown; here: algorithm.groups.filter"),
             ("algorithm=agentevol algorithm.loss.aggregation=token-mean", "algorithm.loss is unknown"),
             ("algorithm.optimizer.schedule=steep", "'steep' is unknown; choose constant, linear, cosine"),
