@@ -12,7 +12,7 @@ from types import ModuleType
 
 import wrapt
 
-from agentgym_rl.engine.platform import corrections
+from agentgym_rl.engine.platform import corrections, forked_engine
 from agentgym_rl.engine.platform.detect import on_cpu
 
 
@@ -28,6 +28,7 @@ def register() -> None:
     wrapt.register_post_import_hook(register_agent_loop, "verl.experimental.agent_loop.agent_loop")
     cpu = on_cpu()
     corrections.install(on_cpu=cpu)
+    forked_engine.register()
     if not cpu:
         return
     from verl.plugin.platform import platform_manager

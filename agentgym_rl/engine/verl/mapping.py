@@ -269,6 +269,10 @@ def _device(run: Resolved, largest_tensor: int) -> dict[str, Any]:
         "critic.model.use_remove_padding": True,
         "critic.model.override_config.attn_implementation": config.engine.attends.value,
         "critic.fsdp.reshard_after_forward": not alone,
+        # one GPU: in the process of vLLM's engine, which another would only wait for
+        "actor_rollout_ref.rollout.engine_kwargs.vllm.distributed_executor_backend": "uni"
+        if config.engine.tensor_parallel == 1
+        else "mp",
     }
     return common | (_on_gpus(config) if config.engine.device == "cuda" else _on_cpu(run, largest_tensor))
 
@@ -308,9 +312,6 @@ def _on_cpu(run: Resolved, largest_tensor: int) -> dict[str, Any]:
         f"{generation}.enable_chunked_prefill": not run.seeded,
         f"{generation}.checkpoint_engine.update_weights_bucket_megabytes": max(BUCKET, -(-largest_tensor >> 20)),
         f"{generation}.engine_kwargs.vllm.kv_cache_memory_bytes": int(config.engine.kv_cache_gib * (1 << 30)),
-        f"{generation}.engine_kwargs.vllm.distributed_executor_backend": "uni"
-        if config.engine.tensor_parallel == 1
-        else "mp",
     }
 
 
