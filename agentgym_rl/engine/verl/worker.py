@@ -148,13 +148,16 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def save_model_to_cpu(self, n: object) -> None:
-        """Keep this worker's part of the weights under a name, in host memory; on a CPU, in an unnamed file."""
+        """Keep this worker's part of the weights under a name, in pinned host memory; on a CPU, in an unnamed file."""
         weights = {name: local(weight).detach() for name, weight in self._weights()}
         if get_platform().device_name == "cpu":
             self._kept[n] = file = TemporaryFile()  # noqa: SIM115 - open for as long as it is kept
             torch.save(weights, file)
         else:
-            self._kept[n] = {name: weight.cpu().clone() for name, weight in weights.items()}
+            self._kept[n] = {
+                name: torch.empty_like(weight, device="cpu", pin_memory=True).copy_(weight)
+                for name, weight in weights.items()
+            }
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def restore_model_from_cpu(self, n: object) -> None:
@@ -165,7 +168,7 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
             kept = torch.load(kept, weights_only=True)
         with torch.no_grad():
             for name, weight in self._weights():
-                local(weight).copy_(kept[name])
+                local(weight).copy_(kept[name], non_blocking=True)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def clear_cpu_model(self, n: object) -> None:
