@@ -9,7 +9,10 @@
 #   MODEL    SmolLM2's folder, or its name, which fetches it                          (default: smollm2_135m)
 #   STEPS    which steps, in this order                                               (default: all)
 #   LIMIT    seconds; no step begins with fewer than 60 left, and each ends by then (default: 86400)
+#   TASKS    of a step of the shape, eight episodes each, on a GPU                    (default: 24)
+#   TRAINED  its steps                                                                (default: 3)
 #   BY       agentgym-rl by another name                                              (default: agentgym-rl)
+#   KEYS     more keys of every run, such as engine.memory_fraction=0.3
 set -uo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 out=${1:-runs/one_gpu}
@@ -20,11 +23,13 @@ left() { echo $((LIMIT - SECONDS)); }
 say() { printf '%s %s\n' "$(date +%T)" "$*" | tee -a "$out/times.txt"; }
 limited() { timeout --signal=INT --kill-after=20 "$(left)" "$@"; }
 
-common=(logger.wandb=disabled run.cache=null "engine=$ENGINE" engine.workers=1)
+read -ra keys <<<"${KEYS:-}"
+common=(logger.wandb=disabled "engine=$ENGINE" engine.workers=1 ${keys[@]+"${keys[@]}"})
 if [ "$ENGINE" = gpu ]; then
     small=("model=$MODEL" model.prompt_tokens=512 model.response_tokens=768 model.train_layers=20 rollout.max_new_tokens=48 cloning.lr=1e-4)
     shape=(model.prompt_tokens=1024 model.response_tokens=3584 rollout.max_new_tokens=256 envs.textcraft.max_turns=12
-        algorithm.tasks_per_step=24 algorithm.samples_per_task=8 algorithm.mini_batch_tasks=24 algorithm.steps=3)
+        algorithm.tasks_per_step="${TASKS:-24}" algorithm.samples_per_task=8 algorithm.mini_batch_tasks="${TASKS:-24}"
+        algorithm.steps="${TRAINED:-3}")
     options=() bench=()
 else
     small=() options=(--tiny) bench=(--device cpu --tiny)
@@ -35,7 +40,7 @@ fi
 bench() { limited "$PYTHON" "$here/benchmarks/gpu.py" --repeats 3 "${bench[@]}"; }
 
 smoke() { # killed without warning after its second saved step, then the same command again
-    local run=("$BY" train experiment=smoke algorithm=grpo "${common[@]}" "${small[@]}" algorithm.steps=4 algorithm.loss.kl=0.001
+    local run=("$BY" train experiment=smoke algorithm=grpo "${common[@]}" "${small[@]}" run.cache=null algorithm.steps=4 algorithm.loss.kl=0.001
         "run.dir=$out/smoke")
     if [ ! -e "$out/smoke/killed" ]; then
         setsid "${run[@]}" &
@@ -61,7 +66,7 @@ tokenizer() { # folder of the model whose tokenizer the random weights get
 shape() { # seconds by phase of GRPO steps with random weights
     local model=$out/shape-model
     [ -e "$model/config.json" ] || limited "$PYTHON" "$here/benchmarks/shape_model.py" "$model" --tokenizer "$(tokenizer)" "${options[@]}" || return
-    limited "$BY" train experiment=smoke algorithm=grpo "${common[@]}" "model=$model" "${shape[@]}" rollout.invalid_limit=null \
+    limited "$BY" train experiment=smoke algorithm=grpo "${common[@]}" "model=$model" "${shape[@]}" run.cache=null rollout.invalid_limit=null \
         cloning.epochs=0 run.evaluate_untrained=false run.save_every=0 envs.textcraft.demonstrations=0 envs.textcraft.panels.new_variants.n=1 \
         algorithm.loss.kl=0.001 algorithm.lr=1e-6 run.greedy=false "run.dir=$out/shape" || return
     limited "$PYTHON" "$here/benchmarks/phases.py" "$out/shape" --alone
@@ -70,8 +75,8 @@ shape() { # seconds by phase of GRPO steps with random weights
 smollm2() { # both algorithms from the same cloned weights, on one engine
     local experiment=smollm2
     [ "$ENGINE" = gpu ] || experiment=smoke
-    limited "$BY" train -m "experiment=$experiment" algorithm=grpo,agentevol logger.wandb=disabled "run.cache=$out/cloned" \
-        ${small[0]:+"model=$MODEL"} "engine=$ENGINE" engine.workers=1 "run.dir=$out/\${name}" name="$experiment-\${algorithm.name}"
+    limited "$BY" train -m "experiment=$experiment" algorithm=grpo,agentevol "${common[@]}" "run.cache=$out/cloned" \
+        ${small[0]:+"model=$MODEL"} "run.dir=$out/\${name}" name="$experiment-\${algorithm.name}"
 }
 
 failed=0
