@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Shows that this machine trains: a small run that is killed and goes on, SmolLM2 under GRPO and AgentEvol, seconds by phase of
-# GRPO steps with the shape of Qwen2.5-1.5B beside vLLM alone, and the update by itself. About 14 minutes on one H100; what is
+# GRPO steps with the shape of Qwen2.5-1.5B beside vLLM alone, and the update by itself. About 20 minutes on one H100; what is
 # done is not done again, so that the same command goes on where it was cut off.
 #
 #   examples/clusters/one_gpu.sh [FOLDER]      # everything is written there; default runs/one_gpu
