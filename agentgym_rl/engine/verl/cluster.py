@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -151,13 +153,18 @@ def _ended_with_this_process() -> Iterator[None]:
 
 @contextmanager
 def _sigterm_stays() -> Iterator[None]:
-    """Inside, Ray does not take SIGTERM: its handlers, set as it begins to start, end the process without a word."""
+    """Inside and after, Ray does not take SIGTERM: its handlers would end the process without a word.
+
+    The one of its part in C++ goes before Python's, and aborts the process three seconds after the signal.
+    """
     utils: Any = ray._private.utils
     take, utils.set_sigterm_handler = utils.set_sigterm_handler, lambda _: None
     try:
         yield
     finally:
         utils.set_sigterm_handler = take
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
 
 
 def _start(seconds: float, address: str, **options: Any) -> None:
@@ -173,6 +180,7 @@ def _start(seconds: float, address: str, **options: Any) -> None:
                 ray.init(address=address, **options)
             return
         except KeyboardInterrupt:
+            signal.alarm(0)  # with which Ray's handler aborts this process
             rays = set(psutil.Process().children(recursive=True)) - others
             ray.shutdown()
             for process in rays:  # its two agents would stay for a minute
