@@ -630,6 +630,7 @@ def test_a_run_starts_a_ray_of_its_own_where_another_one_is_named(monkeypatch):
             assert ray.cluster_resources()["CPU"] == 1
         finally:
             ray.shutdown()
+            cluster.forget_token()
 
 
 def test_a_cluster_that_cannot_be_reached_is_not_tried_again(monkeypatch):

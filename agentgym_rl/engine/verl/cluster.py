@@ -109,6 +109,7 @@ def cluster(
             tq.close()
         finally:
             ray.shutdown()
+            forget_token()
             psutil.wait_procs(processes, timeout=10)
             remove_orphaned(segments() - before)
 
@@ -117,6 +118,11 @@ def own_token(variables: MutableMapping[str, str]) -> None:
     """Give a cluster of this run's own a token by the environment: Ray would keep one in the user's home folder."""
     if "RAY_AUTH_TOKEN" not in variables and "RAY_AUTH_TOKEN_PATH" not in variables:
         variables["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+
+
+def forget_token() -> None:
+    """Ray keeps the token of this process's last cluster, and the next one may have another, or none."""
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def segments() -> set[Path]:
@@ -168,12 +174,9 @@ def _sigterm_stays() -> Iterator[None]:
 
 
 def _start(seconds: float, address: str, **options: Any) -> None:
-    """``ray.init``, again while there is time: on a busy machine Ray gives its own processes no more than 30 s.
-
-    Ray keeps the token of this process's last cluster; it is forgotten first.
-    """
+    """``ray.init``, again while there is time: on a busy machine Ray gives its own processes no more than 30 s."""
     begun, others = time.monotonic(), set(psutil.Process().children(recursive=True))
-    AuthenticationTokenLoader.instance().reset_cache()
+    forget_token()
     while True:
         try:
             with _sigterm_stays():
