@@ -38,6 +38,8 @@ from rich.console import Console
 from rollout import Model, engine, episodes, ours, requests
 from torch.nn.functional import cross_entropy
 
+from agentgym_rl.algorithms.losses.base import LossConfig
+from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.config import Config, EnvConfig
 from agentgym_rl.engine.run.progress import Progress
@@ -91,10 +93,10 @@ class Worker:
     """The training worker of a running engine."""
 
     def __init__(self, trainer: Any) -> None:
-        from agentgym_rl.engine.verl.updates import LOSSES
+        from agentgym_rl.engine.verl.updates import supervised_loss
 
         self.workers = trainer.actor_rollout_wg
-        self.workers.set_loss_fn(partial(LOSSES["supervised"], config=None))
+        self.workers.set_loss_fn(partial(supervised_loss, config=None, loss=CrossEntropy(LossConfig())))
         self.workers.set_optimizer(LR, 0.0, (0.9, 0.999), 1.0)
         self.workers.set_threads(cores())
 

@@ -9,8 +9,7 @@ import verl  # noqa: F401 - loads the platform plugin
 import vllm
 
 from agentgym_rl.engine.platform.detect import on_cpu
-from agentgym_rl.engine.recipe.config import Attention
-from agentgym_rl.engine.verl.mapping import attention
+from agentgym_rl.engine.recipe.config import Device, EngineConfig
 
 SHOWN = ("agentgym-rl", "verl", "torch", "transformers", "ray")
 
@@ -21,4 +20,4 @@ assert entry_points(group="agentgym_rl.envs"), "the project's entry points are n
 
 versions = ", ".join(f"{name} {version(name)}" for name in SHOWN)
 print(f"python {sys.version.split()[0]}, {versions}, vllm {vllm.__version__}, CUDA {torch.version.cuda}")
-print(f"attention {attention(Attention.AUTO)}; GPUs here: {torch.cuda.device_count()}")
+print(f"attention {EngineConfig(device=Device.CUDA).attends}; GPUs here: {torch.cuda.device_count()}")
