@@ -23,8 +23,8 @@ demo: setup  ## train a tiny model on this machine: cloning, then AgentEvol with
 test: setup  ## run the test suite without the engine, on all cores
 	$(BIN)/python -m pytest -n logical --dist loadgroup
 
-test-more: setup  ## run what `make test` leaves out or tries little of: slow tests, four times the examples, browser, Java
-	SWEEP=4 $(BIN)/python -m pytest -n logical --dist loadgroup -m '(slow or sweep or hypothesis or browser or java) and not (e2e or chaos or nodes or pairs)'
+test-more: setup  ## run what `make test` leaves out or tries little of: slow tests, ten times the examples, browser, Java
+	SWEEP=10 $(BIN)/python -m pytest -n logical --dist loadgroup -m '(slow or sweep or hypothesis or browser or java) and not (e2e or chaos or nodes or pairs)'
 
 test-all: test test-more  ## run all tests that need no engine
 

@@ -1,4 +1,4 @@
-"""How much is tried. With ``SWEEP=10`` tests marked ``sweep`` and properties try ten times as much, in CI with 4."""
+"""How much is tried. With ``SWEEP=10``, as in CI, tests marked ``sweep`` and properties try ten times as much."""
 
 import os
 from collections.abc import Iterable, Sequence
