@@ -120,6 +120,44 @@ def test_what_is_submitted_are_the_commands_of_this_package():
     assert f"engine.workers={container['resources']['limits']['nvidia.com/gpu']}" in entry
 
 
+@pytest.fixture
+def one_gpu(tmp_path):
+    """Runs the script for one GPU with stand-ins for ``agentgym-rl`` and Python; returns what they were asked."""
+    asked = tmp_path / "asked"
+    for name in ("agentgym-rl", "python"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{asked}\n')
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "out" / "shape-model").mkdir(parents=True)
+    (tmp_path / "out" / "shape-model" / "config.json").touch()
+
+    def run(**variables: str) -> list[str]:
+        stand_ins = {"BY": str(tmp_path / "agentgym-rl"), "PYTHON": str(tmp_path / "python"), "MODEL": str(tmp_path)}
+        script = ROOT / "examples" / "clusters" / "one_gpu.sh"
+        given = {**os.environ, "STEPS": "shape smollm2", **stand_ins, **variables}
+        subprocess.run([script, tmp_path / "out"], env=given, check=True, capture_output=True, timeout=30)
+        return asked.read_text().splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "variables", [{}, {"TASKS": "16"}, {"TRAINED": "2"}, {"KEYS": "engine.memory_fraction=0.3 seed=1"}]
+)
+def test_the_script_for_one_gpu_hands_on_what_it_is_given_and_gives_no_key_twice(one_gpu, variables):
+    shape, phases, sweep = one_gpu(**variables)
+    keys = f" {variables.get('KEYS', 'engine.workers=1')} "
+    tasks, steps = variables.get("TASKS", "24"), variables.get("TRAINED", "3")
+    assert f"algorithm.tasks_per_step={tasks} " in shape and f"algorithm.mini_batch_tasks={tasks} " in shape
+    assert f"algorithm.steps={steps} " in shape and keys in shape and keys in sweep and "--alone" in phases
+    for command in (shape, sweep):
+        words = [word.partition("=")[0] for word in command.split() if "=" in word]
+        assert len(words) == len(set(words))
+
+
+def test_what_the_script_for_one_gpu_has_done_is_not_done_again(one_gpu):
+    assert one_gpu() == one_gpu()
+
+
 def test_skypilot_installs_and_runs_on_a_machine_with_its_uv(tmp_path):
     for name in (".local/bin/uv", "scripts/setup_gpu.sh", "venv/bin/agentgym-rl"):
         (tmp_path / name).parent.mkdir(parents=True)

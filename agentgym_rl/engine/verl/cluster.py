@@ -169,8 +169,9 @@ def _sigterm_stays() -> Iterator[None]:
         yield
     finally:
         utils.set_sigterm_handler = take
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+        handler = signal.getsignal(signal.SIGTERM)  # None: not Python's
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _start(seconds: float, address: str, **options: Any) -> None:

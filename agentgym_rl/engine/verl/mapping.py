@@ -269,7 +269,7 @@ def _device(run: Resolved, largest_tensor: int) -> dict[str, Any]:
         "critic.model.use_remove_padding": True,
         "critic.model.override_config.attn_implementation": config.engine.attends.value,
         "critic.fsdp.reshard_after_forward": not alone,
-        # one GPU: in the process of vLLM's engine, which another would only wait for
+        # a model that is not split runs in the process of vLLM's engine, which would only wait for another
         "actor_rollout_ref.rollout.engine_kwargs.vllm.distributed_executor_backend": "uni"
         if config.engine.tensor_parallel == 1
         else "mp",
