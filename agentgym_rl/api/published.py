@@ -1,7 +1,5 @@
 """Published results, from the file ``published.toml``: what ``agentgym-rl reproduce`` runs again, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """The keys of an evaluation: texts or values read into a typed dataclass by OmegaConf."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches

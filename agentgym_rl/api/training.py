@@ -1,7 +1,5 @@
 """A run in one call."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

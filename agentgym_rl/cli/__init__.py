@@ -1,7 +1,5 @@
 """The ``agentgym-rl`` command. One command a module, which imports heavy packages when it runs."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``agentgym-rl compare``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``agentgym-rl envs``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from agentgym_rl.cli.common import Json, print_json

@@ -1,7 +1,5 @@
 """``agentgym-rl expand``."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Annotated

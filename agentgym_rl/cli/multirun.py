@@ -1,7 +1,5 @@
 """``agentgym-rl train -m``: the jobs of a sweep one after the other, then their comparison."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import time

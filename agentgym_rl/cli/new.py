@@ -1,7 +1,5 @@
 """``agentgym-rl new``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Container
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """What a finished run shows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rich.console import Console

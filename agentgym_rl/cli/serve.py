@@ -1,7 +1,5 @@
 """``agentgym-rl serve``."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import os

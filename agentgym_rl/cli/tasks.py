@@ -1,7 +1,5 @@
 """``agentgym-rl tasks``."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """``agentgym-rl templates``."""
 
-from __future__ import annotations
-
 import logging
 from typing import Annotated
 

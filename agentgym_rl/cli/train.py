@@ -1,7 +1,5 @@
 """``agentgym-rl train``."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from typing import Annotated

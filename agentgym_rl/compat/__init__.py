@@ -1,7 +1,5 @@
 """Names of other projects, for scripts that import them."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 

@@ -10,8 +10,6 @@ Importing this module registers every installed environment::
     observation, reward, terminated, truncated, info = env.step("inventory")
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -10,8 +10,6 @@ trainer = GRPOTrainer(
 )
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable, Mapping

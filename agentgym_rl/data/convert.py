@@ -1,7 +1,5 @@
 """Trajectories from one published format to another."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -5,8 +5,6 @@ axolotl do. What the model wrote is kept: its reasoning as ``<think>...</think>`
 syntax (:mod:`agentgym_rl.envs.calls`). Null is the same as no value, for tables have a column for every key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from sys import float_info
 from typing import Any

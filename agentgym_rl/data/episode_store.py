@@ -8,8 +8,6 @@
 :mod:`agentgym_rl.data.episode_schema` describes the files.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """Data files: written whole, read from this machine or from the Hugging Face hub."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

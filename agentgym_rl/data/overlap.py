@@ -1,7 +1,5 @@
 """What panels share with the tasks that a model learns from: by id, and by content, where one game has several ids."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Panels: fixed, named sets of tasks to measure on, each with a digest that changes when the tasks do."""
 
-from __future__ import annotations
-
 import json
 import logging
 import random

@@ -1,7 +1,5 @@
 """From a model's response to an action: the action formats."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Text from outside, made fit to be stored, tokenized and shown."""
 
-from __future__ import annotations
-
 
 def encodable(text: str) -> str:
     """The text as UTF-8 can hold it: the halves of a surrogate pair are joined, a half without its other is U+FFFD.

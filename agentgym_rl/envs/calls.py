@@ -9,8 +9,6 @@ These forms are read; arguments may be an object or its JSON text:
   ``<function=NAME><parameter=KEY>VALUE</parameter>...</function>``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

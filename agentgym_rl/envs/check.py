@@ -1,7 +1,5 @@
 """Environment checker: does an environment keep the contract of :mod:`agentgym_rl.envs.core`?"""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence

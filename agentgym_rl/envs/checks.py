@@ -4,8 +4,6 @@ Each is a function of a :class:`Subject`; it yields one line per fault and may r
 the environment is a fault like any other.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

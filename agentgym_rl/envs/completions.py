@@ -4,8 +4,6 @@ The servers behind this interface agree on replies and hardly on anything else: 
 included, in any shape, and in words of their own. Nothing in this module raises.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

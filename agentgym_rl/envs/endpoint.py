@@ -1,7 +1,5 @@
 """A service that takes JSON and gives JSON over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 from urllib.parse import urlsplit

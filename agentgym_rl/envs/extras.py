@@ -1,7 +1,5 @@
 """Packages that an installation may lack: who needs one is told the pip command."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -6,8 +6,6 @@ carry the same commands as calls of the environment's tools. They are written in
 read in that of other models, too (:mod:`agentgym_rl.envs.calls`).
 """
 
-from __future__ import annotations
-
 import io
 import json
 import logging

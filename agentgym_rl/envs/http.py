@@ -1,7 +1,5 @@
 """Requests over HTTP: one client for all services. Needs the extra ``remote``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

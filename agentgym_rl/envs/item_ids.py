@@ -4,8 +4,6 @@ An item id is ``<env>_<index>``, such as ``textcraft_12``. AgentGym has two othe
 (``lmrlgym_maze_3``, ``tool_weather_7``) and the names of ALFWorld's games.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """Whether two installations of an environment have the same tasks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from agentgym_rl.envs.core import Task, TextEnv

@@ -1,7 +1,5 @@
 """Classes from files of one's own, beside those of installed packages: ``./house.py:House``."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """Pictures of an episode for the viewer, in plain data: a few flat SVG shapes, which the page draws one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

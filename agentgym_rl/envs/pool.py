@@ -1,7 +1,5 @@
 """Leases of sessions: each goes to the least loaded server, process or actor that works."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence

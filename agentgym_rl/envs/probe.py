@@ -4,8 +4,6 @@
 prints ``{item id: digest}``; the checker runs it under other hash seeds to compare processes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

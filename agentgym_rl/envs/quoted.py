@@ -1,7 +1,5 @@
 """Conversations of AgentTraj whose texts an environment takes over."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Environments, found by entry point: any installed package can bring one."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -102,7 +100,7 @@ def check_options(env: str, options: Mapping[str, Any]) -> None:
         elif key in hints and not _fits(value, hints[key]):
             if get_origin(hints[key]) is Literal:
                 raise ValueError(f"{env}: {key} {value!r} is unknown; choose {' or '.join(get_args(hints[key]))}")
-            raise ValueError(f"{env}: {key}={value!r} is not of type {parameters[key].annotation}")
+            raise ValueError(f"{env}: {key}={value!r} is not of type {inspect.formatannotation(hints[key])}")
 
 
 @cache

@@ -4,8 +4,6 @@ A frame is a length (4 bytes, big-endian) and a JSON array. A call is ``[number,
 ``[number, result, error]``; ``error`` is null or ``[class, message]``. Any number of calls may be under way at a time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

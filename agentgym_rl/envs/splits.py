@@ -14,8 +14,6 @@ that would repeat one of an earlier split is drawn again (``LAYERS`` of :mod:`.t
 Ranges, digits and draws are frozen: ``tests/envs/test_every_env.py`` compares a digest of each split.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

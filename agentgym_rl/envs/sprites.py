@@ -1,7 +1,5 @@
 """Small drawings as data: lists of shapes in an environment's TOML files, drawn where its pictures need them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

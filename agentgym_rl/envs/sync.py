@@ -1,7 +1,5 @@
 """Environments called without ``await``: for scripts, notebooks and other projects' interfaces."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

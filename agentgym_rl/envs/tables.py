@@ -1,7 +1,5 @@
 """Data files: TOML tables beside an environment's code, read into dataclasses; JSON, JSON lines and parquet."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import tomllib

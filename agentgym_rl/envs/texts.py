@@ -1,7 +1,5 @@
 """The texts that describe an environment to its agent, read from the file ``env.toml`` beside its code."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Actions as functions: their JSON schemas, and the conversion between calls and commands."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -5,8 +5,6 @@ Technological University): ``agent_system/environments/{prompts/*.py,env_manager
 The sentences of an environment are in its ``env.toml``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ finds goes to the terminal, ``summary.json``, ``agentgym-rl watch``, the viewer 
 ``docs/stability.md`` lists the rules.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite

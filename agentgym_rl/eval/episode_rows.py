@@ -1,7 +1,5 @@
 """Episodes as rows of a table that stays small."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agentgym_rl.data.episode import Episode

@@ -5,8 +5,6 @@ one log for each panel, decoding and file of episodes; a sample's epoch counts t
 turn is a model event, whose input is the conversation before it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 scipy is imported when a function is called: reading scores and listing commands must not wait for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any

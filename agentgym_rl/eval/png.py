@@ -1,7 +1,5 @@
 """Charts as pictures, drawn by matplotlib."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import fill

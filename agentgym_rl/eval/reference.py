@@ -1,7 +1,5 @@
 """Reference bounds of a panel: the random policy and the oracle."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a finished run shows: a table and a picture."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Figures of a set of episodes: success with n and interval, reward, turns, errors."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

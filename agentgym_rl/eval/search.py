@@ -8,8 +8,6 @@ It lies in the user's cache, not in the run's folder, and is extended by what is
 follow each other, the last one perhaps continued; case and whatever stands between words (``iron_ingot``) do not count.
 """
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What a run says of a unit: one line for terminals and pipes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """Rows of ``metrics.jsonl`` that are units of a stage: an epoch, a training step, an exploration."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

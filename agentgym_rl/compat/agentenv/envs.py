@@ -1,7 +1,5 @@
 """Clients and tasks of AgentGym's environments, with the names that they have there; called without ``await``."""
 
-from __future__ import annotations
-
 import atexit
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """ALFWorld: tasks of a household, such as putting a hot apple in the fridge."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What stands in which room, what lies where, and what can be done with it, from ``catalogue.toml``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Draws games: a room, what stands in it, what lies where, and something to do."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from random import Random

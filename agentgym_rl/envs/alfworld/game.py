@@ -1,7 +1,5 @@
 """A game as it is laid out before the first action."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple

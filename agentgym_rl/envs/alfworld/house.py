@@ -1,7 +1,5 @@
 """The rules: what can be done in a game, and what it changes."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """ALFWorld's own games, from the folder that ``alfworld-download`` fills, run by TextWorld."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

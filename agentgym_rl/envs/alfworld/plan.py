@@ -1,7 +1,5 @@
 """Solves a game whose layout is known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import permutations, product
 

@@ -1,7 +1,5 @@
 """A built-in game under way."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from agentgym_rl.envs.alfworld import wording

@@ -5,8 +5,6 @@ the types of tasks. No game occurs in two splits. From 100,000 on are ALFWorld's
 the order of their names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from random import Random

@@ -1,7 +1,5 @@
 """Everything the agent reads in a built-in game, in each style."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """BabyAI: grid rooms, a mission in words, and commands that walk, carry and open doors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """minigrid's own bot, for the few tasks on which the solvers go round in circles."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from minigrid.core.actions import Actions

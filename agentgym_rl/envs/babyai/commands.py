@@ -1,7 +1,5 @@
 """The commands that are possible now, each with the primitive actions it stands for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Pictures of the grid for the viewer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cells, poses and the way a pose moves."""
 
-from __future__ import annotations
-
 from minigrid.core.actions import Actions
 
 Cell = tuple[int, int]

@@ -1,7 +1,5 @@
 """The map to plan with: known cells, doors that can be opened and, at need, obstacles that can be removed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterator
 
 from minigrid.core.world_object import WorldObj

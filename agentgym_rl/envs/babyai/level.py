@@ -1,7 +1,5 @@
 """One minigrid level: what is in it, what the agent has seen of it, and how it moves."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The 40 levels of ``levels.toml`` and AgentGym's numbering of tasks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from agentgym_rl.envs.tables import load

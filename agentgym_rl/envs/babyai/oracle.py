@@ -1,7 +1,5 @@
 """The oracle: walk up to the target of the mission if it is known, else look around."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Shortest paths over the cells the agent may step on, counted in primitive actions."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """The objects in view, named and numbered."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from agentgym_rl.envs.babyai.geometry import Cell, offset

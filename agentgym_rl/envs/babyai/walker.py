@@ -1,7 +1,5 @@
 """Ways to places in few commands, and looking around."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from minigrid.core.actions import Actions

@@ -1,7 +1,5 @@
 """What the agent reads, in each wording."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable
 

@@ -1,7 +1,5 @@
 """What an agent does in the tabs of a context: commands on elements, with mouse and keyboard, and of the tabs."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What a page asks for, and what it is given where no network is used."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

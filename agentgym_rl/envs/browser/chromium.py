@@ -5,8 +5,6 @@ starts with the first lease and is closed when none has been held for a while. A
 answers is given up, and the next lease starts another one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

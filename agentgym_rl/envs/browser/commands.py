@@ -1,7 +1,5 @@
 """What an agent may do in a browser: WebArena's commands, and a few more that BrowserGym's functions need."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from dataclasses import dataclass

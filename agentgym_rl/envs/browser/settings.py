@@ -1,7 +1,5 @@
 """How a context of the browser is made and used."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

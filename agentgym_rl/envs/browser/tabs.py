@@ -1,7 +1,5 @@
 """The tabs of a context: which is current, what they load, what their dialogs say, and when they are quiet."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A page as text: its accessibility tree in WebArena's form, one element a line, ``[id] role 'name' state``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

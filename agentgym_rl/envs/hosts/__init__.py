@@ -1,7 +1,5 @@
 """Where environments run: in this process, in worker processes, in Ray actors, or on servers."""
 
-from __future__ import annotations
-
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.hosts.host import EnvHost, EnvProxy, LocalHost
 from agentgym_rl.envs.hosts.settings import HostSettings

@@ -3,8 +3,6 @@
 Arguments and results are JSON values, as :mod:`agentgym_rl.envs.rpc` sends them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

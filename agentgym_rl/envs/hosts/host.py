@@ -1,7 +1,5 @@
 """The interface of all hosts."""
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping

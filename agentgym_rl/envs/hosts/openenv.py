@@ -1,7 +1,5 @@
 """Environments on servers that speak OpenEnv's protocol. Needs the extra ``remote``."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Environments in processes of this machine: their code runs beside the caller's, on other cores."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

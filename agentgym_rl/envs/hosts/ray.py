@@ -1,7 +1,5 @@
 """Environments in Ray actors, spread over a cluster."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

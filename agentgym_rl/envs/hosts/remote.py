@@ -1,7 +1,5 @@
 """Environments on servers that speak AgentGym's protocol. Needs the extra ``remote``."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar

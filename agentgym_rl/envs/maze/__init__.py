@@ -1,7 +1,5 @@
 """Maze: walk to a goal while seeing only the walls next to you."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 No random one is wider or higher than 10 cells inside, so a cell and its goal are at most 9 apart along an axis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from random import Random
 

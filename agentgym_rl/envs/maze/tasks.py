@@ -4,8 +4,6 @@ Indices 0 to 24 are AgentGym's. From 26 on the families of layouts take turns, t
 layout occurs in two splits.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random

@@ -1,7 +1,5 @@
 """An environment's tools as an MCP server on standard input and output: a process is a session."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Tasks for the tools of an MCP server: a file of JSON lines, and the checks of what the agent did."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import inspect

@@ -1,7 +1,5 @@
 """MiniWoB++: a hundred and twenty-five small tasks on web pages, in a real browser, offline."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Solutions, found by playing: ``oracle.js`` reads the page for what is to be done next."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 

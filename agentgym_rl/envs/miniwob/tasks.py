@@ -1,8 +1,6 @@
 """From task indices to pages and seeds: the pages take turns, so that index ``i`` is page ``i % 125`` with seed
 ``i // 125``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

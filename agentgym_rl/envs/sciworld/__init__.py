@@ -1,7 +1,5 @@
 """ScienceWorld: experiments in a simulated house, each game scored by what was achieved of it."""
 
-from __future__ import annotations
-
 import threading
 from functools import lru_cache
 

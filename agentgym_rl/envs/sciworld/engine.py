@@ -4,8 +4,6 @@ Every call takes the process's lock, since games that load or move at the same m
 draws its games from a random generator that all share. In turns they do not, as the tests show.
 """
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Callable

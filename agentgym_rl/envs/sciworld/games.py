@@ -4,8 +4,6 @@ A game is a variation of a task. The tasks are in ``games.toml``, because asking
 test compares the two.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate

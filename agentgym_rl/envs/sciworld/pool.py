@@ -1,7 +1,5 @@
 """Games for sessions: made when needed, taken back, used again."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Everything the agent reads, in each style. The simulator's own texts are AgentGym's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """SearchQA: answer questions with a search engine."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

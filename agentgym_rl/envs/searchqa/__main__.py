@@ -1,7 +1,5 @@
 """Index a corpus: ``python -m agentgym_rl.envs.searchqa CORPUS INDEX``."""
 
-from __future__ import annotations
-
 import argparse
 
 from agentgym_rl.envs.searchqa.corpus import build

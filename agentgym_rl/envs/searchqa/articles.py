@@ -1,7 +1,5 @@
 """The invented articles: one for each thing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

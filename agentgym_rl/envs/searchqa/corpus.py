@@ -3,8 +3,6 @@
 ``python -m agentgym_rl.envs.searchqa wiki-18.jsonl wiki-18.bm25`` builds the index.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 from array import array

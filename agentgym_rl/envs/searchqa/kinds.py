@@ -3,8 +3,6 @@
 In all templates ``{x}`` is the thing, ``{y}`` the value of the relation, ``{s}`` a person's surname.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

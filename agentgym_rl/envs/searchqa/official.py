@@ -1,7 +1,5 @@
 """Official questions: the rows of Search-R1 and FlashRAG, numbered as AgentGym numbers them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path

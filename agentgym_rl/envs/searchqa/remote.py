@@ -4,8 +4,6 @@
 ``{"result": [[{"document": {"contents": ...}, "score": ...}, ...]]}``.
 """
 
-from __future__ import annotations
-
 import json
 
 from agentgym_rl.envs.core import ProtocolError

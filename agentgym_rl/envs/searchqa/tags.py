@@ -1,7 +1,5 @@
 """The tags of a response: ``<search>`` and ``<answer>``, thoughts in ``<think>``."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ Everything is a function of the task's index; indices below :data:`FIRST` are Ag
 turns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Everything that the agent reads (``env.toml``), in each style."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

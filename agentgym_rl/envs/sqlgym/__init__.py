@@ -1,7 +1,5 @@
 """SQLGym: answer questions about a database with one SQL query."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

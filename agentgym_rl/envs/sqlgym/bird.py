@@ -3,8 +3,6 @@
 ``train/train.json`` and ``train/train_databases/<db_id>/<db_id>.sqlite``, and the same with ``dev``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The rows of the built-in databases, drawn by domain and version number."""
 
-from __future__ import annotations
-
 import hashlib
 import sqlite3
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The subjects of the built-in databases (``domains.toml``) and the names in them (``names.toml``)."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A question."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -4,8 +4,6 @@ Run as a program, it answers queries in a process of its own, see :mod:`.workers
 so that the process starts quickly.
 """
 
-from __future__ import annotations
-
 import marshal
 import os
 import sqlite3

@@ -4,8 +4,6 @@ Indices below :data:`FIRST` are AgentGym's, which need BIRD. From there on the d
 domains. Each split has databases of its own, and the fingerprint of a query decides which split may ask for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import closing
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Everything that the agent reads (``env.toml``) and writes, in each style."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 A worker keeps nothing between two queries, so the sessions of a process share a few workers.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

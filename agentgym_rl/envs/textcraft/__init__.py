@@ -1,7 +1,5 @@
 """TextCraft: craft an item from base items by the recipes on show."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """A recipe book: what can be crafted from what, and how deep."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 

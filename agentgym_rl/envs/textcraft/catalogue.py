@@ -1,7 +1,5 @@
 """From task indices to goals: a recipe book, its goals and its splits."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The commands of an agent, and the inventory that they change."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The inventory after each turn, from the actions and observations."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Small pictures of Minecraft's items: a shape by what an item is, a colour by what it is made of."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32

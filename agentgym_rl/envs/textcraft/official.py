@@ -1,7 +1,5 @@
 """Reads a folder of Minecraft's own recipe files (one JSON file a recipe)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Container
 from pathlib import Path

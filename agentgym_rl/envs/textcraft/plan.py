@@ -1,7 +1,5 @@
 """The oracle: what to fetch and craft, and in which order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil

@@ -1,7 +1,5 @@
 """Tasks as a file of AgentTraj has them: goal and recipes of an id are those of its conversation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One task laid out: the goal, how many of it, and the recipes on show."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Recipes and their text."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Compares an answer with the expected one, in any notation."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

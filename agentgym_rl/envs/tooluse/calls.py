@@ -1,7 +1,5 @@
 """Environments whose tools are described by somebody else: instructions, and calls in responses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The environment of tools: calls change or read a state, ``finish`` ends the episode with a reward."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Generic
 

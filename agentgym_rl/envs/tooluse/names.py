@@ -1,7 +1,5 @@
 """Names of invented people."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reads AgentGym's files of tool tasks: JSON lines with goal, subgoals and expected answer or state."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One task of an environment of tools, and its draft."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ of a level. The hash of a task's calls and answer decides which split may use it
 its wording.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache

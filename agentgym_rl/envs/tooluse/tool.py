@@ -1,7 +1,5 @@
 """Tools of an environment: their names, their effect on its state, and the commands that call them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The frame of all texts that the agent reads, in each style, for all environments of tools."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A task in the format of WebArena's files."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

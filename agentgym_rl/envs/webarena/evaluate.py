@@ -4,8 +4,6 @@ A task is solved when all of its evaluators agree. Where the original splits an 
 does it here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from html import unescape

@@ -1,7 +1,5 @@
 """A language model that compares answers, behind an OpenAI-compatible interface."""
 
-from __future__ import annotations
-
 import re
 
 from agentgym_rl.envs.completions import Meaning, read

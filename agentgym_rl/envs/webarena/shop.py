@@ -3,8 +3,6 @@
 Paths, fields and which entry is the latest are those of ``evaluation_harness/helper_functions.py`` in its repository.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

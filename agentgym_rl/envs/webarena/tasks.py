@@ -4,8 +4,6 @@ The templates take turns. Of each template's rows, in the order of their fingerp
 next to ``val`` and then to ``train``; so no task occurs in two splits.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 They look at the agent's answer, which is JSON, and at the requests of the pages. No language model is asked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Make a shop of WebShop's own files: ``python -m agentgym_rl.envs.webshop PRODUCTS FOLDER``."""
 
-from __future__ import annotations
-
 import argparse
 
 from agentgym_rl.envs.webshop.official import build

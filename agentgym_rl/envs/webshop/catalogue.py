@@ -5,8 +5,6 @@ attributes, one has another value of an option, one costs more than any limit th
 one split and so does an instruction. Everything is a function of :data:`SEED` and of indices.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shop's pages for the viewer, as :mod:`.html` shows them: from top to bottom, buttons and options in rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from textwrap import wrap
 

@@ -1,7 +1,5 @@
 """A page of the shop as HTML, for a person or a browser. It needs no script, and texts reach it escaped."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from urllib.parse import urlencode

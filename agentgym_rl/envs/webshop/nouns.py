@@ -5,8 +5,6 @@ that does not begin with a digit, is not listed in ``nouns.toml`` (function word
 verbs of titles) and does not end as adjectives and adverbs do.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from pathlib import Path

@@ -4,8 +4,6 @@
 The folder is mapped from disk, so that a million products take little memory.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

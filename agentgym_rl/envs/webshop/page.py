@@ -3,8 +3,6 @@
 :mod:`.html` makes HTML of the same pages.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

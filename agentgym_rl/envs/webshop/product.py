@@ -1,7 +1,5 @@
 """What a shop sells and what a customer wants."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random

@@ -1,7 +1,5 @@
 """The reward of a purchase, as in WebShop (Yao et al. 2022, arXiv:2207.01206, section 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any

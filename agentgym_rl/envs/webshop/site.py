@@ -3,8 +3,6 @@
 A page's address holds the task and the actions that lead to it, so the server keeps nothing of its visitors.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from html import escape

@@ -1,7 +1,5 @@
 """Wordle: find a hidden word by the marks on your guesses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

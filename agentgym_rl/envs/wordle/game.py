@@ -1,7 +1,5 @@
 """The rules: how a guess is marked; and the oracle: it guesses the word that tells the most possible words apart."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache

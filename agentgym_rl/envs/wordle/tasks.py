@@ -4,8 +4,6 @@ Indices below 10,000 are AgentGym's seeds, which need its vocabulary. From there
 No word is hidden in two splits; in ``train`` and ``test`` no task occurs twice.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Arms of a comparison: runs that differ in nothing but their seed, at one of their stages."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Whether the algorithms of a comparison spent as much as each other."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

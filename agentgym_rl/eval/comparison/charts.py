@@ -1,7 +1,5 @@
 """The charts of a comparison, for its page and as pictures: learning curves, shares of environments, turn limits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

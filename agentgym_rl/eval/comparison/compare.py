@@ -1,7 +1,5 @@
 """Compare arms: success over seeds, paired differences, and what they cost."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

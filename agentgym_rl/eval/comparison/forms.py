@@ -1,7 +1,5 @@
 """Tables of a comparison on a terminal, as Markdown and as LaTeX."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

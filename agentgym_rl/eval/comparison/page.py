@@ -1,7 +1,5 @@
 """A comparison as one HTML page that needs nothing else."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """A comparison as rows of numbers, and as CSV."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator
 from io import StringIO

@@ -1,7 +1,5 @@
 """Runs, finished or not, read back from their folders."""
 
-from __future__ import annotations
-
 import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

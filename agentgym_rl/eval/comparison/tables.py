@@ -1,7 +1,5 @@
 """The tables of a comparison, whatever they are written as (:mod:`.forms`): in percent and percentage points."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

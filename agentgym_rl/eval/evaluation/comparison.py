@@ -1,7 +1,5 @@
 """Two results on the same panel: is the difference significant, and which tasks changed sides?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean

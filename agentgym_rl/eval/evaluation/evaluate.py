@@ -1,7 +1,5 @@
 """Running a plan: any number of episodes at once, kept as they finish, resumed after an interruption."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from functools import partial

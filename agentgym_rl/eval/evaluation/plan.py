@@ -1,7 +1,5 @@
 """The settings of an evaluation, which its result carries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

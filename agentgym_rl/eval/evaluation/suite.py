@@ -1,7 +1,5 @@
 """The panels of an evaluation: tasks of one or several environments, with one digest over all of them."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

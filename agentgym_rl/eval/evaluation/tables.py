@@ -1,7 +1,5 @@
 """Results and comparisons as tables for a terminal."""
 
-from __future__ import annotations
-
 from rich.table import Table
 
 from agentgym_rl.eval.evaluation.comparison import Comparison, Difference

@@ -1,7 +1,5 @@
 """A chart as data: pages draw it with ``chart.js``, pictures with :mod:`agentgym_rl.eval.png`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Colours by name, light and dark; people who are colour-blind can tell them apart."""
 
-from __future__ import annotations
-
 COLOURS: dict[str, tuple[str, str]] = {
     "surface": ("#ffffff", "#17171a"), "card": ("#fafaf8", "#1b1b1f"), "raised": ("#ffffff", "#1e1e22"),
     "quiet": ("#f4f4f1", "#232328"), "grid": ("#e4e4e0", "#3a3a3f"), "muted": ("#6b6b66", "#a0a0a8"),

@@ -1,7 +1,5 @@
 """Where the time of a run's episodes went: as a page, and as a trace that https://ui.perfetto.dev opens."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

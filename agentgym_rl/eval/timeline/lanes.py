@@ -1,7 +1,5 @@
 """Where the time of episodes went: generate, parse, step and what lies between; also in Chrome's trace-event format."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil

@@ -1,7 +1,5 @@
 """A timeline as one HTML page that needs nothing else: a lane per episode, and what the lanes add up to."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

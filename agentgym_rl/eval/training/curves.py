@@ -1,7 +1,5 @@
 """Metrics of runs as charts: a line for each run, broken where a stage ends and where there is no value."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise

@@ -1,7 +1,5 @@
 """The page's own files: markup, style and script. No other file is needed to show it."""
 
-from __future__ import annotations
-
 from agentgym_rl.data.written_by import package_version
 from agentgym_rl.eval import html
 

@@ -1,7 +1,5 @@
 """One episode as the page shows it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ of its tasks and ``data/<thousand>/<number>.js`` :data:`.assets.CHUNK` episodes 
 loaded when one of its episodes is opened.
 """
 
-from __future__ import annotations
-
 import gzip
 import shutil
 from base64 import b64encode

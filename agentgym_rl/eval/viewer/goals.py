@@ -1,7 +1,5 @@
 """What the agent is asked in a task, for the list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The data of the page's list: every summary of a store, column by column."""
 
-from __future__ import annotations
-
 from math import isfinite
 from pathlib import Path
 from typing import Any

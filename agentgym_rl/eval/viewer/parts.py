@@ -1,7 +1,5 @@
 """A response cut into thought, action and the rest, token by token."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import pairwise

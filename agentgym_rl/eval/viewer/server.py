@@ -15,8 +15,6 @@ It listens on 127.0.0.1 only and refuses requests for any other host name, so th
 With a front page of its own, that is at ``/`` and the episodes of each run at ``/<run>/``.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Mapping

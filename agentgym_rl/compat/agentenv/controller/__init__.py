@@ -1,7 +1,5 @@
 """Clients, tasks, agents and their evaluation, with AgentGym's names."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol

@@ -1,7 +1,5 @@
 """The data of clients, tasks and evaluations."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import TypedDict
 

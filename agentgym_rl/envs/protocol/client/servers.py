@@ -1,7 +1,5 @@
 """Requests to a set of servers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The ASGI application that speaks OpenEnv's protocol: ``WS /ws``, HTTP, and the Task API."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Awaitable, Callable

@@ -5,8 +5,6 @@ A socket (``WS /ws``) is a session. Messages in are ``{"type", "data"}`` with th
 that an episode is ``done``; what ended it is in ``metadata``, as ``terminated`` and ``truncated``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The ASGI application: the routes of the environments, pages about them, and the expiry of sessions."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable

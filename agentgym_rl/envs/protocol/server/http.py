@@ -1,7 +1,5 @@
 """Limits on what one connection may send, and for how long."""
 
-from __future__ import annotations
-
 import asyncio
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol

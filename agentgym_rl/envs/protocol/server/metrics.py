@@ -1,7 +1,5 @@
 """Prometheus metrics of one worker or of all."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 

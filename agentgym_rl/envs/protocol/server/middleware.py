@@ -1,7 +1,5 @@
 """HTTP around the routes: token, limits, content type, and the worker that answers."""
 
-from __future__ import annotations
-
 import hmac
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send

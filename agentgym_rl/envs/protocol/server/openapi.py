@@ -1,7 +1,5 @@
 """The OpenAPI description of the environments' routes, made from their dialects."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import FastAPI

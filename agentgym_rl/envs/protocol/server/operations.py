@@ -1,7 +1,5 @@
 """The operations behind the routes of one environment."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial

@@ -5,8 +5,6 @@ number of workers) and forwards requests for others to its peers, over Unix sock
 enter. New sessions go to the workers in turn, so that the load does not depend on which of them accepted a connection.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From a request to its response, without HTTP: the routes of all environments in one worker."""
 
-from __future__ import annotations
-
 import json
 import logging
 import time

@@ -1,7 +1,5 @@
 """Runs the application: one process, or several behind one port."""
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Open sessions: their ids, their number and their end."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc

@@ -1,7 +1,5 @@
 """Academia: questions about papers and authors, answered by walks over two graphs."""
 
-from __future__ import annotations
-
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tooluse.academia import questions
 from agentgym_rl.envs.tooluse.academia.draft import AcademiaDraft

@@ -1,7 +1,5 @@
 """Drafts of questions about papers: the calls that load graphs and look up nodes and edges."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from agentgym_rl.envs.tooluse.academia.graphs import Paper, graphs

@@ -1,7 +1,5 @@
 """Generated papers and authors. The graphs are the same on every machine and never change."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

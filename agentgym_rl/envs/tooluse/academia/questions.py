@@ -1,7 +1,5 @@
 """Questions about papers and authors."""
 
-from __future__ import annotations
-
 from agentgym_rl.envs.tooluse.academia.draft import AcademiaDraft
 from agentgym_rl.envs.tooluse.academia.tools import AUTHOR_NET, PAPER_NET, Library
 from agentgym_rl.envs.tooluse.problem import Problem, yes

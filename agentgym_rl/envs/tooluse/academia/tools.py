@@ -1,7 +1,5 @@
 """The tools: AgentGym's names, arguments and results."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Movie: questions about films and people, answered by calls of a film database."""
 
-from __future__ import annotations
-
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.movie import questions

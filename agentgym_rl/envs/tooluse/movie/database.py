@@ -1,7 +1,5 @@
 """Generated films and people. The database is the same on every machine and never changes."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

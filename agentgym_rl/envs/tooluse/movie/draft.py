@@ -1,7 +1,5 @@
 """Drafts of questions about films: the calls that look up films, people and credits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Questions about one film or one person, then those that lead over several."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Films and people, and the tools: AgentGym's names and arguments, and The Movie Database's shapes of results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date

@@ -1,7 +1,5 @@
 """Sheet: change a small workbook with the tools of a spreadsheet service."""
 
-from __future__ import annotations
-
 from agentgym_rl.envs.core import Step, Style
 from agentgym_rl.envs.tools import to_command
 from agentgym_rl.envs.tooluse import GeneratedTasks, ToolEnv

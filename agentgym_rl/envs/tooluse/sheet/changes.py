@@ -1,7 +1,5 @@
 """Kinds of tasks. What each asks for is the goal of its name in ``env.toml``."""
 
-from __future__ import annotations
-
 from agentgym_rl.envs.tooluse import Problem
 from agentgym_rl.envs.tooluse.sheet.book import Book
 from agentgym_rl.envs.tooluse.sheet.draft import SheetDraft, direction, plain

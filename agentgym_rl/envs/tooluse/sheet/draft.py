@@ -1,7 +1,5 @@
 """Drafts of tasks about a workbook: random tables, and the calls that change one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 from typing import Any

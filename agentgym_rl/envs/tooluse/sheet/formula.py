@@ -9,8 +9,6 @@
     atom       = number | "text" | cell [":" cell] | NAME "(" [comparison {"," comparison}] ")" | "(" comparison ")"
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping

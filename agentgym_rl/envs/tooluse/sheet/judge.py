@@ -1,7 +1,5 @@
 """The progress of a workbook from one state to another."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

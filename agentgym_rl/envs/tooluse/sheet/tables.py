@@ -1,7 +1,5 @@
 """Tables that fill the sheets: types of records, and random draws of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """Reads the sheets of an Excel file: values, notes and merged areas (ECMA-376, SpreadsheetML)."""
 
-from __future__ import annotations
-
 import lzma
 import posixpath
 import zipfile

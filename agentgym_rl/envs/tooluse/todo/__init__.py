@@ -1,7 +1,5 @@
 """Todo: ask about and change the projects and tasks of a to-do account."""
 
-from __future__ import annotations
-
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tooluse import GeneratedTasks, ToolEnv
 from agentgym_rl.envs.tooluse.todo import changes, questions

@@ -1,7 +1,5 @@
 """Kinds of tasks that change the account: its final state must be right, and where asked the answer, too."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from agentgym_rl.envs.tooluse import Problem

@@ -1,7 +1,5 @@
 """Drafts of tasks about an account: a random account, the calls of a plan, and the progress of a session."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """Kinds of tasks that ask: nothing may change and the answer must be right."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """AgentGym's tools on a to-do account, with the names, arguments and results of its server."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date

@@ -1,7 +1,5 @@
 """Weather: questions about places and days, answered by calls of weather tools."""
 
-from __future__ import annotations
-
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tooluse.env import ToolEnv
 from agentgym_rl.envs.tooluse.tasks import GeneratedTasks

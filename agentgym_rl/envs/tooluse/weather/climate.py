@@ -4,8 +4,6 @@ A year has a season by latitude, colder with height; on it lie swings of about a
 from a hash of place, day and quantity, so nothing needs to be stored.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache

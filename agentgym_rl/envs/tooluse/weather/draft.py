@@ -1,7 +1,5 @@
 """Drafts of questions about weather: a user, and the calls that look up points, days and measurements."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta

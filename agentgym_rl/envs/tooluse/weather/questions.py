@@ -1,7 +1,5 @@
 """Questions about one place, then about several."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from agentgym_rl.envs.tooluse.problem import Problem, yes

@@ -1,7 +1,5 @@
 """The tools: AgentGym's names and arguments, and Open-Meteo's shapes of results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta

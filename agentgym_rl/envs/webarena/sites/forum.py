@@ -1,7 +1,5 @@
 """The forum: forums with posts, comments, votes and subscriptions."""
 
-from __future__ import annotations
-
 from agentgym_rl.envs.webarena.sites.page import Answer, Failed, Moved, Page, Request, Row, key
 
 NAME = "Gather"

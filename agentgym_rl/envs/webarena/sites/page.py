@@ -1,7 +1,5 @@
 """What a visitor asks of a site, and what it answers: a page by its template, or the address to go on to."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field

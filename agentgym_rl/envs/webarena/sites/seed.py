@@ -1,7 +1,5 @@
 """The contents of the sites, drawn from ``words.toml``: the same in every process."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import cache

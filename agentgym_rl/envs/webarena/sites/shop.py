@@ -1,7 +1,5 @@
 """The shop: products, reviews, a cart, orders and an account."""
 
-from __future__ import annotations
-
 from agentgym_rl.envs.webarena.sites.page import Answer, Failed, Moved, Page, Request, Row, key
 
 NAME = "One Stop Shop"

@@ -1,8 +1,6 @@
 """The issue tracker: projects with issues. Anybody who is logged in reports and comments; the maintainer of a project
 also closes, labels and assigns."""
 
-from __future__ import annotations
-
 from agentgym_rl.envs.webarena.sites.page import Answer, Failed, Moved, Page, Request, Row, key
 
 NAME = "Ticketry"

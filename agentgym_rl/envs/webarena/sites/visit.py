@@ -1,7 +1,5 @@
 """A visitor of the sites, with a database of its own, and the pages as the browser gets them."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The wiki: articles about invented towns, which anybody may edit."""
 
-from __future__ import annotations
-
 from agentgym_rl.envs.webarena.sites.page import Answer, Failed, Moved, Page, Request, Row
 
 NAME = "Townpedia"
