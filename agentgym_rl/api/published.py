@@ -90,11 +90,7 @@ TARGETS: Mapping[str, Target] = {
 
 
 def find(name: str) -> Target:
-    """A published result.
-
-    Raises:
-        ValueError: there is none of this name; names the nearest.
-    """
+    """A published result. Raises ValueError: there is none of this name; names the nearest."""
     if name not in TARGETS:
         near = get_close_matches(name, TARGETS, 1)
         meant = f"did you mean {near[0]}? " if near else ""

@@ -191,11 +191,7 @@ class Reproduction:
         return found
 
     def result(self) -> Reproduced:
-        """What the finished runs and evaluations amount to.
-
-        Raises:
-            FileNotFoundError: one is not finished.
-        """
+        """What the finished runs and evaluations amount to. Raises FileNotFoundError: one is not finished."""
         target = self.target
         summaries = [json_object(folder / "summary.json") for folder in self.runs.values()]
         evaluated = {

@@ -145,11 +145,7 @@ def _check_present(store: EpisodeStore, steps: tuple[int, int] | None, **options
 
 
 def _steps(text: str) -> tuple[int, int]:
-    """First and last step of ``12`` or ``10-40``.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """First and last step of ``12`` or ``10-40``. Raises ValueError: it is neither."""
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     if match is None:
         raise ValueError(f"--step {text!r} is neither a step, such as 12, nor a range, such as 10-40")

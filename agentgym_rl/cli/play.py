@@ -207,11 +207,7 @@ class Terminal:
 
 
 def _line() -> str:
-    """The next line of standard input.
-
-    Raises:
-        PolicyStopped: there is none.
-    """
+    """The next line of standard input. Raises PolicyStopped: there is none."""
     line = sys.stdin.readline()
     if not line:
         raise PolicyStopped

@@ -129,11 +129,7 @@ def _options(envs: list[str], pairs: list[str], style: str) -> dict[str, dict[st
 
 
 def _token(file: Path | None, variable: str | None) -> str | None:
-    """The token.
-
-    Raises:
-        ValueError: both sources are given, or the variable is not set.
-    """
+    """The token. Raises ValueError: both sources are given, or the variable is not set."""
     if file is not None and variable is not None:
         raise ValueError("give --token-file or --token-env, not both")
     if file is not None:

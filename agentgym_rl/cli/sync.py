@@ -84,11 +84,7 @@ def command(
 
 
 def folders(places: Sequence[str]) -> list[Path]:
-    """Folders of runs with W&B's files.
-
-    Raises:
-        FileNotFoundError: a place does not exist or holds no such run.
-    """
+    """Folders of runs with W&B's files. Raises FileNotFoundError: a place does not exist or holds no such run."""
     found: list[Path] = []
     for place in places:
         given = [Path(place)] if Path(place).exists() else [Path(match) for match in sorted(glob.glob(place))]
@@ -110,11 +106,7 @@ def starts(run: Path) -> list[Start]:
 
 
 def server() -> str:
-    """Address of the W&B server in use.
-
-    Raises:
-        MissingExtra: wandb is not installed.
-    """
+    """Address of the W&B server in use. Raises MissingExtra: wandb is not installed."""
     with needs("uploading", "train"):
         import wandb
     return os.environ.get("WANDB_BASE_URL") or str(wandb.setup().settings.base_url)

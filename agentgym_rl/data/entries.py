@@ -59,11 +59,7 @@ def item_id(entry: Any) -> Any:
 
 
 def reward(entry: Mapping[str, Any]) -> float | None:
-    """The reward of an entry, None where it has none.
-
-    Raises:
-        ValueError: it is no finite number.
-    """
+    """The reward of an entry, None where it has none. Raises ValueError: it is no finite number."""
     given = entry.get("reward")
     if given is None or (isinstance(given, int | float) and abs(given) <= float_info.max):
         return given

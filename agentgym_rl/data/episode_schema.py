@@ -82,11 +82,7 @@ class Summary:
 
 
 def holds_episodes(metadata: Mapping[bytes, bytes] | None, path: Path) -> bool:
-    """Whether a parquet file holds episodes.
-
-    Raises:
-        ValueError: of another version of the schema.
-    """
+    """Whether a parquet file holds episodes. Raises ValueError: of another version of the schema."""
     written = (metadata or {}).get(KEY)
     if written is not None and int(written) != VERSION:
         raise ValueError(

@@ -32,11 +32,7 @@ packages = partial(arrow, "an episode store")
 
 
 def write(path: str | Path, episodes: Sequence[Episode]) -> None:
-    """Write a file of episodes; it appears whole.
-
-    Raises:
-        ValueError, MissingExtra: see :func:`check`.
-    """
+    """Write a file of episodes; it appears whole. Raises ValueError, MissingExtra: see :func:`check`."""
     write_texts(path, [(Summary.of(episode), to_text(episode)) for episode in episodes])
 
 

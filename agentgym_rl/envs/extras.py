@@ -26,11 +26,7 @@ def missing(purpose: object, package: str | None, extra: str) -> MissingExtra:
 
 @contextmanager
 def needs(purpose: object, extra: str) -> Iterator[None]:
-    """Around imports; see :func:`missing`.
-
-    Raises:
-        MissingExtra: a package is not installed.
-    """
+    """Around imports; see :func:`missing`. Raises MissingExtra: a package is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -91,11 +91,7 @@ async def walk(env: TextEnv, task: Task, choose: Chooser) -> Walk:
 
 
 async def act(env: TextEnv, trail: Walk, action: str) -> None:
-    """Take one action and add it to the walk.
-
-    Raises:
-        BadAction: the environment raised.
-    """
+    """Take one action and add it to the walk. Raises BadAction: the environment raised."""
     try:
         step = await env.step(action)
     except Exception as error:  # any exception here is a fault of the environment

@@ -63,11 +63,7 @@ class Splits(Mapping[str, range]):
         return len(self.ranges)
 
     def locate(self, index: int) -> tuple[str, int]:
-        """The split of a task, and the task's place in it, from 0.
-
-        Raises:
-            TaskNotFound: no split has such a task.
-        """
+        """The split of a task, and the task's place in it, from 0. Raises TaskNotFound: no split has such a task."""
         for split, indices in self.ranges.items():
             if index in indices:
                 return split, index - indices.start

@@ -57,11 +57,7 @@ def json_list(path: Path, lone: bool = False) -> list[Any]:
 
 
 def json_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file.
-
-    Raises:
-        ValueError: the file is not JSON or not an object; names the file.
-    """
+    """The object in a JSON file. Raises ValueError: the file is not JSON or not an object; names the file."""
     value = _json(path)
     if not isinstance(value, dict):
         raise ValueError(f"{path}: expected an object, found {type(value).__name__}")
@@ -180,11 +176,7 @@ def check_size(path: Path, size: int) -> None:
 
 
 def arrow(purpose: str | Path) -> tuple[Any, Any]:
-    """pyarrow and its parquet module.
-
-    Raises:
-        MissingExtra: it is not installed; names the purpose.
-    """
+    """pyarrow and its parquet module. Raises MissingExtra: it is not installed; names the purpose."""
     with needs(purpose, "data"):
         import pyarrow
         from pyarrow import parquet

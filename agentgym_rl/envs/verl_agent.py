@@ -39,11 +39,7 @@ class TurnPrompt:
     """The possible actions as prompts list them."""
 
     def __call__(self, observations: Sequence[Observation], commands: Sequence[str], keep: int) -> str:
-        """The prompt.
-
-        Raises:
-            ProtocolError: the environment does not list what is possible, as some servers do not.
-        """
+        """The prompt. Raises ProtocolError: the environment does not list what is possible, as some servers do not."""
         possible = next((seen.actions for seen in reversed(observations) if seen.actions is not None), None)
         if possible is None:
             raise ProtocolError("style=verl_agent shows the possible actions, which this environment does not list")

@@ -73,11 +73,7 @@ class EnvClient(BaseEnvClient):
         return self.data_len
 
     def observe(self) -> str:
-        """The present observation.
-
-        Raises:
-            RuntimeError: no task was started.
-        """
+        """The present observation. Raises RuntimeError: no task was started."""
         if self._seen is None:
             raise RuntimeError(f"{self.env}: observe before reset")
         return self._seen

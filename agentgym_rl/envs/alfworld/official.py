@@ -37,11 +37,7 @@ _MOVED = re.compile(r"You move the (.*) to the (.*)\.")
 
 
 def check_folder(folder: Path) -> Path:
-    """The folder, if it looks like ALFWorld's data.
-
-    Raises:
-        ValueError: it does not.
-    """
+    """The folder, if it looks like ALFWorld's data. Raises ValueError: it does not."""
     known = {**FOLDERS, **OWN_FOLDERS}.values()
     if not any((folder / name).is_dir() for name in known):
         raise ValueError(
@@ -80,11 +76,7 @@ def _is_taken(file: Path) -> bool:
 
 
 def name(folder: Path, index: int) -> str:
-    """A game as ``<task>/<trial>``.
-
-    Raises:
-        TaskNotFound: see :func:`own_games`.
-    """
+    """A game as ``<task>/<trial>``. Raises TaskNotFound: see :func:`own_games`."""
     for split, indices in OWN.items():
         if index in indices:
             return own_games(folder, split)[index - indices.start]

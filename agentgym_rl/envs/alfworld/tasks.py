@@ -49,21 +49,13 @@ _KINDS = tuple((size, type) for type in TYPES for size in SIZES)
 
 
 def kind(index: int) -> tuple[str, str]:
-    """Size of the room and type of the task.
-
-    Raises:
-        TaskNotFound: there is no such game.
-    """
+    """Size of the room and type of the task. Raises TaskNotFound: there is no such game."""
     return _KINDS[SPLITS.locate(index)[1] % len(_KINDS)]
 
 
 @lru_cache(maxsize=1024)
 def game(index: int) -> Game:
-    """Lay out a game.
-
-    Raises:
-        TaskNotFound: there is no such game.
-    """
+    """Lay out a game. Raises TaskNotFound: there is no such game."""
     split, _ = SPLITS.locate(index)
     size, type = kind(index)
     rng = Random(f"{SEED}:{index}")

@@ -49,11 +49,7 @@ class Actions:
         """Nodes of the last view that may be options of a list."""
 
     async def perform(self, command: Command) -> None:
-        """Carry out a command.
-
-        Raises:
-            Refused: it cannot be carried out, for a reason that the agent can mend.
-        """
+        """Carry out a command. Raises Refused: it cannot be carried out, for a reason that the agent can mend."""
         await self._by_name()[command.name](*command.arguments)
 
     def _by_name(self) -> dict[str, Callable[..., Awaitable[Any]]]:

@@ -66,11 +66,7 @@ class OpenEnvHost(EnvHost):
                 await socket.close()
 
     async def connect(self, base: str) -> Socket:
-        """A session at a URL.
-
-        Raises:
-            EnvUnavailable, EnvTimeout: there is no server.
-        """
+        """A session at a URL. Raises EnvUnavailable, EnvTimeout: there is no server."""
         return await Socket.open(base, self.settings.token, self.settings.timeout)
 
     def offer(self, name: str) -> Offer:

@@ -169,11 +169,7 @@ class RemoteEnv(EnvProxy):
         return self._fact(super().revision, task, 1)
 
     def oracle(self, task: Task) -> list[str]:
-        """See :meth:`TextEnv.oracle`.
-
-        Raises:
-            OracleUnavailable: the server has another task of that index.
-        """
+        """See :meth:`TextEnv.oracle`. Raises OracleUnavailable: the server has another task of that index."""
         if not self._same(task):
             raise OracleUnavailable(
                 f"{self._host.address} has other tasks than {self._name} as it is installed here; use the oracle on "

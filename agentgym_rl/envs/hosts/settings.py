@@ -16,11 +16,7 @@ SOCKETS = ("ws://", "wss://")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSettings:
-    """Settings of a host.
-
-    Raises:
-        ValueError: a value is out of range; the message names the key.
-    """
+    """Settings of a host. Raises ValueError: a value is out of range; the message names the key."""
 
     kind: Kind = "local"
     """local (in this process) | process (processes on this machine) | ray (actors in a cluster) | remote (servers)."""

@@ -94,11 +94,7 @@ class WorkerPool:
         self._starting: dict[str, asyncio.Task[Worker]] = {}
 
     async def worker(self, name: str) -> Worker:
-        """The worker of that name, alive.
-
-        Raises:
-            EnvUnavailable, EnvTimeout: it does not start.
-        """
+        """The worker of that name, alive. Raises EnvUnavailable, EnvTimeout: it does not start."""
         task = self._starting.get(name)
         if task is None or (task.done() and (task.cancelled() or task.exception() or not task.result().alive)):
             task = self._starting[name] = asyncio.create_task(self._start(name))

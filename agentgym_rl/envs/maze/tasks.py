@@ -78,11 +78,7 @@ def difficulty(index: int) -> str:
 
 @lru_cache(maxsize=1024)
 def puzzle(index: int) -> Puzzle:
-    """Lay out a task.
-
-    Raises:
-        TaskNotFound: there is no such task.
-    """
+    """Lay out a task. Raises TaskNotFound: there is no such task."""
     split, place = SPLITS.locate(index)
     if split == "agentgym":
         return Puzzle(DOUBLE_T, STARTS[index], GOAL)

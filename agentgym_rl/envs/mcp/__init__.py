@@ -170,11 +170,7 @@ class MCP(TextEnv):
 
 
 def _with_finish(tools: tuple[Tool, ...], server: str) -> tuple[Tool, ...]:
-    """A server's tools, and ``finish``.
-
-    Raises:
-        ValueError: the server has no tools, or one of that name.
-    """
+    """A server's tools, and ``finish``. Raises ValueError: the server has no tools, or one of that name."""
     if not tools:
         raise ValueError(f"the MCP server {server!r} has no tools")
     if any(tool.name == FINISH.name for tool in tools):

@@ -173,11 +173,7 @@ class Connection:
         return stdio_client(parameters, errlog=self._said)  # type: ignore[arg-type]
 
     async def _ask(self, call: Any, what: str) -> Any:
-        """The answer to a request.
-
-        Raises:
-            MCPError: the request is one that the server does not know or cannot read.
-        """
+        """The answer to a request. Raises MCPError: the request is one that the server does not know or cannot read."""
         try:
             async with asyncio.timeout(self._server.timeout + 1):
                 return await call

@@ -36,11 +36,7 @@ class Problem:
 
 
 def problem(index: int) -> Problem:
-    """The task of an index.
-
-    Raises:
-        TaskNotFound: there is none.
-    """
+    """The task of an index. Raises TaskNotFound: there is none."""
     split, _ = SPLITS.locate(index)
     return Problem(TEXTS.tasks[index % _PAGES], index // _PAGES, "test" if split == "test" else "train")
 

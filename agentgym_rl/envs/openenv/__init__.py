@@ -69,11 +69,7 @@ class OpenEnv(TextEnv):
         self._spec = self._described(instruction or "You act in an environment.", ())
 
     def told(self, offer: Offer) -> OpenEnv:
-        """This environment with the facts of a server.
-
-        Raises:
-            ProtocolError: the server takes no such actions.
-        """
+        """This environment with the facts of a server. Raises ProtocolError: the server takes no such actions."""
         env = copy(self)
         env._field, tools = self._way(offer)
         env._by_seed = not offer.splits
@@ -99,11 +95,7 @@ class OpenEnv(TextEnv):
         raise no_task(self.name, index, self._splits.values())
 
     def step_data(self, command: str) -> dict[str, Any]:
-        """The action of a command.
-
-        Raises:
-            Refused: the command is no call of a tool; for the agent.
-        """
+        """The action of a command. Raises Refused: the command is no call of a tool; for the agent."""
         if not self._spec.tools:
             return {self._field: command}
         name, arguments = read_call(self._spec.tools, command)

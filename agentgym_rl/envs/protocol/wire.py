@@ -114,11 +114,7 @@ class Dialect:
     # The client's side.
 
     def new_session(self, body: object) -> int:
-        """The session id in the response to ``/create``.
-
-        Raises:
-            ProtocolError: there is none.
-        """
+        """The session id in the response to ``/create``. Raises ProtocolError: there is none."""
         session = body if self.create_bare else _object(body).get(self.key)
         if not isinstance(session, int) or isinstance(session, bool):
             raise ProtocolError(f"{self.env}: the response to /create has no session id: {_cut(body)}")
@@ -163,11 +159,7 @@ class Dialect:
         return replace(first, text=f"{first.text}\nThe hidden word is one of these {len(body)}:\n{' '.join(body)}")
 
     def read_observation(self, body: object) -> Observation:
-        """The observation from the response to ``/observation``.
-
-        Raises:
-            ProtocolError: it has another shape.
-        """
+        """The observation from the response to ``/observation``. Raises ProtocolError: it has another shape."""
         return Observation(self._text(_object(body).get("observation") if self.observation_object else body))
 
     def read_step(self, body: object, total: float) -> Step:

@@ -49,11 +49,7 @@ class Game:
 
 
 def game(index: int) -> Game:
-    """The game of an index.
-
-    Raises:
-        TaskNotFound: there is none.
-    """
+    """The game of an index. Raises TaskNotFound: there is none."""
     if not 0 <= index < STARTS[-1]:
         raise no_task("sciworld", index, [range(STARTS[-1])])
     place = bisect_right(STARTS, index) - 1

@@ -74,11 +74,7 @@ class Catalogue:
     _doubles: dict[str, int] = field(default_factory=dict)
 
     def locate(self, index: int) -> tuple[str, int]:
-        """The goal item and the version of a task index.
-
-        Raises:
-            TaskNotFound: there is no such goal or version.
-        """
+        """The goal item and the version of a task index. Raises TaskNotFound: there is no such goal or version."""
         version, goal = divmod(index, self.stride)
         if not (0 <= version <= LAST_VERSION and goal < len(self.goals)):
             raise TaskNotFound(

@@ -35,11 +35,7 @@ def parse_stack(text: str) -> Stack | None:
 
 
 def parse_recipe(line: str) -> Recipe:
-    """Read ``4 stick using 2 planks``.
-
-    Raises:
-        ValueError: the line is not of that form.
-    """
+    """Read ``4 stick using 2 planks``. Raises ValueError: the line is not of that form."""
     output, _, inputs = line.partition(" using ")
     stacks = [parse_stack(text) for text in (output, *inputs.split(","))]
     if any(stack is None for stack in stacks):

@@ -69,20 +69,12 @@ class Draft(ABC, Generic[S]):
         return self.start()
 
     def call(self, tool: str, /, **arguments: Any) -> Any:
-        """The result of a call, which becomes the plan's next.
-
-        Raises:
-            Refused: the call cannot be carried out.
-        """
+        """The result of a call, which becomes the plan's next. Raises Refused: the call cannot be carried out."""
         self.calls.append((tool, arguments))
         return self.functions[tool].run(self.state, **arguments)
 
     def require(self, value: T | None) -> T:
-        """The value.
-
-        Raises:
-            NoTask: it is false, empty or None.
-        """
+        """The value. Raises NoTask: it is false, empty or None."""
         if not value:
             raise NoTask
         return value

@@ -45,19 +45,11 @@ class TaskSource(ABC, Generic[S]):
 
     @abstractmethod
     def problem(self, index: int) -> Problem[S]:
-        """The task of an index.
-
-        Raises:
-            TaskNotFound: there is none.
-        """
+        """The task of an index. Raises TaskNotFound: there is none."""
 
     @abstractmethod
     def difficulty(self, index: int) -> str:
-        """The label of an index's difficulty, without drawing the task.
-
-        Raises:
-            TaskNotFound: there is no such task.
-        """
+        """The label of an index's difficulty, without drawing the task. Raises TaskNotFound: there is no such task."""
 
 
 class GeneratedTasks(TaskSource[S]):

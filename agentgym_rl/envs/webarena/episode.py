@@ -144,11 +144,7 @@ async def _solve(task: Problem) -> tuple[str, ...]:
 
 
 def _named(view: View, role: str, name: str) -> str:
-    """The id of the first element with a role and a name.
-
-    Raises:
-        OracleUnavailable: the page has none.
-    """
+    """The id of the first element with a role and a name. Raises OracleUnavailable: the page has none."""
     for element in view.elements:
         if element.role == role and element.name == name:
             return str(element.id)

@@ -99,11 +99,7 @@ class Files:
         return {name: own or tuple(playable) for name, own in playable_of.items() if own or name != "rest"}
 
     def config(self, index: int) -> Config:
-        """The task of an id.
-
-        Raises:
-            TaskNotFound: there is none, or it cannot be played here, and why.
-        """
+        """The task of an id. Raises TaskNotFound: there is none, or it cannot be played here, and why."""
         if index not in self._configs:
             raise TaskNotFound(f"webarena_{index}: {self.left_out.get(index, 'the files have no such task')}")
         return self._configs[index]

@@ -73,11 +73,7 @@ class Problem:
 
 @cache
 def problem(index: int) -> Problem:
-    """The task of an index.
-
-    Raises:
-        TaskNotFound: there is none.
-    """
+    """The task of an index. Raises TaskNotFound: there is none."""
     template, row = _find(index)
     users = {site: USER for site in _MEMBERS} | template.login
     label = f"{'+'.join(template.sites)}: {template.name}"
@@ -86,11 +82,7 @@ def problem(index: int) -> Problem:
 
 
 def entry(index: int) -> dict[str, Any]:
-    """The task as an entry of WebArena's files.
-
-    Raises:
-        TaskNotFound: there is none.
-    """
+    """The task as an entry of WebArena's files. Raises TaskNotFound: there is none."""
     template, row = _find(index)
     given = {
         "exact_match": template.exact_match,

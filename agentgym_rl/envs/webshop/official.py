@@ -240,11 +240,7 @@ class Wishes:
         return len(self._order)
 
     def goal(self, stock: Stock, index: int) -> Goal:
-        """The goal of a task.
-
-        Raises:
-            TaskNotFound: there is no such task.
-        """
+        """The goal of a task. Raises TaskNotFound: there is no such task."""
         if not 0 <= index < len(self):
             raise no_task("webshop", index, [range(len(self))])
         number = bisect_right(self._ends, self._order[index]) - 1

@@ -77,11 +77,7 @@ def difficulty(index: int) -> str:
 
 @lru_cache(maxsize=8192)
 def puzzle(index: int) -> Puzzle:
-    """Lay out a task.
-
-    Raises:
-        TaskNotFound: there is no such task.
-    """
+    """Lay out a task. Raises TaskNotFound: there is no such task."""
     split, place = SPLITS.locate(index)
     choosable = pool(split)
     turn, kind = divmod(place, len(SIZES))
@@ -95,11 +91,7 @@ def puzzle(index: int) -> Puzzle:
 
 
 def seeded(index: int, words: tuple[str, ...]) -> Puzzle:
-    """AgentGym's game of a seed.
-
-    Raises:
-        TaskNotFound: the index is none of :data:`SEEDS`.
-    """
+    """AgentGym's game of a seed. Raises TaskNotFound: the index is none of :data:`SEEDS`."""
     if index not in SPLITS.official:
         raise no_task("wordle with a vocabulary of AgentGym", index, SEEDS.values())
     return Puzzle(words, None, index, listed=True)

@@ -83,11 +83,7 @@ async def evaluate(
 
 
 def _earlier(plan: Plan, folder: Path) -> Result | None:
-    """The result in a folder.
-
-    Raises:
-        ValueError: it is that of another plan.
-    """
+    """The result in a folder. Raises ValueError: it is that of another plan."""
     if not (folder / result.NAME).is_file():
         return None
     earlier = result.read(folder)

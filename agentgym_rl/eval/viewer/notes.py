@@ -26,11 +26,7 @@ class Note:
 
     @classmethod
     def read(cls, given: Any) -> Note:
-        """A note from what a page sends.
-
-        Raises:
-            ValueError: it is something else, or too long.
-        """
+        """A note from what a page sends. Raises ValueError: it is something else, or too long."""
         match given:
             case {"note": str(note), "tags": list(tags)} if all(isinstance(tag, str) for tag in tags):
                 note_read = cls(note.strip(), list(dict.fromkeys(tag.strip() for tag in tags if tag.strip())))
@@ -48,11 +44,7 @@ def file_of(place: Path) -> Path:
 
 
 def read(place: Path) -> dict[str, Any]:
-    """All notes by ``<file>/<row>``; empty where there are none.
-
-    Raises:
-        ValueError: the file holds something else.
-    """
+    """All notes by ``<file>/<row>``; empty where there are none. Raises ValueError: the file holds something else."""
     file = file_of(place)
     return json_object(file) if file.is_file() else {}
 

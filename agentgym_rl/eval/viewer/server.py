@@ -200,9 +200,5 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _place(asked: dict[str, list[str]]) -> tuple[str, int]:
-    """File and row of an episode.
-
-    Raises:
-        KeyError, ValueError: the address does not say.
-    """
+    """File and row of an episode. Raises KeyError, ValueError: the address does not say."""
     return asked["file"][0], int(asked["row"][0])

@@ -124,11 +124,7 @@ class Evaluator(BaseAgentEnvController):
     def eval(
         self, generation_config: Any = None, max_rounds: int | None = None, idxs: Indices | None = None
     ) -> EvaluationOutput:
-        """See :meth:`generate_experience`.
-
-        Raises:
-            ValueError: there is no task.
-        """
+        """See :meth:`generate_experience`. Raises ValueError: there is no task."""
         experiences = self.generate_experience(idxs, generation_config, max_rounds)
         if not experiences:
             raise ValueError("idxs is empty; name at least one task")

@@ -50,11 +50,7 @@ class Servers:
         self.pool = Pool([address.rstrip("/") for address in addresses], sessions, self.probe)
 
     async def probe(self, address: str) -> None:
-        """Whether a server answers at all.
-
-        Raises:
-            EnvUnavailable, EnvTimeout: it does not.
-        """
+        """Whether a server answers at all. Raises EnvUnavailable, EnvTimeout: it does not."""
         try:
             await self.request(address, "GET", "/", seconds=PROBE_S)
         except ProtocolError:  # AgentGym's server of maze and wordle has no page at their paths

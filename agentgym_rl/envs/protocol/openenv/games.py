@@ -53,11 +53,7 @@ class Served:
             self._splits[panel.name] = tuple(Task.parse(item_id).index for item_id in panel.item_ids)
 
     def open(self) -> Game:
-        """Open a session.
-
-        Raises:
-            Full: there are too many.
-        """
+        """Open a session. Raises Full: there are too many."""
         session = self.sessions.open(self.name, self._make)
         self.metrics.created.labels(self.name).inc()
         self.metrics.open.labels(self.name).inc()
@@ -83,11 +79,7 @@ class Served:
         return Task(self.name, indices[rng.randrange(len(indices))])
 
     def task(self, split: object, index: object) -> Task:
-        """The task at a place in a split.
-
-        Raises:
-            Fault: there is no such split or place.
-        """
+        """The task at a place in a split. Raises Fault: there is no such split or place."""
         indices = self._indices(split)
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(indices):
             raise Fault(f"{self.name} {split} has no task {str(index)[:80]}; it has 0 to {len(indices) - 1}")

@@ -212,11 +212,7 @@ async def _converse(socket: WebSocket, game: Game) -> None:
 
 
 async def _hear(socket: WebSocket) -> str:
-    """The next message; one of bytes as the text that it is.
-
-    Raises:
-        WebSocketDisconnect: the client is gone.
-    """
+    """The next message; one of bytes as the text that it is. Raises WebSocketDisconnect: the client is gone."""
     message = await socket.receive()
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect
@@ -229,11 +225,7 @@ async def _say(socket: WebSocket, message: dict[str, Any]) -> None:
 
 
 def _find(games: dict[str, Game], session_id: object) -> Game:
-    """A session that was opened over HTTP.
-
-    Raises:
-        Fault: there is none of that id.
-    """
+    """A session that was opened over HTTP. Raises Fault: there is none of that id."""
     game = games.get(str(session_id))
     if game is None or game.session.closed:
         games.pop(str(session_id), None)

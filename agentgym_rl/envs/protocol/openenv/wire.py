@@ -46,11 +46,7 @@ class Fault(Exception):
 
 
 def read_message(raw: str) -> tuple[str, Data]:
-    """Type and data of a client's message.
-
-    Raises:
-        Fault: it is no such message.
-    """
+    """Type and data of a client's message. Raises Fault: it is no such message."""
     try:
         message = json.loads(raw)
     except (ValueError, RecursionError) as error:

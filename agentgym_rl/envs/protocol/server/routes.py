@@ -40,11 +40,7 @@ class Route:
     metrics: Metrics
 
     def parse(self, raw: bytes, query: str) -> Body:
-        """The request's fields.
-
-        Raises:
-            Malformed: the body is no JSON object.
-        """
+        """The request's fields. Raises Malformed: the body is no JSON object."""
         if self.method == "GET":
             return {key: _number(value) for key, value in parse_qsl(query)}
         if not raw and self.name == "/create":

@@ -34,11 +34,7 @@ SOON = 5.0
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one.
-
-    Raises:
-        ValueError: the address cannot be used.
-    """
+    """A listening socket; port 0 takes a free one. Raises ValueError: the address cannot be used."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         return socket.create_server(address[:2], family=family, backlog=2048)

@@ -60,11 +60,7 @@ class Sessions:
         return len(self._open)
 
     def open(self, name: str, make: Callable[[], TextEnv]) -> Session:
-        """Open a session of the environment that ``make`` constructs.
-
-        Raises:
-            Full: there are too many.
-        """
+        """Open a session of the environment that ``make`` constructs. Raises Full: there are too many."""
         if len(self._open) >= self._share:
             raise Full(
                 f"{self._limit} sessions are open, as many as may be; close some, or wait {self._ttl:g} s for unused "

@@ -30,11 +30,7 @@ class Book:
 
     @property
     def grid(self) -> Grid:
-        """The open sheet.
-
-        Raises:
-            Refused: none is open.
-        """
+        """The open sheet. Raises Refused: none is open."""
         if self.current is None:
             raise Refused("Please open a sheet before operating it")
         return self.sheets[self.current]

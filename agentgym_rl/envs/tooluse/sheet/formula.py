@@ -80,11 +80,7 @@ def name(row: int, column: int) -> str:
 
 
 def evaluate(formula: str, read: Read) -> Value:
-    """The value of a formula that starts with ``=``.
-
-    Raises:
-        FormulaError: it cannot be read, or has no value.
-    """
+    """The value of a formula that starts with ``=``. Raises FormulaError: it cannot be read, or has no value."""
     if len(formula) > MAX_FORMULA_CHARACTERS:
         raise FormulaError(f"a formula has at most {MAX_FORMULA_CHARACTERS} characters")
     parser = _Parser(_tokens(formula[1:]), read)

@@ -138,11 +138,7 @@ class Grid:
         self._known.clear()
 
     def delete(self, axis: int, gone: Iterable[int]) -> None:
-        """Delete rows (axis 0) or columns (axis 1).
-
-        Raises:
-            Refused: there is no such one, or nothing would be left.
-        """
+        """Delete rows (axis 0) or columns (axis 1). Raises Refused: there is no such one, or nothing would be left."""
         size, most, what = (self.height, ROWS, "row") if axis == 0 else (self.width, COLUMNS, "column")
         lines = sorted(set(gone))
         if bad := [line for line in lines if not 1 <= line <= most]:

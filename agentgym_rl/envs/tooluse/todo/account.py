@@ -36,11 +36,7 @@ class Item:
         return replace(self, due=self.due + timedelta(days))
 
     def detail(self, label: str) -> str:
-        """The rest of the line ``- <label>: ...`` of the description.
-
-        Raises:
-            KeyError: there is no such line.
-        """
+        """The rest of the line ``- <label>: ...`` of the description. Raises KeyError: there is no such line."""
         lines = (line.removeprefix("- ").partition(": ") for line in self.description.splitlines())
         return {name: text for name, _, text in lines}[label]
 

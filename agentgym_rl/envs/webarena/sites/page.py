@@ -56,11 +56,7 @@ class Request:
 
     @property
     def member(self) -> str:
-        """The user.
-
-        Raises:
-            Failed: nobody is logged in.
-        """
+        """The user. Raises Failed: nobody is logged in."""
         if not self.user:
             raise Failed(403, "Log in first.")
         return self.user
@@ -69,19 +65,11 @@ class Request:
         return self.db.execute(sql, values).fetchall()
 
     def value(self, sql: str, *values: object) -> Any:
-        """The first column of the first row.
-
-        Raises:
-            Failed: there is no row.
-        """
+        """The first column of the first row. Raises Failed: there is no row."""
         return self.one(sql, *values)[0]
 
     def one(self, sql: str, *values: object) -> Row:
-        """The first row.
-
-        Raises:
-            Failed: there is none.
-        """
+        """The first row. Raises Failed: there is none."""
         row: Row | None = self.db.execute(sql, values).fetchone()
         if row is None:
             raise Failed(404, "There is no such page.")
@@ -92,22 +80,14 @@ class Request:
         return self.db.execute(sql, values).lastrowid or 0
 
     def text(self, name: str) -> str:
-        """What was written into a field.
-
-        Raises:
-            Failed: nothing, or too much.
-        """
+        """What was written into a field. Raises Failed: nothing, or too much."""
         text = self.given.get(name, "").strip()
         if not text or len(text) > MAX_TEXT_CHARACTERS:
             raise Failed(400, f"{name.capitalize()}: write 1 to {MAX_TEXT_CHARACTERS} characters.")
         return text
 
     def number(self, name: str, most: int) -> int:
-        """A number from 1 on that was chosen.
-
-        Raises:
-            Failed: it is no number, or too large.
-        """
+        """A number from 1 on that was chosen. Raises Failed: it is no number, or too large."""
         text = self.given.get(name, "").partition(" ")[0]
         if not text.isascii() or not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= most:
             raise Failed(400, f"{name.capitalize()}: give a number from 1 to {most}.")
@@ -115,11 +95,7 @@ class Request:
 
 
 def key(text: str) -> int:
-    """The number in an address.
-
-    Raises:
-        Failed: it is none.
-    """
+    """The number in an address. Raises Failed: it is none."""
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
         raise Failed(404, "There is no such page.")
     return int(text)
