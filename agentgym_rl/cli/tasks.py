@@ -44,8 +44,7 @@ def command(
         common.print_json({**head, "digest": split_digest, "tasks": rows})
         return
     _print(
-        rows,
-        f"{len(tasks):,} of {size:,} tasks in {env} {split}; digest {split_digest or 'not computed, add --goals'}",
+        rows, f"{len(tasks):,} of {size:,} tasks in {env} {split}; digest {split_digest or 'not computed, add --goals'}"
     )
 
 

@@ -1,10 +1,12 @@
 """The texts that describe an environment to its agent, read from the file ``env.toml`` beside its code."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agentgym_rl.envs.core import EnvSpec
 from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tools import Schema, Tool, placeholders
 
@@ -50,8 +52,15 @@ class EnvTexts(FunctionTexts):
 
     licence: str
     """See :class:`~agentgym_rl.envs.core.EnvSpec`."""
+    facts: dict[str, Any]
+    """Other fields of it that no option changes, such as ``max_turns``."""
     instructions: dict[str, str]
     """By style."""
+
+    def spec(self, name: str, splits: Mapping[str, Sequence[int]], **facts: Any) -> EnvSpec:
+        """The facts of the environment: what is given, and else what the file says."""
+        told = {"licence": self.licence, "instructions": self.instructions, "tools": self.tools, **self.facts}
+        return EnvSpec(name=name, splits=splits, **(told | facts))
 
 
 def read_texts(module: str, kind: type[T]) -> T:

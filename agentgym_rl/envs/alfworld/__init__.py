@@ -11,7 +11,7 @@ from agentgym_rl.envs.alfworld.draw import SIZES
 from agentgym_rl.envs.alfworld.game import TYPES
 from agentgym_rl.envs.alfworld.plan import plan
 from agentgym_rl.envs.alfworld.session import BuiltIn
-from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv, in_thread
+from agentgym_rl.envs.core import Observation, Step, Style, Task, TextEnv, in_thread
 
 MAX_STEPS = 50
 """Actions in an episode, the limit of AgentGym's server; the last one truncates."""
@@ -55,19 +55,13 @@ class ALFWorld(TextEnv):
             raise ValueError("splits=alfworld are those of ALFWorld's data; give data=<folder>, too")
         self._own_splits = splits == "alfworld"
         self._data = None if data is None else official.check_folder(Path(data).expanduser())
-        self._spec = EnvSpec(
-            name=self.name,
-            instructions=wording.TEXTS.instructions,
-            splits=self._splits(size, _checked(types)),
-            max_turns=30,
-            success_above=0.99,
-            tools=wording.TEXTS.tools,
+        self._spec = wording.TEXTS.spec(
+            self.name,
+            self._splits(size, _checked(types)),
             read=partial(parse_tags, lower=True) if style == "verl_agent" else parse_rest,
             write=format_tags if style == "verl_agent" else format_react,
             prompt=wording.PROMPT if style == "verl_agent" else None,
             extra="alfworld" if data is not None else None,
-            licence=wording.TEXTS.licence,
-            official="by file or server",
         )
         self._session: BuiltIn | official.Official | None = None
         self._steps = 0

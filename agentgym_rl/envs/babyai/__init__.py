@@ -12,7 +12,7 @@ from agentgym_rl.envs.babyai.level import Level, Outcome
 from agentgym_rl.envs.babyai.levels import LAYERS, LEVELS, MAX_INDEX, SPLITS, level_and_seed
 from agentgym_rl.envs.babyai.oracle import solve
 from agentgym_rl.envs.babyai.wording import ending_note, observe, quoted_list, refusal_note
-from agentgym_rl.envs.core import BlockingEnv, EnvSpec, Observation, Step, Style, Task, TaskNotFound, in_thread
+from agentgym_rl.envs.core import BlockingEnv, Observation, Step, Style, Task, TaskNotFound, in_thread
 from agentgym_rl.envs.picture import Picture, Transcript, complete
 from agentgym_rl.envs.splits import no_task
 from agentgym_rl.envs.texts import EnvTexts, read_texts
@@ -58,16 +58,10 @@ class BabyAI(BlockingEnv):
             raise ValueError(f"wording {EXACT} is a wording of the style agentgym, not of {style}")
         self.wording, self._rules = wording, RULES if wording == EXACT else OWN
         instructions = _TEXTS.instructions
-        self._spec = EnvSpec(
-            name=self.name,
+        self._spec = _TEXTS.spec(
+            self.name,
+            SPLITS,
             instructions={**instructions, "agentgym": _TEXTS.exact} if wording == EXACT else instructions,
-            splits=SPLITS,
-            max_turns=20,
-            success_above=0.0,
-            tools=_TEXTS.tools,
-            extra="babyai",
-            licence=_TEXTS.licence,
-            official="built in",
         )
 
     def _reset_blocking(self, task: Task) -> Observation:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.core import Observation, Step, Style, Task, TextEnv
 from agentgym_rl.envs.maze import tasks
 from agentgym_rl.envs.maze.layout import MOVES, Cell, Layout
 from agentgym_rl.envs.texts import EnvTexts, read_texts
@@ -42,16 +42,8 @@ class Maze(TextEnv):
 
     def __init__(self, style: Style = "agentgym", family: str | None = None) -> None:
         super().__init__(style)
-        self._spec = EnvSpec(
-            name=self.name,
-            instructions=TEXTS.instructions,
-            splits=tasks.SPLITS if family is None else tasks.of_family(family),
-            max_turns=15,
-            success_above=0.99,
-            tools=TEXTS.tools,
-            raw_reward_range=(-1.0, 1.0),
-            licence=TEXTS.licence,
-            official="built in",
+        self._spec = TEXTS.spec(
+            self.name, tasks.SPLITS if family is None else tasks.of_family(family), raw_reward_range=(-1.0, 1.0)
         )
         self._puzzle: tasks.Puzzle
         self._cell: Cell

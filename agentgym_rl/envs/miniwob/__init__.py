@@ -9,7 +9,7 @@ from agentgym_rl.envs.browser.chromium import CHROMIUM
 from agentgym_rl.envs.browser.commands import Refused, functions, read
 from agentgym_rl.envs.browser.film import Filmed
 from agentgym_rl.envs.browser.session import Session, View
-from agentgym_rl.envs.core import EnvError, EnvSpec, Observation, Step, Style, Task
+from agentgym_rl.envs.core import EnvError, Observation, Step, Style, Task
 from agentgym_rl.envs.miniwob import tasks
 from agentgym_rl.envs.miniwob.episode import Episode, Status
 from agentgym_rl.envs.miniwob.oracle import solve
@@ -46,19 +46,8 @@ class MiniWoB(Filmed):
     def __init__(self, style: Style = "agentgym", pages: str = "", decay: bool = False) -> None:
         super().__init__(style)
         self._decay = decay
-        self._spec = EnvSpec(
-            name=self.name,
-            instructions=TEXTS.instructions,
-            splits=tasks.only(pages),
-            max_turns=10,
-            success_above=0.0,
-            tools=functions(TEXTS.commands),
-            read=parse_rest,
-            raw_reward_range=(-1.0, 1.0),
-            extra="miniwob",
-            licence=TEXTS.licence,
-            official="built in",
-            repeats="a page that draws little is the same under many seeds",
+        self._spec = TEXTS.spec(
+            self.name, tasks.only(pages), tools=functions(TEXTS.commands), read=parse_rest, raw_reward_range=(-1.0, 1.0)
         )
         self._episode: Episode | None = None
         self._words: tuple[str, ...] = ()

@@ -6,7 +6,6 @@ from functools import lru_cache
 from agentgym_rl.envs.actions import parse_rest
 from agentgym_rl.envs.core import (
     BlockingEnv,
-    EnvSpec,
     EnvUnavailable,
     Observation,
     OracleUnavailable,
@@ -75,18 +74,13 @@ class SciWorld(BlockingEnv):
         self._step_limit = step_limit
         self._electrical = "noElectricalAction" not in names
         teleport = not {"easy", "teleportAction"}.isdisjoint(names)
-        self._spec = EnvSpec(
-            name=self.name,
+        self._spec = TEXTS.spec(
+            self.name,
+            games.splits(self._electrical),
             instructions=instructions(teleport),
-            splits=games.splits(self._electrical),
-            max_turns=30,
-            success_above=0.99,
             tools=tuple(tool for tool in TEXTS.tools if teleport or tool.name != "teleport"),
             read=parse_rest,
             raw_reward_range=(-100.0, 100.0),
-            extra="sciworld",
-            licence=TEXTS.licence,
-            official="built in",
         )
         self._busy = threading.RLock()
         """Held by each call, so that a game is not given back while a call that was given up still moves in it."""

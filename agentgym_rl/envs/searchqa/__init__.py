@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from agentgym_rl.envs.core import EnvSpec, Observation, OracleUnavailable, Step, Style, Task, TextEnv
+from agentgym_rl.envs.core import Observation, OracleUnavailable, Step, Style, Task, TextEnv
 from agentgym_rl.envs.searchqa import articles, tags, wording
 from agentgym_rl.envs.searchqa.bm25 import BM25
 from agentgym_rl.envs.searchqa.corpus import open_corpus
@@ -67,19 +67,14 @@ class SearchQA(TextEnv):
         self._reward, self._final, self._topk = reward, final, topk
         self._retriever = _retriever(corpus, index, url, timeout)
         self._questions: BuiltIn | Official = BuiltIn() if questions is None else open_questions(str(questions))
-        self._spec = EnvSpec(
-            name=self.name,
-            instructions=TEXTS.instructions,
-            splits=self._questions.splits,
-            max_turns=5,
-            success_above=0.99,
-            tools=TEXTS.tools,
+        self._spec = TEXTS.spec(
+            self.name,
+            self._questions.splits,
             read=tags.read,
             write=tags.write,
             deterministic=url is None,
             extra="searchqa" if url is None else "remote",
             licence=TEXTS.licence if questions is None else TEXTS.licence_of_files,
-            official="by file or server",
         )
         self._golden: tuple[str, ...] = ()
         self._best = 0.0

@@ -5,17 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from threading import Lock
 
-from agentgym_rl.envs.core import (
-    BlockingEnv,
-    EnvFault,
-    EnvSpec,
-    EnvTimeout,
-    EnvUnavailable,
-    Observation,
-    Step,
-    Style,
-    Task,
-)
+from agentgym_rl.envs.core import BlockingEnv, EnvFault, EnvTimeout, EnvUnavailable, Observation, Step, Style, Task
 from agentgym_rl.envs.sqlgym import wording
 from agentgym_rl.envs.sqlgym.bird import Bird
 from agentgym_rl.envs.sqlgym.question import Question
@@ -52,17 +42,15 @@ class SQLGym(BlockingEnv):
             raise ValueError(f"explore is {explore}; give the number of queries that do not count, 0 or more")
         self._explore = explore
         self._questions: BuiltIn | Bird = BuiltIn() if data is None else Bird(data)
-        self._spec = EnvSpec(
-            name=self.name,
+        self._spec = TEXTS.spec(
+            self.name,
+            self._questions.splits,
             instructions=wording.instructions(explore),
-            splits=self._questions.splits,
             max_turns=1 + explore,
-            success_above=0.99,
             tools=TEXTS.tools if explore else TEXTS.tools[1:],
             read=wording.read,
             write=wording.write,
             licence=TEXTS.licence if data is None else TEXTS.licence_of_bird,
-            official="by file",
         )
         self._tries = 0
         self._lock = Lock()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.core import Observation, Step, Style, Task, TextEnv
 from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, hold_out, variants
 from agentgym_rl.envs.textcraft.commands import Craft, Get, ShowInventory, Unreadable, Workshop, parse_command
@@ -68,15 +68,12 @@ class TextCraft(TextEnv):
         instructions = dict(TEXTS.instructions)
         if thoughts:
             instructions["compact"] += f" {PLANNING}"
-        self._spec = EnvSpec(
-            name=self.name,
+        self._spec = TEXTS.spec(
+            self.name,
+            splits,
             instructions=instructions,
-            splits=splits,
             max_turns=MAX_TURNS,
-            success_above=0.99,
-            tools=TEXTS.tools,
             licence=TEXTS.licence if recipes is None else "recipes from a folder of the user's",
-            official="by file or server",
             other_ids="" if tasks_of is not None else "other goals here; for AgentGym's give recipes and tasks_of",
         )
         self._workshop: Workshop

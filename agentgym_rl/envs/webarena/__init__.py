@@ -12,7 +12,7 @@ from agentgym_rl.envs.actions import Action, InvalidAction
 from agentgym_rl.envs.bounds import cut
 from agentgym_rl.envs.browser.commands import Refused, functions, read
 from agentgym_rl.envs.browser.film import Filmed
-from agentgym_rl.envs.core import EnvError, EnvSpec, Observation, OracleUnavailable, Step, Style, Task, TaskNotFound
+from agentgym_rl.envs.core import EnvError, Observation, OracleUnavailable, Step, Style, Task, TaskNotFound
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 from agentgym_rl.envs.webarena.config import COMMANDS, NO_JUDGE
@@ -117,20 +117,15 @@ class WebArena(Filmed):
         if self._files is not None and "shopping" in self._files.urls:
             password = PASSWORD if shop_password_env is None else os.environ[shop_password_env]
             self._shop = Shop(self._files.urls["shopping"], shop_admin, password)
-        self._spec = EnvSpec(
-            name=self.name,
-            instructions=TEXTS.instructions,
-            splits=SPLITS if self._files is None else self._files.splits,
-            max_turns=15,
-            success_above=0.99,
+        self._spec = TEXTS.spec(
+            self.name,
+            SPLITS if self._files is None else self._files.splits,
             tools=functions(COMMANDS),
             read=_read,
             write=_write,
             deterministic=self._files is None,
             replayable=self._files is None,
-            extra="webarena",
             licence=TEXTS.licence if self._files is None else "WebArena's tasks (Apache-2.0) on sites of the user",
-            official="by file or server",
             other_ids="tasks on the built-in sites here; for WebArena's give tasks and sites" if tasks is None else "",
             unavailable={"judged": f"here: {NO_JUDGE}"} if self._files is None and self._judge is None else {},
         )

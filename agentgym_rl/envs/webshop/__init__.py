@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from agentgym_rl.envs.actions import Action, InvalidAction, format_react, format_tags, parse_rest, parse_tags
-from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TaskNotFound, TextEnv, in_thread
+from agentgym_rl.envs.core import Observation, Step, Style, Task, TaskNotFound, TextEnv, in_thread
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.picture import Picture, Transcript, complete
 from agentgym_rl.envs.texts import EnvTexts, read_texts
@@ -103,19 +103,13 @@ class WebShop(TextEnv):
         self._partly, self._splits = rewarded == "score", splits
         self._goals: Goals = goals
         self._data = None if data is None else str(Path(data).expanduser())
-        self._spec = EnvSpec(
-            name=self.name,
-            instructions=TEXTS.instructions,
-            splits=SPLITS if data is None else self.shop.splits,
-            max_turns=10,
-            success_above=0.99,
-            tools=TEXTS.tools,
+        self._spec = TEXTS.spec(
+            self.name,
+            SPLITS if data is None else self.shop.splits,
             read=partial(parse_tags, tail=TAIL, lower=True) if style == "verl_agent" else _read,
             write=format_tags if style == "verl_agent" else format_react,
             prompt=PROMPT if style == "verl_agent" else None,
-            extra="webshop",
             licence=TEXTS.licence if data is None else "products of Amazon's, collected for WebShop (MIT)",
-            official="by file or server",
             other_ids="goals of the built-in shop here; for WebShop's give data" if data is None else "",
         )
         self._visit: Visit

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentgym_rl.envs.core import EnvSpec, Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.core import Observation, Step, Style, Task, TextEnv
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 from agentgym_rl.envs.wordle import tasks
 from agentgym_rl.envs.wordle.game import GUESSES, SOLVED, Game, solve
@@ -35,16 +35,8 @@ class Wordle(TextEnv):
     def __init__(self, style: Style = "agentgym", vocabulary: str | Path | None = None) -> None:
         super().__init__(style)
         self._words = None if vocabulary is None else tasks.read_words(vocabulary)
-        self._spec = EnvSpec(
-            name=self.name,
-            instructions=TEXTS.instructions,
-            splits=tasks.SPLITS if self._words is None else tasks.SEEDS,
-            max_turns=8,
-            success_above=0.99,
-            tools=TEXTS.tools,
-            raw_reward_range=(-1.0, 0.0),
-            licence=TEXTS.licence,
-            official="by file or server",
+        self._spec = TEXTS.spec(
+            self.name, tasks.SPLITS if self._words is None else tasks.SEEDS, raw_reward_range=(-1.0, 0.0)
         )
         self._puzzle: tasks.Puzzle
         self._game: Game
