@@ -79,12 +79,13 @@ def _mean(form: str, values: Sequence[float | None]) -> str:
     return form.format(mean(known)) if known else ""
 
 
-def orderings_table(study: Study, rows: Rows, orderings: Sequence[Ordering]) -> Iterator[str]:
+def orderings_table(study: Study, rows: Rows, name: str) -> Iterator[str]:
     """Paired differences in percentage points."""
-    columns = list(study.columns)
-    yield f"| claim | {' | '.join(columns)} | average | seeds in favour | p | verdict |"
-    yield f"|---|{'---|' * len(columns)}---|---|---|---|"
-    for one in orderings:
+    columns = [] if name in study.averaged else list(study.columns)
+    heads = ["claim", *columns, "average", "seeds in favour", "p", "verdict"]
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    for one in study.orderings[name]:
         found = differences(study, rows, one)
         if not found:
             continue
@@ -93,7 +94,7 @@ def orderings_table(study: Study, rows: Rows, orderings: Sequence[Ordering]) -> 
             for column in columns
         ]
         p = f"{sign_flip_p(found):.3f}"
-        yield f"| {one.claim} | {' | '.join([*cells, *averaged(found), p, verdict(found)])} |"
+        yield f"| {' | '.join([one.claim, *cells, *averaged(found), p, verdict(found)])} |"
 
 
 def differences(study: Study, rows: Rows, one: Ordering) -> list[float]:
@@ -123,7 +124,7 @@ def page(study: Study, text: str, rows: Rows) -> str:
     """
     stale = told(rows)
     tables = {study.table: chain(arms_table(study, rows), [""] * bool(stale), stale)}
-    tables |= {name: orderings_table(study, rows, found) for name, found in study.orderings.items()}
+    tables |= {name: orderings_table(study, rows, name) for name in study.orderings}
     for name, lines in tables.items():
         text = with_table(text, name, "\n".join(lines) if rows else "No results yet.", study.page)
     return text

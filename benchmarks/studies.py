@@ -44,6 +44,8 @@ class Study:
     """Pictures of it: a name in docs/images, and arms."""
     table: str = "arms"
     """The page's table of success and cost of every arm."""
+    averaged: frozenset[str] = frozenset()
+    """The tables of orderings that show the average over columns alone."""
 
 
 # which algorithm
@@ -96,8 +98,10 @@ ALGORITHMS = Study(
             Ordering("BC on twice the demonstrations > BC", "bc_large", "bc"),
             Ordering("AgentEvol > BC on twice the demonstrations", "evol", "bc_large"),
         ],
-        "environments": [Ordering("all environments together > each alone", "evol", SINGLE)],
-        "mixture": [Ordering("dynamic > uniform", "evol_dynamic", "evol")],
+        "sampling": [
+            Ordering("all environments together > each alone", "evol", SINGLE),
+            Ordering("dynamic > uniform", "evol_dynamic", "evol"),
+        ],
         "rl": [
             *(Ordering(f"{arm} > BC", arm, "bc") for arm in RL),
             *(Ordering(f"{arm} > GRPO's control", arm, "grpo/control") for arm in RL),
@@ -106,6 +110,7 @@ ALGORITHMS = Study(
     },
     raw=HERE / "evidence.json",
     page=DOCS / "evidence.md",
+    averaged=frozenset({"sampling", "rl"}),
 )  # fmt: skip
 
 
@@ -188,6 +193,7 @@ MIXTURE = Study(
     },
     raw=HERE / "mixture.json",
     page=DOCS / "mixture.md",
+    averaged=frozenset({"mixture"}),
 )
 
 # a pretrained model
@@ -274,6 +280,7 @@ TRANSFER = Study(
     },
     raw=HERE / "transfer.json",
     page=DOCS / "transfer.md",
+    averaged=frozenset({"sequence"}),
 )
 
 STUDIES = {
