@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from agentgym_rl.algorithms.config import AlgorithmConfig
-from agentgym_rl.algorithms.groups import GroupFilter
 from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
@@ -59,8 +58,6 @@ class Needs:
     """The reference policy of a KL loss: ``start``, ``loaded`` or the folder of a checkpoint."""
     samples_per_task: int = 1
     """Fewest episodes of a task; at 2 or more, singleton groups leave the batch."""
-    group_filter: GroupFilter | None = None
-    """Leaves out groups without a gradient."""
     demonstrations: bool = False
     """Whether it learns from demonstrations, and needs some."""
     takes_demonstrations: bool = False
@@ -98,6 +95,14 @@ class Rollout:
     """The critic's value before each response; only in :meth:`Run.batches` of an algorithm that needs a critic."""
     key: str = ""
     """Where the engine keeps its tokens."""
+
+
+def groups(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:
+    """The rollouts of each task, in the order of their first ones."""
+    found: dict[str, list[Rollout]] = {}
+    for rollout in rollouts:
+        found.setdefault(rollout.group, []).append(rollout)
+    return list(found.values())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -195,6 +200,8 @@ LOADED = Weights(checkpoint=None, origin=None)
 
 Plan = Callable[[int, list[Request]], Sequence[Request]]
 """From the number of a step, and the requests that are drawn for it, to those that it takes."""
+Keep = Callable[[list[Rollout]], bool]
+"""Whether a step learns from the rollouts of a group."""
 
 
 class Run(Protocol):
@@ -229,16 +236,21 @@ class Run(Protocol):
     def request(self, number: int, task: Task, **fields: Any) -> Request:
         """A request for a task of one's own in step ``number``, with the curriculum's turn limit."""
 
-    def batches(self, number: int, plan: Plan | None = None) -> Iterator[list[Rollout]]:
+    def batches(
+        self, number: int, plan: Plan | None = None, *, keep: Keep | None = None, refills: int = 0
+    ) -> Iterator[list[Rollout]]:
         """The rollouts of step ``number`` that count, as ``engine.mode`` delivers them: one batch, or mini-batches.
 
         ``plan`` makes the requests of a step of those that are drawn for it, as many. It is called when the episodes of
         the step begin; in asynchronous modes that is some steps ahead of ``number``. What replaces lost or filtered
         groups is drawn.
 
-        Each batch takes one :class:`Policy` update before the next is asked for. It is empty where
-        :attr:`Needs.group_filter` leaves nothing. After the last, the new weights go to the rollout servers, and
-        mixture and curriculum observe all episodes.
+        ``keep`` says which groups of several episodes stay. Others leave the batch, and the step rolls out up to
+        ``refills`` tasks in their place.
+
+        Each batch takes one :class:`Policy` update before the next is asked for. It is empty where ``keep`` leaves
+        nothing. After the last, the new weights go to the rollout servers, and mixture and curriculum observe all
+        episodes.
         """
 
     def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:

@@ -26,10 +26,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from agentgym_rl.algorithms.base import Metrics, Rollout
+from agentgym_rl.algorithms.base import Metrics, Rollout, groups
 from agentgym_rl.algorithms.checks import at_least, share
 from agentgym_rl.algorithms.grpo import GRPOConfig, relative
-from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient, groups
+from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient
 from agentgym_rl.data.episode import Episode
 
 

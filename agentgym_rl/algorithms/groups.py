@@ -10,20 +10,6 @@ from statistics import stdev
 from agentgym_rl.algorithms.checks import at_least
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFilter:
-    """Which groups leave a batch because they teach nothing, and how many are rolled out in their place."""
-
-    refills: int
-    """Most tasks that a step rolls out in place of others."""
-    min_reward_std: float
-    """Least sample standard deviation of the rewards of a group."""
-
-    def drops(self, rewards: Sequence[float]) -> bool:
-        """Whether the group with these rewards, two or more, leaves."""
-        return not uneven(rewards) or stdev(rewards) < self.min_reward_std
-
-
 def uneven(rewards: Sequence[float]) -> bool:
     """Whether rewards differ by more than rounding, so that group-relative advantages are not all 0."""
     return not isclose(max(rewards), min(rewards))
@@ -54,9 +40,6 @@ class GroupsConfig:
             return {}
         return dict.fromkeys(("refills", "min_reward_std"), "algorithm.groups.filter=false keeps all groups")
 
-    def group_filter(self, tasks_per_step: int) -> GroupFilter | None:
-        """The filter, where there is one."""
-        if not self.filter:
-            return None
-        refills = tasks_per_step if self.refills is None else self.refills
-        return GroupFilter(refills=refills, min_reward_std=self.min_reward_std)
+    def teaches(self, rewards: Sequence[float]) -> bool:
+        """Whether the filter keeps the group with these rewards, two or more."""
+        return uneven(rewards) and stdev(rewards) >= self.min_reward_std

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Policy, Rollout, Run
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Policy, Rollout, Run, groups
 from agentgym_rl.algorithms.config import GroupConfig, PolicyGradientConfig
 from agentgym_rl.algorithms.diagnostics import diagnostics
 from agentgym_rl.algorithms.losses import loss_of
@@ -39,7 +39,6 @@ class PolicyGradient(Algorithm[P]):
         return Needs(
             reference=config.loss.reference,
             samples_per_task=cls.fewest_samples,
-            group_filter=config.groups.group_filter(config.tasks_per_step) if isinstance(config, GroupConfig) else None,
             equal_updates={
                 "algorithm.mini_batch_tasks x algorithm.samples_per_task": config.mini_batch_tasks
                 * config.samples_per_task
@@ -53,7 +52,7 @@ class PolicyGradient(Algorithm[P]):
     def unit(self, run: Run, number: int) -> Metrics:
         lr = self.config.optimizer.rate(self.config.lr, number, self.units)
         learnt: list[Rollout] = []
-        for batch in run.batches(number):
+        for batch in run.batches(number, **self.filter()):
             rollouts = self.shaped(batch, run.response_tokens)
             update = self.update(rollouts)
             if self.config.shaping.shapes:
@@ -63,6 +62,16 @@ class PolicyGradient(Algorithm[P]):
         metrics = self.metrics(learnt)
         metrics |= self.shaping.metrics([one.episode for one in learnt], run.response_tokens)
         return metrics | diagnostics([[one.episode for one in group] for group in groups(learnt)])
+
+    def filter(self) -> dict[str, Any]:
+        """What :meth:`Run.batches` is to do about groups that teach nothing."""
+        if not isinstance(config := self.config, GroupConfig) or not config.groups.filter:
+            return {}
+        groups, refills = config.groups, config.groups.refills
+        return {
+            "keep": lambda group: groups.teaches([one.episode.reward for one in group]),
+            "refills": config.tasks_per_step if refills is None else refills,
+        }
 
     def shaped(self, rollouts: Sequence[Rollout], response_tokens: int) -> list[Rollout]:
         """The rollouts with shaped rewards."""
@@ -111,11 +120,3 @@ def weighed(advantage: float | Sequence[float], weight: float) -> float | list[f
     if isinstance(advantage, Sequence):
         return [weight * one if one < 0 else one for one in advantage]
     return weight * advantage if advantage < 0 else advantage
-
-
-def groups(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:
-    """The rollouts of each task, in the order of their first ones."""
-    found: dict[str, list[Rollout]] = {}
-    for rollout in rollouts:
-        found.setdefault(rollout.group, []).append(rollout)
-    return list(found.values())

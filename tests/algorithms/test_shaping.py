@@ -118,7 +118,7 @@ class OneStep:
         self.rollouts = [Rollout(episode=one, group="g", key=str(at), values=[0.0] * len(one.turns))
                          for at, one in enumerate(episodes)]  # fmt: skip
 
-    def batches(self, number):
+    def batches(self, number, **_):
         yield self.rollouts
 
     def update(self, update, *, lr):

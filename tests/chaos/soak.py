@@ -65,7 +65,7 @@ class ScriptedTrainer:
 
     weights = learner = sampler
 
-    def batches(self, number: int, steps: int, rows: Any) -> Iterator[list[Rollout]]:
+    def batches(self, number: int, steps: int, rows: Any, *_: Any) -> Iterator[list[Rollout]]:
         asked = [(group, row, sample) for group, row in enumerate(rows(number, 0))
                  for sample in range(row["__rollout_n__"])]  # fmt: skip
         begun = time.monotonic()

@@ -65,6 +65,8 @@ verl.trainer.ppo.v1.trainer_base.get_trainer_cls name
 verl.trainer.ppo.v1.trainer_base.PPOTrainer.__init__ self config
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._balance_batch self batch metrics logging_prefix keep_minibatch
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._compute_advantage self batch metrics
+verl.trainer.ppo.v1.utils.compute_advantage_for_multi_trajectories data batch_keys adv_estimator gamma lam num_repeat \
+norm_adv_by_std_in_grpo config
 verl.trainer.ppo.rollout_corr_helper.compute_rollout_rejection_mask log_ratio response_mask rollout_rs \
 rollout_rs_threshold
 verl.trainer.ppo.metric_utils.get_metric_data_with_optional_routed_experts keys partition_id fields \
@@ -239,7 +241,7 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
             "_add_prompts_to_generate",
             "_load_checkpoint",
         },
-        ByRows: {"_compute_metrics", "_compute_old_log_prob"},
+        ByRows: {"_compute_advantage", "_compute_metrics", "_compute_old_log_prob"},
         EpisodeBuffer: {
             "__init__",
             "_clear_groups",

@@ -25,7 +25,7 @@ from omegaconf import OmegaConf
 from sweep import thinned
 
 from agentgym_rl.algorithms import algorithms, search
-from agentgym_rl.algorithms.base import LOADED, Plan, Request, Rollout
+from agentgym_rl.algorithms.base import LOADED, Keep, Plan, Request, Rollout, groups
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.curriculum.turn_limit import curricula
@@ -162,8 +162,11 @@ class Recorder:
         self.kept = [*self.kept, *found] if resumable else self.kept
         return found
 
-    def batches(self, number: int, plan: Plan | None = None) -> Iterator[list[Rollout]]:
+    def batches(
+        self, number: int, plan: Plan | None = None, *, keep: Keep | None = None, refills: int = 0
+    ) -> Iterator[list[Rollout]]:
         found = self.rollouts(self.requests(number), "")
+        self.asked.append((refills, [keep is None or keep(group) for group in groups(found)]))
         for sample, rollout in enumerate(found):
             rollout.episode.turns[0].invalid = sample % 3 == 2
             rollout.episode.turns[-1].tokens = (9 * sample, 9 * sample + 9)
@@ -363,9 +366,9 @@ POLICY: dict[str, Entry] = {
 GROUPS: dict[str, Entry] = {
     **POLICY,
     "groups.negative_weight": (0.5, learning),
-    "groups.filter": (True, verl),
-    "groups.refills": (3, verl, "algorithm.groups.filter=true"),
-    "groups.min_reward_std": (0.1, verl, "algorithm.groups.filter=true"),
+    "groups.filter": (True, learning),
+    "groups.refills": (3, learning, "algorithm.groups.filter=true"),
+    "groups.min_reward_std": (0.6, learning, "algorithm.groups.filter=true"),
 }
 OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
     "bc": {},

@@ -11,7 +11,8 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.utils import MetricsAggregator
 
-from agentgym_rl.algorithms.groups import GroupFilter
+from agentgym_rl.algorithms.groups import GroupsConfig
+from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.resolved import Resolved
@@ -68,7 +69,7 @@ class Step:
 
     Args:
         rewards: of the groups of each draw: those of the step itself, then of its redraws.
-        filtered: None keeps all groups.
+        filtered: keys of ``algorithm.groups``; None keeps all groups.
     """
 
     def __init__(self, rewards, filtered, syncs=1):
@@ -83,13 +84,14 @@ class Step:
             on_sample_begin=nothing, on_sample_end=nothing, _compute_metrics=nothing,
         )  # fmt: skip
         settings = SimpleNamespace(
-            begin_step=nothing, fewest_samples=2, group_filter=filtered, temperature=1.0,
+            begin_step=nothing, fewest_samples=2, temperature=1.0,
             config=SimpleNamespace(data=SimpleNamespace(train_batch_size=len(rewards[0]))),
         )  # fmt: skip
         weights = SimpleNamespace(ensure_synced=nothing, sync=nothing, sync_metrics={})
         self.sampler = Sampler(verl, settings, weights, Learner(), 0)
         self.sampler.submit = self.submit
-        for batch in self.sampler.batches(0, 9, self.rows):
+        groups = GroupsConfig(filter=filtered is not None, **(filtered or {}))
+        for batch in self.sampler.batches(0, 9, self.rows, **GRPO(GRPOConfig(groups=groups)).filter()):
             self.learnt.append(sorted({rollout.group for rollout in batch}))
         self.metrics = {name: self.sampler.step_metrics.get(f"batch/{name}_groups") for name in
                         ("filtered", "refilled", "unfilled")}  # fmt: skip
@@ -111,7 +113,7 @@ def cleared(monkeypatch):
 
 
 FLAT, MIXED = [1.0, 1.0], [0.0, 1.0]
-ANY = GroupFilter(refills=9, min_reward_std=0.0)
+ANY = {"refills": 9}
 
 
 def test_flat_groups_are_replaced_until_none_is_left(cleared):
@@ -131,14 +133,14 @@ def test_all_groups_stay_without_a_filter():
 
 @pytest.mark.parametrize(("refills", "learnt"), [(0, ["0.1"]), (1, ["0.1"]), (2, ["0.1", "1.1"])])
 def test_refills_are_a_budget_of_the_step(refills, learnt):
-    step = Step([[FLAT, MIXED, FLAT], [FLAT, MIXED]], GroupFilter(refills=refills, min_reward_std=0.0))
+    step = Step([[FLAT, MIXED, FLAT], [FLAT, MIXED]], {"refills": refills})
     assert step.learnt == [learnt]
     filtered = 2 + (refills > 0)
     assert step.metrics == {"filtered": filtered, "refilled": refills, "unfilled": filtered - refills}
 
 
 def test_mini_batches_share_the_budget():
-    step = Step([[FLAT, MIXED, FLAT, MIXED], [MIXED]], GroupFilter(refills=1, min_reward_std=0.0), syncs=2)
+    step = Step([[FLAT, MIXED, FLAT, MIXED], [MIXED]], {"refills": 1}, syncs=2)
     assert step.learnt == [["0.1"], ["0.3", "1.0"]], "0.2 is under way, takes the place of 0.0, and is flat, too"
     assert step.metrics == {"filtered": 2, "refilled": 1, "unfilled": 1}
 
@@ -151,7 +153,7 @@ def test_groups_that_failed_are_not_filtered():
 
 
 def test_a_step_without_any_gradient_has_no_update():
-    step = Step([[FLAT, FLAT]], GroupFilter(refills=0, min_reward_std=0.0))
+    step = Step([[FLAT, FLAT]], {"refills": 0})
     assert (step.learnt, step.metrics) == ([[]], {"filtered": 2, "refilled": 0, "unfilled": 2})
     with pytest.raises(NothingToLearn):
         Step([[[1.0, FAILED]]], ANY)
@@ -159,8 +161,8 @@ def test_a_step_without_any_gradient_has_no_update():
 
 def test_groups_of_little_variance_leave_too():
     rewards = [[[0.4, 0.5, 0.4], [0.0, 1.0, 0.0]]]
-    assert Step(rewards, GroupFilter(refills=0, min_reward_std=0.1)).learnt == [["0.1"]]
-    assert Step(rewards, GroupFilter(refills=0, min_reward_std=0.05)).learnt == [["0.0", "0.1"]]
+    assert Step(rewards, {"refills": 0, "min_reward_std": 0.1}).learnt == [["0.1"]]
+    assert Step(rewards, {"refills": 0, "min_reward_std": 0.05}).learnt == [["0.0", "0.1"]]
 
 
 def test_what_is_drawn_in_their_place(toy_recipes):
@@ -170,7 +172,7 @@ def test_what_is_drawn_in_their_place(toy_recipes):
     config = recipes.load(overrides)
     asked = []
     sampler = SimpleNamespace(
-        batches=lambda number, steps, rows: asked.append(rows) or [], step_metrics={}, step_episodes=[]
+        batches=lambda number, steps, rows, *_: asked.append(rows) or [], step_metrics={}, step_episodes=[]
     )
     trainer = SimpleNamespace(sampler=sampler, timing_raw={"gen": 0.0})
 
@@ -196,7 +198,7 @@ def test_requests_of_a_step_can_be_planned(toy_recipes):
     """In place of drawn ones, with what they begin with; what replaces lost groups is drawn."""
     config = recipes.load(["experiment=counter", "algorithm.tasks_per_step=2"])
     asked = []
-    sampler = SimpleNamespace(batches=lambda number, steps, rows: asked.append(rows) or [], step_metrics={},
+    sampler = SimpleNamespace(batches=lambda number, steps, rows, *_: asked.append(rows) or [], step_metrics={},
                               step_episodes=[])  # fmt: skip
     run = EngineRun(
         resolved=Resolved(config), trainer=SimpleNamespace(sampler=sampler, timing_raw={"gen": 0.0}), folder=None,
@@ -226,4 +228,4 @@ def test_only_algorithms_that_compare_episodes_have_the_key(toy_recipes):
             recipes.load(["experiment=counter", f"algorithm={algorithm}", "algorithm.groups.filter=true"])
     for algorithm in ("grpo", "rloo", "gigpo"):
         config = recipes.load(["experiment=counter", f"algorithm={algorithm}", "algorithm.groups.filter=true"])
-        assert Resolved(config).needs.group_filter == GroupFilter(refills=4, min_reward_std=0.0)
+        assert Resolved(config).algorithm.filter()["refills"] == 4

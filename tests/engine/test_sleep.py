@@ -89,7 +89,7 @@ def parts(kind, monkeypatch):
         on_sample_end=paused if kind is PausedServers else machine.sleep_replicas,
     )  # fmt: skip
     settings = SimpleNamespace(
-        begin_step=lambda *_: None, group_filter=None, fewest_samples=1, temperature=1.0, workers=1,
+        begin_step=lambda *_: None, fewest_samples=1, temperature=1.0, workers=1,
         verify_sync="never", config=OmegaConf.create({"data": {"train_batch_size": 1}}),
     )  # fmt: skip
     weights = Weights(verl, settings)

@@ -110,7 +110,7 @@ class ScriptedTrainer:
         self.asked.append((lr, self.optimizer.weight_decay))
         return {"supervised/updates": updates, "supervised/loss": 1.0}, updates
 
-    def batches(self, number, steps, rows):
+    def batches(self, number, steps, rows, *_):
         self.step_metrics, self.timing_raw = {}, {"gen": 1.0}
         found = self.rollouts([one for one in rows(number, 0) for _ in range(2)], validate=False)
         self.step_episodes = [rollout.episode for rollout in found]

@@ -17,7 +17,6 @@ import torch
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import trainer_base
-from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils import tensordict_utils as tu
 from verl.workers.config import ActorConfig
 from verl.workers.engine.utils import prepare_micro_batches
@@ -483,7 +482,7 @@ def test_every_mode_has_its_own_of_what_the_driver_does_by_rows(trainer):
 
 
 def test_advantages_without_old_log_probabilities(monkeypatch):
-    """verl's own method asks for none."""
+    """And without verl's correction, which would ask for them."""
     config = settings()
     OmegaConf.update(config, "algorithm.adv_estimator", "reinforce_plus_plus")
     rows = policy_data().select("response_mask")
@@ -497,7 +496,5 @@ def test_advantages_without_old_log_probabilities(monkeypatch):
     )
     monkeypatch.setattr("transfer_queue.kv_batch_put", lambda keys, partition_id, fields: written.append(fields))
     batch = KVBatchMeta(partition_id="train", keys=["a_0_0", "b_0_0"], tags=[{}, {}])
-    with Settings(config).without_correction():
-        PPOTrainer._compute_advantage(SimpleNamespace(config=config), batch, {})
-    assert not config.algorithm.rollout_correction.bypass_mode
+    ByRows._compute_advantage(SimpleNamespace(config=config), batch, {})
     assert [row.tolist() for row in written[0]["returns"].unbind()] == [[2.0, 0.0, 2.0], [3.0, 0.0]]

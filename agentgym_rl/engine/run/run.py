@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.algorithms.base import (
+    Keep,
     Metrics,
     Needs,
     Plan,
@@ -131,13 +132,15 @@ class EngineRun:
         limit = self.curriculum.max_turns(task.env, number + 1) or self.resolved.max_turns(task.env)
         return Request(**{"task": task, "max_turns": limit, **fields})
 
-    def batches(self, number: int, plan: Plan | None = None) -> Iterator[list[Rollout]]:
+    def batches(
+        self, number: int, plan: Plan | None = None, *, keep: Keep | None = None, refills: int = 0
+    ) -> Iterator[list[Rollout]]:
         def rows(due: int, redraw: int, tasks: int | None = None) -> list[dict[str, Any]]:
             draw = self.step + due - number + REDRAW * redraw
             drawn = self._drawn(due, draw, tasks)
             return self._rows(drawn if plan is None or redraw else planned(plan(due, drawn), len(drawn)), f"{draw}")
 
-        yield from self.trainer.sampler.batches(number, self.steps, rows)
+        yield from self.trainer.sampler.batches(number, self.steps, rows, keep, refills)
         sampler = self.trainer.sampler
         self.metrics |= sampler.step_metrics
         if not self._doubted and (warning := doubt(sampler.step_metrics)) is not None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from verl.protocol import DataProto
 from verl.trainer.ppo.metric_utils import get_metric_data_with_optional_routed_experts
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+from verl.workers.utils.padding import response_to_nested
 
 from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.drift_metrics import row_metrics
 
 
 class ByRows(PPOTrainer):  # type: ignore[misc]
-    """Stands between verl's trainer of a mode and their common base, whose two methods over tokens it replaces."""
+    """Stands between verl's trainer of a mode and their common base, whose methods over tokens it replaces."""
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         correction, rollout = self.config.algorithm.rollout_correction, self.config.actor_rollout_ref.rollout
@@ -28,6 +32,26 @@ class ByRows(PPOTrainer):  # type: ignore[misc]
         longest = actor.loss_scale_factor or max(tag["response_len"] for tag in batch.tags)
         metrics |= row_metrics(numbers, settings, actor.loss_agg_mode, longest)
         return batch
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """verl's estimator alone; verl's correction, which comes before it there, is the workers'."""
+        rows, settings = queue.get(batch, "uid", "response_mask", "rm_scores", "values"), self.config.algorithm
+        mask = rows["response_mask"]
+        data = DataProto(batch=rows.to_padded_tensor())
+        data.batch["token_level_scores"] = data.batch["token_level_rewards"] = data.batch["rm_scores"]
+        data.non_tensor_batch["uid"] = np.array(data.batch.pop("uid").tolist(), dtype=object)
+        found = compute_advantage_for_multi_trajectories(
+            data,
+            batch_keys=batch.keys,
+            adv_estimator=settings.adv_estimator,
+            gamma=settings.gamma,
+            lam=settings.lam,
+            norm_adv_by_std_in_grpo=settings.get("norm_adv_by_std_in_grpo", True),
+            config=settings,
+        )
+        return queue.put(
+            batch, {name: response_to_nested(found.batch[name], mask) for name in ("advantages", "returns")}
+        )
 
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int

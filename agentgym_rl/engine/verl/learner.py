@@ -118,8 +118,7 @@ class Learner:
             if update.rewards is not None:
                 queue.write_rewards(batch, update.rollouts, update.rewards)
             if update.advantages is None:
-                with self.settings.without_correction():
-                    batch = verl._compute_advantage(batch, metrics)
+                batch = verl._compute_advantage(batch, metrics)
             longest = int(self.settings.config.data.max_response_length)
             batch = queue.write(batch, update, self.update_of, Aggregation(actor.loss_agg_mode), longest)
         if verl.use_critic:

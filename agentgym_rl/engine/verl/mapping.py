@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import asdict
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -207,7 +206,6 @@ def _common(run: Resolved, model_path: str, run_dir: Path) -> dict[str, Any]:
             "fewest_samples": wanted.samples_per_task,
             "reference": wanted.reference is not None,
             "verify_sync": engine.verify_sync.value,
-            "group_filter": None if wanted.group_filter is None else asdict(wanted.group_filter),
         },
         "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.verl.buffer",
         "reward.num_workers": 0,  # episodes bring their reward

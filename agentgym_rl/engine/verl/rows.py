@@ -26,7 +26,6 @@ from verl.utils.torch_functional import masked_whiten
 from verl.workers.utils.padding import response_to_nested
 
 from agentgym_rl.algorithms.base import Metrics, Policy, Rollout
-from agentgym_rl.algorithms.groups import GroupFilter
 from agentgym_rl.algorithms.losses.aggregation import Aggregation, token_weights
 from agentgym_rl.data.episode import Episode, Turn
 from agentgym_rl.engine.verl.drift import LOG_RATIO, NUMBERS
@@ -106,16 +105,16 @@ def without_groups(batch: KVBatchMeta, prompts: Collection[str]) -> KVBatchMeta:
     return only(batch, {session for session in map(session_of, batch.keys) if prompt_of(session) not in prompts})
 
 
-def flat_groups(batch: KVBatchMeta, episodes: Mapping[str, Episode], groups: GroupFilter) -> set[str]:
-    """The prompts whose episodes the filter leaves out; a singleton group is none of them.
+def rollouts_of(batch: KVBatchMeta, episodes: Mapping[str, Episode]) -> list[Rollout]:
+    """The rollouts whose tokens a batch has.
 
     Args:
         episodes: by session, those of the batch among them.
     """
-    rewards: dict[str, list[float]] = {}
-    for session in dict.fromkeys(map(session_of, batch.keys)):
-        rewards.setdefault(prompt_of(session), []).append(episodes[session].reward)
-    return {prompt for prompt, own in rewards.items() if len(own) > 1 and groups.drops(own)}
+    return [
+        Rollout(episode=episodes[session], group=prompt_of(session), key=session)
+        for session in dict.fromkeys(map(session_of, batch.keys))
+    ]
 
 
 def without_singletons(batch: KVBatchMeta, *, may_be_empty: bool = False) -> KVBatchMeta:
@@ -198,22 +197,22 @@ def old_log_probs(
     asked: dict[str, Any] = {"calculate_entropy": True, "compute_loss": False, "temperature": temperature}
     asked |= {WRITTEN: "old_log_probs", "correction": settings}
     compute(replace(batch, extra_info=batch.extra_info | asked))
-    return torch.stack([*_get(batch, NUMBERS)[NUMBERS].unbind()])
+    return torch.stack([*get(batch, NUMBERS)[NUMBERS].unbind()])
 
 
 def write_rewards(batch: KVBatchMeta, rollouts: Sequence[Rollout], rewards: Sequence[float]) -> None:
     """Put the reward of each episode, one a rollout, on the last token of its rows, field ``rm_scores``."""
     reward_of = dict(zip((rollout.key for rollout in rollouts), rewards, strict=True))
-    rows = [row.clone() for row in _get(batch, "rm_scores")["rm_scores"].unbind()]
+    rows = [row.clone() for row in get(batch, "rm_scores")["rm_scores"].unbind()]
     for key, tag, row in zip(batch.keys, batch.tags, rows, strict=True):
         if session_of(key) in reward_of:  # others are padding
             row[-1] = tag["score"] = reward_of[session_of(key)]
-    _put(batch, {"rm_scores": torch.nested.as_nested_tensor(rows, layout=torch.jagged)})
+    put(batch, {"rm_scores": torch.nested.as_nested_tensor(rows, layout=torch.jagged)})
 
 
 def ratio_metrics(batch: KVBatchMeta) -> Metrics:
     """Drift between sampling and learning: :func:`agentgym_rl.engine.verl.drift_metrics.ratio_metrics` of a batch."""
-    return ratios(_get(batch, LOG_RATIO)[LOG_RATIO].values())
+    return ratios(get(batch, LOG_RATIO)[LOG_RATIO].values())
 
 
 def advantage_metrics(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> Metrics:
@@ -223,7 +222,7 @@ def advantage_metrics(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> Metric
     """
     turns = [len(rollout.episode.turns) for rollout in rollouts]
     thirds = [[1 + 3 * (2 * turn + 1) // (2 * many) for turn in range(many)] for many in turns]
-    data = _get(batch, "advantages", "loss_mask")
+    data = get(batch, "advantages", "loss_mask")
     place = over_tokens(batch, rollouts, thirds).values() * data["loss_mask"].values()
     size = each_token(data["advantages"], data["loss_mask"]).values().abs()
     names = ("diagnostics/advantage_first", "diagnostics/advantage_middle", "diagnostics/advantage_last")
@@ -259,7 +258,7 @@ def metric_rows(tags: Sequence[Mapping[str, Any]]) -> TensorDict:
 
 def turn_values(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> None:
     """Give rollouts the critic's value before each response, from the field ``values``."""
-    values = _padded(_get(batch, "values", "response_mask"), "values")
+    values = _padded(get(batch, "values", "response_mask"), "values")
     row_of = _row_of(batch)
     for rollout in rollouts:
         starts = [(row_of[rollout.key, turn.segment], turn.tokens[0]) for turn in rollout.episode.turns]
@@ -288,7 +287,7 @@ def write(
         The batch with the new fields, which workers are given.
     """
     rollouts = update.rollouts
-    mask = cache(lambda: _get(batch, "loss_mask")["loss_mask"])
+    mask = cache(lambda: get(batch, "loss_mask")["loss_mask"])
     own = [0 if tag.get("is_padding", False) else tag["own_tokens"] for tag in batch.tags]
     sessions, updates = [session_of(key) for key in batch.keys], [update_of[key] for key in batch.keys]
     fields = {LOSS_WEIGHT: torch.tensor(token_weights(own, sessions, updates, aggregation, longest))}
@@ -308,7 +307,7 @@ def write(
         fields["advantages"] = response_to_nested(white, mask())
     if update.returns is not None:
         fields["returns"] = over_tokens(batch, rollouts, update.returns)
-        dtype = _get(batch, "values")["values"].dtype  # the queue drops a field of another one, and only logs it
+        dtype = get(batch, "values")["values"].dtype  # the queue drops a field of another one, and only logs it
         fields["values"] = over_tokens(batch, rollouts, [one.values for one in rollouts]).to(dtype)
         fields[VALUE_MASK] = jagged(_turn_starts(batch, rollouts) * mask().values(), batch)
     if update.observation_weights is not None:
@@ -316,17 +315,17 @@ def write(
         fields[OBSERVATION_WEIGHT] = jagged(
             over_tokens(batch, rollouts, update.observation_weights).values() * others, batch
         )
-    return _put(batch, fields)
+    return put(batch, fields)
 
 
 @contextmanager
 def critic_learns_at_turns(batch: KVBatchMeta) -> Iterator[None]:
     """Inside, the masks of the rows are 1 only where the critic learns, for verl's value loss and its mean."""
     names = ["response_mask", "loss_mask"]
-    data = _get(batch, *names, VALUE_MASK)
-    _put(batch, {name: data[VALUE_MASK].to(data[name].dtype) for name in names})
+    data = get(batch, *names, VALUE_MASK)
+    put(batch, {name: data[VALUE_MASK].to(data[name].dtype) for name in names})
     yield
-    _put(batch, {name: data[name] for name in names})
+    put(batch, {name: data[name] for name in names})
 
 
 def over_rows(batch: KVBatchMeta, rollouts: Sequence[Rollout], numbers: Sequence[float]) -> torch.Tensor:
@@ -399,11 +398,12 @@ def _row_of(batch: KVBatchMeta) -> Mapping[tuple[str, int], int]:
     return {(session_of(key), segment_of(key)): row for row, key in enumerate(batch.keys)}
 
 
-def _get(batch: KVBatchMeta, *fields: str) -> Any:
+def get(batch: KVBatchMeta, *fields: str) -> Any:
+    """Fields of the rows, those that they have."""
     return tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(fields))
 
 
-def _put(batch: KVBatchMeta, fields: dict[str, torch.Tensor]) -> KVBatchMeta:
+def put(batch: KVBatchMeta, fields: dict[str, torch.Tensor]) -> KVBatchMeta:
     """The batch with more fields, and the tags that it has here."""
     rows = TensorDict(fields, batch_size=len(batch))
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=rows)

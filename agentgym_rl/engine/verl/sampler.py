@@ -17,7 +17,7 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 from verl.utils.debug import marked_timer
 
-from agentgym_rl.algorithms.base import Metrics, Rollout
+from agentgym_rl.algorithms.base import Keep, Metrics, Rollout, groups
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.learner import Learner
@@ -51,6 +51,8 @@ class Sampler:
         """All episodes of the present training step, also those that do not count."""
         self._rows: Rows | None = None
         self._number = self._redraws = 0
+        self._keep: Keep | None = None
+        self._refills = 0
         self._left_out: Counter[str] = Counter()
         """Groups of the present step that were filtered and refilled."""
         self._uids = count()
@@ -133,7 +135,9 @@ class Sampler:
 
     # batches of a policy gradient
 
-    def batches(self, number: int, steps: int, rows: Rows) -> Iterator[list[Rollout]]:
+    def batches(
+        self, number: int, steps: int, rows: Rows, keep: Keep | None = None, refills: int = 0
+    ) -> Iterator[list[Rollout]]:
         """The rollouts of a training step that count; each batch takes one policy update before the next.
 
         After the last, the weights are synchronised and :attr:`step_metrics` is complete.
@@ -141,9 +145,12 @@ class Sampler:
         Args:
             number: of the step, from 0; its rows are ``rows(number, 0, None)``.
             steps: of the whole stage; no episodes start for later ones.
+            keep: whether a group of several episodes stays; None keeps all.
+            refills: most groups that the step rolls out in place of others.
         """
         verl = self.verl
         self._rows, self._number, self._redraws, self._left_out = rows, number, 0, Counter()
+        self._keep, self._refills = keep, refills
         verl.timing_raw, self.step_episodes = {}, []
         self.learner.begin_step()
         self.settings.begin_step(number, verl.global_steps)
@@ -160,7 +167,7 @@ class Sampler:
                     learnt.append(self.learner.batch)
             self.weights.sync()
         metrics = {**self.learner.metrics.get_aggregated_metrics(), **self.weights.sync_metrics}
-        if self.settings.group_filter is not None:
+        if keep is not None:
             filtered, refilled = self._left_out["filtered"], self._left_out["refilled"]
             metrics |= {"batch/filtered_groups": filtered, "batch/refilled_groups": refilled}
             metrics["batch/unfilled_groups"] = filtered - refilled
@@ -193,10 +200,7 @@ class Sampler:
         behind = [verl.global_steps - 1 - int(tag["min_global_steps"]) for tag in batch.tags]
         metrics |= {"rollout/staleness": fmean(behind), "rollout/staleness_max": max(behind)}
         metrics["rollout/segments_per_episode"] = len(batch) / len(sessions)
-        rollouts = [
-            Rollout(episode=episodes[session], group=queue.prompt_of(session), key=session)
-            for session in dict.fromkeys(map(queue.session_of, batch.keys))
-        ]
+        rollouts = queue.rollouts_of(batch, episodes)
         self.learner.take(batch, rollouts, metrics)
         return rollouts
 
@@ -207,17 +211,23 @@ class Sampler:
         follows from seed, step and redraw; in the asynchronous modes, tasks under way may take their place.
         """
         batch, episodes = self.next(size)
-        count, filtered = self._left_out, self.settings.group_filter
-        while filtered and (flat := queue.flat_groups(batch, episodes, filtered)):
-            batch = queue.without_groups(batch, flat)
-            again = min(len(flat), filtered.refills - count["refilled"])
-            count.update(filtered=len(flat), refilled=again)
+        count = self._left_out
+        while left := self._filtered(queue.rollouts_of(batch, episodes)):
+            batch = queue.without_groups(batch, left)
+            again = min(len(left), self._refills - count["refilled"])
+            count.update(filtered=len(left), refilled=again)
             if again:
                 self.redraw(again)
                 with self.verl.replay_buffer.refilling():
                     more, others = self.next(again)
                 batch, episodes = KVBatchMeta.concat([batch, more]), episodes | others
         return batch, episodes
+
+    def _filtered(self, rollouts: Sequence[Rollout]) -> set[str]:
+        """The groups that leave; a singleton group is none of them."""
+        if self._keep is None:
+            return set()
+        return {group[0].group for group in groups(rollouts) if len(group) > 1 and not self._keep(group)}
 
     def next(self, size: int) -> tuple[KVBatchMeta, dict[str, Episode]]:
         """The next ``size`` groups of the buffer, and their episodes."""

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from omegaconf import DictConfig
-
-from agentgym_rl.algorithms.groups import GroupFilter
 
 
 class Settings:
@@ -24,7 +20,6 @@ class Settings:
         self.mini_batch, self.warmup = int(actor.ppo_mini_batch_size), int(config.trainer.critic_warmup)
         self.fewest_samples, self.with_reference = int(own.fewest_samples), bool(own.reference)
         self.verify_sync = str(own.verify_sync)
-        self.group_filter = None if own.group_filter is None else GroupFilter(**own.group_filter)
         config.actor_rollout_ref.rollout.n = 1  # each row says its own; so the sizes of updates count rows
 
     @property
@@ -52,13 +47,3 @@ class Settings:
     def set_update_size(self, rows: int) -> None:
         """Updates have so many rows, padding included."""
         self.actor.ppo_mini_batch_size = self.config.critic.ppo_mini_batch_size = rows
-
-    @contextmanager
-    def without_correction(self) -> Iterator[None]:
-        """Inside, verl's advantages are not preceded by its correction, for which the workers are there."""
-        correction = self.config.algorithm.rollout_correction
-        before, correction.bypass_mode = correction.bypass_mode, True
-        try:
-            yield
-        finally:
-            correction.bypass_mode = before
