@@ -38,8 +38,8 @@ from rich.console import Console
 from rollout import Model, engine, episodes, ours, requests
 from torch.nn.functional import cross_entropy
 
-from agentgym_rl.algorithms.losses.base import LossConfig
-from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
+from agentgym_rl.algorithms.rows import imitation
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.config import Config, EnvConfig
 from agentgym_rl.engine.run.progress import Progress
@@ -93,18 +93,20 @@ class Worker:
     """The training worker of a running engine."""
 
     def __init__(self, trainer: Any) -> None:
-        from agentgym_rl.engine.verl.updates import supervised_loss
+        from agentgym_rl.engine.verl.updates import row_loss
 
         self.workers = trainer.actor_rollout_wg
-        self.workers.set_loss_fn(partial(supervised_loss, config=None, loss=CrossEntropy(LossConfig())))
+        self.workers.set_loss_fn(partial(row_loss, loss=CROSS_ENTROPY))
         self.workers.set_optimizer(LR, 0.0, (0.9, 0.999), 1.0)
         self.workers.set_threads(cores())
 
     def update(self, batch: Sequence[Example]) -> float:
         """One optimizer step; returns the loss."""
-        from agentgym_rl.engine.verl.updates import to_batch
+        from agentgym_rl.engine.verl.updates import row_batch
 
-        return float(self.workers.update_actor(to_batch(batch, len(batch)))["metrics"]["loss"][0])
+        rows, longest = [imitation(example) for example in batch], max(len(example.input_ids) for example in batch)
+        data = row_batch(rows, CROSS_ENTROPY, len(batch), 1.0, longest)
+        return float(self.workers.update_actor(data)["metrics"]["loss"][0])
 
 
 class Plain:

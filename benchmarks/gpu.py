@@ -45,7 +45,7 @@ from agentgym_rl.algorithms.losses.aggregation import Aggregation, token_weights
 from agentgym_rl.algorithms.losses.base import Loss, Tokens
 from agentgym_rl.algorithms.losses.cispo import CISPO
 from agentgym_rl.algorithms.losses.clipped import ClippedConfig
-from agentgym_rl.algorithms.losses.dpo import episode_log_probs, preference_loss
+from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
 from agentgym_rl.algorithms.losses.gspo import GSPO
 from agentgym_rl.algorithms.losses.sapo import SAPO
 from agentgym_rl.algorithms.losses.turn import Turn
@@ -142,15 +142,13 @@ def heads(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
 
 def preferences(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
     """DPO's loss, margin and gradient on pairs of episodes."""
-    rng, sizes = torch.Generator().manual_seed(2), [5, 9, 12, 3]
-    flat = place(leaf(rng, sum(sizes))).requires_grad_()
-    ends = torch.tensor([0, 5, 14, 26, 29], device=flat.device)
-    mask = (torch.rand(sum(sizes), generator=rng) < 0.5).double()
-    mask[[0, 5, 14, 26]] = 0
-    sums = episode_log_probs(jagged(flat, ends), jagged(place(mask), ends))
-    loss, margin = preference_loss(sums, place(leaf(rng, 4)), 0.1)
-    (gradient,) = torch.autograd.grad(loss.sum(), flat)
-    return {"dpo, loss": loss, "dpo, margin": margin, "dpo, gradient": gradient}
+    rng, rows, tokens = torch.Generator().manual_seed(2), 4, 12
+    log_prob, old = place(leaf(rng, rows, tokens)).requires_grad_(), place(leaf(rng, rows, tokens))
+    mask = place((torch.rand(rows, tokens, generator=rng) < 0.5).double()).bool()
+    pairs, loss = Tokens(log_prob=log_prob, old_log_prob=old, mask=mask), Preference(PreferenceConfig(beta=0.1))
+    each = loss(pairs)
+    (gradient,) = torch.autograd.grad(each.sum(), log_prob)
+    return {"dpo, loss": each, "dpo, margin": loss.metrics(pairs)["margin"], "dpo, gradient": gradient}
 
 
 def jagged(flat: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:

@@ -81,11 +81,11 @@ def test_an_algorithm_is_known_to_recipes(installed, tmp_path, name):
 
 
 @pytest.mark.slow
-def test_weights_of_turns_need_whole_conversations(installed, tmp_path):
+def test_pairs_need_whole_conversations(installed, tmp_path):
     pytest.importorskip("verl")
-    windowed = "experiment=smoke", "algorithm=late_turns", "rollout.context=window"
+    windowed = "experiment=smoke", "algorithm=prefer_then_imitate", "rollout.context=window"
     said = run(tmp_path, *CLI, "train", *windowed, check=False)
-    assert "algorithm=late_turns needs whole conversations; set rollout.context=full" in said
+    assert "algorithm=prefer_then_imitate needs whole conversations; set rollout.context=full" in said
 
 
 def episode(*rewards, spans=(), success=True):
@@ -111,11 +111,9 @@ def test_turn_level_credit(monkeypatch):
 
 def test_loss_weights_of_turns(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES / "add_an_algorithm")
-    from my_algorithms.late_turns import weighted
+    from my_algorithms.late_turns import weights
 
-    tokens = Example([9, 9, 1, 2, 3, 4], [0.0, 0.0, 1.0, 0.0, 1.0, 1.0])
-    rollout = Rollout(episode=episode(0.0, 0.5, spans=[(0, 1), (2, 4)]), segments=[tokens])
-    assert weighted(rollout, 0.8) == Example(tokens.input_ids, [0, 0, pytest.approx(0.4), 0, 0.5, 0.5])
+    assert weights(episode(0.0, 0.0, 0.5), 0.8) == pytest.approx([0.5 * 0.8**2, 0.5 * 0.8, 0.5])
 
 
 class ScriptedRun:
@@ -135,8 +133,8 @@ class ScriptedRun:
     def observe(self, rollouts):
         pass
 
-    def update(self, update, *, lr, seed=""):
-        self.updates.append(update)
+    def learn(self, rows, loss, **_):
+        self.updates.append([row.segment for row in rows])
         return {}
 
 
@@ -154,8 +152,8 @@ def test_stages_keep_what_exploration_found(monkeypatch):
     for number in range(1, resumed.units):
         resumed.unit(scripted, number)
     preferred, imitated = scripted.updates
-    assert preferred.pairs == [(won.segments[0], lost.segments[0])]
-    assert imitated.examples == [*scripted.demonstrations, won.segments[0]]
+    assert preferred == [won.segments[0], lost.segments[0]]
+    assert imitated == [*scripted.demonstrations, won.segments[0]]
 
 
 def test_collect_and_read_shows_what_is_learnt(tmp_path):

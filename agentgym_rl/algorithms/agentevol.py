@@ -21,13 +21,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from agentgym_rl.algorithms.base import LOADED, Algorithm, Metrics, Needs, Rollout, Run, Supervised, Weights
+from agentgym_rl.algorithms.base import LOADED, Algorithm, Metrics, Needs, Rollout, Run, Weights
 from agentgym_rl.algorithms.checks import at_least
 from agentgym_rl.algorithms.config import OnlineConfig, operational
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
+from agentgym_rl.algorithms.rows import Row, imitation
 from agentgym_rl.algorithms.search import Branch, SearchConfig, search
 from agentgym_rl.data.episode import Episode, shallow
-from agentgym_rl.rollout.supervised import Example, weighted, with_observations
+from agentgym_rl.rollout.supervised import Example
 
 
 class RestartFrom(StrEnum):
@@ -211,17 +213,24 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         config, begun = self.config, time.monotonic()
         if epoch == 0 and config.restart_from is RestartFrom.BASE:
             run.restore(LOADED)
-        successes = [with_observations(example, run.observation_weight) for example in self.examples()]
-        metrics = run.update(
-            Supervised(examples=[*run.demonstrations, *successes], mini_batch=config.mini_batch_trajectories),
+        demonstrations = [imitation(example, observations=run.observation_weight) for example in run.demonstrations]
+        metrics = run.learn(
+            [*demonstrations, *self.rows(run.observation_weight)],
+            CROSS_ENTROPY,
             lr=config.optimizer.rate(config.lr, epoch, config.epochs),
-            seed=f"{run.seed}:evolve:{number}:{epoch}",
+            mini_batch=config.mini_batch_trajectories,
+            seed=f"{run.seed}:evolve:{number}",
+            first_epoch=epoch,
         )
         return metrics | {"agentevol/learn_s": time.monotonic() - begun}
 
-    def examples(self) -> list[Example]:
-        """What is learned, its loss scaled by the reward."""
-        return [weighted(segment, success.reward) for success in self.successes for segment in success.segments]
+    def rows(self, observations: float = 0.0) -> list[Row]:
+        """The successes, their loss scaled by the reward."""
+        return [
+            imitation(segment, success.reward, observations)
+            for success in self.successes
+            for segment in success.segments
+        ]
 
     def validate(self, run: Run, number: int) -> Metrics:
         """Validate the round; with ``keep_best`` go back to its start if it lowered validation success."""

@@ -2,8 +2,7 @@
 
 An algorithm is a class with a typed configuration, a statement of what it needs, and its units of work. A unit is the
 step after which a run can stop and resume: a training step, or one phase of a round. The engine calls :meth:`unit` with
-a :class:`Run` and executes the updates that the algorithm asks for: :class:`Policy`, :class:`Supervised` or
-:class:`Preference`. It knows no algorithm by name.
+a :class:`Run`, and knows no algorithm by name.
 
 Algorithms are found by the entry-point group ``agentgym_rl.algorithms``.
 """
@@ -17,6 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from agentgym_rl.algorithms.config import AlgorithmConfig
 from agentgym_rl.algorithms.losses.base import Loss
+from agentgym_rl.algorithms.rows import Row, Stream
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.prefix import Prefix
@@ -94,7 +94,14 @@ class Rollout:
     values: Sequence[float] = ()
     """The critic's value before each response; only in :meth:`Run.batches` of an algorithm that needs a critic."""
     key: str = ""
-    """Where the engine keeps its tokens."""
+    """Tells it from the others of a step."""
+    kept: Sequence[str] = ()
+    """Where the engine keeps the tokens of each segment; only in :meth:`Run.batches`."""
+
+    def rows(self, streams: Mapping[str, Stream]) -> list[Row]:
+        """Each of its segments with these streams."""
+        segments: Sequence[Example | str] = self.kept or self.segments
+        return [Row(segment, streams, self.episode, number) for number, segment in enumerate(segments)]
 
 
 def groups(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:
@@ -119,56 +126,6 @@ class Request:
     """Responses to replay first; a replay can diverge, and takes an environment of :attr:`Run.replayable`."""
     preface: str = ""
     """Text before the first observation."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Policy:
-    """A policy-gradient update on rollouts of :meth:`Run.batches`; rollouts left out leave the batch."""
-
-    rollouts: Sequence[Rollout]
-    loss: Loss[Any]
-    advantages: Sequence[float | Sequence[float]] | None = None
-    """One number an episode, or one a turn; None leaves them to verl's estimator."""
-    rewards: Sequence[float] | None = None
-    """Shaped rewards, one an episode, for verl's estimators and metrics; None leaves the environments' own."""
-    returns: Sequence[Sequence[float]] | None = None
-    """Targets of the critic, one a turn; None leaves them to verl's estimator."""
-    whiten: bool = False
-    """Whether advantages are whitened over the tokens of the batch."""
-    observation_weights: Sequence[float] | None = None
-    """Weights, one an episode, of a supervised loss on its observation tokens, added to the policy loss."""
-
-
-def note_advantages(update: Policy) -> None:
-    """Write down in the episodes of an update what it takes their turns to be worth."""
-    for rollout, own in zip(update.rollouts, update.advantages or (), strict=bool(update.advantages)):
-        turns = len(rollout.episode.turns)
-        rollout.episode.advantages = list(own) if isinstance(own, Sequence) else [own] * turns
-
-
-@dataclass(slots=True, kw_only=True)
-class Supervised:
-    """Supervised updates: one shuffled pass over examples, or ``updates`` mini-batches of them."""
-
-    examples: Sequence[Example]
-    mini_batch: int
-    """Examples of an update."""
-    updates: int | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class Preference:
-    """Preference updates (DPO's loss) on pairs; the reference is the policy as the update begins."""
-
-    pairs: Sequence[tuple[Example, Example]]
-    """Preferred and rejected."""
-    mini_batch: int
-    """Most pairs of an update."""
-    epochs: int
-    beta: float
-
-
-Update = Policy | Supervised | Preference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,9 +205,8 @@ class Run(Protocol):
         ``keep`` says which groups of several episodes stay. Others leave the batch, and the step rolls out up to
         ``refills`` tasks in their place.
 
-        Each batch takes one :class:`Policy` update before the next is asked for. It is empty where ``keep`` leaves
-        nothing. After the last, the new weights go to the rollout servers, and mixture and curriculum observe all
-        episodes.
+        A batch is empty where ``keep`` leaves nothing. After the last, the new weights go to the rollout servers, and
+        mixture and curriculum observe all episodes.
         """
 
     def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:
@@ -270,11 +226,36 @@ class Run(Protocol):
     def observe(self, rollouts: Sequence[Rollout]) -> None:
         """Let mixture and curriculum take in the episodes of a step."""
 
-    def update(self, update: Update, *, lr: float, seed: str = "") -> Metrics:
-        """Execute an update; returns its losses and norms.
+    def learn(
+        self,
+        rows: Sequence[Row],
+        loss: Loss[Any],
+        *,
+        lr: float,
+        mini_batch: int,
+        epochs: int = 1,
+        updates: int | None = None,
+        seed: str = "",
+        first_epoch: int = 0,
+    ) -> Metrics:
+        """Update the policy; without rows nothing changes.
+
+        Rows of a batch are learned from once, before the next batch is asked for; those left out leave it. Rows that
+        have their tokens can be learned from at any time, in between, too.
 
         Args:
             lr: learning rate; that of the run's schedule is ``config.optimizer.rate(config.lr, number, units)``.
+            mini_batch: of an update: tasks, of rows of a batch; else rows, or pairs for a loss of pairs.
+            epochs: passes over the rows.
+            updates: of rows that have their tokens: so many mini-batches, in place of whole passes.
+            seed: shuffles them, together with the number of the pass.
+            first_epoch: number of the first pass.
+
+        Returns:
+            Losses and norms, means over the updates.
+
+        Raises:
+            ValueError: the loss cannot learn from these rows; says why.
         """
 
     def weights(self) -> Weights:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run, Supervised
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
 from agentgym_rl.algorithms.config import AlgorithmConfig
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
+from agentgym_rl.algorithms.rows import imitation
 
 EPOCHS = 3
 """Passes over demonstrations for which a recipe gives none."""
@@ -58,9 +60,15 @@ class Cloning(Algorithm[AlgorithmConfig]):
         return self.keys.epochs or 0
 
     def unit(self, run: Run, number: int) -> Metrics:
-        update = Supervised(examples=run.demonstrations, mini_batch=self.keys.mini_batch_trajectories)
-        lr = self.keys.optimizer.rate(self.keys.lr, number, self.units)
-        return run.update(update, lr=lr, seed=f"{run.seed}:{self.stage}:{number}")
+        keys = self.keys
+        return run.learn(
+            [imitation(example, observations=keys.observation_weight) for example in run.demonstrations],
+            CROSS_ENTROPY,
+            lr=keys.optimizer.rate(keys.lr, number, self.units),
+            mini_batch=keys.mini_batch_trajectories,
+            seed=f"{run.seed}:{self.stage}",
+            first_epoch=number,
+        )
 
 
 class BC(Algorithm[AlgorithmConfig]):

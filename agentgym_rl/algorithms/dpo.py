@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Preference, Run
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
 from agentgym_rl.algorithms.checks import above, at_least
 from agentgym_rl.algorithms.config import OnlineConfig
+from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
 from agentgym_rl.data.episode import Episode
 
 
@@ -68,14 +69,15 @@ class DPO(Algorithm[DPOConfig]):
         if not chosen:
             run.say(f"dpo: step {number + 1} learned nothing: no task was both solved and failed")
             return metrics
-        tokens = [rollout.segments[0] for rollout in counted]
-        update = Preference(
-            pairs=[(tokens[preferred], tokens[rejected]) for preferred, rejected in chosen],
-            mini_batch=config.mini_batch_pairs,
+        learned = run.learn(
+            [row for pair in chosen for index in pair for row in counted[index].rows({})],
+            Preference(PreferenceConfig(beta=config.beta)),
+            lr=config.optimizer.rate(config.lr, number, self.units),
+            mini_batch=min(config.mini_batch_pairs, len(chosen)),
             epochs=config.epochs,
-            beta=config.beta,
+            seed=seed,
         )
-        return metrics | run.update(update, lr=config.optimizer.rate(config.lr, number, self.units), seed=seed)
+        return metrics | learned | {"actor/grad_norm": learned["dpo/grad_norm"], "actor/lr": learned["dpo/lr"]}
 
 
 def pairs(episodes: Sequence[Episode], per_task: int, seed: str) -> list[tuple[int, int]]:

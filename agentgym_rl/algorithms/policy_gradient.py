@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Policy, Rollout, Run, groups
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Rollout, Run, groups
 from agentgym_rl.algorithms.config import GroupConfig, PolicyGradientConfig
 from agentgym_rl.algorithms.diagnostics import diagnostics
 from agentgym_rl.algorithms.losses import loss_of
+from agentgym_rl.algorithms.rows import Row, Stream
 from agentgym_rl.algorithms.shaping import Shaping
 from agentgym_rl.data.episode import Episode
 
-Credit = Sequence[float | Sequence[float]]
+Credit = Sequence[Stream]
 """One number an episode, or one a turn of each."""
 
 P = TypeVar("P", bound=PolicyGradientConfig)
@@ -50,14 +51,11 @@ class PolicyGradient(Algorithm[P]):
         return self.config.steps
 
     def unit(self, run: Run, number: int) -> Metrics:
-        lr = self.config.optimizer.rate(self.config.lr, number, self.units)
-        learnt: list[Rollout] = []
+        config, learnt = self.config, list[Rollout]()
+        lr = config.optimizer.rate(config.lr, number, self.units)
         for batch in run.batches(number, **self.filter()):
             rollouts = self.shaped(batch, run.response_tokens)
-            update = self.update(rollouts)
-            if self.config.shaping.shapes:
-                update = replace(update, rewards=[rollout.episode.reward for rollout in update.rollouts])
-            run.update(update, lr=lr)
+            run.learn(self.rows(rollouts), self.loss, lr=lr, mini_batch=config.mini_batch_tasks, epochs=config.epochs)
             learnt += rollouts
         metrics = self.metrics(learnt)
         metrics |= self.shaping.metrics([one.episode for one in learnt], run.response_tokens)
@@ -80,13 +78,21 @@ class PolicyGradient(Algorithm[P]):
         self.shaping.observe([one.episode for one in rollouts])
         return [replace(one, episode=self.shaping.shaped(one.episode, response_tokens)) for one in rollouts]
 
-    def update(self, rollouts: Sequence[Rollout]) -> Policy:
-        """The update of a batch."""
-        if self.needs(self.config).estimator is not None:
-            return Policy(rollouts=rollouts, loss=self.loss)
-        return Policy(rollouts=rollouts, loss=self.loss, advantages=self.advantages(rollouts))
+    def rows(self, rollouts: Sequence[Rollout]) -> list[Row]:
+        """What is learned of a batch."""
+        rows: list[Row] = []
+        for rollout, streams in zip(rollouts, self.streams(rollouts), strict=True):
+            shaped = {"reward": rollout.episode.reward} if self.config.shaping.shapes else {}
+            rows += rollout.rows({**streams, **shaped})
+        return rows
 
-    def advantages(self, rollouts: Sequence[Rollout]) -> list[float | Sequence[float]]:
+    def streams(self, rollouts: Sequence[Rollout]) -> list[dict[str, Stream]]:
+        """The streams of each rollout; without advantages they are left to verl's estimator."""
+        if self.needs(self.config).estimator is not None:
+            return [{} for _ in rollouts]
+        return [{"advantage": advantage} for advantage in self.advantages(rollouts)]
+
+    def advantages(self, rollouts: Sequence[Rollout]) -> list[Stream]:
         """:meth:`credit` of each group with its negative numbers weighed, in the order of the rollouts."""
         weight = self.config.groups.negative_weight if isinstance(self.config, GroupConfig) else 1.0
         found = {
@@ -115,7 +121,7 @@ class PolicyGradient(Algorithm[P]):
         self.shaping.load_state_dict(state)
 
 
-def weighed(advantage: float | Sequence[float], weight: float) -> float | list[float]:
+def weighed(advantage: Stream, weight: float) -> Stream:
     """An episode's advantage, or those of its turns, with the negative ones multiplied by ``weight``."""
     if isinstance(advantage, Sequence):
         return [weight * one if one < 0 else one for one in advantage]

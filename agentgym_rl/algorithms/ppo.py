@@ -23,10 +23,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from agentgym_rl.algorithms.base import Critic, Estimator, Needs, Policy, Rollout
+from agentgym_rl.algorithms.base import Critic, Estimator, Needs, Rollout
 from agentgym_rl.algorithms.checks import above, at_least, share
 from agentgym_rl.algorithms.config import PolicyGradientConfig
 from agentgym_rl.algorithms.policy_gradient import PolicyGradient
+from agentgym_rl.algorithms.rows import Row, Stream, whitened
 
 
 class Level(StrEnum):
@@ -78,16 +79,20 @@ class PPO(PolicyGradient[PPOConfig]):
             estimator=estimator if config.level is Level.TOKEN else None,
         )
 
-    def update(self, rollouts: Sequence[Rollout]) -> Policy:
+    def rows(self, rollouts: Sequence[Rollout]) -> list[Row]:
+        rows = super().rows(rollouts)
+        return rows if self.config.level is Level.TOKEN else whitened(rows)
+
+    def streams(self, rollouts: Sequence[Rollout]) -> list[dict[str, Stream]]:
         if self.config.level is Level.TOKEN:
-            return super().update(rollouts)
-        advantages, returns = [], []
+            return super().streams(rollouts)
+        found: list[dict[str, Stream]] = []
         for rollout in rollouts:
-            rewards = [turn.reward for turn in rollout.episode.turns]
-            found = turn_gae(rewards, rollout.values, gamma=self.config.gamma, lam=self.config.lam)
-            advantages.append(found)
-            returns.append([one + value for one, value in zip(found, rollout.values, strict=True)])
-        return Policy(rollouts=rollouts, loss=self.loss, advantages=advantages, returns=returns, whiten=True)
+            rewards, values = [turn.reward for turn in rollout.episode.turns], rollout.values
+            advantages = turn_gae(rewards, values, gamma=self.config.gamma, lam=self.config.lam)
+            returns = [advantage + value for advantage, value in zip(advantages, values, strict=True)]
+            found.append({"advantage": advantages, "return": returns, "value": values})
+        return found
 
 
 def turn_gae(rewards: Sequence[float], values: Sequence[float], *, gamma: float, lam: float) -> list[float]:

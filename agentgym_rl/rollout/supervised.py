@@ -1,4 +1,4 @@
-"""Supervised examples: conversations as tokens with loss weights."""
+"""Conversations as tokens, with those that are learned from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Example:
 
     input_ids: list[int]
     loss_weight: list[float]
-    """Weight of each token in the loss: 0 on everything the model did not write. Same length as ``input_ids``."""
+    """1 on each token that is learned from, 0 on everything the model did not write. Same length as ``input_ids``."""
+    prompt: int = 0
+    """Tokens before the first response."""
 
 
 def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> Example:
@@ -39,7 +41,7 @@ def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> 
     messages = _shown(trajectory)
     first, end = trajectory.first_trained, end_of_turn(tokenizer)
     ids: list[int] = list(builder.build_initial_tokens(messages[:first]))
-    weight = [0.0] * len(ids)
+    prompt, weight = len(ids), [0.0] * len(ids)
     for number in range(first, len(messages)):
         message = messages[number]
         if message["role"] == "assistant":
@@ -54,7 +56,7 @@ def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> 
             f"trajectory {trajectory.item_id} takes {len(ids)} tokens, more than model.prompt_tokens + "
             f"model.response_tokens = {limit}"
         )
-    return Example(ids, weight)
+    return Example(ids, weight, prompt)
 
 
 async def encode_segments(
@@ -132,20 +134,4 @@ def of_segment(segment: Segment) -> Example:
 def from_rollout(input_ids: Sequence[int], response_mask: Sequence[int]) -> Example:
     """An example of the exact tokens of an episode: prompt and response, with the mask of the response."""
     prompt = len(input_ids) - len(response_mask)
-    return Example(list(input_ids), [0.0] * prompt + [float(value) for value in response_mask])
-
-
-def with_observations(example: Example, weight: float) -> Example:
-    """The example with ``weight`` on every token that had none, but the first, which nothing precedes."""
-    if weight == 0.0:
-        return example
-    weights = [value or weight for value in example.loss_weight]
-    weights[0] = 0.0
-    return Example(example.input_ids, weights)
-
-
-def weighted(example: Example, reward: float) -> Example:
-    """The example with its loss scaled by a reward."""
-    if reward == 1.0:
-        return example
-    return Example(example.input_ids, [value * reward for value in example.loss_weight])
+    return Example(list(input_ids), [0.0] * prompt + [float(value) for value in response_mask], prompt)

@@ -108,7 +108,8 @@ def test_rewards_that_are_not_binary_weigh_the_loss():
     played = [episode("a", ["x"], reward=0.25), episode("b", ["x"], reward=1.0)]
     filled = evolving()
     filled.keep(1, rollouts(played))
-    assert [example.loss_weight for example in filled.examples()] == [[0.0, 0.25, 0.25], [0.0, 1.0, 1.0]]
+    assert [row.streams for row in filled.rows()] == [{"cross_entropy": 0.25}, {"cross_entropy": 1.0}]
+    assert filled.rows(0.5)[0].streams == {"cross_entropy": (0.0, 0.25, 0.25)}
     assert [success.segments[0].loss_weight for success in filled.successes] == [[0.0, 1.0, 1.0]] * 2
 
 

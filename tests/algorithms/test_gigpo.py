@@ -8,16 +8,13 @@ import toy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.base import Policy, Rollout, note_advantages
+from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.gigpo import GiGPO, GiGPOConfig, anchors, returns, step_advantages
-from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
-
-VANILLA = Vanilla(VanillaConfig())
 
 
 def episode(observations, rewards):
@@ -122,11 +119,3 @@ def test_steps_of_an_anchor_sum_to_nothing(group, gamma, by_std):
         for value, anchor in zip(own, anchors(one), strict=True):
             sums[anchor] = sums.get(anchor, 0.0) + value
     assert all(total == pytest.approx(0.0, abs=1e-3) for total in sums.values())
-
-
-def test_advantages_are_noted_for_each_turn():
-    one, other, out = (Rollout(episode=episode(["a", "b"], [0.0, reward])) for reward in (1.0, 0.0, 0.0))
-    note_advantages(Policy(loss=VANILLA, rollouts=[one, other], advantages=[[0.25, 0.5], -0.75]))
-    assert [rollout.episode.advantages for rollout in (one, other, out)] == [[0.25, 0.5], [-0.75, -0.75], []]
-    note_advantages(Policy(loss=VANILLA, rollouts=[out]))
-    assert out.episode.advantages == []

@@ -24,9 +24,9 @@ def test_by_hand():
     first = 0.0 + 0.5 * 0.25 - 0.5 + 0.5 * 0.5 * last
     assert turn_gae([0.0, 1.0], [0.5, 0.25], gamma=0.5, lam=0.5) == pytest.approx([first, last])
     assert turn_gae([], [], gamma=1.0, lam=1.0) == []
-    update = PPO(PPOConfig(level=Level.TURN, gamma=0.5, lam=0.5)).update([rollout([0.0, 1.0], [0.5, 0.25])])
-    assert update.advantages == [pytest.approx([first, last])] and update.whiten
-    assert update.returns == [pytest.approx([first + 0.5, 1.0])]
+    (found,) = PPO(PPOConfig(level=Level.TURN, gamma=0.5, lam=0.5)).streams([rollout([0.0, 1.0], [0.5, 0.25])])
+    assert found["advantage"] == pytest.approx([first, last]) and found["value"] == [0.5, 0.25]
+    assert found["return"] == pytest.approx([first + 0.5, 1.0])
 
 
 def test_over_tokens_verl_estimates():
@@ -34,15 +34,14 @@ def test_over_tokens_verl_estimates():
     needs = PPO.needs(config)
     assert (needs.estimator.name, needs.estimator.gamma, needs.estimator.lam) == ("gae", 0.9, 0.8)
     assert (needs.critic.lr, needs.critic.warmup) == (1e-3, 2)
-    update = PPO(config).update([rollout([1.0], [0.5])])
-    assert update.advantages is update.returns is None
+    assert PPO(config).streams([rollout([1.0], [0.5])]) == [{}]
 
 
 @given(NUMBERS)
 def test_without_discount_the_target_is_the_reward_to_come(turns):
     rewards, values = [reward for reward, _ in turns], [value for _, value in turns]
-    update = PPO(PPOConfig(level=Level.TURN)).update([rollout(rewards, values)])
-    assert update.returns == [pytest.approx([sum(rewards[turn:]) for turn in range(len(turns))], abs=1e-5)]
+    (found,) = PPO(PPOConfig(level=Level.TURN)).streams([rollout(rewards, values)])
+    assert found["return"] == pytest.approx([sum(rewards[turn:]) for turn in range(len(turns))], abs=1e-5)
 
 
 @given(NUMBERS, st.floats(0, 1))

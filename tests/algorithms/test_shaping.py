@@ -1,6 +1,7 @@
 """Shaped rewards by hand, and what credit makes of them."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -110,19 +111,23 @@ def test_rewards_relative_to_those_of_their_environment_so_far(rewards, cut):
 
 
 class OneStep:
-    """A run of one batch that keeps the update."""
+    """A run of one batch that keeps what is learned of it."""
 
     response_tokens = LIMIT
 
     def __init__(self, *episodes):
-        self.rollouts = [Rollout(episode=one, group="g", key=str(at), values=[0.0] * len(one.turns))
+        self.rollouts = [Rollout(episode=one, group="g", kept=[str(at)], values=[0.0] * len(one.turns))
                          for at, one in enumerate(episodes)]  # fmt: skip
 
     def batches(self, number, **_):
         yield self.rollouts
 
-    def update(self, update, *, lr):
-        self.asked = update
+    def learn(self, rows, loss, **_):
+        self.rows = rows
+
+    def asked(self, name):
+        """A stream of each row; None where they have none of it."""
+        return [row.streams[name] for row in self.rows] if name in self.rows[0].streams else None
 
 
 def learnt(algorithm, *episodes):
@@ -136,22 +141,24 @@ TWO = (episode(0.0, 0.0, invalid=(0,)), episode(0.0, 0.0))
 
 def test_credit_has_the_shaped_rewards():
     keys = {"shaping": ShapingConfig(invalid_action_penalty=0.1)}
-    assert learnt(GRPO(GRPOConfig()), *TWO)[0].asked.advantages == [0.0, 0.0]
+    assert learnt(GRPO(GRPOConfig()), *TWO)[0].asked("advantage") == [0.0, 0.0]
     run, metrics = learnt(RLOO(GroupConfig(**keys)), *TWO)
-    assert run.asked.advantages == pytest.approx([-0.05, 0.05])
+    assert run.asked("advantage") == pytest.approx([-0.05, 0.05])
     assert (metrics["shaping/reward"], metrics["diagnostics/gradient_share"]) == (pytest.approx(-0.025), 1.0)
     assert [one.episode.reward for one in run.rollouts] == [0.0, 0.0], "the run's own episodes stay as they are"
-    turns = learnt(PPO(PPOConfig(level=Level.TURN, lam=0.0, **keys)), *TWO)[0].asked.advantages
-    assert turns == [[-0.1, 0.0], [0.0, 0.0]]
-    steps = learnt(GiGPO(GiGPOConfig(normalise_by_std=False, gamma=0.0, **keys)), *TWO)[0].asked.advantages
+    turns = learnt(PPO(PPOConfig(level=Level.TURN, lam=0.0, **keys)), *TWO)[0].asked("advantage")
+    unit = 1 / math.sqrt((0.75**2 + 3 * 0.25**2) * 10 / 39)  # whitened over four turns of ten tokens
+    worse, others = pytest.approx(-0.75 * unit, rel=1e-4), pytest.approx(0.25 * unit, rel=1e-4)
+    assert turns == [[worse, others], [others, others]]
+    steps = learnt(GiGPO(GiGPOConfig(normalise_by_std=False, gamma=0.0, **keys)), *TWO)[0].asked("advantage")
     assert steps == [pytest.approx([-0.025 - 0.075, -0.025 + 0.025]), pytest.approx([0.025 + 0.025] * 2)]
 
 
 def test_verls_estimators_are_given_the_shaped_rewards():
     run, _ = learnt(ReinforcePP(ReinforcePPConfig(shaping=ShapingConfig(invalid_action_penalty=0.1))), *TWO)
-    assert run.asked.rewards == pytest.approx([-0.05, 0.0]) and run.asked.advantages is None
+    assert run.asked("reward") == pytest.approx([-0.05, 0.0]) and run.asked("advantage") is None
     run, metrics = learnt(ReinforcePP(ReinforcePPConfig()), *TWO)
-    assert run.asked.rewards is None and "shaping/reward" not in metrics
+    assert run.asked("reward") is None and "shaping/reward" not in metrics
 
 
 def test_the_running_moments_are_part_of_the_state():
@@ -161,8 +168,8 @@ def test_the_running_moments_are_part_of_the_state():
     assert (metrics["shaping/e/reward_mean"], metrics["shaping/e/reward_std"]) == (0.5, 0.5)
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     batch = episode(1.0), episode(1.0), episode(0.0)
-    assert learnt(second, *batch)[0].asked == learnt(first, *batch)[0].asked
-    assert learnt(GRPO(config), *batch)[0].asked != learnt(first, *batch)[0].asked
+    assert learnt(second, *batch)[0].rows == learnt(first, *batch)[0].rows
+    assert learnt(GRPO(config), *batch)[0].rows != learnt(first, *batch)[0].rows
     assert GRPO(GRPOConfig()).state_dict() == {}
 
 

@@ -100,7 +100,7 @@ def arm(phase: str, step: int, victim: str) -> None:
         "checkpoint": (Weights, "save", half_written),
         "exploration": (Journal, "add", half_explored),
         "filter": (EngineRun, "save_demonstrations", now),
-        "learning": (Learner, "sft_step", soon),
+        "learning": (Learner, "_learn_tokens", soon),
     }[phase]
     before(owner, name, act)
 

@@ -72,7 +72,7 @@ class ScriptedTrainer:
         self.step_episodes = self.loop.run_until_complete(self._play([(row, sample) for _, row, sample in asked]))
         self.step_metrics, self.timing_raw = {}, {"gen": time.monotonic() - begun}
         groups = zip(asked, self.step_episodes, strict=True)
-        counted = [Rollout(episode=one, group=str(group), key=str(at))
+        counted = [Rollout(episode=one, group=str(group), kept=[str(at)])
                    for at, ((group, _, _), one) in enumerate(groups) if one.ending.counts]  # fmt: skip
         sizes = Counter(one.group for one in counted)
         yield [one for one in counted if sizes[one.group] > 1]
@@ -94,8 +94,8 @@ class ScriptedTrainer:
         episode.tags = dict(row["tags"])
         return episode
 
-    def policy_step(self, update: Any, lr: float) -> int:
-        return 1
+    def learn(self, rows: Any, loss: Any, **_: Any) -> tuple[dict[str, float], int]:
+        return {}, 1
 
     def write_episodes(self, path: Path, asked: Advantages) -> list[list[str]]:
         return []

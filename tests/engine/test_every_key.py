@@ -30,6 +30,7 @@ from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.curriculum.turn_limit import curricula
 from agentgym_rl.algorithms.mixture import mixtures
+from agentgym_rl.algorithms.rows import Row
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import budget, gpus
 from agentgym_rl.engine.recipe import compose as recipes
@@ -175,9 +176,9 @@ class Recorder:
     def journal(self) -> list[Rollout]:
         return self.kept
 
-    def update(self, update: Any, *, lr: float, seed: str = "") -> dict[str, float]:
-        self.asked.append((repr(update), lr, seed))
-        return {}
+    def learn(self, rows: Sequence[Row], loss: Any, **passes: Any) -> dict[str, float]:
+        self.asked.append((repr(rows), repr(loss), passes))
+        return {"dpo/grad_norm": 1.0, "dpo/lr": 1.0}
 
     def weights(self) -> Any:
         return LOADED
@@ -265,7 +266,7 @@ KEYS: dict[str, Entry] = {
     "cloning.epochs": (2, learning),
     "cloning.lr": (0.1, learning),
     "cloning.mini_batch_trajectories": (2, learning),
-    "cloning.observation_weight": (0.5, files),
+    "cloning.observation_weight": (0.5, learning),
     **{f"cloning.optimizer.{key}": entry for key, entry in OF_PASSES.items()},
     "budget.episodes": (64, reads(budget)),
     "budget.tokens": (64, reads(stages)),

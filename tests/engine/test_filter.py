@@ -57,11 +57,13 @@ class Learner:
     """Takes batches."""
 
     def begin_step(self):
-        self.metrics, self.batch = MetricsAggregator(), None
+        self.metrics = MetricsAggregator()
 
     def take(self, batch, rollouts, metrics):
         self.metrics.add_step_metrics(metrics)
-        self.batch = batch
+
+    def give_up(self):
+        return None
 
 
 class Step:

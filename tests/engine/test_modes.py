@@ -100,7 +100,7 @@ def test_the_critic_warms_up_from_the_first_step_of_the_stage():
     [([2, 2, 2, 2], 1, 4), ([2, 2, 3, 2], 1, 5), ([7, 8, 7, 8], 1, 15), ([7, 8, 7, 8], 4, 16), ([1, 1, 1], 1, 3)],
 )
 def test_updates_have_the_same_number_of_rows(groups, workers, size, monkeypatch):
-    own = Settings(defaults(data={"seed": 0}, actor_rollout_ref={"actor": {"ppo_mini_batch_size": 2}}))
+    own = Settings(defaults(data={"seed": 0}))
     verl = SimpleNamespace(
         resource_pool_manager=SimpleNamespace(get_n_gpus=lambda: workers), global_steps=1, local_trigger_step=0,
         tokenizer=SimpleNamespace(eos_token_id=0),
@@ -114,7 +114,7 @@ def test_updates_have_the_same_number_of_rows(groups, workers, size, monkeypatch
 
     monkeypatch.setattr("agentgym_rl.engine.verl.learner.upsample_batch_to_divisible_size", padded)
     keys = [f"{group}_{session}_0" for group, sessions in enumerate(groups) for session in range(sessions)]
-    batch = learner.balance(KVBatchMeta(partition_id="train", keys=keys, tags=[{"seq_len": 9} for _ in keys]), {})
+    batch = learner.balance(KVBatchMeta(partition_id="train", keys=keys, tags=[{"seq_len": 9} for _ in keys]), {}, 2)
     assert own.actor.ppo_mini_batch_size == size == own.config.critic.ppo_mini_batch_size
     updates = max(learner.update_of.values()) + 1
     assert updates == (2 if len(groups) == 4 else 1), "2 tasks an update"

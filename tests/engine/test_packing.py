@@ -26,16 +26,16 @@ from transformers import (  # noqa: E402
 )
 from verl.utils import tensordict_utils as tu  # noqa: E402
 from verl.utils.torch_functional import entropy_from_logits  # noqa: E402
-from verl.workers.config import ActorConfig  # noqa: E402
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead  # noqa: E402
 
-from agentgym_rl.algorithms.losses.base import LossConfig  # noqa: E402
-from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy  # noqa: E402
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY  # noqa: E402
+from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig  # noqa: E402
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig  # noqa: E402
+from agentgym_rl.algorithms.rows import Row, imitation  # noqa: E402
 from agentgym_rl.engine.platform.packed_engines import PackedLanguageModel, PackedValueModel  # noqa: E402
 from agentgym_rl.engine.platform.packing import TokenLogProbs, entropy_of, predicting  # noqa: E402
-from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, OBSERVATION_WEIGHT  # noqa: E402
-from agentgym_rl.engine.verl.updates import dpo_loss, pair_batch, policy_loss, supervised_loss, to_batch  # noqa: E402
+from agentgym_rl.engine.verl.rows import LOSS_WEIGHT  # noqa: E402
+from agentgym_rl.engine.verl.updates import OBSERVATION_WEIGHT, row_batch, row_loss  # noqa: E402
 from agentgym_rl.rollout.supervised import Example  # noqa: E402
 
 SIZE = {
@@ -102,32 +102,33 @@ def policy_rows(prompts=(3, 1, 6), responses=(9, 4, 2), temperature=1.0):
 
 
 def policy(model_output, data, dp_group=None):
-    config = ActorConfig(strategy="fsdp2", ppo_micro_batch_size_per_gpu=1, rollout_n=1)
-    return policy_loss(config, model_output, data, dp_group, loss=Vanilla(VanillaConfig(entropy=0.1)))
+    return row_loss(model_output, data, dp_group, loss=Vanilla(VanillaConfig(entropy=0.1)))
 
 
+PREFERENCE = Preference(PreferenceConfig())
 EXAMPLES = [Example([7, 8, 9, 3], [0.0, 1.0, 0.0, 1.0]), Example([4, 5], [0.0, 0.5]), Example([4, 5, 1], [0.0] * 3)]
 
 
 def supervised_rows():
-    data = to_batch(EXAMPLES, batch=3)
+    data = row_batch([imitation(example) for example in EXAMPLES], CROSS_ENTROPY, 3, 1.0, 9)
     tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=5)
     return data
 
 
 def preference_rows(pairs=1):
-    data = pair_batch([(EXAMPLES[0], EXAMPLES[1]), (EXAMPLES[1], EXAMPLES[0])][:pairs], pairs)
-    data["ref_log_prob"] = torch.tensor([-1.0, -2.0, -3.0, -4.0])[: 2 * pairs]
-    tu.assign_non_tensor(data, beta=0.1, dp_size=1, global_batch_size=2 * pairs)
+    rows = [Row(EXAMPLES[place], {}) for place in (0, 1, 1, 0)][: 2 * pairs]
+    data = row_batch(rows, PREFERENCE, 2 * pairs, 1.0, 9)
+    data["old_log_probs"] = jagged([torch.linspace(-2, -1, len(row.segment.input_ids) - 1) for row in rows])
+    tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=5)
     return data
 
 
 def preference(model_output, data, dp_group=None):
-    return dpo_loss(None, model_output, data, dp_group)
+    return row_loss(model_output, data, dp_group, loss=PREFERENCE)
 
 
 def supervised(model_output, data, dp_group=None):
-    return supervised_loss(None, model_output, data, dp_group, loss=CrossEntropy(LossConfig()))
+    return row_loss(model_output, data, dp_group, loss=CROSS_ENTROPY)
 
 
 def trained(kind, implementation, name, data, loss, packed):
@@ -243,7 +244,7 @@ def test_logits_are_computed_before_the_tokens_that_a_loss_reads():
 
 
 def test_a_micro_batch_of_padding_has_a_gradient_of_zero():
-    data = to_batch([EXAMPLES[2]], batch=1)
+    data = row_batch([imitation(EXAMPLES[2])], CROSS_ENTROPY, 1, 1.0, 9)
     tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=5)
     value, _, gradients = trained(PackedLanguageModel, "packed", "llama", data, supervised, packed=True)
     assert value == 0 and all(not one.any() for one in gradients.values())

@@ -16,12 +16,14 @@ import torch
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
-from agentgym_rl.algorithms.base import Policy, Rollout
+from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.losses.aggregation import Aggregation
 from agentgym_rl.algorithms.losses.clipped import ClippedConfig
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.losses.turn import Turn as TurnLoss
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.ppo import PPO, Level, PPOConfig
+from agentgym_rl.algorithms.rows import PerToken
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.resolved import Resolved
@@ -50,7 +52,18 @@ def episode(rewards, spans):
 VANILLA = Vanilla(VanillaConfig())
 MASKS = [[1, 1, 0, 1], [1, 0, 1, 1, 1], [0]]
 EPISODES = [episode([0.0, 1.0], [(0, 2), (3, 4)]), episode([0.0, 0.0], [(0, 1), (2, 5)])]
-ROLLOUTS = [Rollout(episode=one, key=f"u_{number}", group="u") for number, one in enumerate(EPISODES)]
+ROLLOUTS = [
+    Rollout(episode=one, key=f"u_{number}", group="u", kept=[f"u_{number}_0"]) for number, one in enumerate(EPISODES)
+]
+
+
+def told(rollouts, **streams):
+    """Rows by key, with a value of each stream for each rollout."""
+    return {
+        row.segment: row
+        for place, rollout in enumerate(rollouts)
+        for row in rollout.rows({name: values[place] for name, values in streams.items()})
+    }
 
 
 class Queue:
@@ -101,9 +114,9 @@ def tag(tokens, **others):
     return {"response_len": tokens, **others}
 
 
-def write(batch, update, aggregation=Aggregation.TOKEN_MEAN):
+def write(batch, of_rows, loss=VANILLA):
     update_of = {key: int(rows.session_of(key) != "u_0") for key in batch.keys}
-    rows.write(batch, update, update_of, aggregation, 10)
+    rows.write(batch, of_rows, loss, update_of, 10)
 
 
 def test_keys():
@@ -129,24 +142,24 @@ def test_singletons_leave_and_are_cleared(queue):
 
 
 def test_an_advantage_for_each_episode_or_turn_up_to_the_end_of_its_response(queue, batch):
-    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[2.0, [4.0, 5.0]]))
+    write(batch, told(ROLLOUTS, advantage=[2.0, [4.0, 5.0]]))
     assert rows_of(queue.fields["advantages"]) == [[2, 2, 2, 2], [4, 5, 5, 5, 5], [0]]
 
 
 def test_advantages_of_whole_episodes_are_one_number_a_row(queue, batch):
-    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS[::-1], advantages=[-1.0, 2.0]))
+    write(batch, told(ROLLOUTS[::-1], advantage=[-1.0, 2.0]))
     assert queue.fields["advantages"].tolist() == [2, -1, 0]
     every = rows.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
     assert rows_of(every) == [[2] * 4, [-1] * 5, [0]]
     assert rows.each_token(every, queue.fields["loss_mask"]) is every
-    found = rows.advantage_metrics(batch, ROLLOUTS)
+    found = rows.advantage_metrics(batch, told(ROLLOUTS))
     queue.fields["advantages"] = every
-    assert rows.advantage_metrics(batch, ROLLOUTS) == found != {}
+    assert rows.advantage_metrics(batch, told(ROLLOUTS)) == found != {}
 
 
 def test_verls_advantages_stay_where_an_update_has_none(queue, batch):
     before = rows_of(queue.fields["advantages"])
-    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS))
+    write(batch, told(ROLLOUTS))
     assert rows_of(queue.fields["advantages"]) == before and "value_mask" not in queue.fields
 
 
@@ -155,13 +168,14 @@ def test_notes_in_a_segment_of_their_own_belong_to_the_turn_that_follows():
     one = episode([0.0, 1.0], [(1, 3), (0, 2)])
     one.turns[1].segment = 2
     batch = KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_0_2"], tags=[tag(3), tag(3), tag(2)])
-    found = rows.over_tokens(batch, [Rollout(episode=one, key="u_0")], [[2.0, 3.0]])
+    of_rows = told([Rollout(episode=one, kept=["u_0_0", "u_0_1", "u_0_2"])], advantage=[[2.0, 3.0]])
+    found = rows.over_tokens(batch, of_rows, lambda row: row.streams["advantage"])
     assert rows_of(found) == [[2, 2, 2], [3, 3, 3], [3, 3]]
 
 
 def test_shaped_rewards_are_on_the_last_token_of_their_rows(queue, batch):
     queue.fields["rm_scores"] = jagged([[0.0, 0, 0, 1], [0.0] * 5, [0.0]])
-    rows.write_rewards(batch, ROLLOUTS[::-1], [-0.5, 0.75])
+    rows.write_rewards(batch, told(ROLLOUTS[::-1], reward=[-0.5, 0.75]))
     assert rows_of(queue.fields["rm_scores"]) == [[0, 0, 0, 0.75], [0, 0, 0, 0, -0.5], [0]]
 
 
@@ -175,7 +189,7 @@ def test_verls_estimators_read_the_shaped_rewards(queue, batch):
     settings = verl_config(Resolved(recipes.load(["name=x", "algorithm=reinforce_pp"])), "m", Path("run"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tq, "kv_batch_get", lambda **_: TensorDict(get(None, None, known), batch_size=3))
-        rows.write_rewards(batch, ROLLOUTS, [0.25, -0.5])
+        rows.write_rewards(batch, told(ROLLOUTS, reward=[0.25, -0.5]))
         PPOTrainer._compute_advantage(SimpleNamespace(config=settings), batch, {})
     assert rows_of(queue.fields["returns"]) == [[0.25, 0.25, 0, 0.25], [-0.5, 0, -0.5, -0.5, -0.5], [0]]
 
@@ -204,21 +218,21 @@ def test_workers_are_told_what_to_write(queue, batch):
 
 
 def test_the_size_of_advantages_by_the_position_of_their_turn(queue, batch):
-    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[-2.0, [4.0, -5.0]]))
-    found = rows.advantage_metrics(batch, ROLLOUTS)
+    write(batch, told(ROLLOUTS, advantage=[-2.0, [4.0, -5.0]]))
+    found = rows.advantage_metrics(batch, told(ROLLOUTS))
     first, last = (2 + 2 + 4) / 3, (2 + 5 + 5 + 5) / 4
     assert found == {
         "diagnostics/advantage_first": pytest.approx(first), "diagnostics/advantage_last": pytest.approx(last),
     }  # fmt: skip
-    single = Rollout(episode=episode([0.0], [(0, 5)]), key="u_1")
-    assert rows.advantage_metrics(batch, [single]).keys() == {"diagnostics/advantage_middle"}
+    single = Rollout(episode=episode([0.0], [(0, 5)]), kept=["u_1_0"])
+    assert rows.advantage_metrics(batch, told([single])).keys() == {"diagnostics/advantage_middle"}
 
 
 def turn_level(batch):
     """PPO's update over turns, with the critic's values as the trainer reads them."""
     rollouts = [replace(one) for one in ROLLOUTS]
     rows.turn_values(batch, rollouts)
-    write(batch, PPO(PPOConfig(level=Level.TURN)).update(rollouts))
+    write(batch, {row.segment: row for row in PPO(PPOConfig(level=Level.TURN)).rows(rollouts)})
     return rollouts
 
 
@@ -235,8 +249,10 @@ def test_turns_have_one_value_and_one_advantage(queue, batch):
     tokens = [value for row in raw for value in row]
     white = [[(value - fmean(tokens)) / stdev(tokens) for value in row] for row in raw]
     found = rows_of(queue.fields["advantages"])
-    assert found[0] == pytest.approx([white[0][0], white[0][1], 0.0, white[0][2]], abs=1e-5)
-    assert found[1] == pytest.approx([white[1][0], 0.0, *white[1][1:]], abs=1e-5)
+    first, second, _ = (
+        [value for value, own in zip(row, mask, strict=True) if own] for row, mask in zip(found, MASKS, strict=True)
+    )
+    assert first == pytest.approx(white[0], abs=1e-5) and second == pytest.approx(white[1], abs=1e-5)
     assert found[2] == [0.0]
     assert rows_of(queue.fields["value_mask"]) == [[1, 0, 0, 1], [1, 0, 1, 0, 0], [0]]
 
@@ -258,7 +274,7 @@ def test_the_critic_learns_at_the_first_token_of_a_turn(queue, batch):
     from verl.workers.utils.losses import value_loss
 
     turn_level(batch)
-    with rows.critic_learns_at_turns(batch):
+    with rows.critic_learns_where_told(batch):
         mask = queue.fields["response_mask"]
         assert rows_of(mask) == rows_of(queue.fields["loss_mask"]) == [[1, 0, 0, 1], [1, 0, 1, 0, 0], [0]]
         names = ("values", "returns", "response_mask")
@@ -283,15 +299,37 @@ def test_the_critic_learns_at_the_first_token_of_a_turn(queue, batch):
 
 
 def test_observation_weights_are_on_what_the_model_did_not_write(queue, batch):
-    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[1.0, 1.0], observation_weights=[0.5, 0.25]))
+    write(batch, told(ROLLOUTS, advantage=[1.0, 1.0], observation=[0.5, 0.25]))
     assert rows_of(queue.fields["observation_weight"]) == [[0, 0, 0.5, 0], [0, 0.25, 0, 0, 0], [0]]
 
 
 def test_a_token_weighs_what_its_update_says(queue, batch):
-    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
+    write(batch, told(ROLLOUTS, advantage=[1.0, 1.0]))
     assert queue.fields["loss_weight"].tolist() == pytest.approx([1 / 3, 1 / 4, 0])
-    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[1.0, 1.0]), Aggregation.SEQ_MEAN_TOKEN_SUM_NORM)
+    by_length = Vanilla(VanillaConfig(aggregation=Aggregation.SEQ_MEAN_TOKEN_SUM_NORM))
+    write(batch, told(ROLLOUTS, advantage=[1.0, 1.0]), by_length)
     assert queue.fields["loss_weight"].tolist() == pytest.approx([1 / 10, 1 / 10, 0]), "each update has one episode"
+
+
+def test_a_stream_of_ones_own_is_a_field(queue, batch):
+    """One number a token lies on the response; the queue has no other numbers of the prompt."""
+    for row, prompt in zip(batch.tags, (2, 1, 1), strict=True):
+        row["seq_len"] = prompt + row["response_len"]
+    each = [PerToken([9, 9, 1, 2, 3, 4]), PerToken([9, 5, 6, 7, 8, 9])]
+    write(batch, told(ROLLOUTS, advantage=[1.0, 1.0], teacher=each, sure=[0.5, 0.25]))
+    assert rows_of(queue.fields["stream_teacher"]) == [[1, 2, 3, 4], [5, 6, 7, 8, 9], [0]]
+    assert queue.fields["stream_sure"].tolist() == [0.5, 0.25, 0]
+    with pytest.raises(ValueError, match="a stream has 6 numbers for the 7 tokens of u_0_0"):
+        batch.tags[0]["seq_len"] = 7
+        write(batch, told(ROLLOUTS, teacher=each))
+
+
+@pytest.mark.parametrize(("weights", "sums"), [([0.5, 2.0], [1.5, 8.0]), ([[1.0, 2.0], [0.0, 1.0]], [4.0, 3.0])])
+def test_rows_of_a_batch_can_be_imitated(queue, batch, weights, sums):
+    """An update of the cross-entropy is divided by the sum of its weights; verl's metrics find advantages of 0."""
+    write(batch, told(ROLLOUTS, cross_entropy=weights), CROSS_ENTROPY)
+    assert queue.fields["loss_weight"].tolist() == pytest.approx([1 / sums[0], 1 / sums[1], 0])
+    assert queue.fields["advantages"].tolist() == [0.0] * 3 == [tag["advantage"] for tag in batch.tags]
 
 
 def test_metrics_by_tags_are_those_of_all_tokens(queue, batch):
@@ -303,8 +341,8 @@ def test_metrics_by_tags_are_those_of_all_tokens(queue, batch):
     queue.fields["rm_scores"] = jagged([[0.0, 0, 0, 1], [0.0] * 5, [0.0]])
     for place, row in enumerate(batch.tags):
         row |= {"prompt_len": 2 + place, "score": float(place == 0), "num_turns": 2}
-    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[-1.5, 2.0], rewards=[0.25, -0.5]))
-    rows.write_rewards(batch, ROLLOUTS, [0.25, -0.5])
+    write(batch, told(ROLLOUTS, advantage=[-1.5, 2.0], reward=[0.25, -0.5]))
+    rows.write_rewards(batch, told(ROLLOUTS, reward=[0.25, -0.5]))
 
     def of(data):
         """As verl does: padded, and then without the rows that are padding, here the last."""
@@ -323,10 +361,10 @@ def test_metrics_by_tags_are_those_of_all_tokens(queue, batch):
 
 
 def test_the_turn_of_each_token(queue, batch):
-    write(batch, Policy(loss=VANILLA, rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
-    assert "turn" not in queue.fields
-    write(batch, Policy(loss=TurnLoss(ClippedConfig()), rollouts=ROLLOUTS, advantages=[1.0, 1.0]))
-    assert rows_of(queue.fields["turn"]) == [[0, 0, 1, 1], [0, 1, 1, 1, 1], [0]]
+    write(batch, told(ROLLOUTS, advantage=[1.0, 1.0]))
+    assert "stream_turn" not in queue.fields
+    write(batch, told(ROLLOUTS, advantage=[1.0, 1.0]), TurnLoss(ClippedConfig()))
+    assert rows_of(queue.fields["stream_turn"]) == [[0, 0, 1, 1], [0, 1, 1, 1, 1], [0]]
 
 
 # which update takes which rows
@@ -418,19 +456,20 @@ def folded(queue):
     }
     tags = [tag(len(mask), own_tokens=sum(mask)) for mask in masks]
     batch = KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_1_0"], tags=tags)
-    return batch, [replace(ROLLOUTS[0], episode=replace(first, turns=turns)), ROLLOUTS[1]]
+    folded = replace(ROLLOUTS[0], episode=replace(first, turns=turns), kept=["u_0_0", "u_0_1"])
+    return batch, [folded, ROLLOUTS[1]]
 
 
 def test_all_segments_have_the_advantage_of_their_episode(queue, folded):
     batch, rollouts = folded
-    write(batch, Policy(loss=VANILLA, rollouts=rollouts, advantages=[2.0, -2.0]))
+    write(batch, told(rollouts, advantage=[2.0, -2.0]))
     found = rows.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
     assert rows_of(found) == [[2] * 4, [2] * 2, [-2] * 5]
 
 
 def test_notes_belong_to_the_turn_that_follows(queue, folded):
     batch, rollouts = folded
-    write(batch, Policy(loss=VANILLA, rollouts=rollouts, advantages=[[2.0, 3.0], [4.0, 5.0]]))
+    write(batch, told(rollouts, advantage=[[2.0, 3.0], [4.0, 5.0]]))
     assert rows_of(queue.fields["advantages"]) == [[2, 2, 3, 3], [3, 3], [4, 5, 5, 5, 5]]
 
 
@@ -438,6 +477,6 @@ def test_the_values_of_turns_are_found_in_their_segments(queue, folded):
     batch, rollouts = folded
     rows.turn_values(batch, rollouts)
     assert rollouts[0].values == pytest.approx([0.5, 0.25])
-    write(batch, PPO(PPOConfig(level=Level.TURN)).update(rollouts))
+    write(batch, {row.segment: row for row in PPO(PPOConfig(level=Level.TURN)).rows(rollouts)})
     assert rows_of(queue.fields["returns"]) == [[1] * 4, [1] * 2, pytest.approx([0] * 5, abs=1e-6)]
     assert rows_of(queue.fields["value_mask"]) == [[1, 0, 0, 0], [0, 1], [1, 0, 1, 0, 0]]

@@ -11,12 +11,12 @@ import pytest
 
 pytest.importorskip("verl")
 
-import torch
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 
-from agentgym_rl.algorithms.base import Preference, Supervised
-from agentgym_rl.engine.verl import learner as learners
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
+from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
+from agentgym_rl.algorithms.rows import Row, imitation
 from agentgym_rl.engine.verl.learner import Learner
 from agentgym_rl.engine.verl.sampler import Sampler
 from agentgym_rl.engine.verl.weights import PausedServers, Servers, Weights
@@ -56,13 +56,13 @@ class Machine:
         assert not self.awake, "the weights change beside servers that hold the memory"
         self.weights += 1
         self.said.append("update")
-        return {"metrics": {name: [0.0] for name in ("loss", "grad_norm", *learners.PREFERENCE)}}
+        return {"metrics": {name: [0.0] for name in ("loss", "grad_norm")}}
 
     update_actor = load_checkpoint = restore_model_from_cpu = _change
 
     def compute_log_prob(self, data):
         assert not self.awake, "log-probabilities beside servers that hold the memory"
-        return {"log_probs": torch.zeros(8)}
+        return {"log_probs": data["input_ids"].float()}
 
     def reset_optimizer(self):
         pass
@@ -74,7 +74,7 @@ class Machine:
         self.said.append("rollout")
 
 
-def parts(kind, monkeypatch):
+def parts(kind):
     """Sampler, learner and weights on such a machine; nothing is sampled."""
     machine = Machine()
 
@@ -90,7 +90,8 @@ def parts(kind, monkeypatch):
     )  # fmt: skip
     settings = SimpleNamespace(
         begin_step=lambda *_: None, fewest_samples=1, temperature=1.0, workers=1,
-        verify_sync="never", config=OmegaConf.create({"data": {"train_batch_size": 1}}),
+        verify_sync="never", set_loss=lambda *_: None,
+        config=OmegaConf.create({"data": {"train_batch_size": 1, "max_response_length": 9}}),
     )  # fmt: skip
     weights = Weights(verl, settings)
     weights.probe, weights.pristine = SimpleNamespace(due=lambda when: False), False
@@ -100,29 +101,30 @@ def parts(kind, monkeypatch):
     sampler.submit = lambda *_, **__: machine.generate()
     sampler.take_finished = lambda partition, size: []
     sampler._groups = lambda size: (KVBatchMeta(partition_id="train", keys=[], tags=[]), {})
-    monkeypatch.setattr(learners, "episode_log_probs", lambda *_: torch.zeros(2))
     return sampler, learner, weights, machine
 
 
 EXAMPLE = Example([1, 2, 3], [0.0, 1.0, 1.0])
-SUPERVISED = Supervised(examples=[EXAMPLE] * 2, mini_batch=2, updates=None)
-PREFERENCE = Preference(pairs=[(EXAMPLE, EXAMPLE)], mini_batch=1, beta=0.1, epochs=1)
+PAIR = Preference(PreferenceConfig())
 
 PHASES = {
     "rollouts": (lambda sampler, *_: sampler.rollouts([{}], validate=True), ["rollout"]),
     "cloning": (
-        lambda _, learner, __: learner.sft_step(SUPERVISED, 1e-3, "seed", lambda *_: None),
+        lambda _, learner, __: learner.learn([imitation(EXAMPLE)] * 2, CROSS_ENTROPY, lr=1e-3, mini_batch=2),
         ["sleep", "update"],
     ),
-    "preference": (lambda _, learner, __: learner.preference_step(PREFERENCE, 1e-3, "seed"), ["sleep", "update"]),
+    "preference": (
+        lambda _, learner, __: learner.learn([Row(EXAMPLE, {})] * 2, PAIR, lr=1e-3, mini_batch=1),
+        ["sleep", "update"],
+    ),
     "restore": (lambda _, __, weights: weights.restore(Path("step")), ["sleep", "update"]),
     "base": (lambda _, __, weights: weights.restore(None), ["sleep", "update"]),
 }
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_each_phase_sleeps_before_weights_change_and_wakes_before_episodes(phase, monkeypatch):
-    *own, machine = parts(Servers, monkeypatch)
+def test_each_phase_sleeps_before_weights_change_and_wakes_before_episodes(phase):
+    *own, machine = parts(Servers)
     act, said = PHASES[phase]
     act(*own)
     assert machine.said == said
@@ -132,18 +134,18 @@ def test_each_phase_sleeps_before_weights_change_and_wakes_before_episodes(phase
 
 
 @pytest.mark.parametrize("kind", [Servers, PausedServers])
-def test_a_policy_step_wakes_the_servers_at_its_end(kind, monkeypatch):
-    sampler, _, _, machine = parts(kind, monkeypatch)
+def test_a_policy_step_wakes_the_servers_at_its_end(kind):
+    sampler, _, _, machine = parts(kind)
     for number in range(2):
         for _ in sampler.batches(number, 2, lambda *_: []):
-            machine.update_actor()  # as policy_step does
+            machine.update_actor()  # as an update does
     assert machine.said == ["rollout", "sleep", "update", "wake"] * 2 and machine.running
 
 
-def test_phases_follow_each_other_in_any_order(monkeypatch):
+def test_phases_follow_each_other_in_any_order():
     for first in PHASES:
         for second in PHASES:
-            *own, machine = parts(Servers, monkeypatch)
+            *own, machine = parts(Servers)
             PHASES[first][0](*own)
             PHASES[second][0](*own)
             for _ in own[0].batches(0, 1, lambda *_: []):

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import pytest
 
 from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.data import agenttraj, episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.data.files import write_text
@@ -103,9 +104,12 @@ class ScriptedTrainer:
                 raise Killed
         return result
 
-    def sft_step(self, update, lr, seed, progress):
-        count = len(update.examples)
-        updates = -(-count // update.mini_batch) if update.updates is None else update.updates
+    def learn(self, rows, loss, *, lr, mini_batch, updates=None, **_):
+        if loss is not CROSS_ENTROPY:
+            self.learnt.append("policy")
+            return {}, 1
+        count = len(rows)
+        updates = -(-count // mini_batch) if updates is None else updates
         self.learnt.append(f"imitate {count} x{updates}")
         self.asked.append((lr, self.optimizer.weight_decay))
         return {"supervised/updates": updates, "supervised/loss": 1.0}, updates
@@ -114,11 +118,7 @@ class ScriptedTrainer:
         self.step_metrics, self.timing_raw = {}, {"gen": 1.0}
         found = self.rollouts([one for one in rows(number, 0) for _ in range(2)], validate=False)
         self.step_episodes = [rollout.episode for rollout in found]
-        yield [Rollout(episode=one, group=one.item_id, key=str(at)) for at, one in enumerate(self.step_episodes)]
-
-    def policy_step(self, update, lr):
-        self.learnt.append("policy")
-        return 1
+        yield [Rollout(episode=one, group=one.item_id, kept=[f"{at}"]) for at, one in enumerate(self.step_episodes)]
 
     def remember_reference(self):
         self.reference = list(self.learnt)
@@ -563,8 +563,8 @@ def test_what_is_lost_to_the_context_and_to_invalid_actions():
 def test_a_run_tells_each_step_and_once_why_it_learns_nothing(run, monkeypatch):
     alerts = []
     monkeypatch.setattr(MetricsLog, "alert", lambda self, finding: alerts.append((finding.stage, finding.rule)))
-    monkeypatch.setattr(ScriptedTrainer, "policy_step", lambda self, update, lr: self.step_metrics.update(DEAD) or 1)
-    trainer = run("algorithm=grpo", "algorithm.steps=3")
+    monkeypatch.setattr(ScriptedTrainer, "learn", lambda self, *_, **__: (self.step_metrics.update(DEAD) or {}, 1))
+    trainer = run("algorithm=grpo", "algorithm.steps=3", "cloning.epochs=0")
     first, second, third = trainer.steps[-3:]
     assert first.startswith("grpo 1 of 3  counter: success ") and second.endswith(" left")
     (dead,) = trainer.said
@@ -618,7 +618,7 @@ def resumed_state(trainer):
     return {key: value for key, value in vars(trainer.state).items() if not key.endswith("wall_s") and key != "results"}
 
 
-PLACES = [(EngineRun, "save_demonstrations"), (ScriptedTrainer, "sft_step"), (ScriptedTrainer, "save"),
+PLACES = [(EngineRun, "save_demonstrations"), (ScriptedTrainer, "learn"), (ScriptedTrainer, "save"),
           (RunFolder, "save_state"), (RunFolder, "drop_leftovers"), (RunFolder, "write_episodes"),
           (MetricsLog, "log")]  # fmt: skip
 

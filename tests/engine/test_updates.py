@@ -1,7 +1,6 @@
-"""The losses of updates, pairs in micro-batches, and a preference step."""
+"""The loss of an update on the workers, rows that have their tokens, and what a learner asks of the workers."""
 
 import inspect
-from functools import partial
 from itertools import product
 from math import nan
 from pathlib import Path
@@ -18,24 +17,26 @@ from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import trainer_base
 from verl.utils import tensordict_utils as tu
-from verl.workers.config import ActorConfig
 from verl.workers.engine.utils import prepare_micro_batches
 
-from agentgym_rl.algorithms.base import Policy, Preference, Rollout, Supervised
 from agentgym_rl.algorithms.losses import losses
-from agentgym_rl.algorithms.losses.dpo import episode_log_probs
+from agentgym_rl.algorithms.losses.aggregation import Aggregation
+from agentgym_rl.algorithms.losses.clipped import ClippedConfig
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
+from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
+from agentgym_rl.algorithms.losses.turn import Turn as TurnLoss
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
-from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.algorithms.rows import PerToken, Row, imitation
+from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.resolved import Resolved
-from agentgym_rl.engine.verl import updates
 from agentgym_rl.engine.verl.by_rows import ByRows, metric_data, told
 from agentgym_rl.engine.verl.learner import Learner
 from agentgym_rl.engine.verl.mapping import verl_config
 from agentgym_rl.engine.verl.modes import TRAINERS, ColocateTrainer, SeparateTrainer, SyncTrainer
 from agentgym_rl.engine.verl.settings import Settings
-from agentgym_rl.engine.verl.updates import dpo_loss, order, pair_batch, supervised_loss, to_batch
+from agentgym_rl.engine.verl.updates import order, row_batch, row_loss, spread, token_batch
 from agentgym_rl.rollout.supervised import Example
 
 # supervised
@@ -66,28 +67,96 @@ def test_order_differs_from_seed_to_seed_and_pass_to_pass():
     assert two[20:] != two[:20]
 
 
-def test_to_batch():
-    import torch
-    from verl.utils import tensordict_utils as tu
+def lists(nested):
+    return [row.tolist() for row in nested.unbind()]
 
-    examples = [Example([7, 8, 9], [0.0, 1.0, 0.0]), Example([4, 5], [0.0, 0.5])]
-    data = to_batch(examples, batch=2)
+
+def batch(rows, loss=CROSS_ENTROPY, size=None, longest=9):
+    return row_batch(rows, loss, size or len(rows), 1.0, longest)
+
+
+def test_tokens_lie_as_a_rollouts_do_in_the_queue():
+    examples = [Example([7, 8, 9], [0.0, 1.0, 0.0]), Example([4, 5], [0.0, 1.0])]
+    data = token_batch(examples, 2, 0.5)
     assert data.batch_size == torch.Size([2])
-    for name, rows, kind in (
-        ("input_ids", [[7, 8, 9], [4, 5]], torch.int64),
-        ("position_ids", [[0, 1, 2], [0, 1]], torch.int64),
-        ("loss_mask", [[0.0, 1.0, 0.0], [0.0, 0.5]], torch.float32),
-    ):
-        assert data[name].is_nested and data[name].dtype == kind
-        assert [row.tolist() for row in data[name].unbind()] == rows
-    assert tu.get_non_tensor_data(data, "global_batch_size", None) == 2
-    assert tu.get_non_tensor_data(data, "mini_batch_size", None) == 2
-    assert tu.get_non_tensor_data(data, "dataloader_kwargs", None) == {"shuffle": False}
-
-
-def test_a_first_token_cannot_be_learnt():
+    for name, rows in (
+        ("input_ids", [[7, 8, 9], [4, 5]]), ("position_ids", [[0, 1, 2], [0, 1]]), ("prompts", [[7], [4]]),
+        ("responses", [[8, 9], [5]]), ("response_mask", [[1, 0], [1]]), ("loss_mask", [[1, 0], [1]]),
+    ):  # fmt: skip
+        assert data[name].is_nested and data[name].dtype == torch.int64 and lists(data[name]) == rows
+    settings = {
+        "global_batch_size": 2,
+        "mini_batch_size": 2,
+        "temperature": 0.5,
+        "dataloader_kwargs": {"shuffle": False},
+    }
+    assert {name: tu.get_non_tensor_data(data, name, None) for name in settings} == settings
     with pytest.raises(AssertionError, match="first token"):
-        to_batch([Example([1, 2], [1.0, 1.0])], batch=1)
+        token_batch([Example([1, 2], [1.0, 1.0])], 1, 1.0)
+
+
+PLAYED = Episode(
+    env="e", item_id="e_1", ending=Ending.TERMINATED, reward=1.0, success=True, max_turns=9,
+    turns=[Turn(response="r", action="r", observation="", reward=0.0, invalid=False, tokens=span, segment=segment)
+           for span, segment in (((0, 1), 0), ((2, 4), 0), ((0, 2), 1))],
+)  # fmt: skip
+FIRST, SECOND = Example([9, 9, 1, 2, 3, 4], [0.0, 0, 1, 0, 1, 1], 2), Example([8, 5, 6], [0.0, 1, 1], 1)
+
+
+@pytest.mark.parametrize(("name", "stream", "first", "second"), [
+    ("advantage", 2.0, [0, 0, 2, 0, 2, 2], [0, 2, 2]),
+    ("advantage", [2.0, 3.0, 4.0], [0, 0, 2, 0, 3, 3], [0, 4, 4]),
+    ("observation", 0.5, [0.5, 0.5, 0, 0.5, 0, 0], [0.5, 0, 0]),
+    ("observation", [0.5, 0.25, 1.0], [0, 0, 0, 0.25, 0, 0], [0, 0, 0]),
+])  # fmt: skip
+def test_a_stream_lies_on_the_tokens_it_is_of(name, stream, first, second):
+    found = [spread(Row(tokens, {}, PLAYED, place), name, stream) for place, tokens in enumerate((FIRST, SECOND))]
+    assert found == [first, second]
+
+
+def test_one_number_a_token_lies_where_it_is_said():
+    weights = PerToken([0.0, 0.5, 1, 0.25, 0, 2])
+    assert spread(Row(FIRST, {}, PLAYED), "cross_entropy", weights) == list(weights)
+    data = batch([Row(FIRST, {"cross_entropy": weights}, PLAYED)])
+    assert lists(data["response_mask"]) == [[1, 1, 1, 1, 1]], "a weight of any token is learned"
+    assert data["loss_weight"].tolist() == pytest.approx([1 / 3.75])
+
+
+def test_rows_are_weighed_as_their_loss_says():
+    """By tokens or episodes of the update, or by the sum of the weights."""
+    rows = [
+        Row(FIRST, {"advantage": 1.0}, PLAYED),
+        Row(SECOND, {"advantage": 1.0}, PLAYED, 1),
+        Row(SECOND, {"advantage": 1.0}),
+    ]
+    assert batch(rows, VANILLA)["loss_weight"].tolist() == pytest.approx([1 / 7] * 3)
+    by_episodes = Vanilla(VanillaConfig(aggregation=Aggregation.SEQ_MEAN_TOKEN_MEAN))
+    assert batch(rows, by_episodes)["loss_weight"].tolist() == pytest.approx([1 / 10, 1 / 10, 1 / 4])
+    assert batch(rows, VANILLA, size=1)["loss_weight"].tolist() == pytest.approx([1 / 3, 1 / 2, 1 / 2])
+    halved = [Row(FIRST, {"cross_entropy": 0.5}), Row(SECOND, {"cross_entropy": 0.0})]
+    assert batch(halved)["loss_weight"].tolist() == pytest.approx([1 / 1.5, 0.0])
+    turns = batch(rows[:2], TurnLoss(ClippedConfig()))
+    assert lists(turns["stream_turn"]) == [[0, 0, 0, 1, 1], [2, 2]]
+
+
+def of_update(data, log_probs, loss, dp_size=1, old=None):
+    """The loss of an update; at each place of ``log_probs`` the one of the token after it."""
+    if old is not None:
+        data["old_log_probs"] = old
+    tu.assign_non_tensor(data, dp_size=dp_size, batch_num_tokens=float(data["loss_mask"].values().sum()))
+    jagged = torch.nested.nested_tensor_from_jagged(log_probs, data["input_ids"].offsets())
+    return row_loss({"log_probs": jagged}, data, loss=loss)
+
+
+def test_the_cross_entropy_by_hand():
+    rows = [imitation(Example([1, 2, 3], [0.0, 1.0, 0.0]), 2.0, 0.5), imitation(Example([4, 5], [0.0, 1.0]), 0.25)]
+    with pytest.raises(ValueError, match="have different"):
+        Learner(None, None, None).learn([rows[0], Row(FIRST, {})], CROSS_ENTROPY, lr=1.0, mini_batch=1)
+    at = torch.tensor([-1.0, -2.0, 99.0, -4.0, 99.0], requires_grad=True)
+    loss, _ = of_update(batch(rows), at, CROSS_ENTROPY)
+    assert loss.item() == pytest.approx((2.0 * 1 + 0.5 * 2 + 0.25 * 4) / 2.75)
+    loss.backward()
+    assert at.grad.tolist() == pytest.approx([-2 / 2.75, -0.5 / 2.75, 0, -0.25 / 2.75, 0])
 
 
 # preference
@@ -96,66 +165,63 @@ GOOD, BAD = Example([1, 2, 3, 4], [0.0, 1.0, 0.0, 1.0]), Example([1, 5, 6], [0.0
 OTHER = Example([1, 7], [0.0, 1.0])
 
 
-def nested(data, values):
-    return torch.nested.nested_tensor_from_jagged(values, data["input_ids"].offsets())
+def pair_batch(pairs, size, **fields):
+    data = row_batch([Row(one, {}) for pair in pairs for one in pair], Preference(PreferenceConfig()), 2 * size, 1.0, 9)
+    for name, value in fields.items():
+        data[name] = value
+    return data
 
 
-def test_log_probs_of_the_tokens_the_model_wrote():
-    data = pair_batch([(GOOD, BAD)], 1)
-    at = torch.tensor([-1.0, -2.0, -3.0, 99.0, -10.0, -20.0, 99.0])  # each that of the token after it
-    assert episode_log_probs(nested(data, at), data["loss_mask"]).tolist() == [-4.0, -20.0]
+def preferred(data, log_probs, reference, beta, dp_size=1):
+    """``reference`` is the log-probability of each whole row, on the last token that the model wrote."""
+    old = []
+    for mask, value in zip(data["response_mask"].unbind(), reference, strict=True):
+        place = max(at for at, own in enumerate(mask.tolist()) if own)
+        old.append(torch.tensor([value if at == place else 0.0 for at in range(len(mask))]))
+    nested = torch.nested.as_nested_tensor(old, layout=torch.jagged)
+    return of_update(data, log_probs, Preference(PreferenceConfig(beta=beta)), dp_size, nested)
 
 
-def loss_of(data, log_probs, reference, beta, dp_size, pairs):
-    data["ref_log_prob"] = torch.tensor(reference)
-    tu.assign_non_tensor(data, beta=beta, dp_size=dp_size, global_batch_size=2 * pairs)
-    return dpo_loss(None, {"log_probs": nested(data, log_probs)}, data)
+def of_dpo(metrics):
+    return {name: metric.aggregate() for name, metric in metrics.items() if name.startswith("dpo/")}
 
 
-def test_the_loss_by_hand():
+def test_the_loss_of_a_pair_by_hand():
     data = pair_batch([(GOOD, BAD)], 1)
     at = torch.tensor([-1.0, -2.0, -3.0, 99.0, -10.0, -5.0, 99.0], requires_grad=True)
-    loss, metrics = loss_of(data, at, [-6.0, -4.0], beta=0.5, dp_size=1, pairs=1)
+    loss, metrics = preferred(data, at, [-6.0, -4.0], beta=0.5)
     margin = 0.5 * ((-4.0 + 6.0) - (-5.0 + 4.0))
     assert loss.item() == pytest.approx(-torch.tensor(margin).sigmoid().log().item())
-    assert {name: metric.aggregate() for name, metric in metrics.items()} == {
-        "dpo/margin": pytest.approx(margin),
-        "dpo/accuracy": 1.0,
-    }
+    assert of_dpo(metrics) == {"dpo/margin": pytest.approx(margin), "dpo/accuracy": 1.0}
     loss.backward()
     slope = 0.5 * torch.sigmoid(torch.tensor(-margin)).item()
     assert at.grad.tolist() == pytest.approx([-slope, 0, -slope, 0, 0, slope, 0])
 
 
 def test_at_the_reference_the_loss_is_log_2():
-    data = pair_batch([(GOOD, BAD)], 1)
-    loss, metrics = loss_of(data, torch.full((7,), -1.0), [-2.0, -1.0], beta=0.1, dp_size=1, pairs=1)
+    loss, metrics = preferred(pair_batch([(GOOD, BAD)], 1), torch.full((7,), -1.0), [-2.0, -1.0], beta=0.1)
     assert loss.item() == pytest.approx(0.6931, abs=1e-4)
-    assert metrics["dpo/accuracy"].aggregate() == 0.0
+    assert of_dpo(metrics)["dpo/accuracy"] == 0.0
 
 
 def test_micro_batches_keep_pairs_together_and_sum_to_the_whole():
     """Whatever the split, the summed loss of the micro-batches is the mean over the pairs."""
     pairs = [(GOOD, BAD), (OTHER, GOOD), (BAD, OTHER), (GOOD, OTHER)]
-    reference = torch.linspace(-4.0, -1.0, 8)
     whole = pair_batch(pairs, 4)
-    total = whole["input_ids"].values().numel()
-    expected, _ = loss_of(whole, -whole["input_ids"].values().float() / 3, reference.tolist(), 0.3, 1, 4)
-    for limit in (7, 12, total):
-        data = pair_batch(pairs, 4)
-        data["ref_log_prob"] = reference
-        data["row"] = torch.arange(8)
+    reference, ids = torch.linspace(-4.0, -1.0, 8), whole["input_ids"].values()
+    expected, _ = preferred(whole, -ids.float() / 3, reference.tolist(), 0.3)
+    for limit in (7, 12, len(ids)):
+        data = pair_batch(pairs, 4, row=torch.arange(8))
         tu.assign_non_tensor(data, use_dynamic_bsz=True, max_token_len_per_gpu=limit, sp_size=1)
         micro_batches, _ = prepare_micro_batches(data)
-        assert (len(micro_batches) == 1) is (limit == total)
+        assert (len(micro_batches) == 1) is (limit == len(ids))
         summed = 0.0
         for one in micro_batches:
             rows = one["row"].tolist()
             assert all(
                 second == first + 1 and first % 2 == 0 for first, second in zip(rows[::2], rows[1::2], strict=True)
             )
-            tu.assign_non_tensor(one, beta=0.3, dp_size=1, global_batch_size=8)
-            loss, _ = dpo_loss(None, {"log_probs": nested(one, -one["input_ids"].values().float() / 3)}, one)
+            loss, _ = preferred(one, -one["input_ids"].values().float() / 3, reference[one["row"]].tolist(), 0.3)
             summed += loss.item()
         assert summed == pytest.approx(expected.item(), rel=1e-5)
 
@@ -165,20 +231,17 @@ def test_a_share_of_two_workers():
     first, second = pair_batch([(GOOD, BAD)], 2), pair_batch([(OTHER, GOOD)], 2)
     both = pair_batch([(GOOD, BAD), (OTHER, GOOD)], 2)
     losses = [
-        loss_of(data, -data["input_ids"].values().float(), reference, 0.3, size, 2)[0].item()
+        preferred(data, -data["input_ids"].values().float(), reference, 0.3, size)[0].item()
         for data, reference, size in (
-            (first, [-4.0, -1.0], 2),
-            (second, [-2.0, -3.0], 2),
-            (both, [-4.0, -1.0, -2.0, -3.0], 1),
+            (first, [-4.0, -1.0], 2), (second, [-2.0, -3.0], 2), (both, [-4.0, -1.0, -2.0, -3.0], 1),
         )
-    ]
+    ]  # fmt: skip
     assert (losses[0] + losses[1]) / 2 == pytest.approx(losses[2])
 
 
 def test_workers_and_updates_never_part_a_pair():
     """verl's own split of a batch: equal shares of workers, then mini-batches, then micro-batches."""
-    data = pair_batch([(GOOD, BAD), (OTHER, GOOD), (BAD, OTHER), (GOOD, OTHER)], 2)
-    data["row"] = torch.arange(8)
+    data = pair_batch([(GOOD, BAD), (OTHER, GOOD), (BAD, OTHER), (GOOD, OTHER)], 2, row=torch.arange(8))
     seen = []
     for share in tu.chunk_tensordict(data, 2):
         for update in tu.make_iterator(
@@ -196,7 +259,7 @@ def test_a_pair_that_does_not_fit_is_refused():
         prepare_micro_batches(data)
 
 
-# a step of the trainer
+# what a learner asks of the workers
 
 
 class Workers:
@@ -209,13 +272,14 @@ class Workers:
         self.settings.append(settings)
 
     def set_loss_fn(self, loss):
-        self.losses.append(loss.func)
+        self.losses.append(loss.keywords["loss"])
 
     def compute_log_prob(self, data):
         self.log_probs.append(data)
         assert not self.updates and len(data) % 4 == 0
-        ids = data["input_ids"].values().float()
-        return {"log_probs": nested(data, -torch.roll(ids, shifts=-1))}
+        ids = data["input_ids"]
+        values = -torch.roll(ids.values().float(), shifts=-1)
+        return {"log_probs": torch.nested.nested_tensor_from_jagged(values, ids.offsets())}
 
     def update_actor(self, data):
         self.updates.append(data)
@@ -228,9 +292,10 @@ def settings():
 
 
 @pytest.fixture
-def learner(monkeypatch):
-    monkeypatch.setattr("agentgym_rl.engine.verl.learner.omega_conf_to_dataclass", lambda config: config)
-    found = Learner(SimpleNamespace(actor_rollout_wg=Workers()), SimpleNamespace(workers=2, actor=None), None)
+def learner():
+    config = settings()
+    config.trainer.n_gpus_per_node = 2
+    found = Learner(SimpleNamespace(actor_rollout_wg=Workers()), Settings(config), None)
     found.weights = SimpleNamespace(
         asleep=[], sleep=lambda: found.weights.asleep.append(len(found.verl.actor_rollout_wg.log_probs))
     )
@@ -238,97 +303,142 @@ def learner(monkeypatch):
     return found
 
 
-def test_a_preference_step(learner):
+def test_pairs_are_learned_from(learner):
     examples = [Example([9, place], [0.0, 1.0]) for place in range(5)]
-    pairs = [(examples[won], examples[lost]) for won, lost in ((0, 1), (0, 2), (3, 4))]
-    update = Preference(pairs=pairs, mini_batch=4, epochs=2, beta=0.2)
-    metrics, updates = learner.preference_step(update, 1e-3, "s")
+    rows = [Row(examples[place], {}) for pair in ((0, 1), (0, 2), (3, 4)) for place in pair]
+    loss = Preference(PreferenceConfig(beta=0.2))
+    metrics, updates = learner.learn(rows, loss, lr=1e-3, mini_batch=3, epochs=2, seed="s")
     workers = learner.verl.actor_rollout_wg
     assert learner.weights.asleep == [0], "vLLM gives its memory back before the workers compute"
     assert (updates, metrics["dpo/updates"], metrics["dpo/loss"]) == (2, 2.0, 0.5)
-    assert (workers.settings, workers.losses) == ([(1e-3, 0.1, (0.5, 0.9), 2.0)], [dpo_loss])
-    assert len(workers.log_probs) == 1 and len(workers.updates) == 2
+    assert (workers.settings, workers.losses) == ([(1e-3, 0.1, (0.5, 0.9), 2.0)], [loss])
+    assert len(workers.log_probs) == 1, "the reference is the policy as the first pass begins"
     wanted = {(0, 1), (0, 2), (3, 4)}
+    assert len(workers.updates) == 2
     for data in workers.updates:
         tokens = [int(row[1]) for row in data["input_ids"].unbind()]
         assert len(tokens) == 8  # three pairs make an update of four, so that two workers share it equally
         assert set(zip(tokens[::2], tokens[1::2], strict=True)) == wanted
-        assert data["ref_log_prob"].tolist() == [-token for token in tokens]
-        assert (data["beta"], data["mini_batch_size"], data["force_group_size"]) == (0.2, 8, 2)
+        assert lists(data["old_log_probs"]) == [[-token] for token in tokens]
+        assert (data["mini_batch_size"], data["force_group_size"]) == (8, 2)
 
 
-def test_a_supervised_step_shows_its_progress(learner, monkeypatch):
-    examples, seen = [Example([9, place], [0.0, 1.0]) for place in range(10)], []
-    step = partial(
-        learner.sft_step, Supervised(examples=examples, mini_batch=2), 1e-3, "s", lambda *at: seen.append(at)
-    )
-    metrics, updates = step()
+def test_progress_is_shown(learner, monkeypatch):
+    rows, seen = [imitation(Example([9, place], [0.0, 1.0])) for place in range(10)], []
+
+    def learn():
+        return learner.learn(
+            rows, CROSS_ENTROPY, lr=1e-3, mini_batch=2, seed="s", first_epoch=3, progress=lambda *at: seen.append(at)
+        )
+
+    metrics, updates = learn()
     assert (updates, metrics["supervised/loss"], metrics["supervised/grad_norm"]) == (5, 0.5, 2.0)
     assert seen == [(1, 5), (3, 5), (5, 5)]
     tokens = [int(row[1]) for data in learner.verl.actor_rollout_wg.updates for row in data["input_ids"].unbind()]
-    assert tokens == order(10, 2, "s"), "the parts are those of one pass"
+    assert tokens == order(10, 2, "s:3"), "the parts are those of one pass"
     seen.clear()
     monkeypatch.setattr("agentgym_rl.engine.verl.learner.PART_S", 0.0)
-    step()
+    learn()
     assert seen == [(done, 5) for done in range(1, 6)], "slow updates are shown one by one"
 
 
-def policy_step(learner, monkeypatch):
-    """A policy update of which nothing is real but when it sets its loss; returns the loss that it ran with."""
-    ran, workers = [], learner.verl.actor_rollout_wg
-    actor = SimpleNamespace(
-        loss_agg_mode="token-mean", ppo_mini_batch_size=1, ppo_epochs=1,
-    )  # fmt: skip
-    correction = SimpleNamespace(rollout_is=None, rollout_rs=None, bypass_mode=False)
-    learner.settings = SimpleNamespace(
-        actor=actor, workers=2, with_reference=False, learns=lambda step: True,
-        config=SimpleNamespace(
-            data=SimpleNamespace(max_response_length=9), algorithm=SimpleNamespace(rollout_correction=correction)
-        ),
-    )  # fmt: skip
+def test_nothing_changes_without_rows(learner):
+    assert learner.learn([], CROSS_ENTROPY, lr=1.0, mini_batch=2) == ({"supervised/updates": 0.0}, 0)
+    assert not learner.verl.actor_rollout_wg.losses
+
+
+PROMPT = Episode(env="e", item_id="e_1", ending=Ending.TERMINATED, reward=1.0, success=True, max_turns=1)
+KEPT = Row("a_0_0", {"advantage": 1.0}, PROMPT)
+
+
+@pytest.fixture
+def taken(learner, monkeypatch):
+    """A learner that has taken a batch of one row, of whose update nothing is real but what it is of."""
+    learner.ran, workers = [], learner.verl.actor_rollout_wg
     learner.verl = SimpleNamespace(
-        actor_rollout_wg=workers, use_critic=False, global_steps=1, timing_raw={},
+        actor_rollout_wg=workers, use_critic=False, global_steps=1, timing_raw={}, samples_present=False,
         _compute_old_log_prob=lambda batch, metrics: batch,
-        _update_actor=lambda batch, metrics: (ran.append(workers.losses[-1]), batch)[1],
+        _update_actor=lambda batch, metrics: (learner.ran.append(workers.losses[-1]), batch)[1],
     )  # fmt: skip
-    learner.on_policy, learner.balance = lambda: False, lambda batch, metrics: batch
+    learner.balance = lambda batch, *_: batch
     for name, stub in {
         "only": lambda batch, kept: batch, "write": lambda batch, *_, **__: batch,
         "advantage_metrics": lambda *_: {}, "ratio_metrics": lambda *_: {},
     }.items():  # fmt: skip
         monkeypatch.setattr(f"agentgym_rl.engine.verl.learner.queue.{name}", stub)
-    learner.batch = KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[{}])
-    episode = Episode(env="e", item_id="e_1", ending=Ending.TERMINATED, reward=1.0, success=True, max_turns=1)
-    learner.policy_step(Policy(loss=VANILLA, rollouts=[Rollout(episode=episode, key="a_0")], advantages=[1.0]), 1e-3)
-    return ran[0]
+    learner.take(KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[{}]), [], {})
+    return learner
 
 
-def test_every_update_sets_its_own_loss_in_whatever_order(learner, monkeypatch):
-    examples = [Example([9, place], [0.0, 1.0]) for place in range(2)]
-    workers = learner.verl.actor_rollout_wg
+def test_every_update_sets_its_own_loss_in_whatever_order(taken):
+    """Kinds of update follow each other in one unit, the batch's own among them."""
+    workers, preference = taken.verl.actor_rollout_wg, Preference(PreferenceConfig())
 
-    def supervised():
-        learner.sft_step(Supervised(examples=examples, mini_batch=2), 1e-3, "s", lambda *_: None)
-        return workers.losses[-1]
+    def of_batch():
+        taken.take(KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[{}]), [], {})
+        taken.learn([KEPT], VANILLA, lr=1e-3, mini_batch=1)
+        assert taken.ran[-1] is VANILLA
 
-    def preference():
+    def imitate():
+        taken.learn([imitation(OTHER)] * 2, CROSS_ENTROPY, lr=1e-3, mini_batch=2)
+
+    def prefer():
         workers.updates.clear()
-        learner.preference_step(Preference(pairs=[(GOOD, BAD)], mini_batch=1, epochs=1, beta=0.1), 1e-3, "s")
-        return workers.losses[-1]
+        taken.learn([Row(GOOD, {}), Row(BAD, {})], preference, lr=1e-3, mini_batch=1)
 
-    functions = {"policy": updates.policy_loss, "supervised": supervised_loss, "preference": dpo_loss}
-    kinds = {"policy": partial(policy_step, learner, monkeypatch), "supervised": supervised, "preference": preference}
+    kinds = {of_batch: VANILLA, imitate: CROSS_ENTROPY, prefer: preference}
     for first, second in product(kinds, repeat=2):
-        assert [kinds[first](), kinds[second]()] == [functions[first], functions[second]]
+        for act in (first, second):
+            act()
+            assert workers.losses[-1] == kinds[act]
+
+
+def test_other_updates_come_between_a_batch_and_its_own(taken):
+    taken.learn([imitation(OTHER)] * 2, CROSS_ENTROPY, lr=1e-3, mini_batch=2)
+    taken.learn([KEPT], VANILLA, lr=1e-3, mini_batch=1)
+    taken.learn([imitation(OTHER)] * 2, CROSS_ENTROPY, lr=1e-3, mini_batch=2)
+    assert taken.ran == [VANILLA] and taken.give_up().keys == ["a_0_0"]
+    assert taken.give_up() is None
+
+
+@pytest.mark.parametrize(("rows", "loss", "said"), [
+    ([KEPT, imitation(OTHER)], VANILLA, "different streams"),
+    ([KEPT, Row(OTHER, {"advantage": 1.0})], VANILLA, "learn from each alone"),
+    ([Row("a_0_0", {})], CROSS_ENTROPY, "CrossEntropy reads cross_entropy, which the rows do not have"),
+    ([Row("a_0_0", {})], Preference(PreferenceConfig()), r"compares rows, and needs those of Run\.rollouts"),
+    ([Row("a_0_0", {})], VANILLA, "rows have no advantages"),
+    ([Row(OTHER, {})], VANILLA, "rows have no advantages"),
+    ([Row("b_0_0", {"advantage": 1.0})], VANILLA, "learned from once"),
+    ([KEPT], Vanilla(VanillaConfig(kl=0.1)), r"a KL loss needs a reference policy, which Algorithm\.needs names"),
+    ([Row(OTHER, {"advantage": 1.0})], Vanilla(VanillaConfig(kl=0.1)), "a KL loss needs rows of a batch"),
+    ([Row("a_0_0", {"advantage": [1.0, 2.0]}, PROMPT)], VANILLA, "has 2 numbers for an episode of 0 turns"),
+    ([Row(OTHER, {"advantage": PerToken([1.0])})], VANILLA, "has 1 numbers for 2 tokens"),
+    ([Row(OTHER, {})] * 3, Preference(PreferenceConfig()), "compares 2 rows, and has 3"),
+])  # fmt: skip
+def test_rows_that_a_loss_cannot_learn_from(taken, rows, loss, said):
+    with pytest.raises(ValueError, match=said):
+        taken.learn(rows, loss, lr=1e-3, mini_batch=1)
+    assert not taken.ran and not taken.verl.actor_rollout_wg.updates
+
+
+def test_a_batch_is_learned_from_once(taken):
+    taken.learn([KEPT], VANILLA, lr=1e-3, mini_batch=1)
+    with pytest.raises(ValueError, match="learned from once"):
+        taken.learn([KEPT], VANILLA, lr=1e-3, mini_batch=1)
+
+
+def test_verls_settings_are_those_of_the_loss(taken):
+    actor = taken.settings.actor
+    loss = Vanilla(VanillaConfig(entropy=0.5, aggregation=Aggregation.SEQ_MEAN_TOKEN_SUM))
+    taken.learn([KEPT], loss, lr=1e-3, mini_batch=1, epochs=3)
+    assert (actor.ppo_epochs, actor.entropy_coeff, actor.loss_agg_mode) == (3, 0.5, "seq-mean-token-sum")
 
 
 # the policy loss
 
-ACTOR = {"strategy": "fsdp2", "rollout_n": 1, "ppo_micro_batch_size_per_gpu": 1}
 
-
-def policy_loss(config, output, data, loss=None):
-    return updates.policy_loss(config, output, data, loss=loss or VANILLA)
+def policy_loss(output, data, loss=None):
+    return row_loss(output, data, loss=loss or VANILLA)
 
 
 def policy_data(loss_weight=None, **fields):
@@ -351,13 +461,12 @@ def policy_data(loss_weight=None, **fields):
 
 
 def test_observation_weights_add_a_supervised_loss_to_the_policy_loss():
-    config = ActorConfig(**ACTOR)
     # at each place the log-probability of the token after it: prompt, then the response
     flat = torch.tensor([-1.0, -2.0, -1.0, 0.0, -1.0, -4.0, 0.0], requires_grad=True)
     output = {"log_probs": torch.nested.nested_tensor_from_jagged(flat, torch.tensor([0, 4, 7]))}
-    plain, _ = policy_loss(config, output, policy_data())
+    plain, _ = policy_loss(output, policy_data())
     weights = {"observation_weight": [[0.0, 0.5, 0.0], [0.0, 0.25]]}
-    loss, metrics = policy_loss(config, output, policy_data(**weights))
+    loss, metrics = policy_loss(output, policy_data(**weights))
     assert (loss - plain).item() == pytest.approx((0.5 * 2.0 + 0.25 * 4.0) / 3)
     assert metrics["observation_loss"].aggregate() == pytest.approx(2 / 3)
     (loss - plain).backward()
@@ -379,26 +488,25 @@ def test_the_policy_loss_by_hand():
         "log_probs": torch.nested.nested_tensor_from_jagged(flat, offsets),
         "entropy": torch.nested.nested_tensor_from_jagged(torch.full((7,), 0.4), offsets),
     }
-    config, chosen = ActorConfig(**ACTOR), Vanilla(VanillaConfig(entropy=0.1, kl=0.5))
+    chosen = Vanilla(VanillaConfig(entropy=0.1, kl=0.5))
     data = policy_data(**fields)
-    loss, metrics = policy_loss(config, output, data, chosen)
+    loss, metrics = policy_loss(output, data, chosen)
     policy, entropy = -(2.0 * 0.25 - 1.0 * 0.25 * 2.0), 0.4 * 0.5
     kl = 0.25 * (torch.tensor(-1.0).exp().item() + 1 - 1)
     assert loss.item() == pytest.approx(policy - 0.1 * entropy + 0.5 * kl)
     assert metrics["actor/pg_loss"].aggregate() == pytest.approx(policy)
     assert metrics["kl_loss"].aggregate() == pytest.approx(kl)
     tu.assign_non_tensor(data, dp_size=2)
-    assert policy_loss(config, output, data, chosen)[0].item() == pytest.approx(2 * loss.item())
+    assert policy_loss(output, data, chosen)[0].item() == pytest.approx(2 * loss.item())
 
 
 def test_without_old_log_probabilities_they_are_the_present_ones():
     """As in a batch that is updated once, with the weights that sampled it."""
-    config = ActorConfig(**ACTOR)
     offsets = torch.tensor([0, 4, 7])
 
     def updated(data):
         flat = torch.tensor([-1.0, -2.0, -1.5, 0.0, -1.0, -4.0, 0.0], requires_grad=True)
-        loss, metrics = policy_loss(config, {"log_probs": torch.nested.nested_tensor_from_jagged(flat, offsets)}, data)
+        loss, metrics = policy_loss({"log_probs": torch.nested.nested_tensor_from_jagged(flat, offsets)}, data)
         loss.backward()
         return loss.item(), {name: metric.aggregate() for name, metric in metrics.items()}, flat.grad.tolist()
 
@@ -410,13 +518,13 @@ def test_without_old_log_probabilities_they_are_the_present_ones():
 
 @pytest.mark.parametrize("kind", [*losses().values()], ids=[*losses()])
 def test_one_advantage_a_row_is_that_of_each_of_its_tokens(kind):
-    config, chosen = ActorConfig(**ACTOR), kind(kind.Config())
+    chosen = kind(kind.Config())
     flat = torch.tensor([-1.0, -0.5, -1.5, 0.0, -1.3, -4.0, 0.0])
     output = {"log_probs": torch.nested.nested_tensor_from_jagged(flat, torch.tensor([0, 4, 7]))}
-    turns = {"turn": [[0, 1, 1], [0, 1]]}
+    turns = {"stream_turn": [[0, 1, 1], [0, 1]]}
     each, once = policy_data(advantages=[[2.0] * 3, [-1.0] * 2], **turns), policy_data(**turns)
     once["advantages"] = torch.tensor([2.0, -1.0])
-    found = [policy_loss(config, output, data, chosen)[0].item() for data in (each, once, policy_data(**turns))]
+    found = [policy_loss(output, data, chosen)[0].item() for data in (each, once, policy_data(**turns))]
     assert found[0] == found[1] != found[2]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -22,7 +22,7 @@ class Aggregation(StrEnum):
 
 
 def token_weights(
-    own: Sequence[int],
+    own: Sequence[float],
     episodes: Sequence[str],
     updates: Sequence[int],
     aggregation: Aggregation,
@@ -34,19 +34,19 @@ def token_weights(
     part, and an episode of several rows weighs as much as one of a single row.
 
     Args:
-        own: number of the tokens of each row that the model wrote.
+        own: number of the tokens of each row that the model wrote, or the sum of their weights.
         episodes: the episode of each row.
         updates: the update of each row.
         longest: most tokens of a response, for ``seq-mean-token-sum-norm``.
     """
     rows = list(zip(updates, episodes, own, strict=True))
-    tokens, length = Counter[int](), Counter[tuple[int, str]]()
+    tokens, length = defaultdict[int, float](float), defaultdict[tuple[int, str], float](float)
     for update, episode, number in rows:
         tokens[update] += number
         length[update, episode] += number
     many = Counter(update for (update, _), number in length.items() if number)
 
-    def count(update: int, episode: str) -> int:
+    def count(update: int, episode: str) -> float:
         """What the sum over the tokens of a row is divided by."""
         match aggregation:
             case Aggregation.TOKEN_MEAN:

@@ -56,8 +56,9 @@ class Tokens:
     log_prob: Tensor
     """Of the policy that learns, with gradient."""
     old_log_prob: Tensor
+    """Of the policy as the update began."""
     mask: Tensor
-    """1 on the tokens that the model wrote."""
+    """True on the tokens that it is the loss of: those that the model wrote."""
     streams: Mapping[str, Tensor] = field(default_factory=dict)
     """By name; also [rows, 1], where all tokens of a row have the same."""
 
@@ -78,7 +79,18 @@ class Loss(ABC, Generic[C]):
 
     Config: ClassVar[type[LossConfig]] = LossConfig
     streams: ClassVar[frozenset[str]] = frozenset({"advantage"})
-    """What it reads of :attr:`Tokens.streams`: ``advantage``, and ``turn``, the number of the turn of each token."""
+    """What it reads of :attr:`Tokens.streams`: streams of its rows (:mod:`agentgym_rl.algorithms.rows`), and ``turn``,
+    the number of the turn of each token."""
+    divided_by: ClassVar[str | None] = None
+    """The stream whose sum stands for the number of tokens in ``aggregation``."""
+    rows_together: ClassVar[int] = 1
+    """How many consecutive rows it compares with each other. If more than 1, it is a mean over rows."""
+    relative: ClassVar[bool] = True
+    """Whether it reads :attr:`Tokens.old_log_prob`."""
+    temperature: ClassVar[float | None] = None
+    """Of its log-probabilities; None takes that of rollouts."""
+    label: ClassVar[str] = "actor"
+    """Before the names of its metrics."""
 
     def __init__(self, config: C) -> None:
         self.config = config
@@ -91,8 +103,12 @@ class Loss(ABC, Generic[C]):
 
     @abstractmethod
     def __call__(self, tokens: Tokens) -> Tensor:
-        """[rows, tokens]: the loss of each token."""
+        """[rows, tokens]: the loss of each token; or [rows, 1], of each row."""
 
     def clipped(self, tokens: Tokens) -> Tensor:
         """[rows, tokens]: whether a bound on its ratio holds for a token; nowhere for a loss without one."""
         return tokens.mask.new_zeros(tokens.mask.shape).bool()
+
+    def metrics(self, tokens: Tokens) -> Mapping[str, Tensor]:
+        """By name, of each token or row as the loss: what is logged of it, summed up as the loss is."""
+        return {}

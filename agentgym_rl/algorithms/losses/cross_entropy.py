@@ -1,4 +1,4 @@
-"""Maximum likelihood: of demonstrations, and of observations beside a policy's loss."""
+"""Maximum likelihood of tokens, each with a weight."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ if TYPE_CHECKING:
 
 
 class CrossEntropy(Loss[LossConfig]):
-    """Each token's negative log-probability, times its weight."""
+    """Each token's negative log-probability, times its weight; an update is divided by the sum of its weights."""
 
-    streams = frozenset({"weight"})
+    streams = frozenset({"cross_entropy"})
+    divided_by = "cross_entropy"
+    relative = False
+    temperature = 1.0
+    label = "supervised"
 
     def __call__(self, tokens: Tokens) -> Tensor:
-        weight = tokens.streams["weight"]
+        weight = tokens.streams["cross_entropy"]
         return -tokens.log_prob.where(weight != 0, 0.0) * weight
+
+
+CROSS_ENTROPY = CrossEntropy(LossConfig())

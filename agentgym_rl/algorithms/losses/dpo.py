@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-from torch.nn.functional import logsigmoid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agentgym_rl.algorithms.checks import above
+from agentgym_rl.algorithms.losses.base import Loss, LossConfig, Tokens
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-def episode_log_probs(log_probs: Tensor, loss_mask: Tensor) -> Tensor:
-    """[rows]: sum of the log-probabilities of the tokens with loss.
+@dataclass(kw_only=True)
+class PreferenceConfig(LossConfig):
+    """Keys of :class:`Preference`."""
 
-    Args:
-        log_probs: jagged [rows, tokens]; at each place that of the token after it, as verl's workers give it.
-        loss_mask: jagged [rows, tokens]; 0 on the first token of a row.
-    """
-    rows = zip(log_probs.unbind(), loss_mask.unbind(), strict=True)
-    return torch.stack([(values[:-1] * mask[1:]).sum() for values, mask in rows])
+    beta: float = 0.1
+    """How strongly the policy is tied to the reference, which is the policy as the update begins."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        above(self, 0, "beta")
 
 
-def preference_loss(log_probs: Tensor, reference: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
-    """[pairs] twice: DPO's loss (arXiv 2305.18290, equation 7), and the margin that it is the log-sigmoid of.
+class Preference(Loss[PreferenceConfig]):
+    """The loss of a pair: of rows 2i and 2i + 1, the first is preferred."""
 
-    Args:
-        log_probs: [rows], of whole episodes; rows 2i and 2i + 1 are the preferred and the rejected one of a pair.
-        reference: [rows], those under the reference policy.
-    """
-    preferred, rejected = (log_probs - reference).view(-1, 2).unbind(1)
-    margin = beta * (preferred - rejected)
-    return -logsigmoid(margin), margin
+    Config = PreferenceConfig
+    streams = frozenset()
+    rows_together = 2
+    temperature = 1.0
+    label = "dpo"
+
+    def __call__(self, tokens: Tokens) -> Tensor:
+        from torch.nn.functional import logsigmoid  # recipes are composed without torch
+
+        return -logsigmoid(self._margin(tokens))
+
+    def metrics(self, tokens: Tokens) -> Mapping[str, Tensor]:
+        margin = self._margin(tokens)
+        return {"margin": margin, "accuracy": (margin > 0).to(margin.dtype)}
+
+    def _margin(self, tokens: Tokens) -> Tensor:
+        """[rows, 1], the same for both rows of a pair: of which the loss is the log-sigmoid."""
+        policy, reference = (
+            values.where(tokens.mask, 0.0).sum(-1) for values in (tokens.log_prob, tokens.old_log_prob)
+        )
+        preferred, rejected = (policy - reference).view(-1, 2).unbind(1)
+        return (self.config.beta * (preferred - rejected)).repeat_interleave(2).unsqueeze(-1)

@@ -14,16 +14,13 @@ from agentgym_rl.algorithms.base import (
     Metrics,
     Needs,
     Plan,
-    Policy,
-    Preference,
     Request,
     Rollout,
-    Supervised,
-    Update,
     Weights,
-    note_advantages,
 )
-from agentgym_rl.algorithms.losses.base import AS_LOADED, START
+from agentgym_rl.algorithms.losses.base import AS_LOADED, START, Loss
+from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
+from agentgym_rl.algorithms.rows import Row, note_advantages
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Ending, Episode
@@ -174,20 +171,14 @@ class EngineRun:
     def observe(self, rollouts: Sequence[Rollout]) -> None:
         self._observe([rollout.episode for rollout in rollouts])
 
-    def update(self, update: Update, *, lr: float, seed: str = "") -> Metrics:
-        """An update without a mini-batch of trajectories counts for the control as one of the cloning stage's size."""
-        metrics: Metrics = {}
-        size = self.config.cloning.mini_batch_trajectories
-        match update:
-            case Policy():
-                note_advantages(update)
-                count = self.trainer.learner.policy_step(update, lr)
-            case Supervised():
-                metrics, count = self.trainer.learner.sft_step(update, lr, seed, partial(self.progress, "learn"))
-                size = update.mini_batch
-            case Preference():
-                metrics, count = self.trainer.learner.preference_step(update, lr, seed)
+    def learn(self, rows: Sequence[Row], loss: Loss[Any], *, lr: float, mini_batch: int, **passes: Any) -> Metrics:
+        """An update of another loss than the control's counts for it as one of the cloning stage's size."""
+        note_advantages(rows)
+        learn, progress = self.trainer.learner.learn, partial(self.progress, "learn")
+        metrics, count = learn(rows, loss, lr=lr, mini_batch=mini_batch, progress=progress, **passes)
         if count:
+            imitates = isinstance(loss, CrossEntropy)
+            size = mini_batch if imitates else self.config.cloning.mini_batch_trajectories
             self.state.updates.append((count, lr, size))
             self.state.stage_updates += count
             self.state.saved = self.state.fresh_optimizer = False

@@ -122,7 +122,6 @@ def _train(
         from agentgym_rl.engine.run.metrics_log import MetricsLog, read
         from agentgym_rl.engine.verl.network import largest_tensor, skeleton
         from agentgym_rl.rollout.builder import continuous_token_builder
-        from agentgym_rl.rollout.supervised import with_observations
 
     overlaps = resolved.overlaps(files)
     if line := told(overlaps):
@@ -165,7 +164,7 @@ def _train(
 
             run = EngineRun(
                 resolved=resolved, trainer=trainer, folder=folder, state=state, log=log,
-                demonstrations=[with_observations(one, config.cloning.observation_weight) for one in examples],
+                demonstrations=examples,
                 bar=progress.bar, say=progress.say, stop=stop,
             )  # fmt: skip
             cache = (

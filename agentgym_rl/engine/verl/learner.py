@@ -1,47 +1,37 @@
-"""The updates of a run: of a policy gradient, on the tokens of demonstrations, and on pairs."""
+"""The updates of a run: of rows whose tokens are in verl's queue, and of rows that have their tokens."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from statistics import fmean
 from typing import Any
 
 import torch
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.trainer.ppo.v1.utils import MetricsAggregator
 from verl.utils import tensordict_utils as tu
-from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.debug import marked_timer
 from verl.utils.metric import reduce_metrics
+from verl.workers.utils.padding import response_from_nested
 
-from agentgym_rl.algorithms.base import Metrics, Policy, Preference, Rollout, Supervised
-from agentgym_rl.algorithms.losses.aggregation import Aggregation
-from agentgym_rl.algorithms.losses.base import Loss, LossConfig
-from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
-from agentgym_rl.algorithms.losses.dpo import episode_log_probs
+from agentgym_rl.algorithms.base import Metrics, Rollout
+from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
+from agentgym_rl.algorithms.rows import Row, streams_of
 from agentgym_rl.engine.verl import rows as queue
+from agentgym_rl.engine.verl.mapping import ESTIMATOR, renamed
 from agentgym_rl.engine.verl.settings import Settings
-from agentgym_rl.engine.verl.updates import (
-    Pair,
-    Progress,
-    dpo_loss,
-    order,
-    pair_batch,
-    policy_loss,
-    supervised_loss,
-    to_batch,
-)
+from agentgym_rl.engine.verl.updates import Progress, nested, order, row_batch, row_loss
 from agentgym_rl.engine.verl.weights import PRESENT, REFERENCE, Weights
 
 PART_S = 10.0
-"""Seconds of supervised updates after which progress is shown again."""
-PREFERENCE = ("dpo/margin", "dpo/accuracy")
-"""Metrics of the preference loss."""
+"""Seconds of updates after which progress is shown again."""
+ESTIMATED = {"advantage", "turn"}
+"""Streams that rows need not have: verl's estimator can give the first, and turns are counted."""
 
 
 class Learner:
@@ -53,18 +43,51 @@ class Learner:
             verl: verl's trainer, for the passes of its workers over a batch of the queue.
         """
         self.verl, self.settings, self.weights = verl, settings, weights
-        self.batch: KVBatchMeta | None = None
-        """The batch that the next policy step learns from, then what it has learned from."""
+        self._batch: KVBatchMeta | None = None
+        """What was taken and not yet learned from."""
+        self._learned: KVBatchMeta | None = None
+        """What of it was learned from."""
         self.metrics: MetricsAggregator = MetricsAggregator()
         """Of the present training step."""
         self.optimizer = OptimizerConfig()
         """Settings of the present stage's updates."""
-        self.loss: tuple[Callable[..., Any], Loss[Any] | None] | None = None
-        """The loss that the workers have, and the function that computes it; at first verl's."""
+        self.loss: Loss[Any] | None = None
+        """The loss that the workers have; at first verl's."""
         self.update_of: dict[str, int] = {}
         """By key of a row; see :func:`agentgym_rl.engine.verl.rows.arrange`."""
 
-    # policy gradients
+    def learn(
+        self,
+        rows: Sequence[Row],
+        loss: Loss[Any],
+        *,
+        lr: float,
+        mini_batch: int,
+        epochs: int = 1,
+        updates: int | None = None,
+        seed: str = "",
+        first_epoch: int = 0,
+        progress: Progress = lambda done, total: None,
+    ) -> tuple[Metrics, int]:
+        """See :meth:`agentgym_rl.algorithms.base.Run.learn`; returns how many optimizer steps the policy took, too."""
+        if not rows:
+            return {f"{loss.label}/updates": 0.0}, 0
+        streams = streams_of(rows)
+        if missing := loss.streams - streams - ESTIMATED:
+            raise ValueError(f"{type(loss).__name__} reads {', '.join(sorted(missing))}, which the rows do not have")
+        if "advantage" in loss.streams - streams and not self._estimates(rows[0]):
+            raise ValueError("rows have no advantages, which are left to verl only where Algorithm.needs says so")
+        self.settings.set_loss(loss, epochs)
+        if isinstance(rows[0].segment, str):
+            return self._learn_batch({str(row.segment): row for row in rows}, streams, loss, lr, mini_batch)
+        passes = [f"{seed}:{epoch}" for epoch in range(first_epoch, first_epoch + epochs)]
+        return self._learn_tokens(rows, loss, lr, mini_batch, passes, updates, progress)
+
+    def _estimates(self, row: Row) -> bool:
+        """Whether verl gives such rows advantages."""
+        return isinstance(row.segment, str) and self.settings.config.algorithm.adv_estimator != ESTIMATOR
+
+    # rows whose tokens stay in the queue
 
     def begin_step(self) -> None:
         """A training step begins."""
@@ -77,57 +100,51 @@ class Learner:
             metrics: of how it was sampled.
         """
         if rollouts and self.verl.use_critic:
-            batch = self.balance(batch, metrics)
+            batch = self.balance(batch, metrics, self.settings.mini_batch)
             with marked_timer("values", self.verl.timing_raw):
                 batch = self.verl._compute_values(batch, metrics)
             queue.turn_values(batch, rollouts)
         self.metrics.add_step_metrics(metrics, sample_count=len(batch))
-        self.batch = batch
+        self._batch, self._learned = batch, None
 
-    def policy_step(self, update: Policy, lr: float) -> int:
-        """The policy update of the present batch; returns how many optimizer steps the policy took.
+    def give_up(self) -> KVBatchMeta | None:
+        """The batch that was taken, as far as it was learned from; other rows are cleared."""
+        if self._batch is not None:
+            queue.only(self._batch, ())
+        learned, self._batch, self._learned = self._learned, None, None
+        return learned
 
-        Raises:
-            ValueError: with a critic, a rollout is left out.
-        """
-        assert self.batch is not None, "a batch takes one policy update"
-        verl, batch, timing = self.verl, self.batch, self.verl.timing_raw
+    def _learn_batch(
+        self, rows: Mapping[str, Row], streams: frozenset[str], loss: Loss[Any], lr: float, mini_batch: int
+    ) -> tuple[Metrics, int]:
+        verl, timing = self.verl, self.verl.timing_raw
         metrics: dict[str, Any] = {}
-        kept = {rollout.key for rollout in update.rollouts}
-        left_out = {queue.session_of(key) for key in batch.keys} - kept
-        if not kept:
-            queue.only(batch, kept)
-            self.batch = None
-            return 0
-        actor = self.settings.actor
-        if not verl.use_critic:
-            batch = self.balance(queue.only(batch, kept), metrics)
-        elif any(not tag.get("is_padding", False) for tag in _tags_of(batch, left_out)):
-            raise ValueError("an algorithm with a critic learns from every rollout of a batch")
-        self._set_loss(policy_loss, update.loss)
+        batch = self._present(rows, loss, mini_batch, metrics)
+        actor, algorithm = self.settings.actor, self.settings.config.algorithm
+        self._set_loss(loss)
         self._set_optimizer(lr)
         learns = self.settings.learns(verl.global_steps)
         on_policy = learns and self.on_policy()
         if not on_policy:
             with marked_timer("old_log_prob", timing):
                 batch = verl._compute_old_log_prob(batch, metrics)
-        if self.settings.with_reference:
+        if loss.config.kl:
             with marked_timer("ref", timing):
                 self._ref_log_prob(batch)
         with marked_timer("adv", timing):
-            if update.rewards is not None:
-                queue.write_rewards(batch, update.rollouts, update.rewards)
-            if update.advantages is None:
+            if "reward" in streams:
+                queue.write_rewards(batch, rows)
+            if "advantage" in loss.streams - streams:
                 batch = verl._compute_advantage(batch, metrics)
             longest = int(self.settings.config.data.max_response_length)
-            batch = queue.write(batch, update, self.update_of, Aggregation(actor.loss_agg_mode), longest)
+            batch = queue.write(batch, rows, loss, self.update_of, longest)
         if verl.use_critic:
             with marked_timer("update_critic", timing):
-                batch = self._critic_step(batch, metrics, at_turns=update.returns is not None)
+                batch = self._critic_step(batch, metrics, told="return" in streams)
         batch.extra_info.update(return_model_output=on_policy, entropy_is_logged=on_policy)
         with ThreadPoolExecutor(1, "metrics") as pool:  # beside the update, for which the driver only waits
-            beside = [pool.submit(queue.advantage_metrics, batch, update.rollouts)]
-            if not on_policy and not self.settings.config.algorithm.rollout_correction.bypass_mode:
+            beside = [pool.submit(queue.advantage_metrics, batch, rows)]
+            if not on_policy and not algorithm.rollout_correction.bypass_mode:
                 beside.append(pool.submit(queue.ratio_metrics, batch))
             if learns:
                 with marked_timer("update_actor", timing):
@@ -141,8 +158,34 @@ class Learner:
             metrics |= queue.ratio_metrics(batch)
         real = sum(not tag.get("is_padding", False) for tag in batch.tags)
         self.metrics.add_step_metrics(metrics, sample_count=real)
-        self.batch = batch
-        return len(batch) // int(actor.ppo_mini_batch_size) * int(actor.ppo_epochs) if learns else 0
+        self._batch, self._learned = None, batch
+        updates = len(batch) // int(actor.ppo_mini_batch_size) * int(actor.ppo_epochs) if learns else 0
+        return {renamed(name): float(value) for name, value in metrics.items()}, updates
+
+    def _present(
+        self, rows: Mapping[str, Row], loss: Loss[Any], mini_batch: int, metrics: dict[str, Any]
+    ) -> KVBatchMeta:
+        """The batch with these rows, in the order of its updates.
+
+        Raises:
+            ValueError: it cannot be learned from like this.
+        """
+        batch = self._batch
+        if batch is None or not rows.keys() <= set(batch.keys):
+            raise ValueError("rows of a batch are learned from once, before the next batch is asked for")
+        if loss.rows_together > 1:
+            raise ValueError(f"{type(loss).__name__} compares rows, and needs those of Run.rollouts, with their tokens")
+        if loss.config.kl and not self.settings.with_reference:
+            raise ValueError("a KL loss needs a reference policy, which Algorithm.needs names")
+        if not self.verl.use_critic:
+            return self.balance(queue.only(batch, rows.keys()), metrics, mini_batch)
+        left_out = [tag for key, tag in zip(batch.keys, batch.tags, strict=True) if key not in rows]
+        if not all(tag.get("is_padding", False) for tag in left_out):
+            raise ValueError("an algorithm with a critic learns from every rollout of a batch")
+        if mini_batch != self.settings.mini_batch:
+            wanted = f"algorithm.mini_batch_tasks={self.settings.mini_batch}"
+            raise ValueError(f"with a critic, an update takes {wanted} tasks, and {mini_batch} were asked for")
+        return batch
 
     def on_policy(self) -> bool:
         """Whether one update learns from the present batch, with the weights that sampled it.
@@ -165,17 +208,18 @@ class Learner:
         workers.restore_model_from_cpu(PRESENT)
         workers.clear_cpu_model(PRESENT)
 
-    def _critic_step(self, batch: KVBatchMeta, metrics: dict[str, Any], *, at_turns: bool) -> KVBatchMeta:
-        if not at_turns:
+    def _critic_step(self, batch: KVBatchMeta, metrics: dict[str, Any], *, told: bool) -> KVBatchMeta:
+        """The critic's update; ``told`` says whether rows say what it learns."""
+        if not told:
             return self.verl._update_critic(batch, metrics)
-        with queue.critic_learns_at_turns(batch):
+        with queue.critic_learns_where_told(batch):
             return self.verl._update_critic(batch, metrics)
 
-    def balance(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Updates of whole groups, as many groups each as the recipe says, padded to the same number of rows."""
+    def balance(self, batch: KVBatchMeta, metrics: dict[str, Any], mini_batch: int) -> KVBatchMeta:
+        """Updates of whole groups, about ``mini_batch`` groups each, padded to the same number of rows."""
         verl, workers = self.verl, self.verl.resource_pool_manager.get_n_gpus()
         seed = f"{self.settings.config.data.seed}:{verl.global_steps}:{verl.local_trigger_step}"
-        shares = queue.share_out(batch, self.settings.mini_batch, seed)
+        shares = queue.share_out(batch, mini_batch, seed)
         size = -(-max(map(len, shares)) // workers) * workers
         self.settings.set_update_size(size)
         batch = upsample_batch_to_divisible_size(batch, size * len(shares), verl.tokenizer.eos_token_id)
@@ -183,89 +227,75 @@ class Learner:
         metrics["batch/updates"], metrics["batch/rows_per_update"] = len(shares), size
         return batch
 
-    # tokens and pairs
+    # rows that have their tokens
 
-    def sft_step(self, update: Supervised, lr: float, seed: str, progress: Progress) -> tuple[Metrics, int]:
-        """Supervised updates; returns metrics, means over the updates, and their number.
+    def _learn_tokens(
+        self,
+        rows: Sequence[Row],
+        loss: Loss[Any],
+        lr: float,
+        mini_batch: int,
+        passes: Sequence[str],
+        updates: int | None,
+        progress: Progress,
+    ) -> tuple[Metrics, int]:
+        """The workers are given one update, then twice as many each time until these take :data:`PART_S`.
 
-        The workers are given one update, then twice as many each time until these take :data:`PART_S`.
+        Args:
+            mini_batch: rows of an update, or groups of :attr:`.Loss.rows_together`; every worker takes an equal share.
+            passes: the seed of each.
         """
-        size = update.mini_batch
-        chosen = [update.examples[index] for index in order(len(update.examples), size, seed, update.updates)]
-        updates, done, part = len(chosen) // size, 0, 1
-        if not updates:
-            return {"supervised/updates": 0}, 0
-        self._set_loss(supervised_loss, CrossEntropy(LossConfig()))
+        together, workers = loss.rows_together, self.settings.workers
+        if len(rows) % together:
+            raise ValueError(f"{type(loss).__name__} compares {together} rows, and has {len(rows)}")
+        if loss.config.kl:
+            raise ValueError("a KL loss needs rows of a batch")
+        size = -(-mini_batch // workers) * workers
         self.weights.sleep()
+        old = self._old_log_probs(rows, loss, size * together) if loss.relative else None
+        self._set_loss(loss)
         self._set_optimizer(lr)
-        loss = grad_norm = 0.0
-        while done < updates:
-            begun, end = time.monotonic(), min(done + part, updates)
-            data = to_batch(chosen[done * size : end * size], size)
-            metrics = reduce_metrics(dict(self.verl.actor_rollout_wg.update_actor(data)["metrics"]))
-            loss += float(metrics["loss"]) * (end - done) / updates
-            grad_norm += float(metrics["grad_norm"]) * (end - done) / updates
+        groups = [place for seed in passes for place in order(len(rows) // together, size, seed, updates)]
+        places = [group * together + one for group in groups for one in range(together)]
+        total, done, part = len(groups) // size, 0, 1
+        sums: dict[str, float] = {}
+        while done < total:
+            begun, end = time.monotonic(), min(done + part, total)
+            chosen = places[done * size * together : end * size * together]
+            data = self._data([rows[place] for place in chosen], loss, size * together)
+            if old is not None:
+                data["old_log_probs"] = nested([old[place] for place in chosen])
+            found = reduce_metrics(dict(self.verl.actor_rollout_wg.update_actor(data)["metrics"]))
+            for name in ("loss", "grad_norm", *(name for name in found if name.startswith(f"{loss.label}/"))):
+                sums[name] = sums.get(name, 0.0) + float(found[name]) * (end - done) / total
             done = end
-            progress(done, updates)
+            progress(done, total)
             part *= 2 if time.monotonic() - begun < PART_S else 1
-        return {
-            "supervised/loss": loss,
-            "supervised/grad_norm": grad_norm,
-            "supervised/lr": lr,
-            "supervised/updates": updates,
-        }, updates
+        means = {name if "/" in name else f"{loss.label}/{name}": value for name, value in sums.items()}
+        return means | {f"{loss.label}/lr": lr, f"{loss.label}/updates": float(total)}, total
 
-    def preference_step(self, update: Preference, lr: float, seed: str) -> tuple[Metrics, int]:
-        """Preference updates; returns means over all of them and their number."""
-        pairs, workers = update.pairs, self.settings.workers
-        size = -(-min(update.mini_batch, len(pairs)) // workers) * workers  # every worker takes an equal share
-        self.weights.sleep()
-        reference = self._reference(pairs, size)
-        self._set_loss(dpo_loss)
-        self._set_optimizer(lr)
-        passes: list[dict[str, float]] = []
-        updates = 0
-        for epoch in range(update.epochs):
-            places = order(len(pairs), size, f"{seed}:{epoch}")
-            data = pair_batch([pairs[place] for place in places], size)
-            data["ref_log_prob"] = reference[places].flatten()
-            tu.assign_non_tensor(data, beta=update.beta)
-            passes.append(reduce_metrics(dict(self.verl.actor_rollout_wg.update_actor(data)["metrics"])))
-            updates += len(places) // size
-        mean = {name: fmean(float(found[name]) for found in passes) for name in ("loss", *PREFERENCE, "grad_norm")}
-        metrics = {name: mean[name] for name in PREFERENCE}
-        return metrics | {
-            "dpo/loss": mean["loss"],
-            "dpo/updates": float(updates),
-            "actor/grad_norm": mean["grad_norm"],
-            "actor/lr": lr,
-        }, updates
+    def _data(self, rows: Sequence[Row], loss: Loss[Any], size: int) -> TensorDict:
+        temperature = self.settings.temperature if loss.temperature is None else loss.temperature
+        longest = int(self.settings.config.data.max_response_length)
+        return row_batch(rows, loss, size, temperature, longest)
 
-    def _reference(self, pairs: Sequence[Pair], size: int) -> torch.Tensor:
-        """[pairs, 2]: the present policy's log-probabilities of pairs; ``size`` is a multiple of the workers."""
-        filled = [pairs[place % len(pairs)] for place in range(-(-len(pairs) // size) * size)]
-        data = pair_batch(filled, size)
+    def _old_log_probs(self, rows: Sequence[Row], loss: Loss[Any], size: int) -> list[torch.Tensor]:
+        """Of each row, [tokens after the first]: log-probabilities of the present policy."""
+        filled = [rows[place % len(rows)] for place in range(-(-len(rows) // size) * size)]
+        data = self._data(filled, loss, size)
         tu.assign_non_tensor(data, compute_loss=False)
         output = self.verl.actor_rollout_wg.compute_log_prob(data)
-        sums = episode_log_probs(output["log_probs"], data["loss_mask"])
-        return sums.view(-1, 2)[: len(pairs)]
+        return [*response_from_nested(output["log_probs"], data["response_mask"]).unbind()][: len(rows)]
 
-    def _set_loss(self, function: Callable[..., Any], loss: Loss[Any] | None = None) -> None:
+    def _set_loss(self, loss: Loss[Any]) -> None:
         """The workers keep one loss; change it only when an update has another."""
         self.weights.pristine = False
-        wanted = (function, loss)
-        if wanted == self.loss:
+        if loss == self.loss:
             return
-        actor = omega_conf_to_dataclass(self.settings.actor)
-        chosen = {} if loss is None else {"loss": loss}
-        self.verl.actor_rollout_wg.set_loss_fn(partial(function, config=actor, **chosen))
-        self.loss = wanted
+        self.verl.actor_rollout_wg.set_loss_fn(partial(row_loss, loss=loss))
+        self.loss = loss
 
     def _set_optimizer(self, lr: float) -> None:
         """Each update has its own settings, because a checkpoint brings back those that it was saved with."""
         chosen = self.optimizer
         self.verl.actor_rollout_wg.set_optimizer(lr, chosen.weight_decay, tuple(chosen.betas), chosen.clip_grad)
-
-
-def _tags_of(batch: KVBatchMeta, sessions: set[str]) -> list[dict[str, Any]]:
-    return [tag for key, tag in zip(batch.keys, batch.tags, strict=True) if queue.session_of(key) in sessions]

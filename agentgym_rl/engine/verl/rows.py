@@ -22,11 +22,11 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
-from verl.utils.torch_functional import masked_whiten
-from verl.workers.utils.padding import response_to_nested
 
-from agentgym_rl.algorithms.base import Metrics, Policy, Rollout
-from agentgym_rl.algorithms.losses.aggregation import Aggregation, token_weights
+from agentgym_rl.algorithms.base import Metrics, Rollout
+from agentgym_rl.algorithms.losses.aggregation import token_weights
+from agentgym_rl.algorithms.losses.base import Loss
+from agentgym_rl.algorithms.rows import PerToken, Row, Stream
 from agentgym_rl.data.episode import Episode, Turn
 from agentgym_rl.engine.verl.drift import LOG_RATIO, NUMBERS
 from agentgym_rl.engine.verl.drift_metrics import ratio_metrics as ratios
@@ -35,18 +35,22 @@ EPISODES = "episodes"
 """Field of a prompt: its episodes in the order of their sessions."""
 VALUE_MASK = "value_mask"
 """Field of the rows: 1 where the critic learns."""
-OBSERVATION_WEIGHT = "observation_weight"
-"""Field of the rows: weight of the supervised loss, 0 on the tokens of responses."""
+FIELDS = {"advantage": "advantages", "return": "returns", "value": "values", "observation": "observation_weight"}
+"""Field of the rows by stream, where verl or its passes over tokens have a name for it; ``observation_weight`` is 0 on
+the tokens of responses."""
 LOSS_WEIGHT = "loss_weight"
 """Field of the rows, one number each: weight of each of the model's own tokens in the loss of its update."""
 WRITTEN = "written"
 """What a batch tells workers: the field that log-probabilities of responses become, in place of those of all tokens."""
-TURN = "turn"
-"""Field of the rows: number of the turn that a token belongs to; only for losses over turns."""
 
 
 class NothingToLearn(RuntimeError):
     """No episode of a batch can be learned from."""
+
+
+def field_of(stream: str) -> str:
+    """The field that has a stream."""
+    return FIELDS.get(stream, f"stream_{stream}")
 
 
 def session_of(key: str) -> str:
@@ -91,18 +95,18 @@ def episodes_of_rows(keys: Sequence[str], partition_id: str) -> dict[str, Episod
     }
 
 
-def only(batch: KVBatchMeta, sessions: Collection[str]) -> KVBatchMeta:
-    """The batch with the rows of these sessions; the others are cleared."""
-    left_out = [key for key in batch.keys if session_of(key) not in sessions]
+def only(batch: KVBatchMeta, keys: Collection[str]) -> KVBatchMeta:
+    """The batch with these rows; the others are cleared."""
+    left_out = [key for key in batch.keys if key not in keys]
     if not left_out:
         return batch
     tq.kv_clear(keys=left_out, partition_id=batch.partition_id)
-    return batch.select_keys([key for key in batch.keys if session_of(key) in sessions])
+    return batch.select_keys([key for key in batch.keys if key in keys])
 
 
 def without_groups(batch: KVBatchMeta, prompts: Collection[str]) -> KVBatchMeta:
     """The batch without the episodes of these prompts."""
-    return only(batch, {session for session in map(session_of, batch.keys) if prompt_of(session) not in prompts})
+    return only(batch, {key for key in batch.keys if prompt_of(session_of(key)) not in prompts})
 
 
 def rollouts_of(batch: KVBatchMeta, episodes: Mapping[str, Episode]) -> list[Rollout]:
@@ -111,9 +115,12 @@ def rollouts_of(batch: KVBatchMeta, episodes: Mapping[str, Episode]) -> list[Rol
     Args:
         episodes: by session, those of the batch among them.
     """
+    kept: dict[str, list[str]] = {}
+    for key in batch.keys:
+        kept.setdefault(session_of(key), []).append(key)
     return [
-        Rollout(episode=episodes[session], group=prompt_of(session), key=session)
-        for session in dict.fromkeys(map(session_of, batch.keys))
+        Rollout(episode=episodes[session], group=prompt_of(session), key=session, kept=sorted(own, key=segment_of))
+        for session, own in kept.items()
     ]
 
 
@@ -125,7 +132,7 @@ def without_singletons(batch: KVBatchMeta, *, may_be_empty: bool = False) -> KVB
     """
     sessions = list(dict.fromkeys(session_of(key) for key in batch.keys))
     size = Counter(prompt_of(session) for session in sessions)
-    kept = {session for session in sessions if size[prompt_of(session)] > 1}
+    kept = {key for key in batch.keys if size[prompt_of(session_of(key))] > 1}
     if not kept and not may_be_empty:
         raise NothingToLearn(
             f"each of the {len(sessions)} episodes of this step is the only one of its task that counts; "
@@ -200,14 +207,13 @@ def old_log_probs(
     return torch.stack([*get(batch, NUMBERS)[NUMBERS].unbind()])
 
 
-def write_rewards(batch: KVBatchMeta, rollouts: Sequence[Rollout], rewards: Sequence[float]) -> None:
-    """Put the reward of each episode, one a rollout, on the last token of its rows, field ``rm_scores``."""
-    reward_of = dict(zip((rollout.key for rollout in rollouts), rewards, strict=True))
-    rows = [row.clone() for row in get(batch, "rm_scores")["rm_scores"].unbind()]
-    for key, tag, row in zip(batch.keys, batch.tags, rows, strict=True):
-        if session_of(key) in reward_of:  # others are padding
-            row[-1] = tag["score"] = reward_of[session_of(key)]
-    put(batch, {"rm_scores": torch.nested.as_nested_tensor(rows, layout=torch.jagged)})
+def write_rewards(batch: KVBatchMeta, rows: Mapping[str, Row]) -> None:
+    """Put the reward of each row, its stream of that name, on its last token, field ``rm_scores``."""
+    scores = [row.clone() for row in get(batch, "rm_scores")["rm_scores"].unbind()]
+    for key, tag, score in zip(batch.keys, batch.tags, scores, strict=True):
+        if key in rows:  # others are padding
+            score[-1] = tag["score"] = rows[key].streams["reward"]
+    put(batch, {"rm_scores": torch.nested.as_nested_tensor(scores, layout=torch.jagged)})
 
 
 def ratio_metrics(batch: KVBatchMeta) -> Metrics:
@@ -215,15 +221,18 @@ def ratio_metrics(batch: KVBatchMeta) -> Metrics:
     return ratios(get(batch, LOG_RATIO)[LOG_RATIO].values())
 
 
-def advantage_metrics(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> Metrics:
+def advantage_metrics(batch: KVBatchMeta, rows: Mapping[str, Row]) -> Metrics:
     """Mean absolute advantage of the tokens in the first, middle and last third of the turns of their episodes.
 
     A turn belongs to the third that its middle is in, so that a single turn is in the middle.
     """
-    turns = [len(rollout.episode.turns) for rollout in rollouts]
-    thirds = [[1 + 3 * (2 * turn + 1) // (2 * many) for turn in range(many)] for many in turns]
+
+    def thirds(row: Row) -> list[float]:
+        many = len(turns_of(row))
+        return [1 + 3 * (2 * turn + 1) // (2 * many) for turn in range(many)]
+
     data = get(batch, "advantages", "loss_mask")
-    place = over_tokens(batch, rollouts, thirds).values() * data["loss_mask"].values()
+    place = over_tokens(batch, rows, thirds).values() * data["loss_mask"].values()
     size = each_token(data["advantages"], data["loss_mask"]).values().abs()
     names = ("diagnostics/advantage_first", "diagnostics/advantage_middle", "diagnostics/advantage_last")
     return {
@@ -266,60 +275,67 @@ def turn_values(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> None:
 
 
 def write(
-    batch: KVBatchMeta,
-    update: Policy,
-    update_of: Mapping[str, int],
-    aggregation: Aggregation,
-    longest: int,
+    batch: KVBatchMeta, rows: Mapping[str, Row], loss: Loss[Any], update_of: Mapping[str, int], longest: int
 ) -> KVBatchMeta:
-    """Write what a policy update says into the rows: advantages, critic targets, weights of tokens.
+    """Write the streams of rows, and the weights of their tokens, as fields of a batch.
 
-    Little is read and written, because training waits meanwhile: weights, and advantages of whole episodes, are one
-    number a row. Advantages, returns and values of turns are also on tokens that the model did not write, where a mask
-    is 0 and nobody looks.
+    Little is read and written, because training waits meanwhile: weights, and streams of one number, are one number a
+    row. Streams of turns are also on tokens that the model did not write, where a mask is 0 and nobody looks.
 
     Args:
+        rows: by key; other keys of the batch are padding.
         update_of: see :func:`arrange`.
-        aggregation: what makes one loss of the tokens of an update.
         longest: most tokens of a response.
 
     Returns:
         The batch with the new fields, which workers are given.
     """
-    rollouts = update.rollouts
     mask = cache(lambda: get(batch, "loss_mask")["loss_mask"])
-    own = [0 if tag.get("is_padding", False) else tag["own_tokens"] for tag in batch.tags]
-    sessions, updates = [session_of(key) for key in batch.keys], [update_of[key] for key in batch.keys]
-    fields = {LOSS_WEIGHT: torch.tensor(token_weights(own, sessions, updates, aggregation, longest))}
-    if "turn" in update.loss.streams:
-        fields[TURN] = over_tokens(batch, rollouts, [range(len(rollout.episode.turns)) for rollout in rollouts])
-    if update.advantages is not None:
-        whole = [one for one in update.advantages if isinstance(one, int | float)]
-        if len(whole) == len(rollouts) and not update.whiten:
-            fields["advantages"] = over_rows(batch, rollouts, whole)
-            for tag, advantage in zip(batch.tags, fields["advantages"].tolist(), strict=True):
-                tag["advantage"] = advantage
-        else:
-            fields["advantages"] = over_tokens(batch, rollouts, update.advantages)
-    if update.whiten:
-        padded = mask().to_padded_tensor(0)
-        white = masked_whiten(fields["advantages"].to_padded_tensor(0), padded) * padded
-        fields["advantages"] = response_to_nested(white, mask())
-    if update.returns is not None:
-        fields["returns"] = over_tokens(batch, rollouts, update.returns)
+    names = set(next(iter(rows.values())).streams) - {"reward"}
+    fields = {field_of(name): _stream(batch, rows, name) for name in names}
+    if "turn" in loss.streams:
+        fields[field_of("turn")] = over_tokens(batch, rows, lambda row: range(len(turns_of(row))))
+    if "advantage" not in loss.streams:  # verl's metrics read some
+        fields["advantages"] = torch.zeros(len(batch))
+    if (advantages := fields.get("advantages")) is not None and not advantages.is_nested:
+        for tag, advantage in zip(batch.tags, advantages.tolist(), strict=True):
+            tag["advantage"] = advantage
+    if "value" in names:
         dtype = get(batch, "values")["values"].dtype  # the queue drops a field of another one, and only logs it
-        fields["values"] = over_tokens(batch, rollouts, [one.values for one in rollouts]).to(dtype)
-        fields[VALUE_MASK] = jagged(_turn_starts(batch, rollouts) * mask().values(), batch)
-    if update.observation_weights is not None:
-        others = 1 - mask().values()
-        fields[OBSERVATION_WEIGHT] = jagged(
-            over_tokens(batch, rollouts, update.observation_weights).values() * others, batch
-        )
-    return put(batch, fields)
+        fields["values"] = each_token(fields["values"], mask()).to(dtype)
+    if "return" in names:
+        fields["returns"] = each_token(fields["returns"], mask())
+        fields[VALUE_MASK] = jagged(_learned_values(batch, rows) * mask().values(), batch)
+    if "observation" in names:
+        weight = each_token(fields[field_of("observation")], mask()).values()
+        fields[field_of("observation")] = jagged(weight * (1 - mask().values()), batch)
+    own = [0.0 if tag.get("is_padding", False) else tag["own_tokens"] for tag in batch.tags]
+    if loss.divided_by is not None:
+        own = _sums(batch, fields[field_of(loss.divided_by)], own, mask)
+    sessions, updates = [session_of(key) for key in batch.keys], [update_of[key] for key in batch.keys]
+    weights = token_weights(own, sessions, updates, loss.config.aggregation, longest)
+    return put(batch, fields | {LOSS_WEIGHT: torch.tensor(weights)})
+
+
+def _stream(batch: KVBatchMeta, rows: Mapping[str, Row], name: str) -> torch.Tensor:
+    """A stream of the rows: [rows] where each has one number, else jagged [rows, tokens]; 0 on padding."""
+    of_rows = [rows[key].streams[name] if key in rows else 0.0 for key in batch.keys]
+    if any(isinstance(stream, Sequence) for stream in of_rows):
+        return over_tokens(batch, rows, lambda row: row.streams[name])
+    return torch.tensor(of_rows, dtype=torch.float32)
+
+
+def _sums(
+    batch: KVBatchMeta, values: torch.Tensor, own: Sequence[float], mask: Callable[[], torch.Tensor]
+) -> list[float]:
+    """The sum of a stream over the model's own tokens of each row, of which ``own`` are the numbers."""
+    if not values.is_nested:
+        return [value * number for value, number in zip(values.tolist(), own, strict=True)]
+    return [float(row.sum()) for row in jagged(values.values() * mask().values(), batch).unbind()]
 
 
 @contextmanager
-def critic_learns_at_turns(batch: KVBatchMeta) -> Iterator[None]:
+def critic_learns_where_told(batch: KVBatchMeta) -> Iterator[None]:
     """Inside, the masks of the rows are 1 only where the critic learns, for verl's value loss and its mean."""
     names = ["response_mask", "loss_mask"]
     data = get(batch, *names, VALUE_MASK)
@@ -328,42 +344,44 @@ def critic_learns_at_turns(batch: KVBatchMeta) -> Iterator[None]:
     put(batch, {name: data[name] for name in names})
 
 
-def over_rows(batch: KVBatchMeta, rollouts: Sequence[Rollout], numbers: Sequence[float]) -> torch.Tensor:
-    """[rows]: the number of each episode. Rows without an episode, which are padding, have 0."""
-    number_of = dict(zip((rollout.key for rollout in rollouts), numbers, strict=True))
-    return torch.tensor([number_of.get(session_of(key), 0.0) for key in batch.keys], dtype=torch.float32)
-
-
 def each_token(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """Jagged [rows, tokens] as ``like``: values that are already, or one number a row for each of its tokens."""
     return values if values.is_nested else torch.ones_like(like, dtype=values.dtype) * values.unsqueeze(-1)
 
 
-def over_tokens(
-    batch: KVBatchMeta, rollouts: Sequence[Rollout], numbers: Sequence[float | Sequence[float]]
-) -> torch.Tensor:
-    """Jagged [rows, tokens]: the number of each turn, or of its episode, up to the last token of its response.
+def over_tokens(batch: KVBatchMeta, rows: Mapping[str, Row], of: Callable[[Row], Stream]) -> torch.Tensor:
+    """Jagged [rows, tokens]: a stream of each row on the tokens of its responses, one after the other.
 
-    What stands between two responses belongs to the turn that follows: observations, and notes that the model writes
-    when its context is folded. Rows without an episode, which are padding, have 0.
-
-    Args:
-        numbers: one an episode, or one a turn.
+    Of one number a turn, a turn has its own up to the last token of its response. What stands between two responses
+    belongs to the turn that follows: observations, and notes that the model writes when its context is folded. Rows of
+    padding have 0.
     """
-    row_of = _row_of(batch)
-    pieces: dict[int, list[tuple[float, int]]] = {}
-    segments: dict[str, list[int]] = {}
-    for session, segment in row_of:
-        segments.setdefault(session, []).append(segment)
-    for rollout, own in zip(rollouts, numbers, strict=True):
-        turns = rollout.episode.turns
-        of_turns: Sequence[float] = [own] * len(turns) if isinstance(own, int | float) else own
-        for segment in segments[rollout.key]:
-            row = row_of[rollout.key, segment]
-            pieces[row] = _of_segment(turns, of_turns, segment, batch.tags[row]["response_len"])
-    every = chain.from_iterable(pieces.get(row, [(0.0, tag["response_len"])]) for row, tag in enumerate(batch.tags))
+    every: list[tuple[float, int]] = []
+    for key, tag in zip(batch.keys, batch.tags, strict=True):
+        every += pieces(rows[key], of(rows[key]), tag) if key in rows else [(0.0, tag["response_len"])]
     values, lengths = zip(*every, strict=True)
     return jagged(torch.repeat_interleave(torch.tensor(values, dtype=torch.float32), torch.tensor(lengths)), batch)
+
+
+def pieces(row: Row, stream: Stream, tag: Mapping[str, int]) -> list[tuple[float, int]]:
+    """A stream on the tokens of a row from its first response on: numbers, and how many tokens have them.
+
+    Raises:
+        ValueError: it has one number a token, and not as many as there are.
+    """
+    width = tag["response_len"]
+    if isinstance(stream, PerToken):
+        if len(stream) != tag["seq_len"]:
+            raise ValueError(f"a stream has {len(stream)} numbers for the {tag['seq_len']} tokens of {row.segment}")
+        return [(value, 1) for value in stream[-width:]]
+    if isinstance(stream, Sequence):
+        return of_segment(turns_of(row), stream, row.number, width)
+    return [(stream, width)]
+
+
+def turns_of(row: Row) -> Sequence[Turn]:
+    """The turns of its episode."""
+    return () if row.episode is None else row.episode.turns
 
 
 def jagged(values: torch.Tensor, batch: KVBatchMeta) -> torch.Tensor:
@@ -372,7 +390,7 @@ def jagged(values: torch.Tensor, batch: KVBatchMeta) -> torch.Tensor:
     return torch.nested.as_nested_tensor([*rows], layout=torch.jagged)
 
 
-def _of_segment(turns: Sequence[Turn], numbers: Sequence[float], segment: int, width: int) -> list[tuple[float, int]]:
+def of_segment(turns: Sequence[Turn], numbers: Sequence[float], segment: int, width: int) -> list[tuple[float, int]]:
     """Numbers and how many tokens have them: up to the end of each turn its own; behind the last that of the next."""
     pieces: list[tuple[float, int]] = []
     begin = 0
@@ -384,13 +402,18 @@ def _of_segment(turns: Sequence[Turn], numbers: Sequence[float], segment: int, w
     return [*pieces, (behind[0] if behind else 0.0, width - begin)]
 
 
-def _turn_starts(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> torch.Tensor:
-    """[tokens of all rows]: 1 on the first token of each response."""
-    rows, row_of = [torch.zeros(tag["response_len"], dtype=torch.int64) for tag in batch.tags], _row_of(batch)
-    for rollout in rollouts:
-        for turn in rollout.episode.turns:
-            rows[row_of[rollout.key, turn.segment]][turn.tokens[0]] = 1
-    return torch.cat(rows)
+def _learned_values(batch: KVBatchMeta, rows: Mapping[str, Row]) -> torch.Tensor:
+    """[tokens of all rows]: 1 where the critic learns: on the first token of each response, or on all tokens."""
+    of_rows = [torch.zeros(tag["response_len"], dtype=torch.int64) for tag in batch.tags]
+    for key, starts in zip(batch.keys, of_rows, strict=True):
+        if key not in rows:
+            continue
+        if isinstance(rows[key].streams["return"], PerToken):
+            starts[:] = 1
+        for turn in turns_of(rows[key]):
+            if turn.segment == rows[key].number:
+                starts[turn.tokens[0]] = 1
+    return torch.cat(of_rows)
 
 
 def _row_of(batch: KVBatchMeta) -> Mapping[tuple[str, int], int]:

@@ -163,8 +163,8 @@ class Sampler:
             for trigger in range(verl.parameter_sync_step):
                 verl.local_trigger_step = trigger
                 yield self._sample()
-                if self.learner.batch:
-                    learnt.append(self.learner.batch)
+                if (batch := self.learner.give_up()) is not None:
+                    learnt.append(batch)
             self.weights.sync()
         metrics = {**self.learner.metrics.get_aggregated_metrics(), **self.weights.sync_metrics}
         if keep is not None:

@@ -6,6 +6,8 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from agentgym_rl.algorithms.losses.base import Loss
+
 
 class Settings:
     """What the parts of the trainer read of verl's configuration, and what verl is to read in a step."""
@@ -43,6 +45,11 @@ class Settings:
     def learns(self, global_step: int) -> bool:
         """Whether the policy learns in a step, or the critic alone."""
         return bool(self.config.trainer.critic_warmup <= global_step)
+
+    def set_loss(self, loss: Loss[Any], epochs: int) -> None:
+        """What verl reads of the loss of an update; and how many passes it makes over its rows."""
+        self.actor.ppo_epochs = self.config.critic.ppo_epochs = epochs
+        self.actor.entropy_coeff, self.actor.loss_agg_mode = loss.config.entropy, loss.config.aggregation.value
 
     def set_update_size(self, rows: int) -> None:
         """Updates have so many rows, padding included."""

@@ -14,7 +14,7 @@ import torch
 from verl.utils import tensordict_utils as tu
 
 from agentgym_rl.algorithms.base import Metrics
-from agentgym_rl.engine.verl.updates import to_batch
+from agentgym_rl.engine.verl.updates import token_batch
 from agentgym_rl.rollout.supervised import Example
 
 TEXT = """Thought:
@@ -70,7 +70,7 @@ class SyncProbe:
     def learner(self, workers: Any) -> torch.Tensor:
         """[tokens - 1]: by the training workers."""
         example = Example(self.tokens, [0.0, *[1.0] * (len(self.tokens) - 1)])
-        data = to_batch([example] * workers.world_size, workers.world_size)
+        data = token_batch([example] * workers.world_size, workers.world_size, temperature=1.0)
         tu.assign_non_tensor(data, compute_loss=False)
         found: torch.Tensor = workers.compute_log_prob(data)["log_probs"].unbind()[0]
         return found[:-1].float()

@@ -1,4 +1,4 @@
-"""The three kinds of update on the training workers: their batches and their losses."""
+"""What the training workers are given of rows that have their tokens, and the loss that they compute of any rows."""
 
 from __future__ import annotations
 
@@ -11,28 +11,26 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.utils.metric import AggregationType, Metric
 from verl.utils.torch_functional import masked_mean
-from verl.workers.config import ActorConfig
 from verl.workers.utils.padding import no_padding_2_padding
 
+from agentgym_rl.algorithms.losses.aggregation import token_weights
 from agentgym_rl.algorithms.losses.base import Loss, Tokens
-from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
-from agentgym_rl.algorithms.losses.dpo import episode_log_probs, preference_loss
 from agentgym_rl.algorithms.losses.kl import k3
+from agentgym_rl.algorithms.rows import PerToken, Row, Stream
 from agentgym_rl.engine.verl.drift import KEPT, WEIGHTS
-from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, OBSERVATION_WEIGHT, TURN
+from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, field_of, pieces, turns_of
 from agentgym_rl.rollout.supervised import Example
 
-OPTIONAL = ("old_log_probs", TURN, OBSERVATION_WEIGHT, WEIGHTS, KEPT, "ref_log_prob")
-"""Fields of the rows of a policy update that some updates have."""
+OBSERVATION_WEIGHT = field_of("observation")
+OPTIONAL = ("old_log_probs", OBSERVATION_WEIGHT, WEIGHTS, KEPT, "ref_log_prob")
+"""Fields that the rows of some updates have."""
 
-Pair = tuple[Example, Example]
-"""Preferred and rejected."""
 Progress = Callable[[int, int], None]
 """Called with how many are done, and of how many."""
 
 
 def order(count: int, batch: int, seed: str, updates: int | None = None) -> list[int]:
-    """Indices of the examples of one call: one shuffled pass, or as many passes as ``updates`` mini-batches need.
+    """Places of what is learned from in one pass, shuffled, or in as many passes as ``updates`` mini-batches need.
 
     The length is a multiple of ``batch``; a pass that does not fill its last mini-batch is continued by the next.
     """
@@ -46,31 +44,34 @@ def order(count: int, batch: int, seed: str, updates: int | None = None) -> list
     return indices[:wanted]
 
 
-def to_batch(examples: Sequence[Example], batch: int) -> TensorDict:
-    """A batch for ``update_actor``: jagged ``input_ids``, ``position_ids`` and ``loss_mask`` of shape [N, L_i].
+def token_batch(examples: Sequence[Example], size: int, temperature: float) -> TensorDict:
+    """A batch for ``update_actor`` or ``compute_log_prob``, whose fields are those of a rollout's rows in the queue.
 
-    verl's loss shifts the mask by one over the packed tokens, so the first token of an example must not carry loss.
+    A row is jagged; its prompt is the first token, which nothing precedes, and its response all others.
+
+    Args:
+        size: rows of an update, on all workers.
     """
     ids = [torch.tensor(example.input_ids, dtype=torch.int64) for example in examples]
-    weights = [torch.tensor(example.loss_weight, dtype=torch.float32) for example in examples]
-    assert all(weight[0] == 0 for weight in weights), "the first token of an example cannot be learned"
-
-    def jagged(rows: list[torch.Tensor]) -> torch.Tensor:
-        return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
-
+    masks = [[int(weight != 0) for weight in example.loss_weight] for example in examples]
+    assert not any(mask[0] for mask in masks), "the first token of an example cannot be learned"
+    own = of_responses(masks, torch.int64)
     data = TensorDict(
         {
-            "input_ids": jagged(ids),
-            "position_ids": jagged([torch.arange(len(row)) for row in ids]),
-            "loss_mask": jagged(weights),
+            "input_ids": nested(ids),
+            "position_ids": nested([torch.arange(len(row)) for row in ids]),
+            "prompts": nested([row[:1] for row in ids]),
+            "responses": nested([row[1:] for row in ids]),
+            "response_mask": own,
+            "loss_mask": own,
         },
         batch_size=len(examples),
     )
     settings: dict[str, Any] = {
-        "temperature": 1.0,
+        "temperature": temperature,
         "calculate_entropy": False,
-        "global_batch_size": batch,
-        "mini_batch_size": batch,
+        "global_batch_size": size,
+        "mini_batch_size": size,
         "epochs": 1,
         "dataloader_kwargs": {"shuffle": False},
     }
@@ -78,98 +79,113 @@ def to_batch(examples: Sequence[Example], batch: int) -> TensorDict:
     return data
 
 
-def pair_batch(pairs: Sequence[Pair], batch: int) -> TensorDict:
-    """Rows for ``update_actor``, ``batch`` pairs an update.
+def row_batch(rows: Sequence[Row], loss: Loss[Any], size: int, temperature: float, longest: int) -> TensorDict:
+    """Rows that have their tokens, with their streams, for ``update_actor``.
 
-    Rows 2i and 2i + 1 are a pair, and verl keeps each two consecutive rows in one micro-batch; equal shares of an even
-    number of rows keep them on one worker.
+    verl keeps consecutive rows that a loss compares in one micro-batch; equal shares of a multiple of their number keep
+    them on one worker.
+
+    Args:
+        size: rows of an update, on all workers.
+        longest: most tokens of a response, for ``seq-mean-token-sum-norm``.
     """
-    data = to_batch([example for pair in pairs for example in pair], 2 * batch)
-    tu.assign_non_tensor(data, force_group_size=2)
+    read = {name: [spread(row, name, row.streams[name]) for row in rows] for name in {*rows[0].streams} - {"reward"}}
+    if "turn" in loss.streams:
+        read["turn"] = [spread(row, "turn", range(len(turns_of(row)))) for row in rows]
+    learned = [learned_tokens(row) for row in rows]
+    data = token_batch(learned, size, temperature)
+    for name, values in read.items():
+        data[field_of(name)] = of_responses(values, torch.float32)
+    if loss.rows_together > 1:
+        weights = [1 / size] * len(rows)
+        tu.assign_non_tensor(data, force_group_size=loss.rows_together)
+    else:
+        sums = read[loss.divided_by] if loss.divided_by else [example.loss_weight for example in learned]
+        episodes = [f"{place if row.episode is None else id(row.episode)}" for place, row in enumerate(rows)]
+        updates = [place // size for place in range(len(rows))]
+        weights = token_weights([*map(sum, sums)], episodes, updates, loss.config.aggregation, longest)
+    data[LOSS_WEIGHT] = torch.tensor(weights, dtype=torch.float32)
+    tu.assign_non_tensor(data, calculate_entropy=bool(loss.config.entropy))
     return data
 
 
-def dpo_loss(
-    config: ActorConfig, model_output: dict[str, torch.Tensor], data: TensorDict, dp_group: Any = None
-) -> tuple[torch.Tensor, dict[str, Metric]]:
-    """DPO's loss (arXiv 2305.18290, equation 7), a mean over the pairs of a mini-batch on all workers.
+def learned_tokens(row: Row) -> Example:
+    """The tokens of a row; those count as its own that the model wrote, or that have a weight in the cross-entropy."""
+    assert isinstance(row.segment, Example)
+    weights = row.streams.get("cross_entropy")
+    if not isinstance(weights, PerToken):
+        return row.segment
+    own = [float(own != 0 or weight != 0) for own, weight in zip(row.segment.loss_weight, weights, strict=True)]
+    return Example(row.segment.input_ids, own, row.segment.prompt)
 
-    ``data`` holds rows of :func:`pair_batch` with ``ref_log_prob`` [rows], and ``beta``.
+
+def spread(row: Row, name: str, stream: Stream) -> list[float]:
+    """A stream of a row that has its tokens, on each of them.
+
+    One number, or one a turn, is on those that the model wrote; that of observations on all others.
     """
-    log_probs = episode_log_probs(model_output["log_probs"], data["loss_mask"])
-    losses, margin = preference_loss(log_probs, data["ref_log_prob"], data["beta"])
-    share = 2 * data["dp_size"] / data["global_batch_size"]  # verl averages over workers and sums micro-batches
+    example = row.segment
+    assert isinstance(example, Example)
+    if isinstance(stream, PerToken):
+        return list(stream)
+    width = len(example.input_ids) - example.prompt
+    values = [0.0 if isinstance(stream, Sequence) else stream] * example.prompt
+    for value, tokens in pieces(row, stream, {"response_len": width}):
+        values += [value] * tokens
+    if name == "observation":
+        return [0.0 if own else value for own, value in zip(example.loss_weight, values, strict=True)]
+    return [value * own for own, value in zip(example.loss_weight, values, strict=True)]
 
-    def mean(values: torch.Tensor) -> Metric:
-        return Metric(value=values.detach().sum() * share, aggregation=AggregationType.SUM)
 
-    metrics = {"dpo/margin": mean(margin), "dpo/accuracy": mean((margin > 0).float())}
-    return losses.sum() * share, metrics
+def of_responses(rows: Sequence[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
+    """Jagged [rows, tokens]: a number for each token but the first."""
+    return nested([torch.tensor(row[1:], dtype=dtype) for row in rows])
 
 
-def supervised_loss(
-    config: ActorConfig,
-    model_output: dict[str, torch.Tensor],
-    data: TensorDict,
-    dp_group: Any = None,
-    *,
-    loss: CrossEntropy,
+def nested(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Jagged [rows, ...]."""
+    return torch.nested.as_nested_tensor([*rows], layout=torch.jagged)
+
+
+def row_loss(
+    model_output: dict[str, torch.Tensor], data: TensorDict, dp_group: Any = None, *, loss: Loss[Any]
 ) -> tuple[torch.Tensor, dict[str, Metric]]:
-    """The loss of demonstrations, a mean over the tokens with loss of a mini-batch on all workers.
+    """The loss of an update, a weighted sum over tokens, less the entropy bonus, plus KL and observation losses.
 
-    ``data`` holds rows of :func:`to_batch`. The worker's log-probability at a place is that of the token after it.
-    """
-    log_prob = model_output["log_probs"].values()
-    weight = data["loss_mask"].values().roll(-1)  # the first token of a row has none
-    tokens = Tokens(log_prob=log_prob, old_log_prob=log_prob.detach(), mask=weight > 0, streams={"weight": weight})
-    return loss(tokens).sum() / data["batch_num_tokens"] * data["dp_size"], {}
-
-
-def policy_loss(
-    config: ActorConfig,
-    model_output: dict[str, torch.Tensor],
-    data: TensorDict,
-    dp_group: Any = None,
-    *,
-    loss: Loss[Any],
-) -> tuple[torch.Tensor, dict[str, Metric]]:
-    """The policy's loss, a weighted sum over tokens, less the entropy bonus, plus KL and observation losses.
-
-    ``data`` holds rows of :func:`agentgym_rl.engine.verl.rows.write`. Without ``old_log_probs`` the ratio is 1, with
-    the gradient of the present policy. The supervised loss on observation tokens is normalised by the response tokens
-    of the mini-batch.
+    ``data`` holds rows of :func:`agentgym_rl.engine.verl.rows.write` or of :func:`row_batch`. Without ``old_log_probs``
+    the ratio is 1, with the gradient of the present policy. The supervised loss on observation tokens is normalised by
+    the response tokens of the mini-batch.
     """
     log_prob = no_padding_2_padding(model_output["log_probs"], data)
     workers = data["dp_size"]  # verl averages over workers and sums micro-batches
+    streams = {name: field_of(name) for name in loss.streams}
     optional = [name for name in OPTIONAL if name in data]
-    rows = data.select("response_mask", "advantages", LOSS_WEIGHT, *optional).to_padded_tensor()
+    rows = data.select("response_mask", LOSS_WEIGHT, *streams.values(), *optional).to_padded_tensor()
     mask = rows["response_mask"].bool()
-    weight = rows[LOSS_WEIGHT].unsqueeze(-1) * rows.get(KEPT, mask)
+    of_row = rows[LOSS_WEIGHT].unsqueeze(-1)
+    weight = of_row * rows.get(KEPT, mask)
     old = rows.get("old_log_probs", log_prob.detach())
     tokens = Tokens(
         log_prob=log_prob,
         old_log_prob=old.where(~old.isnan(), log_prob.detach()),  # of replayed tokens bypass has none
         mask=mask,
-        streams={
-            "advantage": rows["advantages"].reshape(len(mask), -1),
-            **({"turn": rows[TURN]} if TURN in rows else {}),
-        },
+        streams={name: rows[field].reshape(len(mask), -1) for name, field in streams.items()},
     )
     each = loss(tokens)
     with torch.no_grad():
-        outside = loss.clipped(tokens)
+        outside, told = loss.clipped(tokens), loss.metrics(tokens)
 
     def total(values: torch.Tensor) -> torch.Tensor:
-        summed: torch.Tensor = (values * weight).sum() * workers
+        summed: torch.Tensor = (values * (weight if values.shape == mask.shape else of_row)).sum() * workers
         return summed
 
     def share(values: torch.Tensor) -> Metric:
         return Metric(value=masked_mean(values.detach().float(), mask), aggregation=AggregationType.MEAN)
 
     whole = total(each * rows[WEIGHTS] if WEIGHTS in rows else each)
-    parts = {"actor/pg_loss": whole}
+    parts = {"actor/pg_loss": whole} | {f"{loss.label}/{name}": total(values) for name, values in told.items()}
     metrics = {"actor/pg_clipfrac": share(outside), "actor/ppo_kl": share(-tokens.log_ratio)}
-    if loss.config.entropy or config.calculate_entropy:
+    if loss.config.entropy or tu.get_non_tensor_data(data, "calculate_entropy", False):
         parts["actor/entropy_loss"] = total(no_padding_2_padding(model_output["entropy"], data))
         whole = whole - loss.config.entropy * parts["actor/entropy_loss"]
     if "ref_log_prob" in rows:

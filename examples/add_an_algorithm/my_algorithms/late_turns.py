@@ -1,19 +1,19 @@
-r"""Loss weights of its own: imitation of successes, in which late turns weigh more.
+r"""A weight for each turn: imitation of successes, in which late turns weigh more.
 
     .venv/bin/pip install --no-deps --no-build-isolation -e examples/add_an_algorithm
     agentgym-rl train experiment=smoke algorithm=late_turns
 
 Each step rolls out its tasks and learns from the successes with the supervised loss; a token of turn :math:`t` of an
-episode of :math:`T` turns has the weight :math:`r \gamma^{T - 1 - t}`, with the reward :math:`r`. Observation tokens
-have the weight 0.
+episode of :math:`T` turns has the weight :math:`r \gamma^{T - 1 - t}`, with the reward :math:`r`.
 """
 
 from dataclasses import dataclass
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Rollout, Run, Supervised
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Run
 from agentgym_rl.algorithms.checks import share
 from agentgym_rl.algorithms.config import OnlineConfig
-from agentgym_rl.rollout.supervised import Example
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
+from agentgym_rl.data.episode import Episode
 
 
 @dataclass(kw_only=True)
@@ -35,10 +35,6 @@ class LateTurns(Algorithm[LateTurnsConfig]):
 
     Config = LateTurnsConfig
 
-    @classmethod
-    def needs(cls, config: LateTurnsConfig) -> Needs:
-        return Needs(full_context="algorithm=late_turns")  # a turn's tokens are found in the one segment of its episode
-
     @property
     def units(self) -> int:
         return self.config.steps
@@ -46,21 +42,18 @@ class LateTurns(Algorithm[LateTurnsConfig]):
     def unit(self, run: Run, number: int) -> Metrics:
         rollouts = run.rollouts(run.requests(number), "rollouts")
         run.observe(rollouts)
-        successes = [weighted(one, self.config.gamma) for one in rollouts if one.segments and one.episode.success]
-        metrics = {"late_turns/successes": float(len(successes))}
-        if successes:
-            update = Supervised(examples=successes, mini_batch=self.config.mini_batch_trajectories)
-            lr = self.config.optimizer.rate(self.config.lr, number, self.units)
-            metrics |= run.update(update, lr=lr, seed=f"{run.seed}:{run.step}")
-        return metrics
+        successes = [one for one in rollouts if one.segments and one.episode.success]
+        metrics = run.learn(
+            [row for one in successes for row in one.rows({"cross_entropy": weights(one.episode, self.config.gamma)})],
+            CROSS_ENTROPY,
+            lr=self.config.optimizer.rate(self.config.lr, number, self.units),
+            mini_batch=self.config.mini_batch_trajectories,
+            seed=f"{run.seed}",
+            first_epoch=run.step,
+        )
+        return metrics | {"late_turns/successes": float(len(successes))}
 
 
-def weighted(rollout: Rollout, gamma: float) -> Example:
-    """The tokens of an episode, with a weight for each turn."""
-    (tokens,), turns = rollout.segments, rollout.episode.turns
-    weights = [0.0] * len(tokens.input_ids)
-    response = len(weights) - rollout.episode.response_tokens
-    for left, turn in zip(range(len(turns) - 1, -1, -1), turns, strict=True):
-        for place in range(response + turn.tokens[0], response + turn.tokens[1]):
-            weights[place] = rollout.episode.reward * gamma**left * tokens.loss_weight[place]
-    return Example(tokens.input_ids, weights)
+def weights(episode: Episode, gamma: float) -> list[float]:
+    """One for each turn."""
+    return [episode.reward * gamma**left for left in reversed(range(len(episode.turns)))]

@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Preference, Run, Supervised
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.dpo import pairs
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
+from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
+from agentgym_rl.algorithms.rows import Row, imitation
 from agentgym_rl.rollout.supervised import Example
 
 
@@ -68,17 +71,15 @@ class PreferThenImitate(Algorithm[PreferThenImitateConfig]):
         return {"prefer/pairs": len(self.pairs), "prefer/successes": len(self.successes)}
 
     def prefer(self, run: Run, number: int) -> Metrics:
-        if not self.pairs:
-            return {}
-        update = Preference(
-            pairs=self.pairs, mini_batch=self.config.mini_batch, epochs=self.config.epochs, beta=self.config.beta
-        )
-        return run.update(update, lr=self.rate(number), seed=f"{run.seed}:prefer:{number}")
+        rows = [Row(example, {}) for pair in self.pairs for example in pair]
+        loss, size = Preference(PreferenceConfig(beta=self.config.beta)), min(self.config.mini_batch, len(self.pairs))
+        lr, seed = self.rate(number), f"{run.seed}:prefer:{number}"
+        return run.learn(rows, loss, lr=lr, mini_batch=size, epochs=self.config.epochs, seed=seed)
 
     def imitate(self, run: Run, number: int) -> Metrics:
-        examples = [*run.demonstrations, *self.successes]
-        update = Supervised(examples=examples, mini_batch=self.config.mini_batch)
-        return run.update(update, lr=self.rate(number), seed=f"{run.seed}:imitate:{number}")
+        rows = [imitation(example) for example in (*run.demonstrations, *self.successes)]
+        lr, seed = self.rate(number), f"{run.seed}:imitate"
+        return run.learn(rows, CROSS_ENTROPY, lr=lr, mini_batch=self.config.mini_batch, seed=seed, first_epoch=number)
 
     def rate(self, number: int) -> float:
         return self.config.optimizer.rate(self.config.lr, number, self.steps)

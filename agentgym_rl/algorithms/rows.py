@@ -1,0 +1,136 @@
+"""What an update learns from: rows, which are token sequences with named streams of numbers.
+
+A stream has one number for the whole row, one for each turn of its episode or, as :class:`PerToken`, one for each
+token. Of the first two, a token has the number if the model wrote it. Of rows whose tokens stay with the engine, one
+number a row is never spread over tokens before a training worker needs it.
+
+A loss says which streams it reads (:attr:`.losses.base.Loss.streams`). Any of these may stand beside them:
+
+===============  ======================================================================================================
+observation      weight of a cross-entropy loss on the tokens that the model did *not* write, added to any other loss
+reward           of the episode, for verl's estimators and metrics; without it, that of the environment
+return, value    with a critic: what it learns, and what it said before; one a turn
+===============  ======================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.rollout.supervised import Example
+
+
+class PerToken(tuple[float, ...]):
+    """One number for each token of a segment, those of its prompt included."""
+
+    __slots__ = ()
+
+
+Stream = float | Sequence[float]
+"""One number, one a turn or, as :class:`PerToken`, one a token."""
+
+
+@dataclass(slots=True)
+class Row:
+    """A token sequence, and what an update is told of it."""
+
+    segment: Example | str
+    """The tokens, or the key under which the engine keeps them."""
+    streams: Mapping[str, Stream]
+    """By name."""
+    episode: Episode | None = None
+    """Whose turns a stream of one number a turn counts; a demonstration has none."""
+    number: int = 0
+    """Of the segment in its episode."""
+
+
+def streams_of(rows: Sequence[Row]) -> frozenset[str]:
+    """The names of the streams, which all rows of an update have.
+
+    Raises:
+        ValueError: a row has other streams, or a stream another length than its turns or tokens; some rows have their
+            tokens, and others a key.
+    """
+    names, kept = rows[0].streams.keys(), isinstance(rows[0].segment, str)
+    for row in rows:
+        if row.streams.keys() != names:
+            raise ValueError(f"rows of one update have different streams: {sorted(names)} and {sorted(row.streams)}")
+        if isinstance(row.segment, str) != kept:
+            raise ValueError("rows of one update have their tokens, or all stay with the engine; learn from each alone")
+        for name, stream in row.streams.items():
+            if isinstance(stream, Sequence):
+                _check_length(row, name, stream)
+    return frozenset(names)
+
+
+def _check_length(row: Row, name: str, stream: Sequence[float]) -> None:
+    if not isinstance(stream, PerToken):
+        turns = 0 if row.episode is None else len(row.episode.turns)
+        if len(stream) != turns:
+            raise ValueError(f"stream {name!r} has {len(stream)} numbers for an episode of {turns} turns")
+    elif isinstance(row.segment, Example) and len(stream) != len(row.segment.input_ids):
+        raise ValueError(f"stream {name!r} has {len(stream)} numbers for {len(row.segment.input_ids)} tokens")
+
+
+def imitation(example: Example, weight: float = 1.0, observations: float = 0.0) -> Row:
+    """A row of the cross-entropy loss.
+
+    Args:
+        weight: of the tokens that the model wrote.
+        observations: of all others but the first, which nothing precedes.
+    """
+    if not observations:
+        return Row(example, {"cross_entropy": weight})
+    others = (weight * own or observations for own in example.loss_weight[1:])
+    return Row(example, {"cross_entropy": PerToken([0.0, *others])})
+
+
+def whitened(rows: Sequence[Row]) -> list[Row]:
+    """The rows with advantages of mean 0 and variance 1 over the tokens of all responses, as verl whitens them.
+
+    Replayed responses take no part, nor do notes on folded contexts.
+    """
+    tokens = [each for row in rows for each in _responses(row)]
+    count = sum(length for _, length in tokens)
+    mean = sum(advantage * length for advantage, length in tokens) / max(1, count)
+    variance = sum((advantage - mean) ** 2 * length for advantage, length in tokens) / max(1, count - 1)
+    scale = 1 / sqrt(variance + 1e-8)
+
+    def white(stream: Stream) -> Stream:
+        if isinstance(stream, Sequence):
+            return type(stream)([(value - mean) * scale for value in stream])  # type: ignore[call-arg]
+        return (stream - mean) * scale
+
+    return [replace(row, streams={**row.streams, "advantage": white(row.streams["advantage"])}) for row in rows]
+
+
+def _responses(row: Row) -> Iterator[tuple[float, int]]:
+    """The advantage of each response of a row, and its length."""
+    for turn, advantage in zip(row.episode.turns if row.episode else (), of_turns(row, "advantage"), strict=True):
+        if turn.segment == row.number and turn.calls:
+            yield advantage, turn.tokens[1] - turn.tokens[0]
+
+
+def of_turns(row: Row, name: str) -> Sequence[float]:
+    """A stream as one number a turn.
+
+    Raises:
+        ValueError: it has one number a token.
+    """
+    stream = row.streams[name]
+    if isinstance(stream, PerToken):
+        raise ValueError(f"stream {name!r} has a number for each token, not for each turn")
+    if isinstance(stream, Sequence):
+        return stream
+    return [stream] * (len(row.episode.turns) if row.episode else 0)
+
+
+def note_advantages(rows: Sequence[Row]) -> None:
+    """Write down in the episodes of an update what it takes their turns to be worth."""
+    for row in rows:
+        advantage = row.streams.get("advantage")
+        if row.episode is not None and advantage is not None and not isinstance(advantage, PerToken):
+            row.episode.advantages[:] = of_turns(row, "advantage")
