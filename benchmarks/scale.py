@@ -136,7 +136,7 @@ def watch(clock: Clock) -> None:
     from agentgym_rl.engine.run import run, stages
     from agentgym_rl.engine.run.folder import RunFolder
     from agentgym_rl.engine.run.metrics_log import MetricsLog
-    from agentgym_rl.engine.verl import buffer, learner, sampler
+    from agentgym_rl.engine.verl import buffer, fields, learner, sampler
     from agentgym_rl.engine.verl import rows as queue
     from agentgym_rl.engine.verl.by_rows import ByRows
 
@@ -154,9 +154,9 @@ def watch(clock: Clock) -> None:
     clock.watch(learner.Learner, "balance", "share out rows")
     clock.watch(queue, "get_seqlen_balanced_partitions", "verl: equal loads")
     clock.watch(queue, "ratio_metrics", "ratios of tokens")
-    clock.watch(queue, "write", "write advantages and weights")
-    clock.watch(queue, "advantage_metrics", "metrics of advantages")
-    clock.watch(GRPO, "update", "advantages of groups")
+    clock.watch(fields, "write", "write advantages and weights")
+    clock.watch(fields, "advantage_metrics", "metrics of advantages")
+    clock.watch(GRPO, "rows", "advantages of groups")
     clock.watch(run.EngineRun, "_observe", "mixture and curriculum")
     clock.watch(sys.modules["agentgym_rl.algorithms.policy_gradient"], "diagnostics", "diagnostics")
     clock.watch(stages, "episode_metrics", "episode metrics")

@@ -65,8 +65,6 @@ verl.trainer.ppo.v1.trainer_base.get_trainer_cls name
 verl.trainer.ppo.v1.trainer_base.PPOTrainer.__init__ self config
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._balance_batch self batch metrics logging_prefix keep_minibatch
 verl.trainer.ppo.v1.trainer_base.PPOTrainer._compute_advantage self batch metrics
-verl.trainer.ppo.v1.utils.compute_advantage_for_multi_trajectories data batch_keys adv_estimator gamma lam num_repeat \
-norm_adv_by_std_in_grpo config
 verl.trainer.ppo.rollout_corr_helper.compute_rollout_rejection_mask log_ratio response_mask rollout_rs \
 rollout_rs_threshold
 verl.trainer.ppo.metric_utils.get_metric_data_with_optional_routed_experts keys partition_id fields \

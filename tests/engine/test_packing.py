@@ -34,7 +34,7 @@ from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig  # noqa
 from agentgym_rl.algorithms.rows import Row, imitation  # noqa: E402
 from agentgym_rl.engine.platform.packed_engines import PackedLanguageModel, PackedValueModel  # noqa: E402
 from agentgym_rl.engine.platform.packing import TokenLogProbs, entropy_of, predicting  # noqa: E402
-from agentgym_rl.engine.verl.rows import LOSS_WEIGHT  # noqa: E402
+from agentgym_rl.engine.verl.fields import LOSS_WEIGHT  # noqa: E402
 from agentgym_rl.engine.verl.updates import OBSERVATION_WEIGHT, row_batch, row_loss  # noqa: E402
 from agentgym_rl.rollout.supervised import Example  # noqa: E402
 

@@ -27,7 +27,7 @@ from agentgym_rl.algorithms.rows import PerToken
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.resolved import Resolved
-from agentgym_rl.engine.verl import rows
+from agentgym_rl.engine.verl import fields, rows
 from agentgym_rl.engine.verl.mapping import verl_config
 
 
@@ -116,7 +116,7 @@ def tag(tokens, **others):
 
 def write(batch, of_rows, loss=VANILLA):
     update_of = {key: int(rows.session_of(key) != "u_0") for key in batch.keys}
-    rows.write(batch, of_rows, loss, update_of, 10)
+    fields.write(batch, of_rows, loss, update_of, 10)
 
 
 def test_keys():
@@ -149,12 +149,12 @@ def test_an_advantage_for_each_episode_or_turn_up_to_the_end_of_its_response(que
 def test_advantages_of_whole_episodes_are_one_number_a_row(queue, batch):
     write(batch, told(ROLLOUTS[::-1], advantage=[-1.0, 2.0]))
     assert queue.fields["advantages"].tolist() == [2, -1, 0]
-    every = rows.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
+    every = fields.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
     assert rows_of(every) == [[2] * 4, [-1] * 5, [0]]
-    assert rows.each_token(every, queue.fields["loss_mask"]) is every
-    found = rows.advantage_metrics(batch, told(ROLLOUTS))
+    assert fields.each_token(every, queue.fields["loss_mask"]) is every
+    found = fields.advantage_metrics(batch, told(ROLLOUTS))
     queue.fields["advantages"] = every
-    assert rows.advantage_metrics(batch, told(ROLLOUTS)) == found != {}
+    assert fields.advantage_metrics(batch, told(ROLLOUTS)) == found != {}
 
 
 def test_verls_advantages_stay_where_an_update_has_none(queue, batch):
@@ -169,13 +169,13 @@ def test_notes_in_a_segment_of_their_own_belong_to_the_turn_that_follows():
     one.turns[1].segment = 2
     batch = KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_0_2"], tags=[tag(3), tag(3), tag(2)])
     of_rows = told([Rollout(episode=one, kept=["u_0_0", "u_0_1", "u_0_2"])], advantage=[[2.0, 3.0]])
-    found = rows.over_tokens(batch, of_rows, lambda row: row.streams["advantage"])
+    found = fields.over_tokens(batch, of_rows, lambda row: row.streams["advantage"])
     assert rows_of(found) == [[2, 2, 2], [3, 3, 3], [3, 3]]
 
 
 def test_shaped_rewards_are_on_the_last_token_of_their_rows(queue, batch):
     queue.fields["rm_scores"] = jagged([[0.0, 0, 0, 1], [0.0] * 5, [0.0]])
-    rows.write_rewards(batch, told(ROLLOUTS[::-1], reward=[-0.5, 0.75]))
+    fields.write_rewards(batch, told(ROLLOUTS[::-1], reward=[-0.5, 0.75]))
     assert rows_of(queue.fields["rm_scores"]) == [[0, 0, 0, 0.75], [0, 0, 0, 0, -0.5], [0]]
 
 
@@ -189,7 +189,7 @@ def test_verls_estimators_read_the_shaped_rewards(queue, batch):
     settings = verl_config(Resolved(recipes.load(["name=x", "algorithm=reinforce_pp"])), "m", Path("run"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tq, "kv_batch_get", lambda **_: TensorDict(get(None, None, known), batch_size=3))
-        rows.write_rewards(batch, told(ROLLOUTS, reward=[0.25, -0.5]))
+        fields.write_rewards(batch, told(ROLLOUTS, reward=[0.25, -0.5]))
         PPOTrainer._compute_advantage(SimpleNamespace(config=settings), batch, {})
     assert rows_of(queue.fields["returns"]) == [[0.25, 0.25, 0, 0.25], [-0.5, 0, -0.5, -0.5, -0.5], [0]]
 
@@ -219,19 +219,19 @@ def test_workers_are_told_what_to_write(queue, batch):
 
 def test_the_size_of_advantages_by_the_position_of_their_turn(queue, batch):
     write(batch, told(ROLLOUTS, advantage=[-2.0, [4.0, -5.0]]))
-    found = rows.advantage_metrics(batch, told(ROLLOUTS))
+    found = fields.advantage_metrics(batch, told(ROLLOUTS))
     first, last = (2 + 2 + 4) / 3, (2 + 5 + 5 + 5) / 4
     assert found == {
         "diagnostics/advantage_first": pytest.approx(first), "diagnostics/advantage_last": pytest.approx(last),
     }  # fmt: skip
     single = Rollout(episode=episode([0.0], [(0, 5)]), kept=["u_1_0"])
-    assert rows.advantage_metrics(batch, told([single])).keys() == {"diagnostics/advantage_middle"}
+    assert fields.advantage_metrics(batch, told([single])).keys() == {"diagnostics/advantage_middle"}
 
 
 def turn_level(batch):
     """PPO's update over turns, with the critic's values as the trainer reads them."""
     rollouts = [replace(one) for one in ROLLOUTS]
-    rows.turn_values(batch, rollouts)
+    fields.turn_values(batch, rollouts)
     write(batch, {row.segment: row for row in PPO(PPOConfig(level=Level.TURN)).rows(rollouts)})
     return rollouts
 
@@ -274,7 +274,7 @@ def test_the_critic_learns_at_the_first_token_of_a_turn(queue, batch):
     from verl.workers.utils.losses import value_loss
 
     turn_level(batch)
-    with rows.critic_learns_where_told(batch):
+    with fields.critic_learns_where_told(batch):
         mask = queue.fields["response_mask"]
         assert rows_of(mask) == rows_of(queue.fields["loss_mask"]) == [[1, 0, 0, 1], [1, 0, 1, 0, 0], [0]]
         names = ("values", "returns", "response_mask")
@@ -342,7 +342,7 @@ def test_metrics_by_tags_are_those_of_all_tokens(queue, batch):
     for place, row in enumerate(batch.tags):
         row |= {"prompt_len": 2 + place, "score": float(place == 0), "num_turns": 2}
     write(batch, told(ROLLOUTS, advantage=[-1.5, 2.0], reward=[0.25, -0.5]))
-    rows.write_rewards(batch, told(ROLLOUTS, reward=[0.25, -0.5]))
+    fields.write_rewards(batch, told(ROLLOUTS, reward=[0.25, -0.5]))
 
     def of(data):
         """As verl does: padded, and then without the rows that are padding, here the last."""
@@ -352,7 +352,7 @@ def test_metrics_by_tags_are_those_of_all_tokens(queue, batch):
         data["token_level_scores"] = data["token_level_rewards"] = data["rm_scores"]
         return compute_data_metrics(DataProto(batch=data)[:2], use_critic=False)
 
-    each = rows.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
+    each = fields.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
     tokens = {"prompts": jagged([[5] * 2, [5] * 3, [5] * 4]), "responses": jagged(MASKS), "advantages": each,
               "returns": each, **{name: queue.fields[name] for name in ("response_mask", "rm_scores")}}  # fmt: skip
     found, wanted = rows.metric_rows(batch.tags), TensorDict(tokens, batch_size=3)
@@ -463,7 +463,7 @@ def folded(queue):
 def test_all_segments_have_the_advantage_of_their_episode(queue, folded):
     batch, rollouts = folded
     write(batch, told(rollouts, advantage=[2.0, -2.0]))
-    found = rows.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
+    found = fields.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
     assert rows_of(found) == [[2] * 4, [2] * 2, [-2] * 5]
 
 
@@ -475,7 +475,7 @@ def test_notes_belong_to_the_turn_that_follows(queue, folded):
 
 def test_the_values_of_turns_are_found_in_their_segments(queue, folded):
     batch, rollouts = folded
-    rows.turn_values(batch, rollouts)
+    fields.turn_values(batch, rollouts)
     assert rollouts[0].values == pytest.approx([0.5, 0.25])
     write(batch, {row.segment: row for row in PPO(PPOConfig(level=Level.TURN)).rows(rollouts)})
     assert rows_of(queue.fields["returns"]) == [[1] * 4, [1] * 2, pytest.approx([0] * 5, abs=1e-6)]

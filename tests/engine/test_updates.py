@@ -362,10 +362,10 @@ def taken(learner, monkeypatch):
     )  # fmt: skip
     learner.balance = lambda batch, *_: batch
     for name, stub in {
-        "only": lambda batch, kept: batch, "write": lambda batch, *_, **__: batch,
-        "advantage_metrics": lambda *_: {}, "ratio_metrics": lambda *_: {},
+        "queue.only": lambda batch, kept: batch, "queue.ratio_metrics": lambda *_: {},
+        "fields.write": lambda batch, *_, **__: batch, "fields.advantage_metrics": lambda *_: {},
     }.items():  # fmt: skip
-        monkeypatch.setattr(f"agentgym_rl.engine.verl.learner.queue.{name}", stub)
+        monkeypatch.setattr(f"agentgym_rl.engine.verl.learner.{name}", stub)
     learner.take(KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[{}]), [], {})
     return learner
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
-from verl.protocol import DataProto
 from verl.trainer.ppo.metric_utils import get_metric_data_with_optional_routed_experts
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
-from verl.workers.utils.padding import response_to_nested
 
 from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.drift_metrics import row_metrics
+from agentgym_rl.engine.verl.fields import each_token
 
 
 class ByRows(PPOTrainer):  # type: ignore[misc]
@@ -34,24 +32,9 @@ class ByRows(PPOTrainer):  # type: ignore[misc]
         return batch
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """verl's estimator alone; verl's correction, which comes before it there, is the workers'."""
-        rows, settings = queue.get(batch, "uid", "response_mask", "rm_scores", "values"), self.config.algorithm
-        mask = rows["response_mask"]
-        data = DataProto(batch=rows.to_padded_tensor())
-        data.batch["token_level_scores"] = data.batch["token_level_rewards"] = data.batch["rm_scores"]
-        data.non_tensor_batch["uid"] = np.array(data.batch.pop("uid").tolist(), dtype=object)
-        found = compute_advantage_for_multi_trajectories(
-            data,
-            batch_keys=batch.keys,
-            adv_estimator=settings.adv_estimator,
-            gamma=settings.gamma,
-            lam=settings.lam,
-            norm_adv_by_std_in_grpo=settings.get("norm_adv_by_std_in_grpo", True),
-            config=settings,
-        )
-        return queue.put(
-            batch, {name: response_to_nested(found.batch[name], mask) for name in ("advantages", "returns")}
-        )
+        """verl's, without its correction, which is the workers'."""
+        uncorrected = OmegaConf.merge(self.config, {"algorithm": {"rollout_correction": None}})
+        return PPOTrainer._compute_advantage(SimpleNamespace(config=uncorrected), batch, metrics)
 
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
@@ -73,7 +56,7 @@ def metric_data(**arguments: Any) -> TensorDict:
     Advantages are written once a row where they are alike, and returns not at all where they are the advantages.
     """
     data = get_metric_data_with_optional_routed_experts(**arguments)
-    data["advantages"] = queue.each_token(data["advantages"], data["response_mask"])
+    data["advantages"] = each_token(data["advantages"], data["response_mask"])
     if "returns" not in data:
         data["returns"] = data["advantages"]
     return data

@@ -22,6 +22,7 @@ from agentgym_rl.algorithms.base import Metrics, Rollout
 from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.rows import Row, streams_of
+from agentgym_rl.engine.verl import fields
 from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.mapping import ESTIMATOR, renamed
 from agentgym_rl.engine.verl.settings import Settings
@@ -103,7 +104,7 @@ class Learner:
             batch = self.balance(batch, metrics, self.settings.mini_batch)
             with marked_timer("values", self.verl.timing_raw):
                 batch = self.verl._compute_values(batch, metrics)
-            queue.turn_values(batch, rollouts)
+            fields.turn_values(batch, rollouts)
         self.metrics.add_step_metrics(metrics, sample_count=len(batch))
         self._batch, self._learned = batch, None
 
@@ -133,17 +134,17 @@ class Learner:
                 self._ref_log_prob(batch)
         with marked_timer("adv", timing):
             if "reward" in streams:
-                queue.write_rewards(batch, rows)
+                fields.write_rewards(batch, rows)
             if "advantage" in loss.streams - streams:
                 batch = verl._compute_advantage(batch, metrics)
             longest = int(self.settings.config.data.max_response_length)
-            batch = queue.write(batch, rows, loss, self.update_of, longest)
+            batch = fields.write(batch, rows, loss, self.update_of, longest)
         if verl.use_critic:
             with marked_timer("update_critic", timing):
                 batch = self._critic_step(batch, metrics, told="return" in streams)
         batch.extra_info.update(return_model_output=on_policy, entropy_is_logged=on_policy)
         with ThreadPoolExecutor(1, "metrics") as pool:  # beside the update, for which the driver only waits
-            beside = [pool.submit(queue.advantage_metrics, batch, rows)]
+            beside = [pool.submit(fields.advantage_metrics, batch, rows)]
             if not on_policy and not algorithm.rollout_correction.bypass_mode:
                 beside.append(pool.submit(queue.ratio_metrics, batch))
             if learns:
@@ -212,7 +213,7 @@ class Learner:
         """The critic's update; ``told`` says whether rows say what it learns."""
         if not told:
             return self.verl._update_critic(batch, metrics)
-        with queue.critic_learns_where_told(batch):
+        with fields.critic_learns_where_told(batch):
             return self.verl._update_critic(batch, metrics)
 
     def balance(self, batch: KVBatchMeta, metrics: dict[str, Any], mini_batch: int) -> KVBatchMeta:

@@ -18,7 +18,7 @@ from agentgym_rl.algorithms.losses.base import Loss, Tokens
 from agentgym_rl.algorithms.losses.kl import k3
 from agentgym_rl.algorithms.rows import PerToken, Row, Stream
 from agentgym_rl.engine.verl.drift import KEPT, WEIGHTS
-from agentgym_rl.engine.verl.rows import LOSS_WEIGHT, field_of, pieces, turns_of
+from agentgym_rl.engine.verl.fields import LOSS_WEIGHT, field_of, pieces, turns_of
 from agentgym_rl.rollout.supervised import Example
 
 OBSERVATION_WEIGHT = field_of("observation")
@@ -152,9 +152,9 @@ def row_loss(
 ) -> tuple[torch.Tensor, dict[str, Metric]]:
     """The loss of an update, a weighted sum over tokens, less the entropy bonus, plus KL and observation losses.
 
-    ``data`` holds rows of :func:`agentgym_rl.engine.verl.rows.write` or of :func:`row_batch`. Without ``old_log_probs``
-    the ratio is 1, with the gradient of the present policy. The supervised loss on observation tokens is normalised by
-    the response tokens of the mini-batch.
+    ``data`` holds rows of :func:`.fields.write` or of :func:`row_batch`. Without ``old_log_probs`` the ratio is 1, with
+    the gradient of the present policy. The supervised loss on observation tokens is normalised by the response tokens
+    of the mini-batch.
     """
     log_prob = no_padding_2_padding(model_output["log_probs"], data)
     workers = data["dp_size"]  # verl averages over workers and sums micro-batches
