@@ -118,8 +118,7 @@ class Episode:
     tags: dict[str, Any] = field(default_factory=dict)
     """What it belongs to: panel, decoding, split."""
     advantages: list[float] = field(default_factory=list)
-    """What an update took each turn to be worth, before it whitened them; empty where no update learned from it, or
-    verl's estimator gave a number to each token."""
+    """What an update took each turn to be worth; empty where none learned from it, or each token had a number."""
 
     @property
     def seconds(self) -> float:

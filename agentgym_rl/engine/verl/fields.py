@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 import torch
-from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
 from agentgym_rl.algorithms.base import Metrics, Rollout
@@ -103,8 +102,8 @@ def write_rewards(batch: KVBatchMeta, rows: Mapping[str, Row]) -> None:
 
 def turn_values(batch: KVBatchMeta, rollouts: Sequence[Rollout]) -> None:
     """Give rollouts the critic's value before each response, from the field ``values``."""
-    values = _padded(get(batch, "values", "response_mask"), "values")
-    row_of = _row_of(batch)
+    values = get(batch, "values")["values"].to_padded_tensor(0)
+    row_of = {(session_of(key), segment_of(key)): row for row, key in enumerate(batch.keys)}
     for rollout in rollouts:
         starts = [(row_of[rollout.key, turn.segment], turn.tokens[0]) for turn in rollout.episode.turns]
         rollout.values = [float(values[start]) for start in starts]
@@ -209,13 +208,3 @@ def jagged(values: torch.Tensor, batch: KVBatchMeta) -> torch.Tensor:
     """Jagged [rows, tokens] of the values of all tokens of the responses, one row after the other."""
     rows = torch.split(values, [tag["response_len"] for tag in batch.tags])
     return torch.nested.as_nested_tensor([*rows], layout=torch.jagged)
-
-
-def _row_of(batch: KVBatchMeta) -> Mapping[tuple[str, int], int]:
-    """The row of each session and segment."""
-    return {(session_of(key), segment_of(key)): row for row, key in enumerate(batch.keys)}
-
-
-def _padded(data: TensorDict, field: str) -> torch.Tensor:
-    padded: torch.Tensor = data[field].to_padded_tensor(0)
-    return padded

@@ -1,0 +1,56 @@
+"""An algorithm whose every unit has updates of all kinds, on rows of both kinds; for ``test_interleaved.py``."""
+
+from dataclasses import dataclass, field
+
+from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
+from agentgym_rl.algorithms.config import PolicyGradientConfig
+from agentgym_rl.algorithms.grpo import relative
+from agentgym_rl.algorithms.losses.clipped import ClippedConfig
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
+from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
+from agentgym_rl.algorithms.losses.turn import Turn
+from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
+from agentgym_rl.algorithms.rows import PerToken, imitation
+
+
+@dataclass(kw_only=True)
+class EveryKindConfig(PolicyGradientConfig):
+    """Keys of ``algorithm=every_kind``."""
+
+    loss: VanillaConfig = field(default_factory=VanillaConfig)
+
+
+class EveryKind(Algorithm[EveryKindConfig]):
+    """Imitate, learn from a batch, prefer, and learn from rollouts with their tokens."""
+
+    Config = EveryKindConfig
+
+    @classmethod
+    def needs(cls, config: EveryKindConfig) -> Needs:
+        return Needs(samples_per_task=2)
+
+    @property
+    def units(self) -> int:
+        return self.config.steps
+
+    def unit(self, run: Run, number: int) -> Metrics:
+        config, metrics = self.config, dict[str, float]()
+        rollouts = [one for one in run.rollouts(run.requests(number), "rollouts") if one.segments]
+        advantages = relative([one.episode.reward for one in rollouts], by_std=True)
+        best, worst = (rollouts[advantages.index(most(advantages))] for most in (max, min))
+        for batch in run.batches(number):
+            metrics |= run.learn([imitation(best.segments[0], 0.5, 0.1)], CROSS_ENTROPY, lr=config.lr, mini_batch=1)
+            rewards = relative([one.episode.reward for one in batch], by_std=True)
+            rows = [
+                row for one, reward in zip(batch, rewards, strict=True)
+                for row in one.rows({"advantage": [reward] * len(one.episode.turns), "observation": 0.1})
+            ]  # fmt: skip
+            metrics |= run.learn(rows, Turn(ClippedConfig()), lr=config.lr, mini_batch=4, epochs=2)
+        pair = [*best.rows({}), *worst.rows({})]
+        metrics |= run.learn(pair, Preference(PreferenceConfig()), lr=config.lr, mini_batch=1)
+        rows = []
+        for one, advantage in zip(rollouts, advantages, strict=True):
+            (tokens,) = one.segments
+            rows += one.rows({"advantage": PerToken([advantage] * len(tokens.input_ids)), "observation": 0.1})
+        found = run.learn(rows, Vanilla(VanillaConfig(entropy=0.01)), lr=config.lr, mini_batch=8, epochs=2)
+        return metrics | {f"every_kind/{name.partition('/')[2]}": value for name, value in found.items()}

@@ -1,0 +1,41 @@
+"""Updates of all kinds in one unit of a run, on the real engine with recorded episodes."""
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("VERL_PLATFORM", "cpu")
+pytest.importorskip("verl")
+
+import replay
+import test_same_training as recorded
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+
+def test_updates_of_all_kinds_in_one_unit(tmp_path):
+    recording = replay.Recording(recorded.BATCH)
+    files = recording.unpack(tmp_path / "recording")
+    filled = [override.format(**files) for override in (*recorded.REPLAYED, *recorded.ONLINE)]
+    algorithm = f"algorithm={Path(__file__).with_name('every_kind.py')}:EveryKind"
+    with replay.ReplaySession(recording) as session:
+        session.batch = "plain"
+        replay.run([algorithm, *filled, "name=a", f"run.cache={tmp_path}/cache"], tmp_path / "a", session)
+    steps = replay.metrics(tmp_path / "a")
+    assert len(steps) == 2
+    kinds = (
+        "supervised/loss",
+        "actor/pg_loss",
+        "observation_loss",
+        "dpo/loss",
+        "every_kind/loss",
+        "every_kind/grad_norm",
+    )
+    for step in steps:
+        assert all(math.isfinite(step[name]) for name in kinds)
+        assert step["dpo/loss"] == pytest.approx(math.log(2), abs=1e-3), "the reference is the policy as it begins"
+        assert step["every_kind/updates"] == 2 * math.ceil(28 / 8), "of the 32 recorded episodes 4 failed"
+    weights = replay.weights(tmp_path / "a", "actor")
+    assert len(weights) == 2
