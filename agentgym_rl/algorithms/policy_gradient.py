@@ -10,12 +10,12 @@ from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Rollout, Run,
 from agentgym_rl.algorithms.config import GroupConfig, PolicyGradientConfig
 from agentgym_rl.algorithms.diagnostics import diagnostics
 from agentgym_rl.algorithms.losses import loss_of
-from agentgym_rl.algorithms.rows import Row, Stream
+from agentgym_rl.algorithms.rows import Row, Stream, mapped
 from agentgym_rl.algorithms.shaping import Shaping
 from agentgym_rl.data.episode import Episode
 
 Credit = Sequence[Stream]
-"""One number an episode, or one a turn of each."""
+"""Of each episode one number, one a turn, or one a token."""
 
 P = TypeVar("P", bound=PolicyGradientConfig)
 
@@ -122,7 +122,5 @@ class PolicyGradient(Algorithm[P]):
 
 
 def weighed(advantage: Stream, weight: float) -> Stream:
-    """An episode's advantage, or those of its turns, with the negative ones multiplied by ``weight``."""
-    if isinstance(advantage, Sequence):
-        return [weight * one if one < 0 else one for one in advantage]
-    return weight * advantage if advantage < 0 else advantage
+    """Advantages with the negative ones multiplied by ``weight``."""
+    return mapped(advantage, lambda one: weight * one if one < 0 else one)

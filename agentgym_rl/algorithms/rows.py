@@ -15,7 +15,7 @@ return, value    with a critic: what it learns, and what it said before; one a t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 
@@ -31,6 +31,13 @@ class PerToken(tuple[float, ...]):
 
 Stream = float | Sequence[float]
 """One number, one a turn or, as :class:`PerToken`, one a token."""
+
+
+def mapped(stream: Stream, of: Callable[[float], float]) -> Stream:
+    """A stream with what a function makes of each of its numbers."""
+    if isinstance(stream, PerToken):
+        return PerToken(map(of, stream))
+    return [*map(of, stream)] if isinstance(stream, Sequence) else of(stream)
 
 
 @dataclass(slots=True)
@@ -99,12 +106,10 @@ def whitened(rows: Sequence[Row]) -> list[Row]:
     variance = sum((advantage - mean) ** 2 * length for advantage, length in tokens) / max(1, count - 1)
     scale = 1 / sqrt(variance + 1e-8)
 
-    def white(stream: Stream) -> Stream:
-        if isinstance(stream, Sequence):
-            return type(stream)([(value - mean) * scale for value in stream])  # type: ignore[call-arg]
-        return (stream - mean) * scale
+    def white(row: Row) -> Stream:
+        return mapped(row.streams["advantage"], lambda value: (value - mean) * scale)
 
-    return [replace(row, streams={**row.streams, "advantage": white(row.streams["advantage"])}) for row in rows]
+    return [replace(row, streams={**row.streams, "advantage": white(row)}) for row in rows]
 
 
 def _responses(row: Row) -> Iterator[tuple[float, int]]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.algorithms.base import Rollout
-from agentgym_rl.algorithms.rows import PerToken, Row, imitation, note_advantages, streams_of, whitened
+from agentgym_rl.algorithms.rows import PerToken, Row, imitation, mapped, note_advantages, streams_of, whitened
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.rollout.supervised import Example
 
@@ -42,6 +42,11 @@ def test_the_streams_of_an_update():
         Row(tokens, {"advantage": [1.0, 2.0], "teacher": 0.5}, one),
     ]
     assert streams_of(rows) == {"advantage", "teacher"}
+
+
+def test_a_function_of_each_number_of_a_stream():
+    assert [mapped(stream, lambda value: -value) for stream in (1.0, [1.0, 2.0])] == [-1.0, [-1.0, -2.0]]
+    assert isinstance(found := mapped(PerToken([1.0, 2.0]), abs), PerToken) and found == (1.0, 2.0)
 
 
 def test_imitation():
