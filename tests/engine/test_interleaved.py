@@ -28,7 +28,7 @@ def test_updates_of_all_kinds_in_one_unit(tmp_path):
     kinds = (
         "supervised/loss",
         "actor/pg_loss",
-        "observation_loss",
+        "actor/observation_loss",
         "dpo/loss",
         "every_kind/loss",
         "every_kind/grad_norm",
