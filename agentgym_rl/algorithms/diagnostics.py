@@ -21,7 +21,7 @@ environments: that responses tell an environment from another does not count. It
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from math import log
 from random import Random
@@ -35,6 +35,9 @@ SHUFFLES = 10
 """Random assignments that the chance level is a mean of."""
 MOST = 1_000
 """Episodes that :math:`M` is taken of at most, in groups of one size; of a larger step every n-th task is taken."""
+
+Shares = list[tuple[str, float]]
+"""Words and how much each is of all."""
 
 
 def diagnostics(groups: Sequence[Sequence[Episode]]) -> Metrics:
@@ -77,12 +80,12 @@ def mutual_information(episodes: Sequence[Episode]) -> float | None:
     That is where no environment has two tasks of which one has two episodes, or no two episodes share a word. The order
     of the episodes has no effect.
     """
-    episodes = sorted(episodes, key=_place)
-    words = [_words(episode) for episode in episodes]
-    tasks = [episode.item_id for episode in episodes]
+    found = sorted(map(_place, episodes))
+    envs, tasks = [env for env, _, _ in found], [task for _, task, _ in found]
+    words = [[(word, share / len(found)) for word, share in own] for _, _, own in found]
     places: dict[str, list[int]] = defaultdict(list)
-    for place, episode in enumerate(episodes):
-        places[episode.env].append(place)
+    for place, env in enumerate(envs):
+        places[env].append(place)
     rng, chance = Random(0), []
     for _ in range(SHUFFLES):
         dealt = list(tasks)
@@ -90,29 +93,30 @@ def mutual_information(episodes: Sequence[Episode]) -> float | None:
             for place, other in zip(own, rng.sample(own, len(own)), strict=True):
                 dealt[place] = tasks[other]
         chance.append(_entropy(dealt, words))
-    present, least = _entropy(tasks, words), _entropy([episode.env for episode in episodes], words)
+    present, least = _entropy(tasks, words), _entropy(envs, words)
     repeated = any(len(own) > len({tasks[place] for place in own}) > 1 for own in places.values())
     # H(X) and H(W) are the same for every assignment, so that both differences are differences of H(X, W)
     span = fmean(chance) - least
     return (fmean(chance) - present) / span if repeated and span > 1e-9 else None
 
 
-def _place(episode: Episode) -> tuple[str, str, list[tuple[str, float]]]:
+def _place(episode: Episode) -> tuple[str, str, Shares]:
     """Sorts episodes; equal ones have the same task and words."""
-    return episode.env, episode.item_id, [*_words(episode).items()]
+    return episode.env, episode.item_id, _words(episode)
 
 
-def _words(episode: Episode) -> Mapping[str, float]:
+def _words(episode: Episode) -> Shares:
     """The share of each word in the responses of an episode, sorted by word."""
     counts = Counter(chain.from_iterable(turn.response.split() for turn in episode.turns)) or Counter([""])
-    return {word: count / counts.total() for word, count in sorted(counts.items())}
+    total = counts.total()
+    return [(word, count / total) for word, count in sorted(counts.items())]
 
 
-def _entropy(labels: Sequence[str], words: Sequence[Mapping[str, float]]) -> float:
-    """Joint entropy of the label of a random episode and a random word of it, in nats."""
+def _entropy(labels: Sequence[str], words: Sequence[Shares]) -> float:
+    """Joint entropy of a label and a word, in nats; the shares of all words are 1 together."""
     joint: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for label, own in zip(labels, words, strict=True):
         shares = joint[label]
-        for word, share in own.items():
-            shares[word] += share / len(words)
+        for word, share in own:
+            shares[word] += share
     return -sum(one * log(one) for shares in joint.values() for one in shares.values())
