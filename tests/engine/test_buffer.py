@@ -22,7 +22,7 @@ class Queue:
 
     def __init__(self):
         self.tags, self.episodes, self.read, self.looks, self.look_s = {}, {}, [], 0, 0.0
-        self.on_look = {}
+        self.on_look, self.asked, self.listed = {}, [], []
 
     def submit(self, *uids):
         self.tags |= {uid: {"is_prompt": True, "status": "running", "global_steps": 1} for uid in uids}
@@ -35,12 +35,23 @@ class Queue:
             )
             self.tags[f"{uid}_{session}_0"], self.episodes[f"{uid}_{session}_0"] = {"status": "success"}, one
 
-    def kv_list(self):
+    def look(self):
         self.looks += 1
         self.clock.now += self.look_s
         for uid in self.on_look.get(self.looks, []):
             self.finish(uid)
-        return {"train": dict(self.tags)}
+
+    def kv_list(self):
+        if not self.asked or self.asked[-1] != self.looks:  # what follows a look finds the queue as it was then
+            self.look()
+        self.listed.append(self.looks)
+        return {"train": {key: dict(tag) for key, tag in self.tags.items()}}
+
+    def kv_retrieve_meta(self, keys, partition_id):
+        assert partition_id == "train" and all(self.tags[key]["is_prompt"] for key in keys if key in self.tags)
+        self.look()
+        self.asked.append(self.looks)
+        return SimpleNamespace(custom_meta=[self.tags[key] for key in keys if key in self.tags])
 
     def kv_clear(self, keys, partition_id):
         for key in keys:
@@ -59,7 +70,8 @@ def queue(monkeypatch):
     one.clock = SimpleNamespace(now=0.0, pauses=[])
     for name in ("kv_list", "kv_clear", "kv_batch_get"):
         monkeypatch.setattr(tq, name, getattr(one, name))
-    monkeypatch.setattr(buffers.time, "perf_counter", lambda: one.clock.now)
+    monkeypatch.setattr(tq, "get_client", lambda: one)
+    monkeypatch.setattr(buffers.time, "process_time", lambda: one.clock.now)
     monkeypatch.setattr(buffers.time, "sleep", one.clock.pauses.append)
     return one
 
@@ -81,6 +93,49 @@ def test_episodes_are_read_while_others_run_and_each_once(queue):
     assert sorted(batch.keys) == sorted(f"{key}_0" for key in found) and not one._early
 
 
+def test_rows_are_listed_first_and_last_and_between_only_prompts_that_run_are_asked_for(queue):
+    queue.submit("a", "b", "c")
+    queue.on_look = {2: ["b"], 4: ["a"], 5: ["c"]}
+    one = buffer()
+    batch, _ = one.sample(1, "train", 3)
+    assert (queue.listed, queue.asked) == ([1, 5], [2, 3, 4, 5])
+    assert sorted(batch.keys) == sorted(f"{uid}_{session}_0" for uid in "abc" for session in (0, 1))
+
+
+def test_prompts_that_start_between_two_batches_are_seen(queue):
+    queue.submit("a")
+    queue.on_look = {2: ["a"], 4: ["b"]}
+    one = buffer()
+    one.sample(1, "train", 1)
+    queue.submit("b")
+    batch, _ = one.sample(1, "train", 1)
+    assert sorted(batch.keys) == ["b_0_0", "b_1_0"]
+
+
+def test_where_a_prompt_is_gone_all_are_listed_again(queue):
+    queue.submit("a", "b", "c")
+    one = buffer()
+    one._sync_metadata_from_transfer_queue()
+    one._wait_for_next_poll("train", 0.0)
+    del queue.tags["a"]
+    queue.finish("b")
+    one._sync_metadata_from_transfer_queue()
+    assert (one.running_keys["train"], one.finished_keys["train"]) == ({"c"}, {"b"})
+    assert sorted(one.partitions["train"]) == ["b_0_0", "b_1_0"]
+
+
+def test_a_group_given_up_before_its_rows_were_listed_leaves_none(queue):
+    queue.submit("a", "b")
+    one = buffer()
+    one._sync_metadata_from_transfer_queue()
+    one._wait_for_next_poll("train", 0.0)
+    queue.finish("a")
+    one._sync_metadata_from_transfer_queue()
+    assert one.finished_keys["train"] == {"a"} and not one.partitions["train"]
+    one._clear_groups("train", {"a"})
+    assert list(queue.tags) == ["b"]
+
+
 def test_episodes_of_a_group_that_is_given_up_are_forgotten(queue):
     queue.submit("a", "b")
     queue.finish("a")
@@ -92,9 +147,9 @@ def test_episodes_of_a_group_that_is_given_up_are_forgotten(queue):
     assert not one._early
 
 
-@pytest.mark.parametrize(("look_s", "pause"), [(0.0, 0.02), (0.001, 0.02), (0.01, 0.09), (0.2, 1.0)])
+@pytest.mark.parametrize(("look_s", "pause"), [(0.0, 0.02), (0.0001, 0.02), (0.002, 0.098), (0.2, 1.0)])
 def test_the_pause_grows_with_the_time_that_a_look_takes(queue, look_s, pause):
-    """So that looks take a tenth of the time, however many rows there are."""
+    """So that looks take a fiftieth of the time, however many prompts there are."""
     queue.look_s = look_s
     queue.submit("a", "b")
     queue.on_look = {1: ["a"], 2: ["b"]}

@@ -28,6 +28,7 @@ from omegaconf import OmegaConf
 from verl.single_controller.ray import base as ray_groups
 from verl.trainer.ppo.v1 import trainer_base
 
+from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.platform import corrections, vllm_cpu
 from agentgym_rl.engine.platform.gloo_weights import GlooWeights
 from agentgym_rl.engine.recipe import compose as recipes
@@ -57,6 +58,7 @@ max_off_policy_strategy sampler_kwargs poll_interval refill_fn filter_groups_met
 max_inflight_gen_batches sync_refill_failed_groups
 verl.trainer.ppo.v1.replay_buffer.ReplayBuffer._materialize_batch self partition_id selected_prompt_uids \
 partition_snapshot
+verl.trainer.ppo.v1.replay_buffer.ReplayBuffer._select_prompt_uids self partition_id sampleable_keys batch_size
 verl.trainer.ppo.v1.replay_buffer.ReplayBuffer._wait_for_next_poll self partition_id last_debug_time
 verl.trainer.ppo.v1.replay_buffer.ReplayBuffer.sample self global_steps partition_id batch_size
 verl.single_controller.ray.base.RayWorkerGroup._get_master_addr_port self pg bundle_index master_port_range
@@ -134,6 +136,8 @@ transfer_queue.storage.bootstrap.simple_storage_bootstrap.initialize_simple_stor
 transfer_queue.kv_batch_put keys partition_id fields tags data_parser
 transfer_queue.kv_batch_get keys partition_id select_fields
 transfer_queue.kv_clear keys partition_id
+transfer_queue.TransferQueueClient.kv_retrieve_meta self keys partition_id create
+transfer_queue.get_client
 transfer_queue.KVBatchMeta keys tags partition_id fields extra_info
 verl.trainer.constants_ppo.get_ppo_ray_runtime_env config
 verl.utils.config.validate_config config use_reference_policy use_critic
@@ -244,6 +248,7 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
             "__init__",
             "_clear_groups",
             "_materialize_batch",
+            "_select_prompt_uids",
             "_sync_metadata_from_transfer_queue",
             "_wait_for_next_poll",
         },
@@ -386,13 +391,20 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
     monkeypatch.setattr(tq, "async_kv_put", put)
     monkeypatch.setattr(tq, "async_kv_batch_put", put)
 
+    def ended(length):
+        turn = Turn(response="", action=None, observation="", reward=0.0, invalid=False, tokens=(0, length))
+        return Episode(
+            env="maze", item_id=f"of {length}", ending=Ending.TERMINATED, reward=0.0, success=False, max_turns=1,
+            turns=[turn],
+        )  # fmt: skip
+
     def output(length):
         return AgentLoopOutput(
             prompt_ids=[1, 2], response_ids=list(range(length)), response_mask=[1] * length,
             response_logprobs=[-0.5] * length, reward_score=0.25, num_turns=3,
             metrics=AgentLoopMetrics(generate_sequences=0.0, tool_calls=0.0),
             extra_fields={
-                "episode": f"of {length}", "min_global_steps": 4, "max_global_steps": 5, "reward_extra_info": {},
+                "episode": ended(length), "min_global_steps": 4, "max_global_steps": 5, "reward_extra_info": {},
             },
         )  # fmt: skip
 
@@ -410,7 +422,7 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
     running, ours, finished = puts
     assert (running["tag"], finished["tag"]) == ({"status": "running"}, {"status": "finished"})
     assert ours["keys"] == ["7_0_0", "7_0_1", "7_1_0"] and ours["partition_id"] == "train"
-    assert finished["key"] == "7" and pickle.loads(finished["fields"]["episodes"]) == ["of 2", "of 4"]
+    assert finished["key"] == "7" and pickle.loads(finished["fields"]["episodes"]) == [ended(2), ended(4)]
 
     puts.clear()
     verls = object.__new__(theirs)
@@ -419,7 +431,7 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
     for session, outputs in enumerate(episodes):
         asyncio.run(verls._agent_loop_postprocess(outputs, False, **prompt, session_id=session))
     assert [key for one in puts for key in one["keys"]] == ours["keys"]
-    added = {"own_tokens": [3, 2, 4], "score": [0.25] * 3, "num_turns": [3] * 3}
+    added = {"own_tokens": [3, 2, 4], "own_by_third": [[0, 3, 0], [0, 2, 0], [0, 4, 0]], "score": [0.25] * 3, "num_turns": [3] * 3}
     assert {name: [tag.pop(name) for tag in ours["tags"]] for name in added} == added
     assert [tag for one in puts for tag in one["tags"]] == ours["tags"]
     rows = [row for one in puts for row in one["fields"]]
@@ -437,7 +449,7 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
     worker._episodes = SimpleNamespace(run=fail, lost=lambda row, error: [output(1)])
     asyncio.run(worker._run_prompt(prompt, {}, {"validate": True}))
     assert puts[1]["keys"] == ["7_0_0", "7_1_0"] and puts[2]["tag"] == {"status": "finished"}
-    assert pickle.loads(puts[2]["fields"]["episodes"]) == ["of 1", "of 1"], "every prompt has all its episodes"
+    assert pickle.loads(puts[2]["fields"]["episodes"]) == [ended(1)] * 2, "every prompt has all its episodes"
 
 
 def test_servers_are_reached_without_verls_balancer(monkeypatch):

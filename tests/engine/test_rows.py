@@ -152,9 +152,31 @@ def test_advantages_of_whole_episodes_are_one_number_a_row(queue, batch):
     every = fields.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
     assert rows_of(every) == [[2] * 4, [-1] * 5, [0]]
     assert fields.each_token(every, queue.fields["loss_mask"]) is every
-    found = fields.advantage_metrics(batch, told(ROLLOUTS))
-    queue.fields["advantages"] = every
-    assert fields.advantage_metrics(batch, told(ROLLOUTS)) == found != {}
+
+
+def test_the_size_of_advantages_without_a_look_at_tokens_is_that_of_the_tokens(queue, batch):
+    write(batch, told(ROLLOUTS, advantage=[2.0, -1.0]))
+    tags = [{**tag} for tag in batch.tags]
+    for tag in batch.tags:
+        del tag["advantage"]
+    of_tokens = fields.advantage_metrics(batch, told(ROLLOUTS))
+    for tag, mask, one in zip(tags, MASKS, [*EPISODES, EPISODES[0]], strict=True):
+        tag["own_by_third"] = fields.own_by_third(torch.tensor(mask), one.turns, 0)
+    tags[2]["own_by_third"] = [9, 9, 9]  # padding is a copy of some row
+    batch.tags, queue.fields = tags, {}
+    assert fields.advantage_metrics(batch, told(ROLLOUTS)) == of_tokens == {
+        "diagnostics/advantage_first": pytest.approx(5 / 3), "diagnostics/advantage_last": pytest.approx(5 / 4),
+    }  # fmt: skip
+
+
+def test_the_models_own_tokens_by_third_of_the_turns():
+    folded = episode([0.0] * 3, [(1, 2), (3, 5), (0, 2)])
+    folded.turns[2].segment = 1
+    assert fields.own_by_third(torch.tensor([0, 1, 0, 1, 1, 1]), folded.turns, 0) == [1, 2, 1], "notes are the next turn's"
+    assert fields.own_by_third(torch.tensor([1, 0]), folded.turns, 1) == [0, 0, 1]
+    failed = episode([0.0], [(0, 5)])
+    assert fields.own_by_third(torch.tensor([0]), failed.turns, 0) == [0, 0, 0], "its one row has a token that nobody wrote"
+    assert fields.own_by_third(torch.tensor([0]), [], 0) == [0, 0, 0]
 
 
 def test_verls_advantages_stay_where_an_update_has_none(queue, batch):

@@ -18,6 +18,7 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.rollout.replica import get_rollout_replica_class
 
+from agentgym_rl.engine.verl.fields import own_by_third
 from agentgym_rl.engine.verl.rows import pack
 from agentgym_rl.rollout.agent_loop import AgentGymLoop
 from agentgym_rl.rollout.recorder import Advantages, EpisodeRecorder, shard
@@ -91,6 +92,7 @@ def rows(
     """
     keys, fields, tags = [], [], []
     for session, outputs in enumerate(ended):
+        episode = outputs[-1].extra_fields["episode"]
         for segment, output in enumerate(outputs):
             row = {name: value for name, value in output.as_dict().items() if name in READ}
             row["input_ids"] = torch.cat([row["prompts"], row["responses"]])
@@ -105,6 +107,7 @@ def rows(
                     "response_len": len(row["responses"]),
                     "seq_len": len(row["input_ids"]),
                     "own_tokens": int(row["response_mask"].sum()),
+                    "own_by_third": own_by_third(row["response_mask"], episode.turns, segment),
                     "score": float(row["rm_scores"].sum()),
                     "num_turns": int(row["num_turns"]),
                     "global_steps": step,

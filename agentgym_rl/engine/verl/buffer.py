@@ -19,15 +19,16 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
     """Episodes that failed outside the agent leave the batch; ``take_episodes`` has all that were asked for, to count.
 
     They never reach loss, group statistics or success rates, and need no rows. Episodes are read while others still
-    run, so that few are left to read when the last one ends.
+    run, so that few are left to read when the last one ends. Rows are listed when a batch is asked for and when it is
+    complete; a look between asks for nothing but the status of the prompts that had not ended.
     """
 
     poll_s = 0.02
     """Least pause between looks at the TransferQueue, in seconds; verl's own is 2 s, most of a small model's step."""
     longest_poll_s = 1.0
     """Longest pause."""
-    looks = 0.1
-    """Share of the time that looks may take: a look lists every row, and the pause after it grows with it."""
+    looks = 0.02
+    """CPU time of looks in this process, as a share of the time: the pause grows with the look before it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, poll_interval=self.poll_s, **kwargs)
@@ -37,6 +38,8 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
         self._early: dict[str, Episode] = {}
         """By session, of prompts that are still in the queue."""
         self._exploring = self._may_be_empty = False
+        self._waited = self._behind = False
+        """Since the last look there was nothing but a pause; and prompts may have ended whose rows are not listed."""
 
     @contextmanager
     def exploring(self) -> Iterator[None]:
@@ -63,10 +66,45 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
         return episodes
 
     def _sync_metadata_from_transfer_queue(self) -> None:
-        begun = time.perf_counter()
-        super()._sync_metadata_from_transfer_queue()
-        pause = (time.perf_counter() - begun) * (1 / self.looks - 1)
+        begun = time.process_time()
+        self._behind = self._waited and self._statuses()
+        self._waited = False
+        if not self._behind:
+            super()._sync_metadata_from_transfer_queue()
+        pause = (time.process_time() - begun) * (1 / self.looks - 1)
         self.poll_interval = max(self.poll_s, min(self.longest_poll_s, pause))
+
+    def _statuses(self) -> bool:
+        """Ask how the prompts stand that had not ended; False if there are none, or one of them is gone."""
+        by_status = {
+            "pending": self.pending_keys, "running": self.running_keys, "finished": self.finished_keys,
+            "failure": self.failure_keys,
+        }  # fmt: skip
+        asked = False
+        for partition_id in {*self.pending_keys, *self.running_keys}:
+            if not (keys := [*self.pending_keys[partition_id], *self.running_keys[partition_id]]):
+                continue
+            tags = tq.get_client().kv_retrieve_meta(keys=keys, partition_id=partition_id).custom_meta
+            if len(tags) < len(keys):
+                return False
+            self.pending_keys[partition_id], self.running_keys[partition_id], asked = set(), set(), True
+            for key, tag in zip(keys, tags, strict=True):
+                by_status[tag["status"]][partition_id].add(key)
+        return asked
+
+    def _list_rows(self) -> None:
+        """List the rows too of what has ended since they were listed."""
+        if self._behind:
+            self._sync_metadata_from_transfer_queue()
+
+    def _select_prompt_uids(
+        self, partition_id: str, sampleable_keys: set[str], batch_size: int
+    ) -> tuple[list[str], dict[str, dict[str, Any]], dict[str, int]]:
+        self._list_rows()
+        found: tuple[list[str], dict[str, dict[str, Any]], dict[str, int]] = super()._select_prompt_uids(
+            partition_id, sampleable_keys, batch_size
+        )
+        return found
 
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
         self._read(partition_id, self.finished_keys[partition_id])
@@ -74,7 +112,9 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
             finished = len(self.finished_keys[partition_id]) + len(self.failure_keys[partition_id])
             waiting = len(self.pending_keys[partition_id]) + len(self.running_keys[partition_id])
             self.progress(finished, finished + waiting)
-        return float(super()._wait_for_next_poll(partition_id, last_debug_time))
+        told = float(super()._wait_for_next_poll(partition_id, last_debug_time))
+        self._waited = True
+        return told
 
     def _read(self, partition_id: str, prompts: Iterable[str]) -> None:
         """Read the episodes of these prompts, unless that was done before."""
@@ -82,6 +122,7 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
             self._early |= read_episodes(new, partition_id)
 
     def _clear_groups(self, partition_id: str, uids: set[str]) -> None:
+        self._list_rows()
         super()._clear_groups(partition_id, uids)
         self._early = {key: episode for key, episode in self._early.items() if prompt_of(key) not in uids}
 
@@ -119,6 +160,9 @@ class AsyncEpisodeBuffer(EpisodeBuffer, ReplayBufferAsync):  # type: ignore[misc
 
 class StockLoopBuffer(EpisodeBuffer):
     """The buffer for verl's own entry point, whose agent loops leave the episodes in the rows."""
+
+    def _statuses(self) -> bool:
+        return False  # episodes are read out of rows, which every look lists
 
     def _read(self, partition_id: str, prompts: Iterable[str]) -> None:
         wanted = {prompt for prompt in prompts if f"{prompt}_0" not in self._early}

@@ -136,20 +136,36 @@ def _learned_values(batch: KVBatchMeta, rows: Mapping[str, Row]) -> torch.Tensor
 def advantage_metrics(batch: KVBatchMeta, rows: Mapping[str, Row]) -> Metrics:
     """Mean absolute advantage of the tokens in the first, middle and last third of the turns of their episodes.
 
-    A turn belongs to the third that its middle is in, so that a single turn is in the middle.
+    Tokens are read where a row has no tag that says its one advantage.
     """
-
-    def thirds(row: Row) -> list[float]:
-        many = len(turns_of(row))
-        return [1 + 3 * (2 * turn + 1) // (2 * many) for turn in range(many)]
-
-    data = get(batch, "advantages", "loss_mask")
-    place = over_tokens(batch, rows, thirds).values() * data["loss_mask"].values()
-    size = each_token(data["advantages"], data["loss_mask"]).values().abs()
+    if all("advantage" in tag for tag in batch.tags):
+        tokens = torch.tensor([tag["own_by_third"] for tag in batch.tags], dtype=torch.float64)
+        size = torch.tensor([tag["advantage"] for tag in batch.tags], dtype=torch.float64).abs()
+        tokens[[tag.get("is_padding", False) for tag in batch.tags]] = 0
+        counts, sums = tokens.sum(0), (tokens * size.unsqueeze(-1)).sum(0)
+    else:
+        data = get(batch, "advantages", "loss_mask")
+        place = over_tokens(batch, rows, lambda row: thirds(len(turns_of(row)))).values() * data["loss_mask"].values()
+        size = each_token(data["advantages"], data["loss_mask"]).values().abs().double()
+        counts = torch.bincount(place.long(), minlength=4)[1:]
+        sums = torch.bincount(place.long(), size, minlength=4)[1:]
     names = ("diagnostics/advantage_first", "diagnostics/advantage_middle", "diagnostics/advantage_last")
-    return {
-        name: float(size[place == third].mean()) for third, name in enumerate(names, start=1) if (place == third).any()
-    }
+    return {name: float(total / count) for name, total, count in zip(names, sums, counts, strict=True) if count}
+
+
+def own_by_third(mask: torch.Tensor, turns: Sequence[Turn], segment: int) -> list[int]:
+    """How many of the model's own tokens of a row are in the first, middle and last third of its episode's turns."""
+    if not mask.any():  # of an episode that does not count there is one token, which no turn is about
+        return [0, 0, 0]
+    places, lengths = zip(*of_segment(turns, thirds(len(turns)), segment, len(mask)), strict=True)
+    place = torch.repeat_interleave(torch.tensor(places, dtype=torch.int64), torch.tensor(lengths))
+    counts: list[int] = torch.bincount(place * mask, minlength=4)[1:].tolist()
+    return counts
+
+
+def thirds(turns: int) -> list[int]:
+    """1, 2 or 3 of each turn: the third of the turns that its middle is in, so that a single turn is in the middle."""
+    return [1 + 3 * (2 * turn + 1) // (2 * turns) for turn in range(turns)]
 
 
 def over_tokens(batch: KVBatchMeta, rows: Mapping[str, Row], of: Callable[[Row], Stream]) -> torch.Tensor:
