@@ -1,11 +1,11 @@
 """What the driver spends on a training step, by the number of its episodes; no model, no GPU.
 
 A GRPO step with everything but the model: the real TransferQueue, agent-loop processes that hand over episodes of 20
-turns of 150 tokens, the real replay buffer, advantages, rows, metrics, mixture, curriculum and files of a run
+turns of ``--tokens``, the real replay buffer, advantages, rows, metrics, mixture, curriculum and files of a run
 (``simulated.py`` says what is real). The groups of a step end one after the other, 1,024 episodes within ``--over``
 seconds; those of a model end over minutes.
 
-    python benchmarks/scale.py [--episodes 256 1024 4096 8192] [--repeats 3] [--over 7.5]
+    python benchmarks/scale.py [--episodes 256 1024 4096 8192] [--repeats 3] [--over 7.5] [--tokens 150]
 
 work   seconds of CPU that driver and queue (controller, storage units) spend while the driver is in a part; on an idle
        machine about the time that the part takes, and not longer because other programs run
@@ -164,7 +164,9 @@ def watch(clock: Clock) -> None:
     clock.watch(MetricsLog, "log", "metrics file")
 
 
-def measure(sizes: list[int], repeats: int, gpus: int, loops: int | None, over: float) -> dict[int, dict[str, Any]]:
+def measure(
+    sizes: list[int], repeats: int, gpus: int, loops: int | None, over: float, tokens: int
+) -> dict[int, dict[str, Any]]:
     """Steps of each size, the smallest first; the first step of each warms up."""
     os.environ["TRANSFER_QUEUE_ENABLE"] = "1"
     import ray
@@ -184,7 +186,7 @@ def measure(sizes: list[int], repeats: int, gpus: int, loops: int | None, over: 
                 overrides = [*settings(episodes, gpus), *own]
                 with tempfile.TemporaryDirectory(prefix="scale_") as name, stage(manager, Path(name), overrides) as run:
                     algorithm, run.run.saver.writer = run._algorithm("grpo"), clock.pool()
-                    manager.spread(over * episodes / 1024)
+                    manager.plan(over * episodes / 1024, tokens)
                     for number in range(repeats + 1):
                         with clock.part("rest"):
                             run._unit("grpo", algorithm, number)
@@ -219,6 +221,7 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=8, help="of the run that is simulated, eight a node")
     parser.add_argument("--loops", type=int, help="agent-loop processes; as the run would have by itself")
     parser.add_argument("--over", type=float, default=7.5, help="seconds within which 1,024 episodes end")
+    parser.add_argument("--tokens", type=int, default=150, help="of a turn, two thirds of them a response")
     show(measure(**{"sizes" if name == "episodes" else name: one for name, one in vars(parser.parse_args()).items()}))
 
 

@@ -43,34 +43,40 @@ from agentgym_rl.rollout.recorder import EpisodeRecorder
 
 SAMPLES = 16
 """Episodes of a task."""
-TURNS, WRITTEN, ANSWERED, PROMPT = 20, 100, 50, 400
-"""Turns of an episode, tokens of a response and of an observation, tokens before the first response."""
+TURNS, TOKENS, PROMPT = 20, 150, 400
+"""Turns of an episode, tokens of each unless told otherwise, and tokens before the first response."""
 TEMPLATES = 32
 """Different episodes of a process; tasks, rewards and times differ between all."""
 WORDS = [f"{verb}{noun}" for verb in ("get", "craft", "open", "put", "go", "look", "take") for noun in range(60)]
 
 
-def template(rng: Random) -> tuple[Episode, Segment]:
-    """An episode with texts and log-probabilities of its tokens."""
+def split(tokens: int) -> tuple[int, int]:
+    """Tokens of response and observation of a turn."""
+    return 2 * tokens // 3, tokens - 2 * tokens // 3
+
+
+def template(rng: Random, tokens: int) -> tuple[Episode, Segment]:
+    """An episode with texts and log-probabilities of its tokens, so many a turn."""
+    own, others = split(tokens)
     turns, messages = [], [{"role": "user", "content": _text(rng, PROMPT)}]
     for number in range(TURNS):
-        begin = number * (WRITTEN + ANSWERED)
-        pieces = _text(rng, WRITTEN).split(" ")
-        response, observation = " ".join(pieces), _text(rng, ANSWERED)
+        begin = number * tokens
+        pieces = _text(rng, own).split(" ")
+        response, observation = " ".join(pieces), _text(rng, others)
         turns.append(
             Turn(
                 response=response, action=pieces[-1], observation=observation, reward=0.0, invalid=False,
-                tokens=(begin, begin + WRITTEN), log_prob=-50.0, pieces=[f" {piece}" for piece in pieces],
+                tokens=(begin, begin + own), log_prob=-50.0, pieces=[f" {piece}" for piece in pieces],
                 log_probs=[-rng.random() for _ in pieces], model_s=rng.random(), env_s=0.01,
             )
         )  # fmt: skip
         messages += [{"role": "assistant", "content": response}, {"role": "user", "content": observation}]
     episode = Episode(
         env="textcraft", item_id="", ending=Ending.TURN_LIMIT, reward=0.0, success=False, max_turns=TURNS,
-        messages=messages[:-1], turns=turns, prompt_tokens=PROMPT, response_tokens=TURNS * (WRITTEN + ANSWERED),
+        messages=messages[:-1], turns=turns, prompt_tokens=PROMPT, response_tokens=TURNS * tokens,
     )  # fmt: skip
-    mask = ([1] * WRITTEN + [0] * ANSWERED) * TURNS
-    del mask[-ANSWERED:]  # a response ends with a token of the model's
+    mask = ([1] * own + [0] * others) * TURNS
+    del mask[-others:]  # a response ends with a token of the model's
     ids = [rng.randrange(1000) for _ in range(PROMPT + len(mask))]
     return episode, Segment(ids[:PROMPT], ids[PROMPT:], mask, [-rng.random() * one for one in mask])
 
@@ -82,9 +88,9 @@ def _text(rng: Random, words: int) -> str:
 class SimulatedLoop(AgentGymLoop):
     """Hands over an episode at once."""
 
-    def __init__(self, recorder: EpisodeRecorder, seed: int) -> None:
+    def __init__(self, recorder: EpisodeRecorder, seed: int, tokens: int = TOKENS) -> None:
         self.recorder, self.rng, self.tokenizer = recorder, Random(seed), SimpleNamespace(eos_token_id=0)
-        self.templates = [template(self.rng) for _ in range(TEMPLATES)]
+        self.templates = [template(self.rng, tokens) for _ in range(TEMPLATES)]
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[Any]:
         episode, segment = self.rng.choice(self.templates)
@@ -103,12 +109,11 @@ class SimulatedWorker(EarlyWorker):
     def __init__(self, config: DictConfig, *_: Any) -> None:
         tq.init()
         self.config, self.background_tasks, self._recorder = config, set(), EpisodeRecorder()
-        self._episodes: Any = SimulatedLoop(self._recorder, seed=0)
         self.over = self.ended = 0.0
 
-    def spread(self, over: float) -> None:
-        """From now on, groups end evenly over so many seconds."""
-        self.over = over
+    def plan(self, over: float, tokens: int) -> None:
+        """From now on, groups end evenly over so many seconds, with episodes of so many tokens a turn."""
+        self.over, self._episodes = over, SimulatedLoop(self._recorder, 0, tokens)
 
     def arrived(self) -> float:
         """When the last group was in the queue, by ``time.perf_counter``, which all processes of a machine share."""
@@ -138,8 +143,8 @@ class SimulatedManager(EarlyManager):
         super().__init__(*arguments, **named)
         self.agent_loop_workers_class = ray.remote(num_cpus=0)(SimulatedWorker)
 
-    def spread(self, over: float) -> None:
-        ray.get([worker.spread.remote(over) for worker in self.agent_loop_workers])
+    def plan(self, over: float, tokens: int) -> None:
+        ray.get([worker.plan.remote(over, tokens) for worker in self.agent_loop_workers])
 
     def arrived(self) -> float:
         return max(ray.get([worker.arrived.remote() for worker in self.agent_loop_workers]))

@@ -51,7 +51,7 @@ def test_a_simulated_episode_has_the_rows_of_a_real_one():
     prompt = {"item_id": "textcraft_1", "tags": {"round": 1}, "global_steps": 3}
     ended = asyncio.run(loop.run({}, sample=0, **prompt))
     keys, _, tags = rows("7", 3, [ended])
-    assert keys == ["7_0_0"] and tags[0]["own_tokens"] == simulated.TURNS * simulated.WRITTEN
+    assert keys == ["7_0_0"] and tags[0]["own_tokens"] == simulated.TURNS * 100
     episode = ended[-1].extra_fields["episode"]
     assert (episode.item_id, episode.model_step, episode.tags) == ("textcraft_1", 3, {"round": 1})
 

@@ -431,7 +431,12 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
     for session, outputs in enumerate(episodes):
         asyncio.run(verls._agent_loop_postprocess(outputs, False, **prompt, session_id=session))
     assert [key for one in puts for key in one["keys"]] == ours["keys"]
-    added = {"own_tokens": [3, 2, 4], "own_by_third": [[0, 3, 0], [0, 2, 0], [0, 4, 0]], "score": [0.25] * 3, "num_turns": [3] * 3}
+    added = {
+        "own_tokens": [3, 2, 4],
+        "own_by_third": [[0, 3, 0], [0, 2, 0], [0, 4, 0]],
+        "score": [0.25] * 3,
+        "num_turns": [3] * 3,
+    }
     assert {name: [tag.pop(name) for tag in ours["tags"]] for name in added} == added
     assert [tag for one in puts for tag in one["tags"]] == ours["tags"]
     rows = [row for one in puts for row in one["fields"]]
