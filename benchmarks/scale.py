@@ -142,7 +142,7 @@ def watch(clock: Clock) -> None:
 
     vars(learner)["ThreadPoolExecutor"] = clock.pool
     clock.watch(buffer.EpisodeBuffer, "_wait_for_next_poll", "pause", "generation")
-    clock.watch(ReplayBuffer, "_sync_metadata_from_transfer_queue", "look at the queue")
+    clock.watch(buffer.EpisodeBuffer, "_sync_metadata_from_transfer_queue", "look at the queue")
     clock.watch(sampler.Sampler, "submit", "verl: submit tasks", "generation")
     clock.watch(ReplayBuffer, "_materialize_batch", "verl: take the batch", "before")
     clock.watch(ByRows, "_compute_old_log_prob", "numbers of old log-probabilities")

@@ -147,9 +147,9 @@ def test_episodes_of_a_group_that_is_given_up_are_forgotten(queue):
     assert not one._early
 
 
-@pytest.mark.parametrize(("look_s", "pause"), [(0.0, 0.02), (0.0001, 0.02), (0.002, 0.098), (0.2, 1.0)])
+@pytest.mark.parametrize(("look_s", "pause"), [(0.0, 0.02), (0.0001, 0.02), (0.001, 0.099), (0.2, 1.0)])
 def test_the_pause_grows_with_the_time_that_a_look_takes(queue, look_s, pause):
-    """So that looks take a fiftieth of the time, however many prompts there are."""
+    """So that looks take a hundredth of the time, however many prompts there are."""
     queue.look_s = look_s
     queue.submit("a", "b")
     queue.on_look = {1: ["a"], 2: ["b"]}

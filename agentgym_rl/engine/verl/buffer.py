@@ -27,7 +27,7 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
     """Least pause between looks at the TransferQueue, in seconds; verl's own is 2 s, most of a small model's step."""
     longest_poll_s = 1.0
     """Longest pause."""
-    looks = 0.02
+    looks = 0.01
     """CPU time of looks in this process, as a share of the time: the pause grows with the look before it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
