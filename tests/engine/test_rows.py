@@ -1,6 +1,5 @@
 """What a policy update writes into the rows of a batch; the TransferQueue is a dict."""
 
-import gc
 from dataclasses import replace
 from math import log
 from pathlib import Path
@@ -127,19 +126,6 @@ def test_keys():
 def test_a_prompt_has_its_episodes(queue):
     queue.fields["episodes"] = [rows.pack(own)["episodes"] for own in (EPISODES, EPISODES[1:])]
     assert rows.read_episodes(["u", "v"], "train") == {"u_0": EPISODES[0], "u_1": EPISODES[1], "v_0": EPISODES[1]}
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_episodes_are_read_without_a_search_for_cycles(queue, monkeypatch, enabled):
-    seen = []
-    monkeypatch.setattr(rows.pickle, "loads", lambda _: seen.append(gc.isenabled()) or EPISODES)
-    queue.fields["episodes"] = [b""]
-    gc.enable() if enabled else gc.disable()
-    try:
-        rows.read_episodes(["u"], "train")
-        assert (seen, gc.isenabled()) == ([False], enabled)
-    finally:
-        gc.enable()
 
 
 def test_singletons_leave_and_are_cleared(queue):

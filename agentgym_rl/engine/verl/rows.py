@@ -6,7 +6,6 @@ has the episodes themselves, which the driver alone reads: workers fetch all tha
 
 from __future__ import annotations
 
-import gc
 import pickle
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -61,24 +60,11 @@ def read_episodes(prompts: Sequence[str], partition_id: str) -> dict[str, Episod
     """The episodes of finished prompts by session."""
     data = tq.kv_batch_get(keys=[*prompts], partition_id=partition_id, select_fields=[EPISODES])
     packed = [getattr(value, "data", value) for value in data[EPISODES]]  # tensordict wraps some
-    with uncollected():
-        return {
-            f"{prompt}_{session}": episode
-            for prompt, own in zip(prompts, packed, strict=True)
-            for session, episode in enumerate(pickle.loads(own))
-        }
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Inside, Python looks for no cycles; among many new objects, of which none is garbage, it would do little else."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+    return {
+        f"{prompt}_{session}": episode
+        for prompt, own in zip(prompts, packed, strict=True)
+        for session, episode in enumerate(pickle.loads(own))
+    }
 
 
 def episodes_of_rows(keys: Sequence[str], partition_id: str) -> dict[str, Episode]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from functools import partial
 from typing import Any
@@ -24,6 +25,10 @@ from agentgym_rl.engine.verl.worker import AgentWorker, CriticWorker
 # every new connection (32768 and above) another process may have taken it meanwhile.
 trainer_base.RayWorkerGroup = partial(RayWorkerGroup, master_port_range=[20_000 + os.getpid() % 10_000, 32_768])
 
+FULL_COLLECTION = 100
+"""Python's third threshold, 10 by default: how seldom all objects are searched for cycles. The episodes of a large step
+are many objects without any; to search them took most of the time in which they were read."""
+
 
 class AgentTrainer(PPOTrainer):  # type: ignore[misc]
     """One set of Ray workers, weights and vLLM servers for every phase of a run.
@@ -41,6 +46,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
             ahead: steps whose episodes are under way while an earlier one is learned from.
         """
         super().__init__(config)
+        gc.set_threshold(*gc.get_threshold()[:2], FULL_COLLECTION)
         self.timing_raw: dict[str, float] = {}
         self.curr_step_profile = False
         self.settings = Settings(config)
