@@ -28,7 +28,7 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
     longest_poll_s = 1.0
     """Longest pause."""
     looks = 0.01
-    """CPU time of looks in this process, as a share of the time: the pause grows with the look before it."""
+    """Share of the time that this process computes for looks: the pause after one grows with it, but for the first."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, poll_interval=self.poll_s, **kwargs)
@@ -66,12 +66,11 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
         return episodes
 
     def _sync_metadata_from_transfer_queue(self) -> None:
-        begun = time.process_time()
-        self._behind = self._waited and self._statuses()
-        self._waited = False
+        begun, waited, self._waited = time.process_time(), self._waited, False
+        self._behind = waited and self._statuses()
         if not self._behind:
             super()._sync_metadata_from_transfer_queue()
-        pause = (time.process_time() - begun) * (1 / self.looks - 1)
+        pause = (time.process_time() - begun) * (1 / self.looks - 1) if waited else self.poll_s
         self.poll_interval = max(self.poll_s, min(self.longest_poll_s, pause))
 
     def _statuses(self) -> bool:
