@@ -25,7 +25,7 @@ from agentgym_rl.engine.verl.worker import AgentWorker, CriticWorker
 # every new connection (32768 and above) another process may have taken it meanwhile.
 trainer_base.RayWorkerGroup = partial(RayWorkerGroup, master_port_range=[20_000 + os.getpid() % 10_000, 32_768])
 
-FULL_COLLECTION = 100
+FULL_COLLECTION = 1_000
 """Python's third threshold, 10 by default: how seldom all objects are searched for cycles. The episodes of a large step
 are many objects without any; to search them took most of the time in which they were read."""
 
