@@ -165,7 +165,7 @@ def watch(clock: Clock) -> None:
 
 
 def measure(
-    sizes: list[int], repeats: int, gpus: int, loops: int | None, over: float, tokens: int
+    sizes: list[int], repeats: int, gpus: int, loops: int | None, units: int | None, over: float, tokens: int
 ) -> dict[int, dict[str, Any]]:
     """Steps of each size, the smallest first; the first step of each warms up."""
     os.environ["TRANSFER_QUEUE_ENABLE"] = "1"
@@ -179,7 +179,7 @@ def measure(
     own = [] if loops is None else [f"rollout.workers={loops}"]
     ray.init(num_cpus=128, include_dashboard=False, object_store_memory=1 << 28, log_to_driver=False)
     try:
-        with engine([*settings(max(sizes), gpus), *own]) as manager:
+        with engine([*settings(max(sizes), gpus), *own], units) as manager:
             clock.queue = [one for one in psutil.Process().children(recursive=True) if is_queue(one)]
             for episodes in sorted(sizes):
                 found[episodes] = one = {"steps": []}
@@ -196,7 +196,7 @@ def measure(
                     one["pause"] = run.run.trainer.replay_buffer.poll_interval
                     config = run.run.trainer.config
                 one["loops"] = config.actor_rollout_ref.rollout.agent.num_workers
-                one["units"] = config.transfer_queue.backend.SimpleStorage.num_data_storage_units
+                one["units"] = units or config.transfer_queue.backend.SimpleStorage.num_data_storage_units
                 one["memory"] = {"driver": peak([psutil.Process()]), "queue": peak(clock.queue)}
                 print(json.dumps(one), file=sys.stderr, flush=True)
     finally:
@@ -220,6 +220,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="steps of each size, after one that warms up")
     parser.add_argument("--gpus", type=int, default=8, help="of the run that is simulated, eight a node")
     parser.add_argument("--loops", type=int, help="agent-loop processes; as the run would have by itself")
+    parser.add_argument("--units", type=int, help="storage units of the queue, 0.4 GB each; likewise")
     parser.add_argument("--over", type=float, default=7.5, help="seconds within which 1,024 episodes end")
     parser.add_argument("--tokens", type=int, default=150, help="of a turn, two thirds of them a response")
     show(measure(**{"sizes" if name == "episodes" else name: one for name, one in vars(parser.parse_args()).items()}))

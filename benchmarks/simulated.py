@@ -198,9 +198,11 @@ def settings(episodes: int, gpus: int, overrides: Sequence[str] = ()) -> list[st
 
 
 @contextmanager
-def engine(overrides: Sequence[str]) -> Iterator[SimulatedManager]:
-    """Queue and agent-loop processes on a running Ray."""
+def engine(overrides: Sequence[str], units: int | None = None) -> Iterator[SimulatedManager]:
+    """Queue, with so many storage units or as many as the run would have, and agent-loop processes on a running Ray."""
     config = _verl(recipes.load(overrides), Path())
+    storage = config.transfer_queue.backend.SimpleStorage
+    storage.num_data_storage_units = units or storage.num_data_storage_units
     tq.init(config.transfer_queue)
     try:
         yield SimulatedManager.start(config)
