@@ -5,7 +5,7 @@ turns of ``--tokens``, the real replay buffer, advantages, rows, metrics, mixtur
 (``simulated.py`` says what is real). The groups of a step end one after the other, 1,024 episodes within ``--over``
 seconds; those of a model end over minutes.
 
-    python benchmarks/scale.py [--episodes 256 1024 4096 8192] [--repeats 3] [--over 7.5] [--tokens 150]
+    python benchmarks/scale.py [--episodes 256 1024 4096 8192] [--repeats 3] [--over 7.5] [--tokens 150] [--units 2]
 
 work   seconds of CPU that driver and queue (controller, storage units) spend while the driver is in a part; on an idle
        machine about the time that the part takes, and not longer because other programs run
