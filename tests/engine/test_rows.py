@@ -172,10 +172,12 @@ def test_the_size_of_advantages_without_a_look_at_tokens_is_that_of_the_tokens(q
 def test_the_models_own_tokens_by_third_of_the_turns():
     folded = episode([0.0] * 3, [(1, 2), (3, 5), (0, 2)])
     folded.turns[2].segment = 1
-    assert fields.own_by_third(torch.tensor([0, 1, 0, 1, 1, 1]), folded.turns, 0) == [1, 2, 1], "notes are the next turn's"
+    assert fields.own_by_third(torch.tensor([0, 1, 0, 1, 1, 1]), folded.turns, 0) == [1, 2, 1], (
+        "notes go to the next turn"
+    )
     assert fields.own_by_third(torch.tensor([1, 0]), folded.turns, 1) == [0, 0, 1]
     failed = episode([0.0], [(0, 5)])
-    assert fields.own_by_third(torch.tensor([0]), failed.turns, 0) == [0, 0, 0], "its one row has a token that nobody wrote"
+    assert fields.own_by_third(torch.tensor([0]), failed.turns, 0) == [0, 0, 0], "nobody wrote its one token"
     assert fields.own_by_third(torch.tensor([0]), [], 0) == [0, 0, 0]
 
 
