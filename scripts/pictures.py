@@ -19,6 +19,10 @@ from agentgym_rl.eval.viewer.server import Viewer
 
 IMAGES = Path(__file__).parents[1] / "docs/images"
 WINDOW = {"width": 1280, "height": 800}
+TALL = {"width": 1280, "height": 1120}
+"""For several turns of an episode."""
+PATIENCE_MS = 300_000
+"""The first page reads the whole run, which takes a busy machine minutes."""
 
 
 def main() -> None:
@@ -37,15 +41,17 @@ def main() -> None:
 
 
 def draw(url: str, out: Path) -> None:
-    """Both pages of a viewer, 1.3 pixels for each of the window's."""
+    """The first page and an episode, 1.3 pixels for each of the window's."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program(), args=["--no-sandbox"])
         context = browser.new_context(viewport=WINDOW, device_scale_factor=1.3, color_scheme="light")
+        context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         page.goto(url)
         page.locator(".half .chart").first.wait_for()
         page.screenshot(path=out / "overview.png")
         page = context.new_page()  # filters in an address are read when a page is opened
+        page.set_viewport_size(TALL)
         page.goto(f"{url}#/list?env=textcraft&result=failed")
         page.locator("#f-env.set").wait_for()
         page.locator(".row").first.click()
