@@ -6,7 +6,7 @@ READY := .venv/.setup
 GPU_TESTS := tests/engine/test_contracts.py tests/engine/test_recipes.py tests/engine/test_gpu.py tests/rollout/test_templates.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-more test-all test-bare docs pictures e2e lint format clean setup-gpu gpu-check dist doors openenv-check \
+.PHONY: help setup demo test test-more test-all test-bare test-light docs pictures e2e lint format clean setup-gpu gpu-check dist doors openenv-check \
 	mcp-check webarena-check sky-check chaos soak pairs e2e-nodes
 
 help:  ## print this list
@@ -30,6 +30,9 @@ test-all: test test-more  ## run all tests that need no engine
 
 test-bare: setup  ## run `make test` as on a machine without a browser, Java and a home
 	scripts/bare.sh $(MAKE) test
+
+test-light:  ## run the tests that need no engine with another Python, in an environment of its own (PYTHON=python3.13)
+	@PYTHON="$(PYTHON)" scripts/test_light.sh
 
 docs: setup  ## build the documentation into site/; warnings are errors
 	PYTHONPATH=scripts $(BIN)/zensical build --clean --strict

@@ -57,15 +57,37 @@ def test_a_build_from_a_clone_names_no_address(index_page, monkeypatch):
     assert metadata["urls"] == {} and metadata["readme"]["text"] == (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_status_line_has_the_versions_that_are_pinned():
+@pytest.fixture
+def status() -> str:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    status = text[text.index("**Status:**") :].partition("\n\n")[0].replace("\n", " ")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return text[text.index("**Status:**") :].partition("\n\n")[0].replace("\n", " ")
+
+
+@pytest.fixture
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_the_status_line_has_the_versions_that_are_pinned(status, project):
     assert f"version {project['version']}." in status
     engine = str(project["optional-dependencies"]["cpu"])
     pins = dict(re.findall(r"(verl|torch|vllm|transformers|ray)(?:-cpu)?==(\d+\.\d+)", engine))
     named = re.findall(r"(verl|torch|vLLM|transformers|Ray) (\d+\.\d+)", status)
     assert {name.lower(): number for name, number in named} == pins
+
+
+def test_pythons_are_named_that_are_tested_and_the_first_is_required(status, project):
+    tested = re.findall(r"Python :: (3\.\d+)", str(project["classifiers"]))
+    assert re.findall(r"\b3\.\d+\b", status) == tested
+    assert project["requires-python"] == f">={tested[0]}"
+
+
+def test_the_bound_of_the_engine_stands_in_its_extras_alone(project):
+    bound = "python_version < '{}.{}'".format(*extras.ENGINE_ENDS)
+    needs = {name: needed for name, needed in project["optional-dependencies"].items() if name in ("cpu", "gpu")}
+    others = [one for needed in needs.values() for one in needed if not one.endswith(bound)]
+    assert sorted(others) == ["agentgym-rl[smollm2,train]", "agentgym-rl[train]"]
+    assert str(project).count("python_version") == str(needs).count("python_version")
 
 
 def test_files_carry_the_version(tmp_path):
