@@ -18,6 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("torch")
+
 from harness import CLONED, HERE, Run, in_group, metrics, same_training, servers, state
 
 from agentgym_rl.data import episode_store

@@ -7,6 +7,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
+pytest.importorskip("torch")
+
 from harness import Server, servers
 
 from agentgym_rl.data.episode import Ending, Episode

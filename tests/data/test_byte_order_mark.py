@@ -3,9 +3,12 @@
 import json
 from dataclasses import dataclass
 
+import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+
+pytest.importorskip("hydra")
 
 from agentgym_rl.cli.serve import _token
 from agentgym_rl.data import agenttraj

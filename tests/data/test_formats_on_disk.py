@@ -168,6 +168,7 @@ def test_inference_output_is_agentgyms_and_comes_back(tmp_path):
 
 def test_verl_learns_just_what_is_flagged(tmp_path, monkeypatch):
     """verl's own data set reads the file, and its loss mask covers the replies and nothing else."""
+    pytest.importorskip("verl")
     from omegaconf import OmegaConf
     from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 

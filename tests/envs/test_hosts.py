@@ -391,6 +391,7 @@ def recipe(*overrides):
 
 
 def test_a_recipe_says_where_a_world_runs():
+    pytest.importorskip("verl")
     from agentgym_rl.engine.verl.mapping import _common
 
     run = recipe("envs.textcraft.host.kind=remote", "envs.textcraft.host.address=http://a:1")

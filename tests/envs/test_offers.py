@@ -6,6 +6,7 @@ import json
 import pytest
 
 pytest.importorskip("aiohttp")
+pytest.importorskip("hydra")
 
 from upstream import STORIES, ours, running, upstream
 
