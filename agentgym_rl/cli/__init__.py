@@ -5,44 +5,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from agentgym_rl.envs.core import EnvError
+from agentgym_rl.envs.tables import load
 
-GROUPS = {
-    "Environments": {
-        "envs": "agentgym-rl envs",
-        "tasks": "agentgym-rl tasks textcraft --split train --n 5 --goals",
-        "play": "agentgym-rl play textcraft",
-        "check": "agentgym-rl check textcraft",
-        "new": "agentgym-rl new env house",
-        "serve": "agentgym-rl serve textcraft babyai --port 36001",
-    },
-    "Data": {
-        "collect": "agentgym-rl collect textcraft --policy oracle --n 20 --out demonstrations.json",
-        "expand": "agentgym-rl expand textcraft --model openai:gpt-4o@https://api.openai.com/v1 --out reworded.json",
-        "convert": "agentgym-rl convert demonstrations.json demonstrations.parquet --to verl",
-        "fetch": "agentgym-rl fetch smollm2_135m",
-        "templates": "agentgym-rl templates Qwen/Qwen2.5-3B-Instruct",
-    },
-    "Training": {
-        "train": "agentgym-rl train experiment=demo algorithm=grpo",
-        "watch": "agentgym-rl watch runs/demo-grpo-seed0",
-        "export": "agentgym-rl export runs/demo-grpo-seed0 --out model",
-        "sync": "agentgym-rl sync 'runs/demo-*'",
-    },
-    "Results": {
-        "eval": "agentgym-rl eval panel=textcraft:test:20 policy=oracle",
-        "reproduce": "agentgym-rl reproduce verl_agent_alfworld_gigpo_1.5b seed=0,1,2",
-        "compare": "agentgym-rl compare 'runs/demo-*' --html compare.html",
-        "episodes": "agentgym-rl episodes runs/demo-grpo-seed0 --failure",
-        "view": "agentgym-rl view runs/demo-grpo-seed0",
-        "timeline": "agentgym-rl timeline runs/demo-grpo-seed0",
-    },
-}
+GROUPS = load(Path(__file__).with_name("commands.toml"), dict[str, dict[str, str]])
 """Modules of this package, each with a function ``command``, by the heading of ``--help``, and an example of each."""
 
 

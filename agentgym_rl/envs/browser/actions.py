@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from agentgym_rl.envs.bounds import cut
 from agentgym_rl.envs.browser.commands import Command, Refused
 from agentgym_rl.envs.browser.settings import Settings
 from agentgym_rl.envs.browser.tabs import MAX_SHOWN_CHARACTERS, Tabs
+from agentgym_rl.envs.tables import read_utf8
 
 MAX_TYPED_CHARACTERS = 200
 """Of a text that is typed key by key; a longer one is inserted at once."""
@@ -24,20 +26,7 @@ _KEYS = {
 }
 """Names of keys that agents write, and the browser's."""
 
-_CHOOSE = """function(wanted) {
-    const list = this instanceof HTMLOptionElement ? this.closest('select') : this
-    if (!(list instanceof HTMLSelectElement)) return false
-    const plain = text => text.replace(/\\s+/g, ' ').trim()
-    const option = this === list
-        ? [...list.options].find(one => plain(one.text) === plain(wanted) || one.value === wanted) : this
-    if (!option || option.disabled || list.disabled) return false
-    list.focus()
-    if (list.multiple) option.selected = this === list || !option.selected
-    else list.value = option.value, option.selected = true
-    list.dispatchEvent(new Event('input', {bubbles: true}))
-    list.dispatchEvent(new Event('change', {bubbles: true}))
-    return true
-}"""
+_CHOOSE = read_utf8(Path(__file__).with_name("choose.js"))
 
 
 class Actions:

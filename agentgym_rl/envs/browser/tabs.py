@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,22 +14,14 @@ from agentgym_rl.envs.browser.assets import Asked
 from agentgym_rl.envs.browser.settings import Settings
 from agentgym_rl.envs.browser.tree import Numbers
 from agentgym_rl.envs.core import EnvError, EnvFault, EnvUnavailable
+from agentgym_rl.envs.tables import read_utf8
 
 MAX_SHOWN_CHARACTERS = 200
 """Of a text or an address of the page, in a dialog or an error."""
 
 _DOWN = tuple(f"net::ERR_{fault}" for fault in ("CONNECTION_", "EMPTY_RESPONSE", "TIMED_OUT", "NAME_", "ADDRESS_"))
 """How the browser begins to say that a host cannot be reached."""
-_QUIET = """quiet => new Promise(done => {
-    let timer
-    const seen = new MutationObserver(wait)
-    function wait() {
-        clearTimeout(timer)
-        timer = setTimeout(() => { seen.disconnect(); done() }, quiet)
-    }
-    seen.observe(document, {subtree: true, childList: true, attributes: true, characterData: true})
-    wait()
-})"""
+_QUIET = read_utf8(Path(__file__).with_name("quiet.js"))
 _WINDOWS = """(() => {
     const open = window.open
     window.open = (...given) => navigator.userActivation.isActive ? open.apply(window, given) : null

@@ -14,6 +14,7 @@ from agentgym_rl.envs.browser.commands import Command
 from agentgym_rl.envs.browser.session import Session, View
 from agentgym_rl.envs.browser.settings import Settings
 from agentgym_rl.envs.extras import missing
+from agentgym_rl.envs.tables import read_utf8
 
 SITE = "http://miniwob.test"
 """Exists only within the browser: each request is answered with a file of the package."""
@@ -24,19 +25,7 @@ SECOND = 1000
 NO_LIMIT = 10**9
 """Milliseconds of a page's time limit that is not reached."""
 
-_START = """async ([seed, mode, limit, wait]) => {
-    Math.seedrandom(seed)
-    core.setDataMode(mode)
-    if (limit) core.EPISODE_MAX_TIME = limit
-    core.startEpisodeReal()
-    core.hideDisplay()
-    document.getElementById('click-canvas').style.display = 'none'
-    const query = document.getElementById('query')
-    const said = core.getUtterance()
-    if (query) query.style.visibility = 'hidden'
-    await agentgymClock.advance(wait)
-    return said.utterance || said
-}"""
+_START = read_utf8(Path(__file__).with_name("start.js"))
 _STATUS = f"""agentgymClock.advance({SECOND}).then(() => (
     {{over: WOB_DONE_GLOBAL, raw: WOB_RAW_REWARD_GLOBAL, decayed: WOB_REWARD_GLOBAL}}
 ))"""

@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from urllib.parse import quote
 
+from agentgym_rl.envs.tables import read_utf8
+
 Row = tuple[object, ...]
 Source = bytes | Path
 """A serialized database, or the file of one."""
@@ -31,19 +33,7 @@ OUT_OF_MEMORY = 3
 _ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}
 _PRAGMAS = {"table_info", "foreign_key_list"}
 _SCHEMA = {"sqlite_master", "sqlite_temp_master"}
-_FUNCTIONS = (
-    "abs char coalesce concat concat_ws format glob hex if ifnull iif instr length like likelihood likely lower ltrim "
-    "max min nullif octet_length printf quote replace round rtrim sign soundex substr substring trim typeof unhex "
-    "unicode unlikely upper zeroblob "
-    "date time datetime julianday strftime timediff unixepoch current_date current_time current_timestamp "
-    "acos acosh asin asinh atan atan2 atanh ceil ceiling cos cosh degrees exp floor ln log log10 log2 mod pi pow power "
-    "radians sin sinh sqrt tan tanh trunc "
-    "avg count group_concat string_agg sum total median percentile percentile_cont percentile_disc "
-    "row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value "
-    "-> ->> json json_array json_array_length json_error_position json_extract json_group_array json_group_object "
-    "json_insert json_object json_patch json_pretty json_quote json_remove json_replace json_set json_type json_valid "
-    "match bm25 highlight snippet"
-)
+_FUNCTIONS = frozenset(read_utf8(Path(__file__).with_name("functions.txt")).split())
 """SQLite's functions of numbers, text, time, groups, windows, JSON and full text. What else a build of SQLite has may
 draw at random, load files, or read addresses and raw bytes."""
 
@@ -151,7 +141,7 @@ class Sandbox:
         if action == sqlite3.SQLITE_READ:  # no column: rows are counted, perhaps those of a WITH
             allowed = not second or _lower(first) in self._tables
         elif action == sqlite3.SQLITE_FUNCTION:
-            allowed = _lower(second) in _FUNCTIONS.split()
+            allowed = _lower(second) in _FUNCTIONS
         elif action == sqlite3.SQLITE_PRAGMA:
             allowed = _lower(first) in _PRAGMAS
         else:

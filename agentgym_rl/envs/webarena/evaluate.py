@@ -7,19 +7,17 @@ does it here.
 import re
 from collections.abc import Sequence
 from html import unescape
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+from agentgym_rl.envs.tables import read_utf8
 from agentgym_rl.envs.webarena.config import NOT_DOABLE, Config, Target
 from agentgym_rl.envs.webarena.shop import Shop
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|\w+|[^\w\s]")
 _CALL = re.compile(r"func:\s*(\w+)\((?:__page__, *)?(?:'([^']*)')?\)")
-_ROLE = """name => {
-    const people = [...document.querySelectorAll("td[data-label='Account'] span.gl-avatar-labeled-sublabel")]
-    const row = people.findIndex(one => one.outerText === '@' + name)
-    return document.querySelectorAll("td.col-max-role span")[row]?.outerText ?? ''
-}"""
+_ROLE = read_utf8(Path(__file__).with_name("role.js"))
 """The role of a member, on GitLab's page of members."""
 
 

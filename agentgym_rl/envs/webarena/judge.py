@@ -1,29 +1,17 @@
 """A language model that compares answers, behind an OpenAI-compatible interface."""
 
 import re
+from pathlib import Path
 
 from agentgym_rl.envs.completions import Meaning, read
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.endpoint import Endpoint
+from agentgym_rl.envs.tables import load
 
 SECONDS = 60.0
 """Most for an answer."""
 
-_ANSWER = """A question was answered, and the right answer is known. Compare their meaning, not their
-words. "N/A" means that the task cannot be done.
-
-Question: {0}
-Right answer: {1}
-Given answer: {2}
-
-End with one of the words CORRECT, PARTIAL or INCORRECT."""
-_REASON = """A task cannot be done, for a reason that is known. Somebody tried it and reported a reason.
-
-Task: {0}
-Known reason: {1}
-Reported reason: {2}
-
-Is the reported reason the known one, even if only by implication? End with one of the words SAME or DIFFERENT."""
+_PROMPTS = load(Path(__file__).with_suffix(".toml"), dict[str, str])
 
 
 class OpenAIJudge:
@@ -47,12 +35,14 @@ class OpenAIJudge:
         Raises:
             EnvUnavailable, EnvTimeout, ProtocolError: see :meth:`.Endpoint.post`; or there is no verdict.
         """
-        verdict = await self._ask(_ANSWER.format(question, reference, answer), ("CORRECT", "PARTIAL", "INCORRECT"))
+        verdict = await self._ask(
+            _PROMPTS["answer"].format(question, reference, answer), ("CORRECT", "PARTIAL", "INCORRECT")
+        )
         return verdict == "CORRECT"
 
     async def same_reason(self, task: str, reason: str, reported: str) -> bool:
         """Whether a task was reported as impossible for the right reason; raises as :meth:`agrees`."""
-        return await self._ask(_REASON.format(task, reason, reported), ("SAME", "DIFFERENT")) == "SAME"
+        return await self._ask(_PROMPTS["reason"].format(task, reason, reported), ("SAME", "DIFFERENT")) == "SAME"
 
     async def _ask(self, prompt: str, verdicts: tuple[str, ...]) -> str:
         """The last of the verdicts in the model's answer."""

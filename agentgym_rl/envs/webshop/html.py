@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from urllib.parse import urlencode
 
+from agentgym_rl.envs.tables import read_utf8
 from agentgym_rl.envs.webshop.page import SEARCH, Element, Page
 
 HEADERS = {
@@ -12,11 +14,7 @@ HEADERS = {
 }
 """What such a page should be sent with."""
 
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem }
-button, input { font: inherit; padding: .3rem .8rem } .wish { background: #f3f3f3; padding: .8rem }
-[aria-pressed=true] { background: #1a5; color: #fff } a { display: block; margin-top: 1rem } p { margin: .2rem 0 }
-"""
+_STYLE = read_utf8(Path(__file__).with_name("site.css"))
 
 
 def render(page: Page, taken: Sequence[str] = ()) -> str:

@@ -9,9 +9,11 @@ import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step
+from agentgym_rl.envs.tables import json_object
 from agentgym_rl.envs.tools import Tool
 
 Data = Mapping[str, Any]
@@ -93,53 +95,17 @@ def write_tools(tools: Sequence[Tool], key: str = "input_schema") -> list[dict[s
     return [{"name": spec["name"], "description": spec["description"], key: spec["parameters"]} for spec in listed]
 
 
-_TEXT = {"type": "string"}
-_METADATA = {"type": "object", "default": {}}
-
-
 def schemas(spec: EnvSpec) -> dict[str, Any]:
     """The answer to ``GET /schema``: JSON schemas of actions, observations and states."""
-    forms = [
-        {"required": ["message"], "title": "a command of the environment"},
-        {"required": ["response"], "title": "a model's whole response, from which the command is read"},
-    ]
-    properties: dict[str, Any] = {"message": _TEXT, "response": _TEXT, "metadata": _METADATA}
+    answer = json_object(Path(__file__).with_name("schemas.json"))
+    properties, forms = answer["action"]["properties"], answer["action"]["oneOf"]
     if spec.tools:
-        forms.append({"required": ["type"], "title": "a call of a tool, or a list of the tools"})
-        properties |= {
-            "type": {"enum": ["call_tool", "list_tools"]},
-            "tool_name": {"enum": [tool.name for tool in spec.tools]},
-            "arguments": {"type": "object"},
-        }
-    texts = {
-        "text": {**_TEXT, "description": "what the agent reads"},
-        "actions": {
-            "type": ["array", "null"],
-            "items": _TEXT,
-            "description": "what is possible now, where the environment lists it",
-        },
-        "metadata": {**_METADATA, "description": "item_id, terminated, truncated, info"},
-    }
-    first = {"instruction": {**_TEXT, "description": "what precedes the first observation"}, **texts}
-    state = {
-        "episode_id": {"type": ["string", "null"]},
-        "step_count": {"type": "integer"},
-        "item_id": {"type": ["string", "null"]},
-        "total_reward": {"type": "number"},
-        "done": {"type": "boolean"},
-    }
-    return {
-        "action": {
-            "title": "Action",
-            "type": "object",
-            "properties": properties,
-            "additionalProperties": False,
-            "oneOf": forms,
-        },
-        "observation": {"title": "Observation", "type": "object", "properties": texts, "required": list(texts)},
-        "reset_observation": {"title": "First", "type": "object", "properties": first, "required": list(first)},
-        "state": {"title": "State", "type": "object", "properties": state, "required": list(state)},
-    }
+        properties["tool_name"]["enum"] = [tool.name for tool in spec.tools]
+    else:
+        answer["action"]["oneOf"] = [form for form in forms if form["required"] != ["type"]]
+        for name in ("type", "tool_name", "arguments"):
+            del properties[name]
+    return answer
 
 
 # The client's side.
