@@ -44,6 +44,11 @@ def run_folders(incomplete: str) -> list[str]:
     return [one for path in sorted(Path("runs").glob("*/")) if (one := str(path)).startswith(incomplete)]
 
 
+def run_argument(metavar: str, help: str) -> Any:
+    """An argument that names runs, which a shell completes."""
+    return typer.Argument(metavar=metavar, help=help, autocompletion=run_folders)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Style = Annotated[str, typer.Option(help="Wording: agentgym, compact, or verl_agent where there is one.")]
 MaxTurns = Annotated[int | None, typer.Option(help="Turn limit of an episode; the environment's own where left out.")]

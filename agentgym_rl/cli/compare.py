@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from agentgym_rl.cli.common import console, print_json, run_folders, say
+from agentgym_rl.cli.common import console, print_json, run_argument, say
 from agentgym_rl.cli.view import Browser, Port, serve, stores_of
 from agentgym_rl.data.files import write_text
 from agentgym_rl.envs.extras import needs
@@ -13,12 +13,7 @@ from agentgym_rl.envs.extras import needs
 
 def command(
     runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN...",
-            help="Folders of runs, finished or not, folders of runs, or globs of them.",
-            autocompletion=run_folders,
-        ),
+        list[str], run_argument("RUN...", "Folders of runs, finished or not, folders of runs, or globs of them.")
     ],
     baseline: Annotated[
         str | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import console, progress_bar, run_folders, say
+from agentgym_rl.cli.common import console, progress_bar, run_argument, say
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.eval.search import Hit, Index, hits
 
@@ -18,12 +18,7 @@ if TYPE_CHECKING:
     from agentgym_rl.data.episode_schema import Summary
     from agentgym_rl.data.episode_store import EpisodeStore
 
-Place = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN|FILE", help="Folder of a run, folder of episode files, or such a file.", autocompletion=run_folders
-    ),
-]
+Place = Annotated[Path, run_argument("RUN|FILE", "Folder of a run, folder of episode files, or such a file.")]
 
 
 def command(

@@ -5,18 +5,17 @@ from typing import Annotated
 
 import typer
 
-from agentgym_rl.cli.common import run_folders
+from agentgym_rl.cli.common import run_argument
 from agentgym_rl.envs.extras import needs
 
 
 def command(
     run: Annotated[
         str,
-        typer.Argument(
-            metavar="RUN",
-            help="A run (runs/NAME), a stage of one (runs/NAME:bc) or runs/NAME/checkpoints/global_step_N; with "
+        run_argument(
+            "RUN",
+            "A run (runs/NAME), a stage of one (runs/NAME:bc) or runs/NAME/checkpoints/global_step_N; with "
             "--inspect a run or the folder of an evaluation.",
-            autocompletion=run_folders,
         ),
     ],
     out: Annotated[

@@ -65,9 +65,8 @@ def _all() -> Table:
 
     from agentgym_rl.api.published import TARGETS
 
-    table = Table(title="Published results, in %", title_justify="left")
-    for head in ("name", "recipe", "published", "seeds", "source"):
-        table.add_column(head)
+    heads = ("name", "recipe", "published", "seeds", "source")
+    table = Table(*heads, title="Published results, in %", title_justify="left")
     for name, target in TARGETS.items():
         values = ", ".join(f"{env} {value:g}" for env, value in target.arm.values.items())
         words = " ".join([target.protocol.experiment, *target.arm.overrides])
@@ -78,9 +77,8 @@ def _all() -> Table:
 def _table(done: Reproduced) -> Table:
     from rich.table import Table
 
-    table = Table(title=f"{done.name}, in %", title_justify="left")
-    for head in ("environment", "weights", "measure", "published", "ours", "95% over", "difference", "panel"):
-        table.add_column(head)
+    heads = ("environment", "weights", "measure", "published", "ours", "95% over", "difference", "panel")
+    table = Table(*heads, title=f"{done.name}, in %", title_justify="left")
     for line in done.lines:
         ours = f"{line.ours:.1f} [{line.interval[0]:.1f}, {line.interval[1]:.1f}]"
         panel = done.panels[line.env]

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from agentgym_rl.cli.common import console, run_folders
+from agentgym_rl.cli.common import console, run_argument
 from agentgym_rl.envs.core import EnvError
 from agentgym_rl.envs.extras import needs
 
@@ -48,12 +48,7 @@ class Start:
 
 
 def command(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN...", help="Folders of runs, folders of them, or globs.", autocompletion=run_folders
-        ),
-    ],
+    runs: Annotated[list[str], run_argument("RUN...", "Folders of runs, folders of them, or globs.")],
     project: Annotated[str | None, typer.Option(help="Upload into this project; left out, into the run's own.")] = None,
     entity: Annotated[str | None, typer.Option(help="User or team to upload to; left out, your default one.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be uploaded.")] = False,

@@ -5,16 +5,11 @@ from typing import Annotated
 
 import typer
 
-from agentgym_rl.cli.common import run_folders
+from agentgym_rl.cli.common import run_argument
 
 
 def command(
-    place: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN", help="Folder of a run, or one of its files of episodes.", autocompletion=run_folders
-        ),
-    ],
+    place: Annotated[Path, run_argument("RUN", "Folder of a run, or one of its files of episodes.")],
     only: Annotated[str | None, typer.Option(metavar="NAME", help="One file of the run, e.g. step000012.")] = None,
     out: Annotated[
         Path | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import progress_bar, run_folders
+from agentgym_rl.cli.common import progress_bar, run_argument
 from agentgym_rl.data.files import write_text
 
 if TYPE_CHECKING:
@@ -22,10 +22,9 @@ Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the 
 def command(
     places: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN|FILE...",
-            help="Folder of a run, of episode files, or such a file; or several runs, as folders of runs or globs.",
-            autocompletion=run_folders,
+        run_argument(
+            "RUN|FILE...",
+            "Folder of a run, of episode files, or such a file; or several runs, as folders of runs or globs.",
         ),
     ],
     port: Port = 0,

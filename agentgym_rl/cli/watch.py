@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import Json, console, print_json, run_folders
+from agentgym_rl.cli.common import Json, console, print_json, run_argument
 from agentgym_rl.envs.extras import needs
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.", autocompletion=run_folders)],
+    run: Annotated[Path, run_argument("RUN", "Folder of a run.")],
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 2.0,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for a run that is not there yet.")] = 30.0,
     once: Annotated[bool, typer.Option("--once", help="Print the present state and exit, as into a pipe.")] = False,

@@ -8,9 +8,11 @@ import json
 import re
 from dataclasses import dataclass
 from enum import Enum, auto
+from pathlib import Path
 from typing import Any
 
 from agentgym_rl.envs.bounds import cut, encodable
+from agentgym_rl.envs.tables import load
 
 OPTIONAL = ("max_completion_tokens", "seed")
 """Parameters of a request that some servers do not know; they know ``max_tokens`` in place of the first."""
@@ -61,30 +63,8 @@ class Answer:
     """Those of :data:`OPTIONAL` that a refusal names."""
 
 
-_LENGTH = "context (length|window|size|limit)"
-_TOO_LONG = re.compile(
-    rf"{_LENGTH} (is |was |has been )?exceed"
-    rf"|exceed\w* [^.]{{0,40}}({_LENGTH}|model token limit|tokens allowed|max num tokens|configured limit)"
-    r"|max(imum)?( \w+)? (context|prompt|input|model|sequence) (length|window|size|limit)"
-    rf"|(longer|greater|larger) than [^.]{{0,40}}{_LENGTH}|{_LENGTH} of only"
-    r"|(prompt|input|message|conversation|request)s?( \([^)]*\)| body| entity| is| are)* too (long|large)"
-    r"|inputs\W+(tokens \+|must have less than)|range of input length should be|(prompt|input)s? exceeds? max"
-    r"|token count [^.]{0,40}(exceeds|only supports)|tokens limit reached|'messages\[[^:]{0,40}: string too long"
-    r"|too many (input )?tokens(?!,? (per|please wait))|max( completion)? tokens must be at least 1, got -"
-    r"|reduce the (length|number) of (the |your )?(input|prompt|message|token)"
-)
-"""As OpenAI, vLLM, SGLang, TGI, llama.cpp, LM Studio, TensorRT-LLM, Anthropic, Gemini, Mistral, Cohere, xAI, Bedrock,
-DashScope, Moonshot, MiniMax, Zhipu and GitHub put it. The word "context" alone says nothing."""
-_NO_CREDIT = re.compile(
-    r"insufficient (quota|balance|credits?|funds)|exceeded current quota error|billing (hard limit|not active)"
-    r"|credit balance|balance is insufficient|(out of|used all available) credits|spend(ing)? limit|arrearage"
-    r"|accountoverdue|余额不足"
-)
-"""Gemini says "exceeded your current quota" of its limits by the minute, too, which are waited out."""
-_FILTERED = re.compile(
-    r"content (filter|policy|management policy)|responsibleaipolicyviolation|data ?inspection ?failed|flagged"
-    r"|requires moderation|prohibited content|inappropriate content|safety system"
-)
+_SAID = load(Path(__file__).with_suffix(".toml"), dict[str, tuple[str, ...]])
+_TOO_LONG, _NO_CREDIT, _FILTERED = (re.compile("|".join(_SAID[what])) for what in ("too_long", "no_credit", "filtered"))
 _WITHHELD = ("content_filter", "refusal", "safety", "prohibited_content", "recitation", "blocklist")
 """Reasons to stop that explain an empty reply."""
 

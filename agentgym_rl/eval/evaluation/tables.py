@@ -102,10 +102,8 @@ def _p(value: float) -> str:
 
 
 def _flips(differences: list[Difference]) -> list[Table]:
-    table = Table(title="Tasks that changed sides", title_justify="left")
-    table.add_column("environment")
-    table.add_column("fail to pass")
-    table.add_column("pass to fail")
+    heads = ("environment", "fail to pass", "pass to fail")
+    table = Table(*heads, title="Tasks that changed sides", title_justify="left")
     for difference in differences:
         table.add_row(difference.env, " ".join(difference.gained), " ".join(difference.lost))
     return [table] if any(difference.gained or difference.lost for difference in differences) else []
