@@ -17,8 +17,11 @@ Ranges, digits and draws are frozen: ``tests/envs/test_every_env.py`` compares a
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
 
 from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.tables import load
 
 SHARES: Mapping[str, Collection[int]] = {
     "train": range(0, 2),
@@ -33,6 +36,15 @@ SHARES: Mapping[str, Collection[int]] = {
 def fingerprint(content: str, digits: int) -> str:
     """The first hexadecimal digits of the content's SHA-256."""
     return hashlib.sha256(content.encode()).hexdigest()[:digits]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    ranges: dict[str, tuple[int, ...]]
+    """First index of each split, and the one after its last."""
+    shares: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    official: int = 0
+    missing: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +64,13 @@ class Splits(Mapping[str, range]):
     shares: Mapping[str, Collection[int]] = field(default_factory=lambda: SHARES)
     official: range = range(0)
     missing: str = ""
+
+    @classmethod
+    def read(cls, module: str, env: str) -> Self:
+        """The splits in the file ``splits.toml`` beside a module, whose ``__file__`` is given."""
+        file = load(Path(module).with_name("splits.toml"), _File)
+        ranges = {split: range(*bounds) for split, bounds in file.ranges.items()}
+        return cls(env, ranges, file.shares or SHARES, range(file.official), file.missing)
 
     def __getitem__(self, split: str) -> range:
         return self.ranges[split]

@@ -23,18 +23,7 @@ OWN: Mapping[str, range] = {
 }
 """Indices of the games in each folder of ALFWorld's data, as many as ALFWorld itself takes of it."""
 
-SPLITS = Splits(
-    "alfworld",
-    {
-        "train": range(10_000, 10_540),
-        "test": range(10_540, 10_720),
-        "train_variants": range(10_720, 28_720),
-        "val_variants": range(28_720, 30_520),
-        "test_variants": range(30_520, 32_320),
-    },
-    official=range(2620),
-    missing="give the option data=<folder that alfworld-download fills>, or a built-in game, from alfworld_10000 on",
-)
+SPLITS = Splits.read(__file__, "alfworld")
 
 SEED = "alfworld 0"
 """Under this seed no game of ``train`` or ``test`` occurs twice."""

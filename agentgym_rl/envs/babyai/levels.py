@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from agentgym_rl.envs.splits import Splits
 from agentgym_rl.envs.tables import load
 
 _TABLE = load(Path(__file__).with_name("levels.toml"), dict[str, tuple[str, ...]])
@@ -17,13 +18,7 @@ LEVELS = tuple(level_id.removeprefix("BabyAI-").rsplit("-v", 1)[0] for level_id 
 MAX_INDEX = 10**9
 """The last task. Seeds have no bound, but a larger number is surely a mistake."""
 
-SPLITS = {
-    "train": range(0, 810),
-    "test": range(810, 900),
-    "train_variants": range(900, 20_900),
-    "val_variants": range(20_900, 22_900),
-    "test_variants": range(22_900, 24_900),
-}
+SPLITS = Splits.read(__file__, "babyai").ranges
 """AgentGym's training and test tasks, then fresh ones: 500, 50 and 50 seeds of each level."""
 
 LAYERS = (range(0, 900), SPLITS["test_variants"], SPLITS["val_variants"], SPLITS["train_variants"])

@@ -15,17 +15,7 @@ from agentgym_rl.envs.splits import Splits
 BANDS = (range(1, 5), range(5, 9), range(9, 13))
 """Lengths of the shortest path, by difficulty."""
 
-SPLITS = Splits(
-    "maze",
-    {
-        "train": range(26, 506),
-        "test": range(506, 626),
-        "agentgym": range(len(STARTS)),
-        "train_variants": range(626, 24_626),
-        "val_variants": range(24_626, 27_026),
-        "test_variants": range(27_026, 29_426),
-    },
-)
+SPLITS = Splits.read(__file__, "maze")
 """Index 25 is no task: AgentGym's 26th start is the goal."""
 
 SEED = "maze 0"

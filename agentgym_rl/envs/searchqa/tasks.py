@@ -1,6 +1,6 @@
 """The built-in questions about the invented articles, each with the searches that lead to its answer.
 
-Everything is a function of the task's index; indices below :data:`FIRST` are AgentGym's. In every split the levels take
+Everything is a function of the task's index; indices below 300,000 are AgentGym's. In every split the levels take
 turns.
 """
 
@@ -12,24 +12,11 @@ from random import Random
 
 from agentgym_rl.envs.searchqa.kinds import Comparison, Relation
 from agentgym_rl.envs.searchqa.knowledge import SEED, Region, Thing, answers, regions
-from agentgym_rl.envs.searchqa.official import RANGES
 from agentgym_rl.envs.searchqa.question import Question
 from agentgym_rl.envs.splits import Splits
 
-FIRST = 300_000
 LEVELS = ("hops 1", "hops 2", "hops 3", "compare")
-SPLITS = Splits(
-    "searchqa",
-    {
-        "train": range(300_000, 300_480),
-        "test": range(300_480, 300_600),
-        "train_variants": range(300_600, 312_600),
-        "val_variants": range(312_600, 313_800),
-        "test_variants": range(313_800, 315_000),
-    },
-    official=range(RANGES["train"].stop),
-    missing="give the options questions=<folder with test.parquet and train.parquet> and url=<search engine>",
-)
+SPLITS = Splits.read(__file__, "searchqa")
 PARTNERS = 6
 """Number of other things of its kind that a thing is compared with."""
 

@@ -1,6 +1,6 @@
 """The built-in questions about generated databases. Everything is a function of the task's index.
 
-Indices below :data:`FIRST` are AgentGym's, which need BIRD. From there on the difficulties take turns, then the
+Indices below 20,000 are AgentGym's, which need BIRD. From there on the difficulties take turns, then the
 domains. Each split has databases of its own, and the fingerprint of a query decides which split may ask for it.
 """
 
@@ -10,26 +10,13 @@ from functools import lru_cache
 from random import Random
 
 from agentgym_rl.envs.splits import Splits, fingerprint
-from agentgym_rl.envs.sqlgym.bird import RANGES
 from agentgym_rl.envs.sqlgym.database import Database, database
 from agentgym_rl.envs.sqlgym.domains import DOMAINS
 from agentgym_rl.envs.sqlgym.question import Question
 from agentgym_rl.envs.sqlgym.sandbox import Limits, Row, Sandbox
 from agentgym_rl.envs.sqlgym.templates import TEMPLATES, Draft, Draw
 
-FIRST = 20_000
-SPLITS = Splits(
-    "sqlgym",
-    {
-        "train": range(FIRST, 20_400),
-        "test": range(20_400, 20_520),
-        "train_variants": range(20_520, 32_520),
-        "val_variants": range(32_520, 33_720),
-        "test_variants": range(33_720, 34_920),
-    },
-    official=range(RANGES["dev"].stop),
-    missing="give the option data=<path of BIRD's folder, which holds train/ and dev/>",
-)
+SPLITS = Splits.read(__file__, "sqlgym")
 
 SEED = "sqlgym 7"
 """With this seed no question occurs twice in ``train`` or ``test``."""

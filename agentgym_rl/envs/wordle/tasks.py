@@ -21,25 +21,7 @@ LENGTH = 5
 SIZES = (10, 40, 160, None)
 """How many words the hidden one is among; they are listed. None: the whole vocabulary, which is not."""
 
-SPLITS = Splits(
-    "wordle",
-    {
-        "train": range(10_000, 10_400),
-        "test": range(10_400, 10_500),
-        "train_variants": range(10_500, 18_500),
-        "val_variants": range(18_500, 19_300),
-        "test_variants": range(19_300, 20_100),
-    },
-    shares={
-        "train": (0, 1),
-        "test": (9,),
-        "train_variants": (2, 3, 4, 5),
-        "val_variants": (6, 7),
-        "test_variants": (8,),
-    },
-    official=range(10_000),
-    missing="give its words by the option vocabulary=<path of LMRL-Gym's tweet_words.txt>",
-)
+SPLITS = Splits.read(__file__, "wordle")
 
 SEEDS: Mapping[str, range] = {"train": range(9_000), "test": range(9_000, 10_000)}
 """The splits with AgentGym's vocabulary. It names none; lists of item ids do."""
