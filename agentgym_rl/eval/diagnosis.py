@@ -8,7 +8,9 @@ finds goes to the terminal, ``summary.json``, ``agentgym-rl watch``, the viewer 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 
+from agentgym_rl.envs.tables import load
 from agentgym_rl.eval.units import Row, by_env, by_stage
 
 STEPS = 2
@@ -43,24 +45,37 @@ class Finding:
         return f"{self.stage} is not learning: {self.cause}; {self.remedy}"
 
 
-Rule = Callable[[Sequence[Row]], tuple[str, str] | None]
-"""Cause and remedy, from the units of a stage."""
+Said = tuple[str, ...]
+"""Name of a text, and the words that its cause takes."""
+Rule = Callable[[Sequence[Row]], Said | None]
+"""What the units of a stage show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An entry of ``diagnosis.toml``."""
+
+    cause: str
+    remedy: str
+
+
+TEXTS = load(Path(__file__).with_suffix(".toml"), dict[str, Text])
 
 
 def diagnose(rows: Iterable[Row]) -> list[Finding]:
     """What the last units of each stage show, from the rows of ``metrics.jsonl``."""
     return [
-        Finding(stage=stage, rule=name, cause=finding[0], remedy=finding[1])
+        Finding(stage=stage, rule=name, cause=TEXTS[said[0]].cause.format(*said[1:]), remedy=TEXTS[said[0]].remedy)
         for stage, units in by_stage(rows).items()
         for name, rule in RULES.items()
-        if (finding := rule(units)) is not None
+        if (said := rule(units)) is not None
     ]
 
 
 # the rules
 
 
-def no_gradient(units: Sequence[Row]) -> tuple[str, str] | None:
+def no_gradient(units: Sequence[Row]) -> Said | None:
     """No group with a gradient: nothing to learn from, or one and the same reward everywhere."""
     last = _last(units, lambda row: _learns(row) is not None)
     rewards, success = (
@@ -70,87 +85,55 @@ def no_gradient(units: Sequence[Row]) -> tuple[str, str] | None:
     if not last or (any(map(_learns, last)) and not alike):
         return None
     if success == {1}:
-        return "every episode succeeds", "take harder tasks (envs.<name>.difficulty)"
-    rest = "more algorithm.samples_per_task, or mixture.tasks=task"
-    if success == {0}:
-        return (
-            "no episode succeeds",
-            f"clone first (cloning.epochs), take easier tasks (envs.<name>.difficulty), {rest}",
-        )
-    return "no group has episodes of unequal reward", f"take other tasks (envs.<name>.difficulty), {rest}"
+        return ("successes",)
+    return ("failures",) if success == {0} else ("equal",)
 
 
-def invalid(units: Sequence[Row]) -> tuple[str, str] | None:
+def invalid(units: Sequence[Row]) -> Said | None:
     """All responses are invalid."""
     names = _environments(units, "invalid_turns", lambda share: share >= NEARLY_ALL)
-    if names is None:
-        return None
-    return (
-        f"nearly all responses are invalid ({names})",
-        "clone first (cloning.epochs), let rollout.action_format be what the model writes, or raise "
-        "rollout.max_new_tokens if responses are cut",
-    )
+    return None if names is None else ("invalid", names)
 
 
-def entropy(units: Sequence[Row]) -> tuple[str, str] | None:
+def entropy(units: Sequence[Row]) -> Said | None:
     """The entropy has collapsed."""
     last = _last(units, lambda row: "actor/entropy" in row)
     if not last or max(row["actor/entropy"] for row in last) >= ENTROPY:
         return None
-    return (
-        f"the entropy has collapsed to {last[-1]['actor/entropy']:.2g} nats a token, and samples of a task are alike",
-        "go back to an earlier checkpoint with algorithm.loss.clip_high=0.28, algorithm.loss.entropy=0.001 or a "
-        "smaller algorithm.lr",
-    )
+    return "entropy", f"{last[-1]['actor/entropy']:.2g}"
 
 
-def ratio(units: Sequence[Row]) -> tuple[str, str] | None:
+def ratio(units: Sequence[Row]) -> Said | None:
     """Probabilities in learning are far from those in sampling."""
     last = _last(units, lambda row: "diagnostics/ratio_low" in row)
     apart = [max(row["diagnostics/ratio_high"], 1 / max(row["diagnostics/ratio_low"], 1e-9)) for row in last]
     if not apart or min(apart) < RATIO:
         return None
-    return (
-        f"learning and sampling differ by a factor of {apart[-1]:.2g} in the probability of 1 token of 100",
-        "set engine.mode=sync or a smaller engine.max_staleness, algorithm.correction=tis, and engine.verify_sync, "
-        "which compares the weights of both",
-    )
+    return "ratio", f"{apart[-1]:.2g}"
 
 
-def context(units: Sequence[Row]) -> tuple[str, str] | None:
+def context(units: Sequence[Row]) -> Said | None:
     """Everything is cut at the context limit."""
     names = _environments(units, "context_share", lambda share: share >= NEARLY_ALL)
-    if names is None:
-        return None
-    return (
-        f"nearly all episodes are cut at the context limit ({names})",
-        "raise model.response_tokens, set rollout.context=window or fold, or lower rollout.max_new_tokens",
-    )
+    return None if names is None else ("context", names)
 
 
-def floor(units: Sequence[Row]) -> tuple[str, str] | None:
+def floor(units: Sequence[Row]) -> Said | None:
     """A mixture's share is at its floor, and too small for the environment to have episodes."""
     last = _last(units, lambda row: "mixture/floor" in row)
     starved = [{env: share for env, share in by_env(row, "share").items() if _starves(row, env, share)} for row in last]
     envs = [env for env in starved[-1] if all(env in name for name in starved)] if starved else []
     if not envs:
         return None
-    return (
-        f"the mixture's least share, {last[-1]['mixture/floor']:.2g}, left {', '.join(envs)} without an episode in "
-        f"{STEPS} steps",
-        "raise mixture.floor or algorithm.tasks_per_step",
-    )
+    return "floor", f"{last[-1]['mixture/floor']:.2g}", ", ".join(envs), str(STEPS)
 
 
-def not_finite(units: Sequence[Row]) -> tuple[str, str] | None:
+def not_finite(units: Sequence[Row]) -> Said | None:
     """The gradient is infinite or not a number."""
     last = _last(units, lambda row: bool(_gradients(row)))
     if not last or any(isfinite(value) for row in last for value in _gradients(row)):
         return None
-    return (
-        "the gradient is not finite, and no update is taken",
-        "go back to an earlier checkpoint with a smaller algorithm.lr",
-    )
+    return ("not_finite",)
 
 
 RULES: dict[str, Rule] = {
