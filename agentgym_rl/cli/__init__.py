@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from agentgym_rl.envs.core import EnvError
-from agentgym_rl.envs.tables import load
+from agentgym_rl.envs.tables import load, read_utf8
 
 GROUPS = load(Path(__file__).with_name("commands.toml"), dict[str, dict[str, str]])
 """Modules of this package, each with a function ``command``, by the heading of ``--help``, and an example of each."""
@@ -88,10 +88,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Train language-model agents in text environments.",
 )
+
+
+def _help(name: str) -> str | None:
+    """The file ``<name>.txt``, where a command's help is longer than a docstring; ``\\b`` keeps lines as they are."""
+    file = Path(__file__).with_name(f"{name}.txt")
+    return read_utf8(file).replace("\\b", "\b") if file.is_file() else None
+
+
 for group, commands in GROUPS.items():
     for name, example in commands.items():
         command = import_module(f"agentgym_rl.cli.{name}").command
-        app.command(name, rich_help_panel=group, epilog=f"Example: {example}")(command)
+        app.command(name, help=_help(name), rich_help_panel=group, epilog=f"Example: {example}")(command)
 
 
 def _version(wanted: bool) -> None:

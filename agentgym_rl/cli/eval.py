@@ -30,49 +30,7 @@ def command(
     token_env: common.Token = None,
     as_json: common.Json = False,
 ) -> None:
-    """Run frozen panels of tasks and print success, reward and turns with intervals.
-
-    \b
-    agentgym-rl eval panel=maze:test policy=runs/demo samples=4 temperature=1
-    agentgym-rl eval panel=textcraft_test.json policy=openai:MODEL@http://HOST/v1
-    agentgym-rl eval --compare evals/A evals/B
-
-    \b
-    panel=         <env>:<split>[:<n>[:<seed>]]; or a file of item ids,
-                   AgentEval's as they are; or a run for its own panels,
-                   runs/NAME[:LABEL]. Several are separated by commas
-    policy=        oracle, random, a Hugging Face folder or hub id,
-                   smollm2_135m, openai:<model>@<url> (its key:
-                   OPENAI_API_KEY), or a run: runs/NAME[:STAGE],
-                   runs/NAME/checkpoints/global_step_N
-    samples=1      episodes of each task; of several, pass@k and pass^k, too
-    temperature=0  of a model's sampling; 0 is greedy
-    seed=0         of sampling and of intervals
-    out=           folder of the result; left out, evals/<panel>/<policy>-...
-                   The same command goes on where it was stopped, and runs
-                   again what failed outside the agent
-    min_counted=0.95
-                   an error, exit status 2, where less than this share of an
-                   environment's episodes count, or none: others failed
-                   outside the agent
-
-    \b
-    max_turns= style= action_format= max_new_tokens= invalid_limit=
-    prompt_tokens= response_tokens= retries=
-                   rules of an episode. Left out, those the model was trained
-                   by (a run's, or an exported folder's); else those of the
-                   run whose panel it is; else the environments' own
-    options.ENV.KEY=
-                   an option of an environment
-    concurrency=   episodes at once; left out, 16 of a model, else 1
-    backend=auto   of a local model: vllm, or transformers without vLLM
-    price=IN,OUT   of a million prompt and completion tokens of an API
-    max_cost=      stop when an API has cost this much
-    per_minute=    most requests a minute; an API's own limits are waited out
-    without=       parameters that an API does not know: seed,
-                   max_completion_tokens (max_tokens is sent for it); those
-                   that it names when it refuses a request are left out anyway
-    """
+    """Run frozen panels of tasks; ``eval.txt`` is its help."""
     if compare is not None:
         if arguments:
             raise ValueError(f"--compare takes two results and no keys, got {arguments[0]!r}")
