@@ -14,8 +14,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from urllib.parse import quote
 
-from agentgym_rl.envs.tables import read_utf8
-
 Row = tuple[object, ...]
 Source = bytes | Path
 """A serialized database, or the file of one."""
@@ -33,7 +31,7 @@ OUT_OF_MEMORY = 3
 _ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}
 _PRAGMAS = {"table_info", "foreign_key_list"}
 _SCHEMA = {"sqlite_master", "sqlite_temp_master"}
-_FUNCTIONS = frozenset(read_utf8(Path(__file__).with_name("functions.txt")).split())
+_FUNCTIONS = frozenset(Path(__file__).with_name("functions.txt").read_text(encoding="ascii").split())
 """SQLite's functions of numbers, text, time, groups, windows, JSON and full text. What else a build of SQLite has may
 draw at random, load files, or read addresses and raw bytes."""
 
