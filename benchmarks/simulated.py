@@ -226,7 +226,8 @@ def stage(manager: SimulatedManager, folder: Path, overrides: Sequence[str]) -> 
         trainer = SimulatedTrainer(_verl(config, folder), config.engine.nodes * config.engine.workers, manager)
         yield Stages(
             EngineRun(
-                resolved=Resolved(config), trainer=trainer, folder=home, state=State(), log=log, demonstrations=[],
+                resolved=Resolved(config), trainer=trainer, folder=home, state=State(), log=log,
+                encoder=None, demonstrations=[],
                 bar=lambda *_: None, say=lambda _: None, stop=lambda: False,
             ),
             None,

@@ -119,7 +119,8 @@ def test_loss_weights_of_turns(monkeypatch):
 class ScriptedRun:
     """A run whose rollouts are given, and whose updates are noted."""
 
-    seed, step, demonstrations = 0, 1, (Example([7, 7], [0.0, 1.0]),)
+    seed, step = 0, 1
+    demonstrations = (Rollout(episode=episode(1.0), segments=[Example([7, 7], [0.0, 1.0])]),)
 
     def __init__(self, *rollouts):
         self.given, self.updates = list(rollouts), []
@@ -153,7 +154,7 @@ def test_stages_keep_what_exploration_found(monkeypatch):
         resumed.unit(scripted, number)
     preferred, imitated = scripted.updates
     assert preferred == [won.segments[0], lost.segments[0]]
-    assert imitated == [*scripted.demonstrations, won.segments[0]]
+    assert imitated == [*scripted.demonstrations[0].segments, won.segments[0]]
 
 
 def test_collect_and_read_shows_what_is_learnt(tmp_path):

@@ -22,6 +22,7 @@ from enum import StrEnum
 from typing import Any
 
 from agentgym_rl.algorithms.base import LOADED, Algorithm, Metrics, Needs, Rollout, Run, Weights
+from agentgym_rl.algorithms.bc import demonstrated
 from agentgym_rl.algorithms.checks import at_least
 from agentgym_rl.algorithms.config import OnlineConfig, operational
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
@@ -213,9 +214,8 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         config, begun = self.config, time.monotonic()
         if epoch == 0 and config.restart_from is RestartFrom.BASE:
             run.restore(LOADED)
-        demonstrations = [imitation(example, observations=run.observation_weight) for example in run.demonstrations]
         metrics = run.learn(
-            [*demonstrations, *self.rows(run.observation_weight)],
+            [*demonstrated(run), *self.rows(run.observation_weight)],
             CROSS_ENTROPY,
             lr=config.optimizer.rate(config.lr, epoch, config.epochs),
             mini_batch=config.mini_batch_trajectories,

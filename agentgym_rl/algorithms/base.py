@@ -16,9 +16,10 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from agentgym_rl.algorithms.config import AlgorithmConfig
 from agentgym_rl.algorithms.losses.base import Loss
-from agentgym_rl.algorithms.rows import Row, Stream
+from agentgym_rl.algorithms.rows import Row, Stream, imitation
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
+from agentgym_rl.envs.core import Message
 from agentgym_rl.rollout.prefix import Prefix
 from agentgym_rl.rollout.supervised import Example
 
@@ -103,6 +104,10 @@ class Rollout:
         segments: Sequence[Example | str] = self.kept or self.segments
         return [Row(segment, streams, self.episode, number) for number, segment in enumerate(segments)]
 
+    def imitation(self, weight: float = 1.0, observations: float = 0.0) -> list[Row]:
+        """Each of its segments for the cross-entropy loss; see :func:`agentgym_rl.algorithms.rows.imitation`."""
+        return [imitation(segment, weight, observations) for segment in self.segments]
+
 
 def groups(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:
     """The rollouts of each task, in the order of their first ones."""
@@ -125,7 +130,7 @@ class Request:
     prefix: Prefix | None = None
     """Responses to replay first; a replay can diverge, and takes an environment of :attr:`Run.replayable`."""
     preface: str = ""
-    """Text before the first observation."""
+    """Text before the first observation, after :meth:`Algorithm.prompt`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +181,8 @@ class Run(Protocol):
         """Most tokens of a segment after its prompt (``model.response_tokens``)."""
 
     @property
-    def demonstrations(self) -> Sequence[Example]:
-        """Demonstrations as tokens."""
+    def demonstrations(self) -> Sequence[Rollout]:
+        """Each demonstration as :meth:`encode` makes it."""
 
     @property
     def observation_weight(self) -> float:
@@ -215,6 +220,21 @@ class Run(Protocol):
         Args:
             label: names the work on the progress bar.
             resumable: keep finished rollouts in the unit's journal; after a stop, the same call goes on from there.
+        """
+
+    def encode(self, messages: Sequence[Message], task: Task) -> Rollout:
+        """A conversation that the policy did not lead, tokenized as a demonstration of the task is.
+
+        Its episode is a success with reward 1, and its segments have loss weight 1 on the responses after the first
+        observation. Their log-probabilities are not known.
+
+        Args:
+            messages: from the instruction on, as :attr:`.Episode.messages` are; what follows the last response is left
+                out.
+
+        Raises:
+            ContextTooSmall: it takes more tokens than the model's context.
+            ValueError: user and assistant do not take turns, or there is no response.
         """
 
     def journal(self) -> Sequence[Rollout]:
@@ -308,6 +328,14 @@ class Algorithm(ABC, Generic[C]):
     def steps(self) -> int:
         """Training steps of the stage; units where they are the same."""
         return self.units
+
+    def prompt(self, env: str) -> str:
+        """Text before the first observation that belongs to the policy, as a part of what it has learned.
+
+        It is asked for whenever episodes begin: in training, on panels, and when the weights are saved, with which it
+        goes to whoever evaluates or exports them. It may change between units. It counts in ``model.prompt_tokens``.
+        """
+        return ""
 
     def begin(self, run: Run) -> None:
         """Called when the stage begins, not when it resumes."""

@@ -14,7 +14,7 @@ from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
 from agentgym_rl.algorithms.config import AlgorithmConfig
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
-from agentgym_rl.algorithms.rows import imitation
+from agentgym_rl.algorithms.rows import Row
 
 EPOCHS = 3
 """Passes over demonstrations for which a recipe gives none."""
@@ -62,13 +62,18 @@ class Cloning(Algorithm[AlgorithmConfig]):
     def unit(self, run: Run, number: int) -> Metrics:
         keys = self.keys
         return run.learn(
-            [imitation(example, observations=keys.observation_weight) for example in run.demonstrations],
+            demonstrated(run),
             CROSS_ENTROPY,
             lr=keys.optimizer.rate(keys.lr, number, self.units),
             mini_batch=keys.mini_batch_trajectories,
             seed=f"{run.seed}:{self.stage}",
             first_epoch=number,
         )
+
+
+def demonstrated(run: Run) -> list[Row]:
+    """Rows of all demonstrations."""
+    return [row for each in run.demonstrations for row in each.imitation(observations=run.observation_weight)]
 
 
 class BC(Algorithm[AlgorithmConfig]):

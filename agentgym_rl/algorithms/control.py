@@ -7,9 +7,9 @@ exploration can be told from a gain of longer training.
 from __future__ import annotations
 
 from agentgym_rl.algorithms.base import Algorithm, Metrics, Run, Weights
+from agentgym_rl.algorithms.bc import demonstrated
 from agentgym_rl.algorithms.config import AlgorithmConfig
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
-from agentgym_rl.algorithms.rows import imitation
 
 
 class Control(Algorithm[AlgorithmConfig]):
@@ -34,6 +34,5 @@ class Control(Algorithm[AlgorithmConfig]):
 
     def unit(self, run: Run, number: int) -> Metrics:
         count, lr, size = self.learnt.updates[number]
-        rows = [imitation(example, observations=run.observation_weight) for example in run.demonstrations]
-        seed = f"{run.seed}:{self.stage}"
+        rows, seed = demonstrated(run), f"{run.seed}:{self.stage}"
         return run.learn(rows, CROSS_ENTROPY, lr=lr, mini_batch=size, updates=count, seed=seed, first_epoch=number)

@@ -64,7 +64,8 @@ def open_policy(name: str, rules: Rules, *, backend: str = "auto", sequences: in
         raise ValueError(f"backend {backend!r} is unknown; choose {', '.join(BACKENDS)}")
     found = ModelOptions(
         prompt_tokens=rules.prompt_tokens, response_tokens=rules.response_tokens,
-        template_arguments=rules.template_arguments, style=rules.settings.style.value, **options,
+        template_arguments=rules.template_arguments, style=rules.settings.style.value,
+        prompts=rules.prompts, **options,
     )  # fmt: skip
     return open_named(name, found, lambda name, options: local_model(name, options, backend, sequences))
 
@@ -99,6 +100,7 @@ def local_model(name: str, options: ModelOptions, backend: str = "auto", sequenc
         "name": name, "temperature": options.temperature, "seed": options.seed,
         "prompt_tokens": options.prompt_tokens, "response_tokens": options.response_tokens,
         "template_arguments": options.template_arguments, "style": options.style,
+        "prompts": options.prompts,
     }  # fmt: skip
     if backend == "transformers" or not vllm.installed():
         return TransformersModel(folder, **limits)

@@ -103,6 +103,8 @@ class Episode:
     """The global step of the weights that generated it."""
     messages: list[dict[str, str]] = field(default_factory=list)
     """The whole conversation, without the observation that ended it; what the model saw of it if it is one segment."""
+    preface: str = ""
+    """What the messages have before the first observation or, in wordings with a prompt a turn, before each."""
     turns: list[Turn] = field(default_factory=list)
     prompt_tokens: int = 0
     """Tokens before the first response, summed over segments."""
@@ -137,6 +139,15 @@ class Episode:
         return responses[-len(self.turns)] if self.turns else len(self.messages)
 
     @property
+    def without_preface(self) -> list[dict[str, str]]:
+        """The messages as they are without it."""
+        before = prefaced(self.preface, "")
+        return [
+            {**message, "content": message["content"].removeprefix(before)} if message["role"] == "user" else message
+            for message in self.messages
+        ]
+
+    @property
     def segments(self) -> int:
         """Number of its segments: 1 unless the conversation was folded or thinking stripped."""
         return 1 + max((turn.segment for turn in self.turns), default=0)
@@ -160,6 +171,11 @@ class Episode:
         """The inverse of :meth:`to_dict`."""
         turns = [Turn(**turn | {"tokens": tuple(turn["tokens"])}) for turn in data["turns"]]
         return cls(**data | {"ending": Ending(data["ending"]), "turns": turns})
+
+
+def prefaced(*parts: str) -> str:
+    """Texts before an observation and, last, the observation."""
+    return "".join(f"{part}\n\n" for part in parts[:-1] if part) + parts[-1]
 
 
 def shallow(record: Any) -> dict[str, Any]:

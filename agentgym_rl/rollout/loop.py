@@ -131,7 +131,7 @@ async def run_attempt(
         messages.append({"role": "assistant", "content": response.text})
 
         action, step, parse_s, env_s = await _act(env, task, response, parse, settings)
-        turn = _turn(response, action, step)
+        turn = turn_of(response, action, step)
         if watch:
             watch(response.text if turn.action is None else turn.action, step)
         turn.began_s, turn.model_s, turn.parse_s, turn.env_s = started - clock, model_s, parse_s, env_s
@@ -161,6 +161,7 @@ async def run_attempt(
         success=env.spec.success(reward),
         max_turns=limit,
         messages=messages,
+        preface=preface,
         turns=turns,
         began=began,
         reset_s=reset_s,
@@ -240,7 +241,8 @@ async def _act(
     return action, step, parse_s, env_s
 
 
-def _turn(response: Response, action: Action | InvalidAction, step: Step) -> Turn:
+def turn_of(response: Response, action: Action | InvalidAction, step: Step) -> Turn:
+    """The record of a response, of what it was read as and of what that led to."""
     well_formed = action.well_formed if isinstance(action, Action) else None
     return Turn(
         response=response.text,

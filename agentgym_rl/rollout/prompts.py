@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentgym_rl.data.episode import prefaced
 from agentgym_rl.envs.core import Message, Observation, TextEnv
 from agentgym_rl.rollout.settings import Context, RolloutSettings
 
@@ -17,7 +18,7 @@ class Prompts:
     """
 
     def __init__(self, env: TextEnv, settings: RolloutSettings, preface: str = "") -> None:
-        self._preface = f"{preface}\n\n" if preface else ""
+        self._preface = preface
         self._write = env.spec.prompt
         self._keep = settings.keep_turns
         self._observations: list[Observation] = []
@@ -46,7 +47,7 @@ class Prompts:
         if command is not None:
             self._commands.append(command)
         if self._write is not None:
-            text = self._preface + self._write(self._observations, self._commands, self._keep)
+            text = prefaced(self._preface, self._write(self._observations, self._commands, self._keep))
         else:
-            text = observation.text if command is not None else self._preface + observation.text
+            text = observation.text if command is not None else prefaced(self._preface, observation.text)
         return {"role": "user", "content": text}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from sys import maxsize
 from typing import Any
 
 from agentgym_rl.data.agenttraj import Trajectory
-from agentgym_rl.envs.core import Message
+from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.envs.actions import InvalidAction
+from agentgym_rl.envs.core import Message, Observation, Step
 from agentgym_rl.envs.formats import Parse
-from agentgym_rl.rollout.conversation import ContextTooSmall
+from agentgym_rl.rollout.conversation import ContextTooSmall, Response
 from agentgym_rl.rollout.folding import Exchange, Segment, plain_notes
+from agentgym_rl.rollout.loop import turn_of
 from agentgym_rl.rollout.prefix import Prefix, Replayed
 from agentgym_rl.rollout.settings import Context, RolloutSettings
-from agentgym_rl.rollout.template import end_of_turn
 from agentgym_rl.rollout.tokens import TokenConversation, response_ids
 
 
@@ -28,57 +32,31 @@ class Example:
     """Tokens before the first response."""
 
 
-def encode(trajectory: Trajectory, tokenizer: Any, builder: Any, limit: int) -> Example:
-    """Tokenise a trajectory turn by turn with verl's Continuous Token builder.
-
-    A response is its text and the end-of-turn token, after the end of a thought where the prompt opens one that the
-    text does not close; the loss flags select the responses that are trained on.
-
-    Raises:
-        ContextTooSmall: it takes more than ``limit`` tokens.
-        ValueError: none of its responses is trained on.
-    """
-    messages = _shown(trajectory)
-    first, end = trajectory.first_trained, end_of_turn(tokenizer)
-    ids: list[int] = list(builder.build_initial_tokens(messages[:first]))
-    prompt, weight = len(ids), [0.0] * len(ids)
-    for number in range(first, len(messages)):
-        message = messages[number]
-        if message["role"] == "assistant":
-            response = [*tokenizer.encode(message["content"], add_special_tokens=False), end]
-            ids = list(builder.merge_assistant_tokens(ids, response).token_ids)
-            weight += [float(bool(trajectory.loss[number]))] * (len(ids) - len(weight))
-        else:
-            ids = list(builder.merge_context_tokens(messages[:number], messages[: number + 1], ids).token_ids)
-            weight += [0.0] * (len(ids) - len(weight))
-    if len(ids) > limit:
-        raise ContextTooSmall(
-            f"trajectory {trajectory.item_id} takes {len(ids)} tokens, more than model.prompt_tokens + "
-            f"model.response_tokens = {limit}"
-        )
-    return Example(ids, weight, prompt)
-
-
-async def encode_segments(
+async def encode(
     trajectory: Trajectory,
     tokenizer: Any,
     builder: Any,
     *,
+    env: str,
     prompt_limit: int,
     response_limit: int,
     settings: RolloutSettings,
     parse: Parse,
-) -> list[Example]:
-    """A trajectory as the segments that a rollout with ``settings`` would have made of it, as far as they have a loss.
+) -> tuple[Episode, list[Example]]:
+    """A trajectory as the episode that a rollout with ``settings`` would have made of it, and its segments with a loss.
 
-    Where the rollout's model writes notes, the demonstration has its last commands instead.
+    A response is its text and the end-of-turn token, after the end of a thought where the prompt opens one that the
+    text does not close. Notes, which the rollout's model writes, are the last commands. The episode is a success with
+    reward 1. Its turns begin with the first response that is trained on; one in none of the segments has segment -1.
 
     Raises:
-        ContextTooSmall: a turn or the instruction does not fit.
+        ContextTooSmall: it does not fit. Of one segment, only the sum of both limits holds.
         ValueError: none of its responses is trained on.
     """
-    messages = _shown(trajectory)
-    first = trajectory.first_trained
+    messages, first = _shown(trajectory), trajectory.first_trained
+    limits = (prompt_limit, response_limit)
+    if settings.one_segment:
+        limits, settings = (maxsize, maxsize), replace(settings, max_new_tokens=maxsize)
 
     def tokens(text: str) -> list[int]:
         return response_ids(text, tokenizer, builder)
@@ -86,16 +64,16 @@ async def encode_segments(
     def notes(exchanges: Sequence[Exchange]) -> list[int]:
         return tokens(plain_notes(exchanges, parse, lambda text: len(tokens(text)) <= settings.notes_tokens))
 
-    responses = [message["content"] for message in messages[first:] if message["role"] == "assistant"]
+    said = [message["content"] for message in messages[first:] if message["role"] == "assistant"]
     conversation = TokenConversation(
         server=None,
         tokenizer=tokenizer,
         builder=builder,
         sampling={},
-        prompt_limit=prompt_limit,
-        response_limit=response_limit,
+        prompt_limit=limits[0],
+        response_limit=limits[1],
         settings=settings,
-        prefix=Prefix(responses=[Replayed(ids=tokens(response)) for response in responses], learn=True),
+        prefix=Prefix(responses=[Replayed(ids=tokens(response)) for response in said], learn=True),
         notes=notes,
     )
     too_long = ContextTooSmall(
@@ -104,20 +82,50 @@ async def encode_segments(
         f"model.response_tokens={response_limit}"
     )
     await conversation.start(messages[:first], parse)
-    for number in range(first, len(messages)):
-        if messages[number]["role"] != "assistant":
+    responses: list[Response] = []
+    for message, learned in zip(messages[first:], trajectory.loss[first:], strict=False):
+        if message["role"] != "assistant":
             whole = settings.context is Context.recent
-            said = messages[number]
-            if not await (conversation.restart([said]) if whole else conversation.observe(said["content"])):
+            if not await (conversation.restart([message]) if whole else conversation.observe(message["content"])):
                 raise too_long
             continue
         response = await conversation.respond()
         if response is None:
             raise too_long
-        if not trajectory.loss[number]:
+        responses.append(replace(response, text=message["content"]))
+        if not learned:
             start, stop = response.span
             conversation.segments[response.segment].response_mask[start:stop] = [0] * (stop - start)
-    return [of_segment(segment) for segment in conversation.segments if any(segment.response_mask)]
+    size = conversation.prompt_tokens + conversation.response_tokens
+    if settings.one_segment and size > prompt_limit + response_limit:
+        raise ContextTooSmall(
+            f"trajectory {trajectory.item_id} takes {size} tokens, more than model.prompt_tokens + "
+            f"model.response_tokens = {prompt_limit + response_limit}"
+        )
+    learned_from = [number for number, segment in enumerate(conversation.segments) if any(segment.response_mask)]
+    episode = Episode(
+        env=env,
+        item_id=trajectory.item_id,
+        ending=Ending.TERMINATED,
+        reward=1.0,
+        success=True,
+        max_turns=len(responses),
+        messages=[{**message} for message in messages],
+        turns=[*_turns(responses, [message["content"] for message in messages[first + 1 :: 2]], parse)],
+        prompt_tokens=conversation.prompt_tokens,
+        response_tokens=conversation.response_tokens,
+    )
+    for turn in episode.turns:
+        turn.segment = learned_from.index(turn.segment) if turn.segment in learned_from else -1
+    return episode, [of_segment(conversation.segments[number]) for number in learned_from]
+
+
+def _turns(responses: Sequence[Response], observations: Sequence[str], parse: Parse) -> Iterator[Turn]:
+    """The turns of a success: each response with the observation after it; the last one's is not known."""
+    for response, observation in zip_longest(responses, observations):
+        action, ends = parse(response.text), observation is None
+        info = {"invalid": isinstance(action, InvalidAction)}
+        yield turn_of(response, action, Step(Observation(observation or ""), float(ends), terminated=ends, info=info))
 
 
 def _shown(trajectory: Trajectory) -> list[Message]:

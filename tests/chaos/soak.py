@@ -141,7 +141,8 @@ def main() -> None:
         trainer: Any = ScriptedTrainer(resolved, config.seed)
         trainer.checkpoints = folder.checkpoints
         run = EngineRun(
-            resolved=resolved, trainer=trainer, folder=folder, state=state, log=log, demonstrations=[],
+            resolved=resolved, trainer=trainer, folder=folder, state=state, log=log,
+            encoder=None, demonstrations=[],
             bar=lambda *_: None, say=print, stop=lambda: False,
         )  # fmt: skip
         for server in both:

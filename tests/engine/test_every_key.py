@@ -39,6 +39,7 @@ from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import evaluation, gpu_memory, metrics_log, run, session, stages, sweep, tiny, train
 from agentgym_rl.engine.verl.mapping import verl_config
+from agentgym_rl.envs import Task
 from agentgym_rl.rollout.supervised import Example
 
 pytestmark = pytest.mark.usefixtures("toy_recipes")
@@ -137,7 +138,9 @@ class Recorder:
         self.config, self.asked = config, list[Any]()
         run = Resolved(config)
         self.mixture, self.curriculum = run.mixture, run.curriculum
-        self.demonstrations = [Example([1, 2, 3], [0.0, 1.0, 1.0])]
+        self.demonstrations = [
+            Rollout(episode=outcome(Task("counter", 0), 0, 1), segments=[Example([1, 2, 3], [0.0, 1.0, 1.0])])
+        ]
         self.observation_weight = config.cloning.observation_weight
         self.response_tokens = config.model.response_tokens
         self.kept: list[Rollout] = []

@@ -181,7 +181,7 @@ def test_what_is_drawn_in_their_place(toy_recipes):
     def drawn(redraw, number=1, count=6):
         run = EngineRun(
             resolved=Resolved(config), trainer=trainer, folder=None, state=State(global_step=number + 1), log=None,
-            demonstrations=[], bar=None, say=None, stop=None, steps=5,
+            encoder=None, demonstrations=[], bar=None, say=None, stop=None, steps=5,
         )  # fmt: skip
         with suppress(EnvUnavailable):  # no episode comes back here
             list(run.batches(number))
@@ -204,7 +204,7 @@ def test_requests_of_a_step_can_be_planned(toy_recipes):
                               step_episodes=[])  # fmt: skip
     run = EngineRun(
         resolved=Resolved(config), trainer=SimpleNamespace(sampler=sampler, timing_raw={"gen": 0.0}), folder=None,
-        state=State(global_step=1), log=None, demonstrations=[], bar=None, say=None, stop=None, steps=5,
+        state=State(global_step=1), log=None, encoder=None, demonstrations=[], bar=None, say=None, stop=None, steps=5,
     )  # fmt: skip
     prefix = Prefix(responses=[Replayed(text="Action: up")])
 

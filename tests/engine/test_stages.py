@@ -142,6 +142,13 @@ class ScriptedTrainer:
         return name
 
 
+def demonstration(tokens):
+    episode = Episode(
+        env="counter", item_id="counter_0", ending=Ending.TERMINATED, reward=1.0, success=True, max_turns=1
+    )
+    return Rollout(episode=episode, segments=[Example(tokens, [0.0] + [1.0] * (len(tokens) - 1))])
+
+
 @cache
 def composed(*overrides):
     """A recipe takes longer to compose than its scripted run takes."""
@@ -177,7 +184,7 @@ def run(toy_recipes):
         said: list[str] = []
         run = EngineRun(
             resolved=Resolved(config), trainer=trainer, folder=folder, state=state, log=log,
-            demonstrations=[Example([1, 2], [0.0, 1.0])] * 8, bar=lambda *_: None, say=said.append, stop=stop,
+            encoder=None, demonstrations=[demonstration([1, 2])] * 8, bar=lambda *_: None, say=said.append, stop=stop,
         )  # fmt: skip
         cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), digest(config, cloned=True))
         trainer.told, trainer.folder, trainer.state = said, folder, state

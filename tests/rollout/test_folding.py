@@ -2,6 +2,7 @@
 
 import asyncio
 
+import encoded
 import pytest
 import toy
 from fake_server import FakeServer
@@ -18,7 +19,7 @@ from agentgym_rl.envs.formats import reader
 from agentgym_rl.rollout.folding import ASK, Exchange, folded, plain_notes
 from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
-from agentgym_rl.rollout.supervised import encode, encode_segments, of_segment
+from agentgym_rl.rollout.supervised import of_segment
 from agentgym_rl.rollout.tokens import TokenConversation
 
 SAID = [f"Room {number}. You see {'a lamp and ' * (number % 3)}a door." for number in range(101)]
@@ -173,7 +174,7 @@ def test_experts_are_folded_as_rollouts_are(tokenizer, builder, context):
         messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": observation}]
     trajectory = Trajectory.of(str(Task("counter", 2)), messages[:-1], len(opening) - 1)
     limits = {"prompt_limit": 300, "response_limit": 200}
-    examples = asyncio.run(encode_segments(trajectory, tokenizer, builder, settings=rules, parse=parse, **limits))
+    demonstrated, examples = encoded.encoded(trajectory, tokenizer, builder, settings=rules, **limits)
     exchanges = [Exchange(*pair) for pair in zip(replies, said[1:], strict=True)]
 
     class Expert(FakeServer):
@@ -188,7 +189,7 @@ def test_experts_are_folded_as_rollouts_are(tokenizer, builder, context):
             self.replies = [[*tokenizer.encode(text), end]]
             return await super().generate(request_id, prompt_ids=prompt_ids, sampling_params=sampling_params)
 
-    _, kept = asyncio.run(
+    episode, kept = asyncio.run(
         run_episode(
             lambda: Talking(said, "compact"),
             TASK,
@@ -201,7 +202,8 @@ def test_experts_are_folded_as_rollouts_are(tokenizer, builder, context):
     )
     assert len(examples) > 2
     assert examples == [of_segment(segment) for segment in kept.segments]
-    whole = encode(trajectory, tokenizer, builder, 10_000)
+    assert encoded.places(demonstrated) == encoded.places(episode)[: len(demonstrated.turns)]
+    whole = encoded.whole(trajectory, tokenizer, builder)
     notes = 0 if context != "summary" else sum(sum(one.loss_weight) for one in examples) - sum(whole.loss_weight)
     assert sum(sum(one.loss_weight) for one in examples) - notes == sum(whole.loss_weight)
 
@@ -213,10 +215,6 @@ def test_what_an_expert_must_not_teach_stays_unlearnt(tokenizer, builder):
     flags = (*[None] * len(opening), True, None, False)
     trajectory = Trajectory(str(TASK), tuple(messages), flags)
     rules = RolloutSettings(style="compact", max_new_tokens=24, context="window")
-    parse = reader(toy.Counter("compact").spec, ActionFormat.REACT)
-    (example,) = asyncio.run(
-        encode_segments(
-            trajectory, tokenizer, builder, settings=rules, parse=parse, prompt_limit=300, response_limit=200
-        )
-    )
+    limits = {"prompt_limit": 300, "response_limit": 200}
+    _, (example,) = encoded.encoded(trajectory, tokenizer, builder, settings=rules, **limits)
     assert sum(example.loss_weight) == len(tokenizer.encode("good")) + 1

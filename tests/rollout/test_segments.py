@@ -6,6 +6,7 @@ What the model was fed, token for token, is what is trained on, with loss on the
 import asyncio
 from itertools import groupby, pairwise
 
+import encoded
 import pytest
 import toy
 from chats import TEMPLATES, chat_of
@@ -17,11 +18,9 @@ from test_tokens import TASK, Talking
 
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Ending
-from agentgym_rl.envs.actions import ActionFormat
-from agentgym_rl.envs.formats import reader
 from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
-from agentgym_rl.rollout.supervised import encode_segments, of_segment
+from agentgym_rl.rollout.supervised import of_segment
 from agentgym_rl.rollout.tokens import TokenConversation
 
 pytest.importorskip("verl")
@@ -189,13 +188,12 @@ def test_demonstrations_are_cut_as_rollouts_are(name, thinks, context):
     episode, kept, _ = run(chat, [chat.reply(text) for text in texts], said, **limits, **rules)
     assert len(episode.turns) == 9 and (len(kept.segments) == 1) == (context == "full" and thinks == "keep")
     written = [message | {"content": message["content"].removeprefix(EMPTY)} for message in episode.messages]
-    examples = asyncio.run(
-        encode_segments(
-            Trajectory.of(str(TASK), written, len(OPENING)), chat.tokenizer, chat.builder,
-            settings=RolloutSettings(**rules), parse=reader(toy.Counter("compact").spec, ActionFormat.REACT), **limits,
-        )
+    demonstrated, examples = encoded.encoded(
+        Trajectory.of(str(TASK), written, len(OPENING)), chat.tokenizer, chat.builder,
+        settings=RolloutSettings(**rules), **limits,
     )  # fmt: skip
     assert examples == [of_segment(segment) for segment in kept.segments]
+    assert [where for _, *where in encoded.places(demonstrated)] == [where for _, *where in encoded.places(episode)]
 
 
 def test_a_segment_without_a_response_to_learn_from_is_no_example():
@@ -204,12 +202,9 @@ def test_a_segment_without_a_response_to_learn_from_is_no_example():
     for text in ("one", "two"):
         messages += [{"role": "assistant", "content": thinking(chat, "hm", text)}, {"role": "user", "content": "Next."}]
     flags = (*[None] * (len(OPENING) + 1), True, None, False)
-    (example,) = asyncio.run(
-        encode_segments(
-            Trajectory(str(TASK), tuple(messages[:-1]), flags), chat.tokenizer, chat.builder, prompt_limit=300,
-            response_limit=200, settings=RolloutSettings(thinking="strip"),
-            parse=reader(toy.Counter("compact").spec, ActionFormat.REACT),
-        )
+    _, (example,) = encoded.encoded(
+        Trajectory(str(TASK), tuple(messages[:-1]), flags), chat.tokenizer, chat.builder, prompt_limit=300,
+        response_limit=200, settings=RolloutSettings(thinking="strip"),
     )  # fmt: skip
     assert sum(example.loss_weight) == len(chat.reply(thinking(chat, "hm", "one")))
 
@@ -220,12 +215,9 @@ def test_a_demonstration_that_outgrows_the_context_is_told():
     messages += [{"role": "assistant", "content": "one"}, {"role": "user", "content": "far too long " * 50}]
     messages += [{"role": "assistant", "content": "two"}]
     with pytest.raises(ValueError, match=r"counter_2 does not fit.*model\.response_tokens=100"):
-        asyncio.run(
-            encode_segments(
-                Trajectory.of(str(TASK), messages, len(OPENING) + 1), chat.tokenizer, chat.builder, prompt_limit=300,
-                response_limit=100, settings=RolloutSettings(thinking="strip"),
-                parse=reader(toy.Counter("compact").spec, ActionFormat.REACT),
-            )
+        encoded.encoded(
+            Trajectory.of(str(TASK), messages, len(OPENING) + 1), chat.tokenizer, chat.builder, prompt_limit=300,
+            response_limit=100, settings=RolloutSettings(thinking="strip"),
         )  # fmt: skip
 
 

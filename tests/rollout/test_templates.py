@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import encoded
 import pytest
 
 pytest.importorskip("verl")
@@ -19,7 +20,6 @@ from agentgym_rl.engine.recipe.preflight import check_template
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.rollout import growth
 from agentgym_rl.rollout.builder import faithful
-from agentgym_rl.rollout.supervised import encode
 from agentgym_rl.rollout.template import drops_thinking
 
 ASKED = [{"role": "user", "content": "Count to 3."}]
@@ -48,7 +48,9 @@ def demonstration(chat, *responses):
     for response in responses:
         messages += [{"role": "assistant", "content": response}, {"role": "user", "content": "Right."}]
     loss = tuple(True if message["role"] == "assistant" else None for message in messages)
-    example = encode(Trajectory("counter_2", tuple(messages[:-1]), loss[:-1]), chat.tokenizer, chat.builder, 10_000)
+    example = encoded.whole(
+        Trajectory("counter_2", tuple(messages[:-1]), loss[:-1]), chat.tokenizer, chat.builder, 10_000
+    )
     learnt = [token for token, weight in zip(example.input_ids, example.loss_weight, strict=True) if weight]
     return chat.tokenizer.decode(learnt), chat.tokenizer.decode(example.input_ids)
 

@@ -7,6 +7,7 @@ from functools import partial
 from math import isnan
 from unicodedata import normalize
 
+import encoded
 import pytest
 import toy
 from fake_server import FakeServer
@@ -20,7 +21,7 @@ from agentgym_rl.rollout.conversation import ContextTooSmall, Scripted
 from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.prefix import Prefix, Replayed
 from agentgym_rl.rollout.settings import RolloutSettings
-from agentgym_rl.rollout.supervised import encode, from_rollout
+from agentgym_rl.rollout.supervised import from_rollout
 from agentgym_rl.rollout.template import end_of_turn
 from agentgym_rl.rollout.tokens import LONG, TokenConversation
 
@@ -143,11 +144,15 @@ def test_a_supervised_example_is_the_rollout_that_samples_the_same_text(tokenize
     start = len(toy.Counter(style).spec.conversation_start(style))
     trajectory = Trajectory.of(str(TASK), episode.messages, start)
     tokens = kept.segments[0].prompt_ids + kept.segments[0].response_ids
-    example = encode(trajectory, tokenizer, builder, limit=len(tokens))
+    example = encoded.whole(trajectory, tokenizer, builder, limit=len(tokens))
     assert example == from_rollout(tokens, kept.segments[0].response_mask)
     assert sum(example.loss_weight) == sum(kept.segments[0].response_mask)
+    again, _ = encoded.encoded(trajectory, tokenizer, builder)
+    assert encoded.places(again) == encoded.places(episode)
+    assert [turn.action for turn in again.turns] == [turn.action for turn in episode.turns]
+    assert (again.messages, again.start, again.reward) == (episode.messages, episode.start, 1.0)
     with pytest.raises(ContextTooSmall, match=f"counter_2 takes {len(tokens)} tokens"):
-        encode(trajectory, tokenizer, builder, limit=len(tokens) - 1)
+        encoded.whole(trajectory, tokenizer, builder, limit=len(tokens) - 1)
 
 
 def test_only_flagged_replies_are_learnt_from(tokenizer, builder):
@@ -159,16 +164,16 @@ def test_only_flagged_replies_are_learnt_from(tokenizer, builder):
     both, first, second, neither = (
         trajectory(*flags) for flags in ((True, True), (True, False), (False, True), (False, False))
     )
-    whole = encode(both, tokenizer, builder, 1000)
+    whole = encoded.whole(both, tokenizer, builder, 1000)
     reply = len(tokenizer.encode("Action: b")) + 1
-    assert encode(first, tokenizer, builder, 1000).input_ids == whole.input_ids
+    assert encoded.whole(first, tokenizer, builder, 1000).input_ids == whole.input_ids
     ended = Trajectory("counter_2", (*both.messages, {"role": "user", "content": "The end."}), (*both.loss, None))
-    assert encode(ended, tokenizer, builder, 1000) == whole, "a rollout does not show what ended the episode"
-    weights = [encode(one, tokenizer, builder, 1000).loss_weight for one in (first, second)]
+    assert encoded.whole(ended, tokenizer, builder, 1000) == whole, "a rollout does not show what ended the episode"
+    weights = [encoded.whole(one, tokenizer, builder, 1000).loss_weight for one in (first, second)]
     assert [a + b for a, b in zip(*weights, strict=True)] == whole.loss_weight
     assert weights[1] == [0.0] * (len(whole.input_ids) - reply) + [1.0] * reply
     with pytest.raises(ValueError, match="counter_2 has no response to train on"):
-        encode(neither, tokenizer, builder, 1000)
+        encoded.whole(neither, tokenizer, builder, 1000)
 
 
 @pytest.mark.parametrize("system", [True, False])
@@ -176,7 +181,7 @@ def test_the_first_response_of_roles_and_contents_is_learnt(tokenizer, builder, 
     messages = [{"role": "system", "content": "Rules."}] if system else []
     for asked, answered in (("Go.", "Action: a"), ("Hm.", "Action: b")):
         messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
-    example = encode(decode({"item_id": "counter_2", "messages": messages}), tokenizer, builder, 1000)
+    example = encoded.whole(decode({"item_id": "counter_2", "messages": messages}), tokenizer, builder, 1000)
     learnt = [token for token, weight in zip(example.input_ids, example.loss_weight, strict=True) if weight]
     assert tokenizer.decode(learnt) == "Action: a<|im_end|>Action: b<|im_end|>"
 
@@ -187,7 +192,7 @@ def test_the_end_of_a_turn_is_the_templates_and_not_the_end_of_text(tokenizer, b
     assert base.eos_token_id != tokenizer.eos_token_id
     assert end_of_turn(base) == end_of_turn(tokenizer) == tokenizer.convert_tokens_to_ids("<|im_end|>")
     messages = ({"role": "user", "content": "Go."}, {"role": "assistant", "content": "Action: a"})
-    example = encode(Trajectory("counter_2", messages, (None, True)), base, builder, 1000)
+    example = encoded.whole(Trajectory("counter_2", messages, (None, True)), base, builder, 1000)
     learnt = [token for token, weight in zip(example.input_ids, example.loss_weight, strict=True) if weight]
     assert tokenizer.decode(learnt) == "Action: a<|im_end|>"
     base.chat_template = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"

@@ -5,6 +5,7 @@ import hashlib
 import random
 from itertools import pairwise
 
+import encoded
 import pytest
 from chats import chat_of
 from fake_server import FakeServer
@@ -147,7 +148,7 @@ def token_episode(task, replies, prompt_limit=20_000, **rules):
 
 def test_the_model_is_fed_each_prompt_alone_and_demonstrations_are_cut_alike():
     pytest.importorskip("verl")
-    from agentgym_rl.rollout.supervised import encode_segments, of_segment
+    from agentgym_rl.rollout.supervised import of_segment
 
     chat = chat_of("chatml")
     said = [text for text in SAID[HOUSE] if text]
@@ -157,11 +158,11 @@ def test_the_model_is_fed_each_prompt_alone_and_demonstrations_are_cut_alike():
     for prompt, segment, reply in zip(prompts(episode), conversation.segments, replies, strict=True):
         assert segment.prompt_ids == chat.builder.build_initial_tokens([{"role": "user", "content": prompt}])
         assert (segment.response_ids, segment.response_mask) == (reply, [1] * len(reply))
-    examples = encode_segments(
+    _, examples = encoded.encoded(
         Trajectory.of(str(HOUSE), episode.messages, episode.start), chat.tokenizer, chat.builder, prompt_limit=20_000,
         response_limit=600, settings=RULES, parse=reader(make("alfworld", style="verl_agent").spec, ActionFormat.REACT),
     )  # fmt: skip
-    assert asyncio.run(examples) == [of_segment(segment) for segment in conversation.segments]
+    assert examples == [of_segment(segment) for segment in conversation.segments]
 
 
 def test_a_prompt_that_does_not_fit_ends_the_episode():

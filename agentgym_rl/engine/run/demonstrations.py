@@ -1,19 +1,23 @@
-"""Expert trajectories of a run, as AgentTraj files and as tokens."""
+"""Expert trajectories of a run as AgentTraj files, and conversations as rollouts."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.data import agenttraj
+from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.files import on_hub
 from agentgym_rl.engine.recipe.resolved import Resolved
-from agentgym_rl.envs.formats import reader
+from agentgym_rl.envs import Task
+from agentgym_rl.envs.core import Message
+from agentgym_rl.envs.formats import opening, reader
 from agentgym_rl.rollout.collect import collect
-from agentgym_rl.rollout.supervised import Example, encode, encode_segments
+from agentgym_rl.rollout.supervised import encode
 
 
 def files(run: Resolved, folder: Path, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Path]:
@@ -50,30 +54,42 @@ def files(run: Resolved, folder: Path, progress: Callable[[str, int, int], None]
     return paths
 
 
-def examples(run: Resolved, paths: dict[str, Path], tokenizer: Any, builder: Any) -> list[Example]:
-    """The trajectories as supervised examples, env after env; in segments as the run's own episodes are.
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Makes rollouts of conversations that the run's model did not lead, in segments as the run's own episodes are."""
 
-    Raises:
-        ContextTooSmall: one takes more tokens than the model's context.
-        ValueError: a file is not AgentTraj JSON, or has no trajectory of its environment.
-    """
-    model, settings = run.config.model, run.rules
-    found: list[Example] = []
-    for name, path in paths.items():
-        parse = reader(run.local[name].spec, settings.action_format)
-        for trajectory in agenttraj.of_env(path, name):
-            if settings.one_segment:
-                found.append(encode(trajectory, tokenizer, builder, model.context))
-                continue
-            found += asyncio.run(
-                encode_segments(
-                    trajectory,
-                    tokenizer,
-                    builder,
-                    prompt_limit=model.prompt_tokens,
-                    response_limit=model.response_tokens,
-                    settings=settings,
-                    parse=parse,
-                )
+    run: Resolved
+    tokenizer: Any
+    builder: Any
+
+    def conversation(self, messages: Sequence[Message], task: Task) -> Rollout:
+        """See :meth:`agentgym_rl.algorithms.base.Run.encode`."""
+        env = self.run.local[task.env]
+        start = len(opening(env.spec, env.style, self.run.rules.action_format)) + 1
+        return self.trajectory(task.env, Trajectory.of(str(task), messages, start))
+
+    def trajectory(self, env: str, trajectory: Trajectory) -> Rollout:
+        """Raises ContextTooSmall, ValueError: see :func:`agentgym_rl.rollout.supervised.encode`."""
+        model, settings = self.run.config.model, self.run.rules
+        episode, segments = asyncio.run(
+            encode(
+                trajectory,
+                self.tokenizer,
+                self.builder,
+                env=env,
+                prompt_limit=model.prompt_tokens,
+                response_limit=model.response_tokens,
+                settings=settings,
+                parse=reader(self.run.local[env].spec, settings.action_format),
             )
-    return found
+        )
+        return Rollout(episode=episode, segments=segments, group=episode.item_id)
+
+    def files(self, paths: Mapping[str, Path]) -> list[Rollout]:
+        """The trajectories of AgentTraj files, by env.
+
+        Raises:
+            ValueError: a file is not AgentTraj JSON, or has no trajectory of its environment; see also
+                :meth:`trajectory`.
+        """
+        return [self.trajectory(env, each) for env, path in paths.items() for each in agenttraj.of_env(path, env)]

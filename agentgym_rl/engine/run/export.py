@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -20,7 +20,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.control import Control
 from agentgym_rl.data.files import read_jsonl, user_cache
-from agentgym_rl.engine.run.manifest import fault, sealed
+from agentgym_rl.engine.run.manifest import PROMPTS, fault, sealed
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import Rules, read_config, whole
 from agentgym_rl.rollout.pretrained.writing import writing
@@ -38,6 +38,14 @@ class Checkpoint:
     folder: Path
     """``global_step_N``, in the run or in the cache of cloned weights."""
     step: int
+    now: Mapping[str, str] | None = None
+    """The prompts that go with it in the run's state, which may have other ones since."""
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """What the policy reads before the first observation, by environment."""
+        file = self.folder / PROMPTS
+        return self.now if self.now is not None else json_object(file) if file.is_file() else {}
 
     def __str__(self) -> str:
         return f"{self.run} at step {self.step}"
@@ -66,8 +74,9 @@ def find(place: str, step: int | None = None) -> Checkpoint:
         return _checked(Checkpoint(folder, folder / "checkpoints" / f"global_step_{step}", step))
     state = _state(folder)
     if Control.stage in _stages(folder):  # trained on after the algorithm, from where cloning ended
-        return _of_stage(folder, read_config(folder)["algorithm"]["name"])
-    return _checked(Checkpoint(folder, folder / "checkpoints" / state["checkpoint"], int(state["global_step"])))
+        state = state["learnt"]
+    weights, prompts = folder / "checkpoints" / state["checkpoint"], state.get("prompts")
+    return _checked(Checkpoint(folder, weights, int(state["global_step"]), prompts))
 
 
 def is_run(place: str) -> bool:
@@ -111,7 +120,7 @@ def export(checkpoint: Checkpoint, out: Path, dtype: str = "auto", *, adapter: b
             network.save_pretrained(unfinished)
         with whole(checkpoint.run, "export it with that one"):
             facts = {"run": config["name"], "seed": config["seed"], "step": checkpoint.step, "dtype": dtype}
-            Rules.of_run(config).keep(unfinished, facts)
+            replace(Rules.of_run(config), prompts=checkpoint.prompts).keep(unfinished, facts)
         out.parent.mkdir(parents=True, exist_ok=True)
         os.replace(unfinished, out)
     finally:
@@ -160,7 +169,8 @@ def _with_adapters(checkpoint: Checkpoint, dtype: str) -> Any:
 def cached(checkpoint: Checkpoint) -> Path:
     """An exported checkpoint in the user's cache, see :func:`agentgym_rl.data.files.user_cache`."""
     shards = sorted((checkpoint.folder / ACTOR).glob("model_world_size_*.pt"))
-    marks = [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in shards]
+    marks = [json.dumps(checkpoint.prompts, sort_keys=True)] if checkpoint.prompts else []
+    marks += [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in shards]
     key = hashlib.sha256("\n".join(marks).encode()).hexdigest()[:12]
     out = user_cache() / "exports" / f"{checkpoint.run.resolve().name}-{checkpoint.folder.name}-{key}"
     return out if out.is_dir() else export(checkpoint, out)

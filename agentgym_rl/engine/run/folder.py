@@ -33,7 +33,7 @@ class Interrupted(Exception):
     """The user asked to stop; the state is saved."""
 
 
-KEPT = ("stage", "global_step", "checkpoint", "origin", "updates", "stage_updates", "algorithm")
+KEPT = ("stage", "global_step", "checkpoint", "origin", "updates", "stage_updates", "algorithm", "prompts")
 """What of a state is noted at the end of the algorithm's stage."""
 
 
@@ -60,6 +60,8 @@ class State:
     """The end of the algorithm's stage: what the control repeats, and where a run with more steps goes on."""
     algorithm: str | None = None
     """File with the state of the algorithm."""
+    prompts: dict[str, str] = field(default_factory=dict)
+    """What the algorithm puts before the first observation, by environment."""
     best: float | None = None
     """Success on the validation panels of the weights kept last."""
     mixture: dict[str, Any] | None = None

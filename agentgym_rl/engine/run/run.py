@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.algorithms.base import (
+    Algorithm,
     Keep,
     Metrics,
     Needs,
@@ -25,6 +26,7 @@ from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe.resolved import Resolved
+from agentgym_rl.engine.run.demonstrations import Encoder
 from agentgym_rl.engine.run.evaluation import VALIDATION, RunPanels, Scores
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
@@ -34,8 +36,8 @@ from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.engine.verl.sync_probe import doubt
 from agentgym_rl.engine.verl.trainer import AgentTrainer
 from agentgym_rl.envs import Task
+from agentgym_rl.envs.core import Message
 from agentgym_rl.rollout.counted import Count, check_counted
-from agentgym_rl.rollout.supervised import Example
 
 REDRAW = 1_000_000
 """Seed offset, in steps, between redraws of one step."""
@@ -50,7 +52,8 @@ class EngineRun:
     folder: RunFolder
     state: State
     log: MetricsLog
-    demonstrations: Sequence[Example]
+    encoder: Encoder
+    demonstrations: Sequence[Rollout]
     bar: Callable[[str, int, int], None]
     """Shows progress: what, how many done, of how many."""
     say: Callable[[str], None]
@@ -77,6 +80,8 @@ class EngineRun:
             trainer=self.trainer, folder=self.folder, state=self.state, log=self.log, mixture=self.mixture,
             curriculum=self.curriculum, keep=self.config.run.keep_checkpoints,
         )  # fmt: skip
+        self.algorithm: Algorithm[Any] = self.resolved.algorithm
+        """That of the present stage."""
         self.replayable = [name for name, env in self.resolved.local.items() if env.spec.replayable]
 
     # units
@@ -161,6 +166,9 @@ class EngineRun:
             return found
         finally:
             self.rollout_s += time.monotonic() - begun
+
+    def encode(self, messages: Sequence[Message], task: Task) -> Rollout:
+        return self.encoder.conversation(messages, task)
 
     def journal(self) -> list[Rollout]:
         return self.resumable.all()
@@ -268,7 +276,7 @@ class EngineRun:
             Interrupted: the user asked to stop.
             EnvUnavailable: too few episodes of a panel count (``run.min_counted``).
         """
-        rows = self.panels.rows(role, self.step)
+        rows = [{**row, **self._preface(row["data_source"])} for row in self.panels.rows(role, self.step)]
         if not rows:
             return {}
         begun, state = time.monotonic(), self.state
@@ -313,10 +321,16 @@ class EngineRun:
                 tags={"split": "train", **one.tags, "index": index},
                 __rollout_n__=one.samples,
                 **({} if stream is None else {"stream": f"{stream}:{index}"}),
-                **beginning(one),
+                **({} if one.prefix is None else {"prefix": one.prefix.to_dict()}),
+                **self._preface(one.task.env, one.preface),
             )
             for index, one in enumerate(requests, start=first)
         ]
+
+    def _preface(self, env: str, own: str = "") -> dict[str, str]:
+        """The field of a row that says what stands before the first observation, where something does."""
+        text = "\n\n".join(filter(None, [self.algorithm.prompt(env), own]))
+        return {"preface": text} if text else {}
 
     def _observe(self, episodes: Sequence[Episode]) -> None:
         """Raises EnvUnavailable: too few episodes of an environment count (``run.min_counted_training``)."""
@@ -338,12 +352,6 @@ class EngineRun:
             self.mixture.leave_out([Task.parse(item_id) for item_id in new])
             limit = self.config.model.prompt_tokens
             self.say(f"{', '.join(new)} do not fit into model.prompt_tokens={limit} and are left out from now on")
-
-
-def beginning(request: Request) -> dict[str, Any]:
-    """Fields of a request's row for what its episodes begin with."""
-    prefix = {} if request.prefix is None else {"prefix": request.prefix.to_dict()}
-    return {**prefix, "preface": request.preface} if request.preface else prefix
 
 
 def planned(requests: Sequence[Request], tasks: int) -> list[Request]:

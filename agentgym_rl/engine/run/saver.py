@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +17,7 @@ from ray.exceptions import RayTaskError
 from agentgym_rl.algorithms.curriculum.turn_limit import Curriculum
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.files import write_text
 from agentgym_rl.engine.run import manifest
 from agentgym_rl.engine.run.folder import RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
@@ -65,7 +67,10 @@ class Saver:
         with self._saving():
             if not state.saved:
                 state.checkpoint, state.saved = self.trainer.weights.save(), True
-                manifest.seal(self.folder.checkpoints / state.checkpoint)
+                place = self.folder.checkpoints / state.checkpoint
+                if state.prompts:
+                    write_text(place / manifest.PROMPTS, json.dumps(state.prompts, indent=1) + "\n")
+                manifest.seal(place)
             state.algorithm = self.folder.save_algorithm(stage, state.global_step, algorithm_state)
 
     def save_state(self) -> None:

@@ -18,6 +18,7 @@ from agentgym_rl.engine.run.metrics import episode_metrics
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.eval import timeline
 from agentgym_rl.eval.diagnosis import diagnose
+from agentgym_rl.eval.evaluation.rules import digests
 from agentgym_rl.eval.step_line import step_line
 from agentgym_rl.eval.units import UNITS
 
@@ -79,12 +80,12 @@ class Stages:
         run, state, every = self.run, self.run.state, self.run.config.run
         if name == Cloning.stage and state.unit == 0 and self.cache is not None and self.cache.recall(run):
             return
-        algorithm = self._algorithm(name)
+        algorithm = run.algorithm = self._algorithm(name)
         started = time.monotonic() - state.stage_wall_s
         if state.unit == 0:
             run.begin_stage()
             algorithm.begin(run)
-            run.saver.save(name, algorithm.state_dict())
+            self._save(name, algorithm)
         elif state.algorithm is not None:
             algorithm.load_state_dict(run.folder.load_algorithm(state.algorithm))
         run.prepare(algorithm.needs(algorithm.config))
@@ -101,15 +102,18 @@ class Stages:
             due = every.save_every and state.unit % every.save_every == 0
             stops = run.stop()
             if stops or last or due or algorithm.ends_phase(number):
-                run.saver.save(
-                    name, algorithm.state_dict()
-                )  # after the last one before its evaluation, which may take long
+                self._save(name, algorithm)  # after the last one before its evaluation, which may take long
             if stops:
                 raise Interrupted
         run.bar(name, state.unit, algorithm.units)
         self._finish(name, algorithm, time.monotonic() - started)
         if run.stop() and state.stage < len(self.names):
             raise Interrupted
+
+    def _save(self, name: str, algorithm: Algorithm[Any]) -> None:
+        """Write the run as it is now."""
+        self.run.state.prompts = {env: text for env in self.run.config.envs if (text := algorithm.prompt(env))}
+        self.run.saver.save(name, algorithm.state_dict())
 
     def _spent(self, name: str, algorithm: Algorithm[Any]) -> bool:
         """Whether a step of the algorithm's stage is done that has spent the run's budget."""
@@ -173,6 +177,7 @@ class Stages:
             {
                 "name": name,
                 "panels": panels,
+                "prompts": digests(state.prompts),
                 "episodes": state.stage_episodes,
                 "tokens": state.tokens - sum(stage.get("tokens", 0) for stage in state.results),
                 "updates": state.stage_updates,

@@ -141,7 +141,8 @@ def _train(
     if state.left_out is None:
         state.left_out = context.too_long(resolved, builder, progress.bar, progress.say)
     preflight.check_adapters(config, network)
-    examples = demonstrations.examples(resolved, files, tokenizer, builder)
+    encoder = demonstrations.Encoder(resolved, tokenizer, builder)
+    demonstrated = encoder.files(files)
     validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)
     log = MetricsLog(folder.path, to_dict(config), state.global_step, state.logged)
@@ -164,7 +165,7 @@ def _train(
 
             run = EngineRun(
                 resolved=resolved, trainer=trainer, folder=folder, state=state, log=log,
-                demonstrations=examples,
+                encoder=encoder, demonstrations=demonstrated,
                 bar=progress.bar, say=progress.say, stop=stop,
             )  # fmt: skip
             cache = (

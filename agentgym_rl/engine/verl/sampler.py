@@ -116,7 +116,8 @@ class Sampler:
 
     def submit(self, rows: Sequence[dict[str, Any]], due: int, *, validate: bool = False) -> str:
         """Start the episodes of rows; ``due`` is the global step that takes them. Returns their queue partition."""
-        columns = collate_fn(list(rows))
+        keys = dict.fromkeys(key for row in rows for key in row)
+        columns = collate_fn([{key: row.get(key) for key in keys} for row in rows])
         columns["uid"] = np.array([f"{next(self._uids):09d}" for _ in rows], dtype=object)
         batch = tu.get_tensordict(columns)
         tu.assign_non_tensor_data(batch, "global_steps", self.verl.global_steps)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentgym_rl.eval.evaluation.rules import Rules
+from agentgym_rl.eval.evaluation.rules import Rules, digests
 from agentgym_rl.eval.evaluation.suite import Suite
 from agentgym_rl.rollout.runner import Job
 
@@ -45,5 +45,5 @@ class Plan:
             "samples": self.samples,
             "temperature": self.temperature,
             "seed": self.seed,
-            "rules": self.rules.to_dict(),
+            "rules": self.rules.to_dict() | {"prompts": digests(self.rules.prompts)},
         }

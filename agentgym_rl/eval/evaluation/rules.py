@@ -13,6 +13,7 @@ import yaml
 
 from agentgym_rl.data.files import write_text
 from agentgym_rl.data.written_by import package_version
+from agentgym_rl.envs.splits import fingerprint
 from agentgym_rl.envs.tables import json_object, read_utf8
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -36,6 +37,8 @@ class Rules:
     """Most tokens from the first response on; None is what the context leaves."""
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
     """Of a local model's chat template, e.g. ``enable_thinking``."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """What a local model reads before the first observation, by environment; it was trained with it."""
 
     @classmethod
     def of_run(cls, config: Mapping[str, Any]) -> Rules:
@@ -98,6 +101,11 @@ class Rules:
     def from_dict(cls, data: Mapping[str, Any]) -> Rules:
         """The inverse of :meth:`to_dict`."""
         return cls(**{**data, "settings": RolloutSettings.from_mapping(data["settings"])})
+
+
+def digests(prompts: Mapping[str, str]) -> dict[str, str]:
+    """Of texts, by environment."""
+    return {env: fingerprint(text, 12) for env, text in sorted(prompts.items())}
 
 
 @contextmanager

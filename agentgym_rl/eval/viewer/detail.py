@@ -87,7 +87,7 @@ def draw(episode: Episode) -> Sequence[Picture | None]:
     except EnvError:
         return ()
     turns = tuple((turn.action, turn.observation) for turn in episode.turns)
-    return env.pictures(Transcript(episode.item_id, episode.messages[episode.start - 1]["content"], turns))
+    return env.pictures(Transcript(episode.item_id, episode.without_preface[episode.start - 1]["content"], turns))
 
 
 def _distinct(drawn: Sequence[Picture | None]) -> tuple[list[Picture], list[int | None]]:

@@ -49,6 +49,8 @@ class ModelOptions:
     """Of a local model's chat template."""
     style: str = "agentgym"
     """Wording of the episodes, which a local model's chat template must render."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """What a local model reads before the first observation, by environment."""
     price: Price = (0, 0)
     max_cost: float | None = None
     """Of an API, in the currency of the price."""

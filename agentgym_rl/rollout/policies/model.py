@@ -60,6 +60,7 @@ class ModelPolicy(Policy):
         response_tokens: most tokens from the first response on; None is what the context leaves.
         template_arguments: of the chat template.
         style: wording of the episodes, which the chat template must render.
+        prompts: what it reads before the first observation, by environment.
         name: identifies the policy in results; the path by default.
 
     Raises:
@@ -80,6 +81,7 @@ class ModelPolicy(Policy):
         response_tokens: int | None = None,
         template_arguments: Mapping[str, Any] | None = None,
         style: str = "agentgym",
+        prompts: Mapping[str, str] | None = None,
         name: str | None = None,
     ) -> None:
         from transformers import AutoConfig, AutoTokenizer
@@ -105,7 +107,7 @@ class ModelPolicy(Policy):
         self.builder = continuous_token_builder(path, self.tokenizer, template_arguments or {})
         growth.check(self.builder, style)
         self.path, self.name, self.usage = path, name or path, Usage()
-        self.temperature, self.seed = temperature, seed
+        self.temperature, self.seed, self.prompts = temperature, seed, prompts or {}
 
     @abstractmethod
     async def generate(self, *, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Generated:
@@ -131,7 +133,8 @@ class ModelPolicy(Policy):
                 settings=settings,
             )
 
-        episode, _ = await run_episode(lambda: env, task, conversation, settings, watch=watch)
+        prompt = self.prompts.get(task.env, "")
+        episode, _ = await run_episode(lambda: env, task, conversation, settings, watch=watch, preface=prompt)
         return episode
 
 

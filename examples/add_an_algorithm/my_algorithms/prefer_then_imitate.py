@@ -77,7 +77,8 @@ class PreferThenImitate(Algorithm[PreferThenImitateConfig]):
         return run.learn(rows, loss, lr=lr, mini_batch=size, epochs=self.config.epochs, seed=seed)
 
     def imitate(self, run: Run, number: int) -> Metrics:
-        rows = [imitation(example) for example in (*run.demonstrations, *self.successes)]
+        demonstrated = [example for each in run.demonstrations for example in each.segments]
+        rows = [imitation(example) for example in (*demonstrated, *self.successes)]
         lr, seed = self.rate(number), f"{run.seed}:imitate"
         return run.learn(rows, CROSS_ENTROPY, lr=lr, mini_batch=self.config.mini_batch, seed=seed, first_epoch=number)
 
