@@ -8,13 +8,20 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise, zip_longest
 from pathlib import Path
 
 import pytest
 
-from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.base import Request, Rollout
 from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.envs import Task
+from agentgym_rl.envs.maze import Maze, tasks
+from agentgym_rl.rollout.conversation import Scripted
+from agentgym_rl.rollout.loop import run_attempt
+from agentgym_rl.rollout.policies import Random
+from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import Example
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -67,7 +74,7 @@ def test_the_world_keeps_the_contract(installed, tmp_path):
     assert "tasks solved" in said and "FAIL" not in said
 
 
-ALGORITHMS = ("turn_rloo", "late_turns", "prefer_then_imitate")
+ALGORITHMS = ("turn_rloo", "late_turns", "prefer_then_imitate", "hindsight", "next_state", "playbook")
 
 
 @pytest.mark.slow
@@ -117,25 +124,35 @@ def test_loss_weights_of_turns(monkeypatch):
 
 
 class ScriptedRun:
-    """A run whose rollouts are given, and whose updates are noted."""
+    """A run whose rollouts are given, and whose requests, updates and encoded conversations are noted."""
 
-    seed, step = 0, 1
+    seed, step, replayable = 0, 1, ("e",)
     demonstrations = (Rollout(episode=episode(1.0), segments=[Example([7, 7], [0.0, 1.0])]),)
 
     def __init__(self, *rollouts):
-        self.given, self.updates = list(rollouts), []
+        self.given, self.updates, self.asked, self.encoded = list(rollouts), [], [], []
+        self.rows = []
 
     def requests(self, number):
         return []
 
+    def request(self, number, task, **fields):
+        return Request(task=task, **fields)
+
     def rollouts(self, requests, label, *, resumable=False):
+        self.asked += requests
         return self.given
+
+    def encode(self, messages, task):
+        self.encoded.append(messages)
+        return Rollout(episode=episode(1.0), segments=[Example([0, len(self.encoded)], [0.0, 1.0])])
 
     def observe(self, rollouts):
         pass
 
     def learn(self, rows, loss, **_):
         self.updates.append([row.segment for row in rows])
+        self.rows = rows
         return {}
 
 
@@ -155,6 +172,101 @@ def test_stages_keep_what_exploration_found(monkeypatch):
     preferred, imitated = scripted.updates
     assert preferred == [won.segments[0], lost.segments[0]]
     assert imitated == [*scripted.demonstrations[0].segments, won.segments[0]]
+
+
+class OtherGoal(Maze):
+    """A maze whose goal is another cell."""
+
+    def __init__(self, puzzle):
+        super().__init__("compact")
+        self.puzzle = puzzle
+
+    def _find(self, task):
+        return self.puzzle
+
+
+def test_hindsight_says_what_the_environment_would_with_the_other_goal(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES / "add_an_algorithm")
+    from my_algorithms.hindsight import achieved
+
+    env, rules, relabelled = Maze("compact"), RolloutSettings(style="compact", max_turns=6), 0
+    for index in range(26, 56):
+        task = Task("maze", index)
+        failed = asyncio.run(Random(1).run(env, task, rules))
+        messages = [] if failed.success else achieved(failed)
+        if messages:
+            responses = iter([message["content"] for message in messages if message["role"] == "assistant"])
+            moved = OtherGoal(replace(tasks.puzzle(index), goal=env._cell))
+            again = asyncio.run(run_attempt(moved, task, Scripted(lambda _, said=responses: next(said)), rules))
+            assert again.success and again.messages == messages
+            relabelled += 1
+    assert relabelled > 10
+
+
+def test_hindsight_imitates_what_failed_as_what_it_achieved(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES / "add_an_algorithm")
+    from my_algorithms.hindsight import Hindsight, HindsightConfig
+
+    won, lost = episode(1.0), episode(0.0, 0.0, success=False)
+    lost.messages = [
+        {"role": "user", "content": "goal two right open left right"},
+        {"role": "assistant", "content": "r"},
+        {"role": "user", "content": "goal one right open left right"},
+        {"role": "assistant", "content": "r"},
+    ]
+    lost.turns[0].observation, lost.turns[1].observation = lost.messages[2]["content"], "No."
+    segments = [Example([1], [0.0])]
+    scripted = ScriptedRun(Rollout(episode=won, segments=segments), Rollout(episode=lost, segments=segments))
+    told = Hindsight(HindsightConfig(steps=1, weight=0.25)).unit(scripted, 0)
+    assert told == {"hindsight/failed": 1, "hindsight/relabelled": 1}
+    assert [message["content"] for message in scripted.encoded[0]] == ["goal one right open left right", "r"]
+    assert [row.streams["cross_entropy"] for row in scripted.rows] == [1.0, 0.25]
+
+
+def test_the_next_state_is_learned_after_an_action_that_the_expert_did_not_take(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES / "add_an_algorithm")
+    from my_algorithms.next_state import NextState, NextStateConfig
+
+    segment = Example([*range(9)], [0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0], prompt=2)
+    branch = episode(0.0, 0.0, spans=[(0, 2), (5, 7)])
+    ended = episode(0.0, 1.0, spans=[(0, 2), (5, 7)])
+    ended.turns[0].calls = 0
+    scripted = ScriptedRun(Rollout(episode=branch, segments=[segment]), Rollout(episode=ended, segments=[segment]))
+    scripted.demonstrations = [Rollout(episode=episode(0.0, 0.0, 1.0)) for _ in range(8)]
+    told = NextState(NextStateConfig(steps=1, tasks_per_step=6)).unit(scripted, 0)
+    assert told == {"next_state/branches": 2, "next_state/observations": 1}
+    replayed = [len(request.prefix.responses) for request in scripted.asked]
+    assert len(replayed) == 6 and set(replayed) == {0, 1, 2}
+    assert [request.max_turns for request in scripted.asked] == [turns + 2 for turns in replayed]
+    assert all(request.prefix.avoid == ["r"] and not request.prefix.learn for request in scripted.asked)
+    (row,) = scripted.rows
+    assert row.streams["cross_entropy"] == (0, 0, 0, 0, 1, 1, 1, 0, 0), "what is between the two responses"
+
+
+@pytest.mark.parametrize("without", [False, True])
+def test_the_playbook_keeps_what_succeeded(monkeypatch, without):
+    monkeypatch.syspath_prepend(EXAMPLES / "add_an_algorithm")
+    from my_algorithms.playbook import Playbook, PlaybookConfig
+
+    first = Playbook(PlaybookConfig(steps=2, lines=2, learn_without=without))
+    assert first.prompt("e") == ""
+    rollouts = [Rollout(episode=episode(*rewards), segments=[Example([1], [0.0])]) for rewards in ([1.0], [0.0, 1.0])]
+    for rollout in rollouts:
+        rollout.episode.messages = [
+            {"role": "user", "content": "Look.\n\nStart."},
+            {"role": "assistant", "content": "r"},
+        ]
+        rollout.episode.preface = "Look."
+    scripted = ScriptedRun(*rollouts, Rollout(episode=episode(0.0, success=False), segments=[Example([3], [0.0])]))
+    assert first.unit(scripted, 0) == {"playbook/successes": 2, "playbook/lines": 2}
+    assert (len(scripted.rows), len(scripted.encoded)) == (2, 2 * without)
+    assert all(messages[0]["content"] == "Start." for messages in scripted.encoded)
+    again = Playbook(PlaybookConfig(lines=2))
+    again.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert again.prompt("e") == "What worked before:\nr\nr; r" and again.prompt("other") == ""
+    again.add(episode(0.0, 0.0, 1.0))
+    again.add(episode(0.0, 1.0))
+    assert again.prompt("e").splitlines()[1:] == ["r; r; r", "r; r"], "the newest, each once"
 
 
 def test_collect_and_read_shows_what_is_learnt(tmp_path):

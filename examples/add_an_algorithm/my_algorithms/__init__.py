@@ -1,1 +1,1 @@
-"""Three algorithms of an installed package."""
+"""Algorithms of an installed package."""
