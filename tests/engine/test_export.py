@@ -5,6 +5,7 @@ import json
 import resource
 import shutil
 import signal
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -19,17 +20,21 @@ from torch.distributed.tensor import DTensor, Replicate, Shard  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig  # noqa: E402
 
+from agentgym_rl.data import episode_store  # noqa: E402
 from agentgym_rl.engine.recipe.config import TinyModelConfig  # noqa: E402
 from agentgym_rl.engine.run import export as exports  # noqa: E402
 from agentgym_rl.engine.run import tiny  # noqa: E402
 from agentgym_rl.engine.run.export import cached, export, find, merged  # noqa: E402
+from agentgym_rl.envs.splits import fingerprint  # noqa: E402
 from agentgym_rl.eval.evaluation import suite  # noqa: E402
-from agentgym_rl.eval.evaluation.evaluate import evaluate  # noqa: E402
+from agentgym_rl.eval.evaluation.evaluate import EPISODES, evaluate  # noqa: E402
 from agentgym_rl.eval.evaluation.plan import Plan  # noqa: E402
 from agentgym_rl.eval.evaluation.rules import Rules, read_config  # noqa: E402
+from agentgym_rl.eval.viewer.detail import detail  # noqa: E402
 from agentgym_rl.rollout.policies.model import TransformersModel  # noqa: E402
 
 TEXTS = ["Thought:\nNext.\n\nAction:\nsay 1", "Action: say 2", "Count to 3.", "Right.", "I do not understand."] * 20
+PROMPTED = {"counter": "Begin with 1."}
 MODEL = TinyModelConfig(
     vocabulary=300, width=20, layers=2, heads=2, kv_heads=1, mlp=18, prompt_tokens=300, response_tokens=300
 )
@@ -88,7 +93,8 @@ def run(model, tmp_path, toys):
     state = {
         "checkpoint": "global_step_6",
         "origin": "global_step_4",
-        "learnt": {"origin": "global_step_2"},
+        "prompts": {},
+        "learnt": {"origin": "global_step_2", "checkpoint": "global_step_4", "global_step": 4, "prompts": PROMPTED},
         "global_step": 6,
     }
     (folder / "state.json").write_text(json.dumps(state))
@@ -129,20 +135,35 @@ def test_weights_can_be_rounded(run, tmp_path):
 
 
 def test_an_exported_folder_plays_as_the_model_did(model, run, tmp_path):
-    """Greedy, by the rules of the run: the folder brings them."""
+    """Greedy, by the rules of the run, and with its prompt: the folder brings them."""
 
     def play(folder, rules, name):
         policy = TransformersModel(
-            str(folder), temperature=0, seed=0, prompt_tokens=rules.prompt_tokens, response_tokens=rules.response_tokens
-        )
+            str(folder), temperature=0, seed=0, prompt_tokens=rules.prompt_tokens,
+            response_tokens=rules.response_tokens, prompts=rules.prompts,
+        )  # fmt: skip
         plan = Plan(suite=suite.read(str(run), rules), policy="one", rules=rules)
         return asyncio.run(evaluate(plan, policy, tmp_path / name)).to_dict()
 
     out = export(find(str(run)), tmp_path / "out")
-    before = play(model, Rules.of_run(read_config(run)), "before")
+    before = play(model, replace(Rules.of_run(read_config(run)), prompts=PROMPTED), "before")
     after = play(out, Rules.beside(out), "after")
     assert before["envs"]["counter"]["turns"]["value"] > 1
     assert {**before, "cost": None} == {**after, "cost": None}
+    assert after["plan"]["rules"]["prompts"] == {"counter": fingerprint(PROMPTED["counter"], 12)}
+    for episode in episode_store.read(tmp_path / "after" / EPISODES):
+        first = detail(episode)["opening"][-1]["content"]
+        assert first.startswith("Begin with 1.\n\n") and episode.preface == "Begin with 1."
+        assert episode.without_preface[episode.start - 1]["content"] == first.removeprefix("Begin with 1.\n\n")
+
+
+def test_prompts_belong_to_checkpoints(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_RL_CACHE", str(tmp_path / "cache"))
+    assert find(str(run)).prompts == PROMPTED and find(f"{run}:bc").prompts == {}
+    plain = cached(find(f"{run}:bc"))
+    (run / "checkpoints" / "global_step_2" / "prompts.json").write_text('{"counter": "Up."}')
+    assert find(f"{run}:bc").prompts == {"counter": "Up."}
+    assert cached(find(f"{run}:bc")) != plain, "the same weights with another prompt"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from agentgym_rl.algorithms.agentevol import AgentEvol
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.data import agenttraj, episode_store
@@ -31,12 +32,14 @@ from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run.cache import ClonedCache
 from agentgym_rl.engine.run.evaluation import RunPanels
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder
+from agentgym_rl.engine.run.manifest import PROMPTS
 from agentgym_rl.engine.run.metrics import episode_metrics
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.engine.run.saver import NotSaved
 from agentgym_rl.engine.run.stages import Stages
 from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.envs.splits import fingerprint
 from agentgym_rl.rollout.supervised import Example
 
 PANEL = 4
@@ -56,6 +59,8 @@ class ScriptedTrainer:
         self.global_steps = 0
         self.played: list[list[str]] = []
         self.streams: list[str | None] = []
+        self.prefaces: list[tuple[bool, set[str]]] = []
+        """Of each call, whether it evaluated, and what stood before the first observations."""
         self.val_success = val_success or []
         self.die_after: int | None = None
         self.broken: set[str] = set()
@@ -79,6 +84,7 @@ class ScriptedTrainer:
     def rollouts(self, rows, *, validate, progress=None, take=None, chunk=None):
         self.played.append([row["item_id"] for row in rows])
         self.streams += [row.get("stream") for row in rows]
+        self.prefaces.append((validate, {row.get("preface", "") for row in rows}))
         rate = self.val_success.pop(0) if validate and self.val_success else 0.5
         result = []
         for number, row in enumerate(rows):
@@ -253,6 +259,31 @@ def test_what_is_sampled_follows_from_seed_step_and_place(run):
     assert set(run(*EVOLVE, name="b").streams) < set(whole)
     assert not set(run(*EVOLVE, "seed=1", name="c").streams) & set(whole)
     assert set(run(*EVOLVE, "engine.seeded=false", name="d").streams) == {None}
+
+
+def test_the_prompt_of_an_algorithm_is_that_of_its_stage(run, monkeypatch):
+    """In its episodes, in its evaluations, with the weights and in the results; a request's own text follows it."""
+
+    def prompt(self, env):
+        return f"Round {len(self.successes)} in {env}."
+
+    def requests(self, number, own=EngineRun.requests):
+        return [replace(request, preface="Hurry.") for request in own(self, number)]
+
+    monkeypatch.setattr(AgentEvol, "prompt", prompt)
+    monkeypatch.setattr(EngineRun, "requests", requests)
+    trainer = run(*EVOLVE, "run.control=true")
+    one, two = kept(trainer)
+    explored = [texts for evaluated, texts in trainer.prefaces if not evaluated]
+    assert explored == [{"Round 0 in counter.\n\nHurry."}, {f"Round {one} in counter.\n\nHurry."}]
+    untrained, cloned, evolved, control = (texts for evaluated, texts in trainer.prefaces if evaluated)
+    assert untrained == cloned == control == {""} and evolved == {f"Round {two} in counter."}
+    prompts = [stage["prompts"] for stage in trainer.state.results]
+    digest_of = fingerprint(f"Round {two} in counter.", 12)
+    assert prompts == [{}, {}, {"counter": digest_of}, {}]
+    file = trainer.folder.checkpoint("global_step_8") / PROMPTS
+    assert json.loads(file.read_text()) == {"counter": f"Round {two} in counter."} == trainer.state.learnt["prompts"]
+    assert not (trainer.folder.checkpoint("global_step_2") / PROMPTS).exists() and trainer.state.prompts == {}
 
 
 def kept(trainer):

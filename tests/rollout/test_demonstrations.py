@@ -1,0 +1,55 @@
+"""Demonstrations and other conversations as rollouts of a run."""
+
+import asyncio
+
+import pytest
+
+pytest.importorskip("verl")
+
+from agentgym_rl.data import episode_store
+from agentgym_rl.data.agenttraj import Trajectory
+from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.resolved import Resolved
+from agentgym_rl.engine.run.demonstrations import Encoder
+from agentgym_rl.envs import Task
+from agentgym_rl.rollout.collect import collect
+from agentgym_rl.rollout.conversation import ContextTooSmall
+
+
+@pytest.mark.parametrize("rules", [(), ("rollout.style=agentgym",), ("rollout.context=window", "rollout.keep_turns=1")])
+def test_a_conversation_is_encoded_as_the_demonstration_that_it_is(tokenizer, builder, tmp_path, rules):
+    """The same tokens, weights and turns from an episode of ``collect`` and from the file that it wrote of it."""
+    model = ["model.prompt_tokens=4000", "model.response_tokens=2000", "rollout.max_new_tokens=200"]
+    run = Resolved(recipes.load(["experiment=smoke", "+env=maze", *model, *rules]))
+    files = {"file": tmp_path / "maze.json", "episodes": tmp_path / "maze.parquet"}
+    asyncio.run(collect("maze", "train", files["file"], settings=run.rules, n=3, episodes=files["episodes"]))
+    encoder, episodes = Encoder(run, tokenizer, builder), episode_store.read(files["episodes"])
+    demonstrations = encoder.files({"maze": files["file"]})
+    encoded = [encoder.conversation(episode.messages, Task.parse(episode.item_id)) for episode in episodes]
+    assert encoded == demonstrations and len(encoded) == 3
+    for rollout, episode in zip(demonstrations, episodes, strict=True):
+        told = rollout.episode
+        assert (told.env, told.item_id, told.messages) == ("maze", episode.item_id, episode.messages)
+        assert [(turn.response, turn.action, turn.invalid) for turn in told.turns] == [
+            (turn.response, turn.action, turn.invalid) for turn in episode.turns
+        ]
+        assert [turn.observation for turn in told.turns[:-1]] == [turn.observation for turn in episode.turns[:-1]]
+        for number, segment in enumerate(rollout.segments):
+            spans = [turn.tokens for turn in told.turns if turn.segment == number]
+            learned = [tokenizer.decode(segment.input_ids[segment.prompt :][slice(*span)]) for span in spans]
+            said = [f"{turn.response}<|im_end|>" for turn in told.turns if turn.segment == number]
+            assert learned == said
+            assert sum(segment.loss_weight) == sum(end - begin for begin, end in spans)
+
+
+def test_a_conversation_that_is_none_is_refused(tokenizer, builder):
+    run = Resolved(recipes.load(["experiment=smoke", "+env=maze"]))
+    encoder, task = Encoder(run, tokenizer, builder), Task("maze", 26)
+    asked = [{"role": "system", "content": "Rules."}, {"role": "user", "content": "goal one down open down"}]
+    with pytest.raises(ValueError, match="maze_26 has no response to train on"):
+        encoder.conversation(asked, task)
+    with pytest.raises(ValueError, match="take turns"):
+        encoder.conversation([*asked, asked[1], {"role": "assistant", "content": "up"}], task)
+    long = Trajectory.of("maze_26", [*asked, {"role": "assistant", "content": "up " * 9000}], 2)
+    with pytest.raises(ContextTooSmall, match=r"more than model\.prompt_tokens"):
+        encoder.trajectory("maze", long)
