@@ -19,6 +19,8 @@ from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.run.folder import State
 from agentgym_rl.engine.run.run import REDRAW, EngineRun
+from agentgym_rl.engine.verl import sampler as sampling
+from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.engine.verl.rows import NothingToLearn
 from agentgym_rl.engine.verl.sampler import Sampler
 from agentgym_rl.envs import Task
@@ -222,6 +224,21 @@ def test_requests_of_a_step_can_be_planned(toy_recipes):
     assert rows(plan, 3, 1, 2) == rows(None, 3, 1, 2), "drawn again"
     with pytest.raises(ValueError, match=r"a step takes .*=2 requests, and 3 were planned"):
         rows(lambda number, drawn: plan(number, drawn, 3), 0, 0, None)
+
+
+def test_rows_of_a_step_may_begin_in_different_ways(monkeypatch):
+    """Those without a prefix, or without a preface, say so where others have one."""
+    monkeypatch.setattr(sampling.tq, "kv_batch_put", lambda **_: None)
+    batches = []
+    manager = SimpleNamespace(generate_sequences=batches.append)
+    verl = SimpleNamespace(global_steps=1, agent_loop_manager=manager)
+    sampler = sampling.Sampler(verl, None, None, None, 0)
+    prefix = Prefix(responses=[Replayed(text="up")]).to_dict()
+    tasks = [Task("counter", number) for number in range(3)]
+    sampler.submit([row(0, tasks[0], prefix=prefix), row(1, tasks[1], preface="Up."), row(2, tasks[2])], 1)
+    (batch,) = batches
+    assert list(batch["item_id"]) == ["counter_0", "counter_1", "counter_2"]
+    assert list(batch["prefix"]) == [prefix, None, None] and list(batch["preface"]) == [None, "Up.", None]
 
 
 def test_only_algorithms_that_compare_episodes_have_the_key(toy_recipes):
