@@ -1,11 +1,16 @@
 """Demonstrations and other conversations as rollouts of a run."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
+import toy
+from fake_server import FakeServer
+from test_tokens import run as converse
 
 pytest.importorskip("verl")
 
+from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.engine.recipe import compose as recipes
@@ -14,6 +19,8 @@ from agentgym_rl.engine.run.demonstrations import Encoder
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.collect import collect
 from agentgym_rl.rollout.conversation import ContextTooSmall
+from agentgym_rl.rollout.prefix import Prefix, Replayed
+from agentgym_rl.rollout.supervised import of_segment
 
 
 @pytest.mark.parametrize("rules", [(), ("rollout.style=agentgym",), ("rollout.context=window", "rollout.keep_turns=1")])
@@ -53,3 +60,20 @@ def test_a_conversation_that_is_none_is_refused(tokenizer, builder):
     long = Trajectory.of("maze_26", [*asked, {"role": "assistant", "content": "up " * 9000}], 2)
     with pytest.raises(ContextTooSmall, match=r"more than model\.prompt_tokens"):
         encoder.trajectory("maze", long)
+
+
+def test_the_example_of_next_states_learns_the_observation_and_what_the_template_puts_around_it(
+    tokenizer, builder, monkeypatch
+):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples" / "add_an_algorithm")
+    from my_algorithms.next_state import observed
+
+    says = [[*tokenizer.encode(f"Action: say {number}"), tokenizer.eos_token_id] for number in (2, 3)]
+    prefix = Prefix(responses=[Replayed(text="Action: say 1")], avoid=["say 1"])
+    episode, kept = converse(FakeServer(says), tokenizer, builder, toy.Counter, prefix=prefix)
+    row = observed(Rollout(episode=episode, segments=[of_segment(segment) for segment in kept.segments]))
+    learned = [
+        token for token, weight in zip(row.segment.input_ids, row.streams["cross_entropy"], strict=True) if weight
+    ]
+    text = tokenizer.decode(learned)
+    assert text == f"\n<|im_start|>user\n{episode.turns[1].observation}<|im_end|>\n<|im_start|>assistant\n"
