@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from agentgym_rl.algorithms.config import AlgorithmConfig
 from agentgym_rl.algorithms.losses.base import Loss
+from agentgym_rl.algorithms.model import POLICY, Model, check_names
 from agentgym_rl.algorithms.rows import Row, Stream, imitation
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
@@ -55,8 +56,8 @@ class Needs:
     estimator: Estimator | None = None
     """verl computes the advantages; without it the algorithm does."""
     critic: Critic | None = None
-    reference: str | None = None
-    """The reference policy of a KL loss: ``start``, ``loaded`` or the folder of a checkpoint."""
+    models: Mapping[str, Model] = field(default_factory=dict)
+    """Models beside the policy, by name."""
     samples_per_task: int = 1
     """Fewest episodes of a task; at 2 or more, singleton groups leave the batch."""
     demonstrations: bool = False
@@ -77,6 +78,9 @@ class Needs:
     """Names of environments by the key that has them; each must be one of the run."""
     rows_together: int = 1
     """Rows of the full context length that must fit into one micro-batch."""
+
+    def __post_init__(self) -> None:
+        check_names(self.models)
 
 
 # what a run hands out and takes in
@@ -257,8 +261,9 @@ class Run(Protocol):
         updates: int | None = None,
         seed: str = "",
         first_epoch: int = 0,
+        model: str = POLICY,
     ) -> Metrics:
-        """Update the policy; without rows nothing changes.
+        """Update the policy or another model; without rows nothing changes.
 
         Rows of a batch are learned from once, before the next batch is asked for; those left out leave it. Rows that
         have their tokens can be learned from at any time, in between, too.
@@ -270,12 +275,31 @@ class Run(Protocol):
             updates: of rows that have their tokens: so many mini-batches, in place of whole passes.
             seed: shuffles them, together with the number of the pass.
             first_epoch: number of the first pass.
+            model: that learns; one of ``Needs.models`` with ``trained``, which takes rows that have their tokens.
 
         Returns:
-            Losses and norms, means over the updates.
+            Losses and norms, means over the updates; of another model as ``<model>/<metric>``.
 
         Raises:
             ValueError: the loss cannot learn from these rows; says why.
+        """
+
+    def score(
+        self, rows: Sequence[Row], by: str | Weights = POLICY, *, name: str, entropy: bool = False, read: bool = False
+    ) -> list[Row]:
+        """The rows with one more stream: the log-probability of each token that is not part of its row's prompt.
+
+        Of rows of a batch the numbers stay with the engine, for a loss that reads the stream.
+
+        Args:
+            by: whose: the policy's as it is, another model's of ``Needs.models``, or weights of this run, of which
+                those as loaded need ``Needs.loaded_weights``.
+            name: of the stream.
+            entropy: add ``<name>_entropy``, the entropy of what stood before the token.
+            read: bring the numbers here, as :class:`~agentgym_rl.algorithms.rows.PerToken`.
+
+        Raises:
+            ValueError: there is no such model, or a row is of an earlier batch.
         """
 
     def weights(self) -> Weights:

@@ -38,7 +38,7 @@ class PolicyGradient(Algorithm[P]):
     @classmethod
     def needs(cls, config: P) -> Needs:
         return Needs(
-            reference=config.loss.reference,
+            models=config.loss.models,
             samples_per_task=cls.fewest_samples,
             equal_updates={
                 "algorithm.mini_batch_tasks x algorithm.samples_per_task": config.mini_batch_tasks

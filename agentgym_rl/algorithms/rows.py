@@ -29,6 +29,12 @@ class PerToken(tuple[float, ...]):
     __slots__ = ()
 
 
+class WithEngine(PerToken):
+    """Numbers that :meth:`.base.Run.score` left with the engine, beside the tokens of their row."""
+
+    __slots__ = ()
+
+
 Stream = float | Sequence[float]
 """One number, one a turn or, as :class:`PerToken`, one a token."""
 

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from agentgym_rl.algorithms.checks import at_least
 from agentgym_rl.algorithms.losses.aggregation import Aggregation
+from agentgym_rl.algorithms.model import REFERENCE, START, Model
 
 if TYPE_CHECKING:
     from torch import Tensor  # recipes are composed without torch
 
 MAX_LOG_RATIO = 20.0
 """Bound on the absolute logarithm of a probability ratio."""
-
-START, AS_LOADED = "start", "loaded"
-"""Reference policies: the policy as the stage began, and the weights as loaded."""
 
 
 @dataclass(kw_only=True)
@@ -34,15 +32,15 @@ class LossConfig:
     """Coefficient of the KL loss to the reference policy (k3, http://joschu.net/blog/kl-approx.html); 0 has none."""
     kl_reference: str = START
     """The reference policy: ``start`` (the policy as the stage began), ``loaded`` (the weights as loaded, before
-    cloning), or the folder of a checkpoint, ``runs/<name>/checkpoints/global_step_<n>``."""
+    cloning), or the folder of a checkpoint, ``runs/<name>/checkpoints/global_step_<n>``, or of a model."""
 
     def __post_init__(self) -> None:
         at_least(self, 0, "kl")
 
     @property
-    def reference(self) -> str | None:
+    def models(self) -> Mapping[str, Model]:
         """The reference policy of the KL loss, where there is one."""
-        return self.kl_reference if self.kl else None
+        return {REFERENCE: Model(start=self.kl_reference, key="algorithm.loss.kl_reference")} if self.kl else {}
 
     def unused(self) -> Mapping[str, str]:
         """Keys that have no effect beside the others, and why."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.algorithms.base import Needs
-from agentgym_rl.algorithms.losses.base import AS_LOADED, START
+from agentgym_rl.engine.recipe import models
 from agentgym_rl.engine.recipe.config import (
     Attention,
     Config,
@@ -240,19 +240,13 @@ def check_model(run: Resolved) -> None:
 
     Raises:
         RecipeError: the model has fewer layers than ``model.train_layers``.
-        FileNotFoundError: ``model.path`` looks like a folder that is not there, or ``algorithm.loss.kl_reference`` is
-            no checkpoint of as many workers.
+        FileNotFoundError: ``model.path`` looks like a folder that is not there; for other models
+            :func:`.models.check_places`.
         MissingExtra: a model that has a name is to be fetched, and a package that this needs is not installed.
         ValueError: there is no such source of a model that has a name.
     """
-    config, reference = run.config, run.needs.reference
-    if reference not in (None, START, AS_LOADED):
-        size = config.engine.workers * config.engine.nodes
-        if not (Path(reference) / "actor" / f"model_world_size_{size}_rank_0.pt").is_file():
-            raise FileNotFoundError(
-                f"algorithm.loss.kl_reference={reference} is no checkpoint of {size} workers; give {START}, "
-                f"{AS_LOADED} or runs/<name>/checkpoints/global_step_<n>"
-            )
+    config = run.config
+    models.check_places(run)
     path = config.model.path
     if path is None:
         if isinstance(config.model, TinyModelConfig):

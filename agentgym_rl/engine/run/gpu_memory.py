@@ -14,7 +14,7 @@ from typing import Any
 from agentgym_rl.engine.recipe.config import Device
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
-from agentgym_rl.engine.run.memory import FLOAT, GIB, Plan, Shapes, shapes
+from agentgym_rl.engine.run.memory import FLOAT, GIB, Plan, Shapes, kept, machine, shapes
 
 HALF = 2
 EMPTY = 3.0
@@ -96,9 +96,9 @@ def fitted(run: Resolved, network: Any, smallest: Callable[[], float | None]) ->
         lora_rank=lora,
     )  # fmt: skip
     both = needs.critic is not None and not engine.offload
-    sizes = network.config.get_text_config()
+    sizes, shape = network.config.get_text_config(), shapes(plan, network)
     each = need(
-        shapes(plan, network), sizes.num_hidden_layers, sizes.hidden_size, workers=engine.workers * engine.nodes,
+        shape, sizes.num_hidden_layers, sizes.hidden_size, workers=engine.workers * engine.nodes,
         lora=lora > 0, models=1 + both,
     )  # fmt: skip
     if each.sure > gib:
@@ -106,6 +106,7 @@ def fitted(run: Resolved, network: Any, smallest: Callable[[], float | None]) ->
             f"weights and optimizer need {each.sure:.1f} GiB of a GPU that has {gib:.1f}: choose a smaller model, "
             "model.lora_rank, or more engine.workers, which share them"
         )
+    _check_host(run, shape)
     longest = needs.rows_together * model.context
     tokens, recompute = _chosen(each, USED * gib, longest, engine.micro_tokens, engine.gradient_checkpointing)
     wanted = each.sure + tokens * each.token(recompute)
@@ -118,6 +119,18 @@ def fitted(run: Resolved, network: Any, smallest: Callable[[], float | None]) ->
     if wanted > gib:
         line += "; where it runs out, lower engine.micro_tokens or model.response_tokens, or set engine.offload=true"
     return run.with_engine(replace(engine, micro_tokens=tokens, gradient_checkpointing=recompute)), line
+
+
+def _check_host(run: Resolved, shape: Shapes) -> None:
+    """Raises RecipeError: the models beside the policy do not fit into the memory of a machine, which is this one."""
+    others, engine = run.needs.models, run.config.engine
+    wanted = kept(shape, len(others), sum(model.trained for model in others.values())) / engine.nodes
+    total, _ = machine()
+    if engine.ray_address is None and wanted > total:
+        raise RecipeError(
+            f"the models beside the policy ({', '.join(others)}) need {wanted:.1f} GiB of host memory on each machine, "
+            f"but this one has {total:.1f}: choose a smaller model, model.lora_rank, or more engine.nodes"
+        )
 
 
 def _chosen(each: Need, gib: float, longest: int, tokens: int | None, recompute: bool | None) -> tuple[int, bool]:

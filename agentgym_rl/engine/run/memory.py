@@ -45,6 +45,10 @@ class Plan:
     """Workers and vLLM compute in it."""
     critic: bool = False
     """It learns a model of the same size."""
+    others: int = 0
+    """Models beside the policy, whose weights are in files, one at a time read from them."""
+    trained: int = 0
+    """Those of them that learn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,7 @@ def need(plan: Plan, model: Shapes) -> Need:
     """What the processes of a run on one machine need."""
     weights, learn = FLOAT * model.parameters / GIB, FLOAT * model.learn / GIB
     states = weights + 3 * learn + (4 * weights if plan.critic else 0.0)
+    states += 2 * learn * plan.trained + (learn if plan.others else 0.0)
     number = FLOAT // 2 if plan.bfloat16 else FLOAT
     if plan.bfloat16:
         states += number * model.parameters / GIB
@@ -124,6 +129,14 @@ def need(plan: Plan, model: Shapes) -> Need:
         "Ray and queue": EMPTY["Ray and queue"],
     }
     return Need(sure, {"training worker": plan.workers * plan.micro_tokens * token})
+
+
+def kept(model: Shapes, others: int, trained: int) -> float:
+    """GiB of host memory in which the workers of a run on GPUs keep models beside the policy.
+
+    Each has its weights there, those that learn also two moments; while one is used, the policy has them there.
+    """
+    return FLOAT * model.learn * (others + 1 + 2 * (trained + 1 if trained else 0)) / GIB if others else 0.0
 
 
 def machine() -> tuple[float, float]:

@@ -19,12 +19,14 @@ from agentgym_rl.algorithms.base import (
     Rollout,
     Weights,
 )
-from agentgym_rl.algorithms.losses.base import AS_LOADED, START, Loss
+from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
+from agentgym_rl.algorithms.model import AS_LOADED, POLICY, START
 from agentgym_rl.algorithms.rows import Row, note_advantages
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.engine.recipe.models import policy_in
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.demonstrations import Encoder
 from agentgym_rl.engine.run.evaluation import VALIDATION, RunPanels, Scores
@@ -35,6 +37,7 @@ from agentgym_rl.engine.run.saver import Saver
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.engine.verl.sync_probe import doubt
 from agentgym_rl.engine.verl.trainer import AgentTrainer
+from agentgym_rl.engine.verl.weights import place_of
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import Message
 from agentgym_rl.rollout.counted import Count, check_counted
@@ -179,10 +182,16 @@ class EngineRun:
     def observe(self, rollouts: Sequence[Rollout]) -> None:
         self._observe([rollout.episode for rollout in rollouts])
 
-    def learn(self, rows: Sequence[Row], loss: Loss[Any], *, lr: float, mini_batch: int, **passes: Any) -> Metrics:
+    def learn(
+        self, rows: Sequence[Row], loss: Loss[Any], *, lr: float, mini_batch: int, model: str = POLICY, **passes: Any
+    ) -> Metrics:
         """An update of another loss than the control's counts for it as one of the cloning stage's size."""
-        note_advantages(rows)
         learn, progress = self.trainer.learner.learn, partial(self.progress, "learn")
+        if model != POLICY:
+            metrics, count = learn(rows, loss, lr=lr, mini_batch=mini_batch, model=model, progress=progress, **passes)
+            self.state.saved = self.state.saved and not count
+            return {f"{model}/{name.partition('/')[2]}": value for name, value in metrics.items()}
+        note_advantages(rows)
         metrics, count = learn(rows, loss, lr=lr, mini_batch=mini_batch, progress=progress, **passes)
         if count:
             imitates = isinstance(loss, CrossEntropy)
@@ -192,6 +201,12 @@ class EngineRun:
             self.state.saved = self.state.fresh_optimizer = False
         return metrics
 
+    def score(
+        self, rows: Sequence[Row], by: str | Weights = POLICY, *, name: str, entropy: bool = False, read: bool = False
+    ) -> list[Row]:
+        place = by if isinstance(by, str) else self._place(by.checkpoint)
+        return self.trainer.learner.score(rows, place, name, entropy=entropy, read=read)
+
     def weights(self) -> Weights:
         assert self.state.saved, "the weights have changed since they were saved"
         return self._present()
@@ -200,7 +215,7 @@ class EngineRun:
         state = self.state
         self.trainer.weights.restore(self.folder.checkpoint(weights.checkpoint))
         state.checkpoint, state.origin, state.updates = weights.checkpoint, weights.origin, list(weights.updates)
-        state.saved = True
+        state.saved = not any(self.trainer.weights.models.values())  # what they learned is in no older checkpoint
 
     def validate(self, label: str) -> float | None:
         return self.panels.validation_success(self.evaluate(label, VALIDATION, self.stage))
@@ -227,23 +242,33 @@ class EngineRun:
         self.state.origin, self.state.updates, self.state.stage_updates = self.state.checkpoint, [], 0
 
     def prepare(self, needs: Needs) -> None:
-        """Start the critic of a stage from the policy, and keep the weights of its reference policy."""
+        """Start the critic of a stage from the policy, and keep the weights of other models."""
         state, weights = self.state, self.trainer.weights
         present = self.folder.checkpoint(state.checkpoint)
         if needs.critic is not None and state.unit == 0 and present is not None:
             weights.start_critic(present)
-        if needs.reference is None:
-            return
-        if needs.reference == START:
-            reference = self.folder.checkpoint(state.origin)
-        else:
-            reference = None if needs.reference == AS_LOADED else Path(needs.reference).resolve()
-        if reference == present:
-            weights.remember_reference()
-            return
-        weights.restore(reference)
-        weights.remember_reference()
-        self._restore_present()
+        weights.begin_models()
+        for name, model in needs.models.items():
+            own = None if present is None or not state.unit else place_of(present, name)
+            if own is not None and own.is_dir():
+                weights.begin_model(name, own, trained=model.trained, own=True)
+                continue
+            place = self._start(model.start)
+            if place == self._place(state.checkpoint):
+                weights.begin_as_policy(name, trained=model.trained)
+            else:
+                weights.begin_model(name, place, trained=model.trained)
+
+    def _start(self, start: str) -> Path | None:
+        """Where a model begins; None for the weights as loaded."""
+        if start == START:
+            return self._place(self.state.origin)
+        return None if start == AS_LOADED else policy_in(Path(start).resolve())
+
+    def _place(self, checkpoint: str | None) -> Path | None:
+        """Where the policy of a checkpoint is."""
+        folder = self.folder.checkpoint(checkpoint)
+        return None if folder is None else place_of(folder, POLICY)
 
     def _restore_present(self) -> None:
         self.trainer.weights.restore(self.folder.checkpoint(self.state.checkpoint))

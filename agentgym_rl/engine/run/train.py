@@ -16,9 +16,9 @@ from typing import Any
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from agentgym_rl.algorithms.losses.base import AS_LOADED
+from agentgym_rl.algorithms.model import AS_LOADED, START
 from agentgym_rl.data.overlap import Overlap, told
-from agentgym_rl.engine.recipe import context, gpus, preflight
+from agentgym_rl.engine.recipe import context, gpus, models, preflight
 from agentgym_rl.engine.recipe.compose import identity, to_yaml
 from agentgym_rl.engine.recipe.config import Device, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import code, digest, versions
@@ -141,6 +141,7 @@ def _train(
     if state.left_out is None:
         state.left_out = context.too_long(resolved, builder, progress.bar, progress.say)
     preflight.check_adapters(config, network)
+    models.check_alike(resolved, network, tokenizer)
     encoder = demonstrations.Encoder(resolved, tokenizer, builder)
     demonstrated = encoder.files(files)
     validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)
@@ -149,8 +150,9 @@ def _train(
     try:
         stop = Stop(progress.say, config.run.stop_seconds, config.run.max_hours)
         with on_signals(stop):
-            begins = config.run.control or needs.reference is not None
-            base = needs.loaded_weights or needs.reference == AS_LOADED or (begins and not config.cloning.epochs)
+            starts = {model.start for model in needs.models.values()}
+            begins = config.run.control or START in starts
+            base = needs.loaded_weights or AS_LOADED in starts or (begins and not config.cloning.epochs)
             if (plan := _plan(resolved)) is not None:
                 progress.say(memory.told(plan, network))
             if of_gpus is not None:
@@ -201,6 +203,8 @@ def _plan(run: Resolved) -> memory.Plan | None:
         lora_rank=config.model.lora_rank,
         bfloat16=engine.bfloat16,
         critic=needs.critic is not None,
+        trained=sum(model.trained for model in needs.models.values()),
+        others=len(needs.models),
     )
 
 

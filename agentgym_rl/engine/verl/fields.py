@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ from transfer_queue import KVBatchMeta
 from agentgym_rl.algorithms.base import Metrics, Rollout
 from agentgym_rl.algorithms.losses.aggregation import token_weights
 from agentgym_rl.algorithms.losses.base import Loss
-from agentgym_rl.algorithms.rows import PerToken, Row, Stream
+from agentgym_rl.algorithms.rows import PerToken, Row, Stream, WithEngine
 from agentgym_rl.data.episode import Turn
 from agentgym_rl.engine.verl.rows import get, put, segment_of, session_of
 
@@ -49,7 +49,9 @@ def write(
     """
     mask = cache(lambda: get(batch, "loss_mask")["loss_mask"])
     names = set(next(iter(rows.values())).streams) - {"reward"}
-    fields = {field_of(name): _stream(batch, rows, name) for name in names}
+    there = {name for name in names if all(isinstance(row.streams[name], WithEngine) for row in rows.values())}
+    _fill_padding(batch, rows, there)
+    fields = {field_of(name): _stream(batch, rows, name) for name in names - there}
     if "turn" in loss.streams:
         fields[field_of("turn")] = over_tokens(batch, rows, lambda row: range(len(turns_of(row))))
     if "advantage" not in loss.streams:  # verl's metrics read some
@@ -68,10 +70,21 @@ def write(
         fields[field_of("observation")] = jagged(weight * (1 - mask().values()), batch)
     own = [0.0 if tag.get("is_padding", False) else tag["own_tokens"] for tag in batch.tags]
     if loss.divided_by is not None:
-        own = _sums(batch, fields[field_of(loss.divided_by)], own, mask)
+        divided_by = field_of(loss.divided_by)
+        own = _sums(batch, (fields if divided_by in fields else get(batch, divided_by))[divided_by], own, mask)
     sessions, updates = [session_of(key) for key in batch.keys], [update_of[key] for key in batch.keys]
     weights = token_weights(own, sessions, updates, loss.config.aggregation, longest)
     return put(batch, fields | {LOSS_WEIGHT: torch.tensor(weights)})
+
+
+def _fill_padding(batch: KVBatchMeta, rows: Mapping[str, Row], names: Collection[str]) -> None:
+    """Write 0 on the padding of a batch, whose rows have these streams in the queue."""
+    padding = batch.select_keys([key for key in batch.keys if key not in rows])
+    if not (len(padding) and names):
+        return
+    known = get(batch.select_keys([*rows][:1]), *map(field_of, names))
+    zeros = torch.zeros(sum(tag["response_len"] for tag in padding.tags))
+    put(padding, {field_of(name): jagged(zeros.to(known[field_of(name)].dtype), padding) for name in names})
 
 
 def _stream(batch: KVBatchMeta, rows: Mapping[str, Row], name: str) -> torch.Tensor:

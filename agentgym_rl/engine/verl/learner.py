@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,14 +21,16 @@ from verl.workers.utils.padding import response_from_nested
 
 from agentgym_rl.algorithms.base import Metrics, Rollout
 from agentgym_rl.algorithms.losses.base import Loss
+from agentgym_rl.algorithms.model import POLICY, REFERENCE
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.algorithms.rows import Row, streams_of
 from agentgym_rl.engine.verl import fields
 from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.mapping import ESTIMATOR, renamed
+from agentgym_rl.engine.verl.scorer import Scorer
 from agentgym_rl.engine.verl.settings import Settings
 from agentgym_rl.engine.verl.updates import Progress, nested, order, row_batch, row_loss
-from agentgym_rl.engine.verl.weights import PRESENT, REFERENCE, Weights
+from agentgym_rl.engine.verl.weights import Weights
 
 PART_S = 10.0
 """Seconds of updates after which progress is shown again."""
@@ -44,6 +47,7 @@ class Learner:
             verl: verl's trainer, for the passes of its workers over a batch of the queue.
         """
         self.verl, self.settings, self.weights = verl, settings, weights
+        self.scorer = Scorer(verl, settings, weights)
         self._batch: KVBatchMeta | None = None
         """What was taken and not yet learned from."""
         self._learned: KVBatchMeta | None = None
@@ -68,9 +72,10 @@ class Learner:
         updates: int | None = None,
         seed: str = "",
         first_epoch: int = 0,
+        model: str = POLICY,
         progress: Progress = lambda done, total: None,
     ) -> tuple[Metrics, int]:
-        """See :meth:`agentgym_rl.algorithms.base.Run.learn`; returns how many optimizer steps the policy took, too."""
+        """See :meth:`agentgym_rl.algorithms.base.Run.learn`; returns how many optimizer steps the model took, too."""
         if not rows:
             return {f"{loss.label}/updates": 0.0}, 0
         streams = streams_of(rows)
@@ -80,9 +85,29 @@ class Learner:
             raise ValueError("rows have no advantages, which are left to verl only where Algorithm.needs says so")
         self.settings.set_loss(loss, epochs)
         if isinstance(rows[0].segment, str):
+            if model != POLICY:
+                raise ValueError(f"the model {model!r} learns from rows that have their tokens, as of Run.rollouts")
             return self._learn_batch({str(row.segment): row for row in rows}, streams, loss, lr, mini_batch)
         passes = [f"{seed}:{epoch}" for epoch in range(first_epoch, first_epoch + epochs)]
-        return self._learn_tokens(rows, loss, lr, mini_batch, passes, updates, progress)
+        self.weights.sleep()
+        with self.weights.using(model, learn=True):
+            return self._learn_tokens(rows, loss, lr, mini_batch, passes, updates, progress)
+
+    def score(
+        self, rows: Sequence[Row], by: str | Path | None, name: str, *, entropy: bool = False, read: bool = False
+    ) -> list[Row]:
+        """See :meth:`agentgym_rl.algorithms.base.Run.score`; for ``by`` :meth:`.weights.Weights.using`."""
+        if not rows:
+            return []
+        if name in {*fields.FIELDS, *streams_of(rows)}:
+            raise ValueError(f"scores cannot be the stream {name!r}, which has a meaning or is there already")
+        if not isinstance(rows[0].segment, str):
+            self.weights.sleep()
+            return self.scorer.of_tokens(rows, by, name, entropy=entropy)
+        batch = self._batch
+        if batch is None or not {str(row.segment) for row in rows} <= set(batch.keys):
+            raise ValueError("rows of a batch are scored before they are learned from and the next batch is asked for")
+        return self.scorer.of_batch(batch, rows, by, name, entropy=entropy, read=read)
 
     def _estimates(self, row: Row) -> bool:
         """Whether verl gives such rows advantages."""
@@ -131,7 +156,7 @@ class Learner:
                 batch = verl._compute_old_log_prob(batch, metrics)
         if loss.config.kl:
             with marked_timer("ref", timing):
-                self._ref_log_prob(batch)
+                self.scorer.write(batch, REFERENCE, "ref_log_prob")
         with marked_timer("adv", timing):
             if "reward" in streams:
                 fields.write_rewards(batch, rows)
@@ -176,7 +201,7 @@ class Learner:
             raise ValueError("rows of a batch are learned from once, before the next batch is asked for")
         if loss.rows_together > 1:
             raise ValueError(f"{type(loss).__name__} compares rows, and needs those of Run.rollouts, with their tokens")
-        if loss.config.kl and not self.settings.with_reference:
+        if loss.config.kl and REFERENCE not in self.weights.models:
             raise ValueError("a KL loss needs a reference policy, which Algorithm.needs names")
         if not self.verl.use_critic:
             return self.balance(queue.only(batch, rows.keys()), metrics, mini_batch)
@@ -199,15 +224,6 @@ class Learner:
         corrected = correction.bypass_mode or correction.rollout_is or correction.rollout_rs
         once = self.settings.actor.ppo_epochs == 1 and not any(self.update_of.values())
         return self.verl.samples_present and once and not corrected and config.trainer.device == "cpu"
-
-    def _ref_log_prob(self, batch: KVBatchMeta) -> None:
-        """Log-probabilities of the reference policy, whose weights take the place of the present ones meanwhile."""
-        workers = self.verl.actor_rollout_wg
-        workers.save_model_to_cpu(PRESENT)
-        workers.restore_model_from_cpu(REFERENCE)
-        queue.log_probs_of(batch, workers.compute_log_prob, self.settings.temperature)
-        workers.restore_model_from_cpu(PRESENT)
-        workers.clear_cpu_model(PRESENT)
 
     def _critic_step(self, batch: KVBatchMeta, metrics: dict[str, Any], *, told: bool) -> KVBatchMeta:
         """The critic's update; ``told`` says whether rows say what it learns."""
@@ -252,7 +268,6 @@ class Learner:
         if loss.config.kl:
             raise ValueError("a KL loss needs rows of a batch")
         size = -(-mini_batch // workers) * workers
-        self.weights.sleep()
         old = self._old_log_probs(rows, loss, size * together) if loss.relative else None
         self._set_loss(loss)
         self._set_optimizer(lr)

@@ -204,7 +204,6 @@ def _common(run: Resolved, model_path: str, run_dir: Path) -> dict[str, Any]:
         "trainer.logger": [],
         "trainer.v1.agentgym": {
             "fewest_samples": wanted.samples_per_task,
-            "reference": wanted.reference is not None,
             "verify_sync": engine.verify_sync.value,
         },
         "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.verl.buffer",

@@ -170,9 +170,11 @@ def arrange(batch: KVBatchMeta, shares: Sequence[Sequence[str]], workers: int) -
     return update_of
 
 
-def log_probs_of(batch: KVBatchMeta, compute: Callable[[KVBatchMeta], Any], temperature: float) -> None:
-    """Have workers write the log-probabilities that they compute as those of the reference policy, ``ref_log_prob``."""
-    asked = {"calculate_entropy": False, "compute_loss": False, "temperature": temperature, WRITTEN: "ref_log_prob"}
+def log_probs_of(
+    batch: KVBatchMeta, compute: Callable[[KVBatchMeta], Any], temperature: float, field: str, *, entropy: bool = False
+) -> None:
+    """Have workers write the log-probabilities that they compute as a field, and the entropy as ``<field>_entropy``."""
+    asked = {"calculate_entropy": entropy, "compute_loss": False, "temperature": temperature, WRITTEN: field}
     compute(replace(batch, extra_info=batch.extra_info | asked))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from verl.trainer.ppo.utils import Role
 from verl.utils.debug import marked_timer
 
 from agentgym_rl.algorithms.base import Metrics
+from agentgym_rl.algorithms.model import POLICY
 from agentgym_rl.engine.verl.settings import Settings
 from agentgym_rl.engine.verl.sync_probe import SyncProbe
 
-BASE, REFERENCE, PRESENT = "base", "reference", "present"
-"""Weights that the workers keep: as loaded, of the reference policy, and those that learn while others are used."""
+BASE, PRESENT = ".base", ".present"
+"""Weights that the workers keep beside those of other models: as loaded, and the policy's while others are used."""
 
 
 class Servers:
@@ -54,7 +56,7 @@ class SeparateServers(Servers):
 
 
 class Weights:
-    """The weights of the policy, and of the critic where there is one, on workers and servers."""
+    """The weights of the policy, of other models and of the critic where there is one, on workers and servers."""
 
     def __init__(self, verl: Any, settings: Settings) -> None:
         """
@@ -66,6 +68,9 @@ class Weights:
         """Whether nothing has changed the weights as loaded; whether the servers have the present ones."""
         self.sync_metrics: Metrics = {}
         """Of the latest sync that was looked at."""
+        self.models: dict[str, bool] = {}
+        """The models beside the policy, and whether each learns."""
+        self._based = False
         self._critic_base: str | None = None
 
     @cached_property
@@ -111,7 +116,12 @@ class Weights:
     def save(self) -> str:
         """Write a checkpoint of the current step; returns its folder name."""
         self.verl._save_checkpoint()
-        return f"global_step_{self.verl.global_steps}"
+        name = f"global_step_{self.verl.global_steps}"
+        for model in (model for model, trained in self.models.items() if trained):
+            folder = place_of(Path(self.settings.config.trainer.default_local_dir) / name, model)
+            with self.using(model, learn=True):
+                self.verl.actor_rollout_wg.save_checkpoint(str(folder), global_step=self.verl.global_steps)
+        return name
 
     def remember_base(self, folder: Path) -> None:
         """Keep the weights as loaded, so that :meth:`restore` can bring them back.
@@ -119,13 +129,92 @@ class Weights:
         The policy's stay in the workers' memory; a critic's, which only later runs need, go to a folder.
         """
         self.verl.actor_rollout_wg.save_model_to_cpu(BASE)
+        self._based = True
         if self.verl.use_critic:
             self._critic_base = str(folder / "critic")
             self.verl.critic_wg.save_checkpoint(self._critic_base)
 
-    def remember_reference(self) -> None:
-        """Take the present weights as the reference policy."""
-        self.verl.actor_rollout_wg.save_model_to_cpu(REFERENCE)
+    # models beside the policy
+
+    def begin_models(self) -> None:
+        """Keep none of those that an earlier stage had."""
+        for model in self.models:
+            self.verl.actor_rollout_wg.clear_cpu_model(model)
+        self.models = {}
+
+    def begin_model(self, name: str, place: Path | None, *, trained: bool, own: bool = False) -> None:
+        """Keep another model.
+
+        Args:
+            place: where it begins, see :meth:`using`.
+            own: the place also has its optimizer's state.
+        """
+        self.models[name] = trained
+        self.sleep()
+        with self._instead(place, optimizer=True):
+            self.verl.actor_rollout_wg.save_model_to_cpu(name, own)
+
+    def begin_as_policy(self, name: str, *, trained: bool) -> None:
+        """Keep another model that begins as the policy is now, without state of an optimizer."""
+        self.models[name] = trained
+        self.verl.actor_rollout_wg.save_model_to_cpu(name)
+
+    @contextmanager
+    def using(self, by: str | Path | None, *, learn: bool = False) -> Iterator[None]:
+        """Inside, the workers have other weights than the policy's, which must not be synchronised.
+
+        Args:
+            by: name of a model; a folder, of a policy in a checkpoint or of a Hugging Face model; None for the weights
+                as loaded.
+            learn: with the model's optimizer, and what it has learned is kept.
+
+        Raises:
+            ValueError: there is no such model, or it does not learn, or the weights as loaded are not kept.
+        """
+        if by == POLICY or (by is None and self.pristine):
+            yield
+            return
+        if isinstance(by, str) and by not in self.models:
+            raise ValueError(f"the run has no model {by!r}; Algorithm.needs names {sorted(self.models) or 'none'}")
+        if isinstance(by, str) and learn and not self.models[by]:
+            raise ValueError(f"the model {by!r} does not learn; say so in Algorithm.needs: Model(..., trained=True)")
+        if by is None and not self._based:
+            raise ValueError("the weights as loaded are kept where Algorithm.needs says loaded_weights=True")
+        with self._instead(by, optimizer=learn or not isinstance(by, str)):
+            try:
+                yield
+            finally:
+                if learn:
+                    self.verl.actor_rollout_wg.save_model_to_cpu(by, True)
+
+    @contextmanager
+    def _instead(self, by: str | Path | None, *, optimizer: bool) -> Iterator[None]:
+        """Inside, other weights take the place of the policy's; ``optimizer`` says whether also the optimizer's state.
+
+        A place brings its own state of the optimizer, or none.
+        """
+        workers = self.verl.actor_rollout_wg
+        workers.save_model_to_cpu(PRESENT, optimizer)
+        try:
+            if isinstance(by, str):
+                workers.restore_model_from_cpu(by, optimizer)
+            else:
+                self._load(by)
+            yield
+        finally:
+            workers.restore_model_from_cpu(PRESENT, optimizer)
+            workers.clear_cpu_model(PRESENT)
+
+    def _load(self, place: Path | None) -> None:
+        workers = self.verl.actor_rollout_wg
+        if place is None:
+            workers.restore_model_from_cpu(BASE)
+        elif (place / "config.json").is_file():
+            workers.load_pretrained(str(place))
+        else:
+            workers.load_checkpoint(local_path=str(place))
+
+    # the policy's
 
     def start_critic(self, folder: Path) -> None:
         """Start the critic from the policy of a checkpoint folder; its head stays as it is."""
@@ -145,11 +234,15 @@ class Weights:
         if folder is None and self.pristine:
             return
         self.sleep()
+        self._load(None if folder is None else folder / "actor")
         if folder is None:
-            self.verl.actor_rollout_wg.restore_model_from_cpu(BASE)
             self.reset_optimizer()
             return
         self.pristine = False
-        self.verl.actor_rollout_wg.load_checkpoint(local_path=str(folder / "actor"))
         if self.verl.use_critic and (folder / str(Role.Critic)).is_dir():
             self.verl.critic_wg.load_checkpoint(local_path=str(folder / str(Role.Critic)))
+
+
+def place_of(checkpoint: Path, model: str) -> Path:
+    """Where a checkpoint of this run has a model that learns."""
+    return checkpoint / ("actor" if model == POLICY else f"models/{model}")

@@ -16,8 +16,10 @@ from typing import IO, Any
 
 import numpy
 import torch
+from safetensors import safe_open
 from tensordict import TensorDict
-from torch.distributed.tensor import DTensor
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor, distribute_tensor
 from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.plugin.platform import get_platform
 from verl.single_controller.base.decorator import Dispatch, make_nd_compute_dataproto_dispatch_fn, register
@@ -45,6 +47,8 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
         super().__init__(*arguments, **named)
         self._kept: dict[object, dict[str, torch.Tensor] | IO[bytes]] = {}
         """Weights by name of the copy."""
+        self._moments: dict[object, dict[torch.Tensor, dict[str, Any]]] = {}
+        """State of the optimizer by name of the copy, for each weight."""
         self._outputs: dict[str, torch.Tensor] = {}
         """Of the latest update that was asked for them."""
 
@@ -89,8 +93,9 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
             return found
         if field == "old_log_probs":
             return response_fields(found, data, tu.get_non_tensor_data(data, "correction", {}), self._mean)
-        responses = response_from_nested(found["log_probs"], data["response_mask"])
-        return TensorDict({field: responses}, batch_size=len(data))
+        names = {field: "log_probs"} | ({f"{field}_entropy": "entropy"} if "entropy" in found else {})
+        mask = data["response_mask"]
+        return TensorDict({to: response_from_nested(found[of], mask) for to, of in names.items()}, batch_size=len(data))
 
     def _mean(self, total: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
         """Quotient of two numbers, each summed over the workers that have different rows."""
@@ -147,8 +152,15 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
             super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def save_model_to_cpu(self, n: object) -> None:
-        """Keep this worker's part of the weights under a name, in pinned host memory; on a CPU, in an unnamed file."""
+    def save_model_to_cpu(self, n: object, optimizer: bool = False) -> None:
+        """Keep this worker's part of the weights under a name, in pinned host memory; on a CPU, in an unnamed file.
+
+        With ``optimizer`` its state moves to the host, too, so that it has none.
+        """
+        if optimizer:
+            state = self.actor.engine.optimizer.state
+            self._moments[n] = {weight: moved(own, torch.device("cpu")) for weight, own in state.items()}
+            state.clear()
         weights = {name: local(weight).detach() for name, weight in self._weights()}
         if get_platform().device_name == "cpu":
             self._kept[n] = file = TemporaryFile()  # noqa: SIM115 - open for as long as it is kept
@@ -160,8 +172,14 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
             }
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def restore_model_from_cpu(self, n: object) -> None:
-        """Put kept weights back in place."""
+    def restore_model_from_cpu(self, n: object, optimizer: bool = False) -> None:
+        """Put kept weights back in place; with ``optimizer`` its state, too, which is not kept any longer."""
+        if optimizer:
+            moments = self._moments.pop(n, {})
+            self.actor.engine.optimizer.state.clear()
+            self.actor.engine.optimizer.state.update(
+                {weight: moved(own, weight.device) for weight, own in moments.items()}
+            )
         kept = self._kept[n]
         if not isinstance(kept, dict):
             kept.seek(0)
@@ -174,9 +192,32 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
     def clear_cpu_model(self, n: object) -> None:
         """Forget kept weights."""
         self._kept.pop(n, None)
+        self._moments.pop(n, None)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def load_pretrained(self, folder: str) -> None:
+        """Take the weights of a Hugging Face folder.
+
+        Raises:
+            ValueError: one is missing, or one that does not learn differs.
+        """
+        reshard(self.actor.engine.module)
+        missing = dict(self.actor.engine.module.named_parameters())
+        for file in sorted(Path(folder).glob("*.safetensors")):
+            with safe_open(file, "pt") as tensors, torch.no_grad():
+                for name in missing.keys() & tensors.keys():
+                    weight = missing.pop(name)
+                    found = part_of(tensors.get_tensor(name), weight)
+                    if weight.requires_grad:
+                        local(weight).copy_(found)
+                    elif not torch.equal(local(weight), found.to(local(weight))):
+                        raise ValueError(f"{folder} differs in {name}, which does not learn (model.train_layers)")
+        if missing:
+            raise ValueError(f"{folder} has no {', '.join(sorted(missing)[:3])} in its safetensors files")
 
     def _weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Those that learn."""
+        """Those that learn, as the optimizer changes them."""
+        reshard(self.actor.engine.module)
         named = self.actor.engine.module.named_parameters()
         yield from ((name, weight) for name, weight in named if weight.requires_grad)
 
@@ -240,6 +281,28 @@ def only_data(checkpoint: str) -> Iterator[None]:
             del os.environ[FORCE]
         else:
             os.environ[FORCE] = before
+
+
+def reshard(model: torch.nn.Module) -> None:
+    """Put a model's weights back in parts: those that a pass without gradients has gathered are copies."""
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()
+
+
+def moved(state: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """What an optimizer has of a weight, with its tensors of the weight's shape on a device."""
+    return {
+        name: value.to(device) if isinstance(value, torch.Tensor) and value.dim() else value
+        for name, value in state.items()
+    }
+
+
+def part_of(whole: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """This worker's part of the values of a whole weight, which each worker has read for itself."""
+    if not isinstance(weight, DTensor):
+        return whole
+    return distribute_tensor(whole, weight.device_mesh, weight.placements, src_data_rank=None).to_local()
 
 
 def train_last(model: Any, layers: int) -> None:
