@@ -170,6 +170,9 @@ def test_a_worker_writes_what_the_driver_asks_for(monkeypatch):
     assert [*reference.keys()] == ["ref_log_prob"]
     of_response = response_from_nested(found["log_probs"], data["response_mask"])
     assert torch.equal(reference["ref_log_prob"].values(), of_response.values())
+    tu.assign_non_tensor(data, calculate_entropy=True)
+    entropy = worker.compute_log_prob(data)["ref_log_prob_entropy"]
+    assert torch.equal(entropy.values(), response_from_nested(found["entropy"], data["response_mask"]).values())
     tu.assign_non_tensor(data, **{WRITTEN: "old_log_probs", "correction": correction("tis")})
     assert {*worker.compute_log_prob(data).keys()} == {"old_log_probs", drift.NUMBERS, drift.LOG_RATIO, drift.WEIGHTS}
     found = None  # a rank that shares its rows with another one

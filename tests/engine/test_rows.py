@@ -231,7 +231,7 @@ def test_workers_are_told_what_to_write(queue, batch):
     told = []
     batch.extra_info["of_update"] = True
     queue.fields["numbers"] = torch.ones(3, 2)
-    rows.log_probs_of(batch, told.append, 0.5)
+    rows.log_probs_of(batch, told.append, 0.5, "ref_log_prob")
     numbers = rows.old_log_probs(batch, told.append, 0.5, {"rollout_is": "token"})
     assert numbers.tolist() == [[1, 1]] * 3 and batch.extra_info == {"of_update": True}, "the update is told nothing"
     reference, old = (one.extra_info for one in told)

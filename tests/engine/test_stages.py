@@ -21,6 +21,7 @@ import pytest
 from agentgym_rl.algorithms.agentevol import AgentEvol
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
+from agentgym_rl.algorithms.model import POLICY
 from agentgym_rl.data import agenttraj, episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.data.files import write_text
@@ -70,7 +71,9 @@ class ScriptedTrainer:
         """Tasks whose episodes fail in evaluations."""
         self.restored: list[str | None] = []
         self.resets = 0
-        self.reference: list[str] | None = None
+        self.models: dict[str, bool] = {}
+        self.begun: dict[str, tuple[list[str], bool]] = {}
+        """What each model beside the policy began with, and whether these were its own weights."""
         self.critics: list[list[str]] = []
         """The policies that the critic started from."""
         self.asked: list[tuple[float, float]] = []
@@ -110,7 +113,11 @@ class ScriptedTrainer:
                 raise Killed
         return result
 
-    def learn(self, rows, loss, *, lr, mini_batch, updates=None, **_):
+    def learn(self, rows, loss, *, lr, mini_batch, updates=None, model=POLICY, **_):
+        if model != POLICY:
+            assert self.models[model], "it learns"
+            self.begun[model][0].append(f"learn {len(rows)}")
+            return {"supervised/loss": 1.0}, 1
         if loss is not CROSS_ENTROPY:
             self.learnt.append("policy")
             return {}, 1
@@ -126,8 +133,17 @@ class ScriptedTrainer:
         self.step_episodes = [rollout.episode for rollout in found]
         yield [Rollout(episode=one, group=one.item_id, kept=[f"{at}"]) for at, one in enumerate(self.step_episodes)]
 
-    def remember_reference(self):
-        self.reference = list(self.learnt)
+    def begin_models(self):
+        self.models = {}
+
+    def begin_as_policy(self, name, *, trained):
+        self.models[name], self.begun[name] = trained, (list(self.learnt), False)
+
+    def begin_model(self, name, place, *, trained, own=False):
+        named = () if place is None else (place / "weights.json", place.with_name("weights.json"))
+        file = next(filter(Path.is_file, named), None)
+        held = [] if file is None else json.loads(file.read_text())
+        self.models[name], self.begun[name] = trained, (held, own)
 
     def start_critic(self, folder):
         self.critics.append(json.loads((folder / "weights.json").read_text()))
@@ -145,6 +161,8 @@ class ScriptedTrainer:
     def save(self):
         name = f"global_step_{self.global_steps}"
         write_text(self.checkpoints / name / "weights.json", json.dumps(self.learnt))
+        for model in (model for model, trained in self.models.items() if trained):
+            write_text(self.checkpoints / name / "models" / model / "weights.json", json.dumps(self.begun[model][0]))
         return name
 
 
@@ -363,14 +381,64 @@ def in_the_first_step(folder, stage="grpo"):
 def test_the_reference_policy(run, reference, weights, toy_recipes):
     """Also after a resume in the middle of the stage."""
     whole = run(*LEARN, name="whole")
-    assert whole.learnt == [*CLONED, "policy", "policy", "policy"] and whole.reference == CLONED
+    assert whole.learnt == [*CLONED, "policy", "policy", "policy"] and whole.begun == {"reference": (CLONED, False)}
     where = f"algorithm.loss.kl_reference={toy_recipes / reference if '/' in reference else reference}"
     with pytest.raises(Interrupted):
         run(*LEARN, where, name="again", stop=in_the_first_step(toy_recipes / "again"))
     assert json.loads((toy_recipes / "again" / "state.json").read_text())["unit"] == 1
     again = run(*LEARN, where, name="again")
-    assert again.reference == weights
+    assert again.begun == {"reference": (weights, False)}
     assert again.learnt == whole.learnt, "the policy itself goes on where it was"
+
+
+TWO_MODELS = """
+from dataclasses import dataclass
+
+from agentgym_rl.algorithms.base import LOADED, Algorithm, Needs
+from agentgym_rl.algorithms.config import OnlineConfig
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
+from agentgym_rl.algorithms.model import Model
+from agentgym_rl.algorithms.rows import imitation
+
+
+@dataclass(kw_only=True)
+class TwoConfig(OnlineConfig):
+    restores: bool = False
+    "Whether each step goes back to the weights as loaded."
+
+
+class Two(Algorithm[TwoConfig]):
+    Config = TwoConfig
+
+    @classmethod
+    def needs(cls, config):
+        return Needs(models={"prm": Model(trained=True)}, loaded_weights=True)
+
+    @property
+    def units(self):
+        return self.config.steps
+
+    def unit(self, run, number):
+        if self.config.restores:
+            run.restore(LOADED)
+        rows = [imitation(example) for example in run.demonstrations[: number + 1]]
+        return run.learn(rows, CROSS_ENTROPY, lr=1.0, mini_batch=1, model="prm")
+"""
+
+
+@pytest.mark.parametrize("restores", [False, True])
+def test_a_second_model_goes_on_where_it_was(run, toy_recipes, tmp_path, restores):
+    tmp_path.joinpath("two.py").write_text(TWO_MODELS)
+    two = (f"algorithm={tmp_path}/two.py:Two", "algorithm.steps=3", "algorithm.tasks_per_step=4", "run.save_every=1",
+           f"algorithm.restores={restores}")  # fmt: skip
+    whole = run(*two, name="whole")
+    assert whole.begun == {"prm": ([*CLONED, "learn 1", "learn 2", "learn 3"], False)}
+    assert whole.learnt == ([] if restores else CLONED) and whole.state.stage_updates == 0
+    assert [row["prm/loss"] for row in read(whole.folder.path) if "prm/loss" in row] == [1.0] * 3
+    with pytest.raises(Interrupted):
+        run(*two, stop=in_the_first_step(toy_recipes / "a", whole.state.results[-1]["name"]))
+    again = run(*two)
+    assert again.begun == {"prm": (whole.begun["prm"][0], True)} and again.learnt == whole.learnt
 
 
 def test_the_moments_of_rewards_go_on_after_a_stop(run, toy_recipes):

@@ -57,7 +57,7 @@ def test_kept_weights_come_back(group):
     fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
     train_last(model, 1)
     worker = AgentWorker.__new__(AgentWorker)
-    worker.actor, worker._kept = SimpleNamespace(engine=SimpleNamespace(module=model)), {}
+    worker.actor, worker._kept, worker._moments = SimpleNamespace(engine=SimpleNamespace(module=model)), {}, {}
     before = {name: local(weight).detach().clone() for name, weight in model.named_parameters()}
     worker.save_model_to_cpu("base")
     for _ in range(2):

@@ -1,6 +1,7 @@
 """The loss of an update on the workers, rows that have their tokens, and what a learner asks of the workers."""
 
 import inspect
+from contextlib import nullcontext
 from itertools import product
 from math import nan
 from pathlib import Path
@@ -297,7 +298,10 @@ def learner():
     config.trainer.n_gpus_per_node = 2
     found = Learner(SimpleNamespace(actor_rollout_wg=Workers()), Settings(config), None)
     found.weights = SimpleNamespace(
-        asleep=[], sleep=lambda: found.weights.asleep.append(len(found.verl.actor_rollout_wg.log_probs))
+        asleep=[],
+        sleep=lambda: found.weights.asleep.append(len(found.verl.actor_rollout_wg.log_probs)),
+        models={},
+        using=lambda model, learn: nullcontext(),
     )
     found.optimizer = OptimizerConfig(weight_decay=0.1, betas=[0.5, 0.9], clip_grad=2.0)
     return found

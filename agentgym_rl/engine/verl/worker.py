@@ -93,8 +93,9 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
             return found
         if field == "old_log_probs":
             return response_fields(found, data, tu.get_non_tensor_data(data, "correction", {}), self._mean)
-        names = {field: "log_probs"} | ({f"{field}_entropy": "entropy"} if "entropy" in found else {})
-        mask = data["response_mask"]
+        names, mask = {field: "log_probs"}, data["response_mask"]
+        if tu.get_non_tensor_data(data, "calculate_entropy", False):
+            names[f"{field}_entropy"] = "entropy"
         return TensorDict({to: response_from_nested(found[of], mask) for to, of in names.items()}, batch_size=len(data))
 
     def _mean(self, total: torch.Tensor, count: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,496 @@
+"""Models beside the policy: what workers keep of them, whose log-probabilities there are, and what is refused."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+os.environ.setdefault("VERL_PLATFORM", "cpu")
+pytest.importorskip("verl")
+
+import replay
+import test_same_training as recorded
+import torch
+import torch.distributed as dist
+import transfer_queue as tq
+from tensordict import TensorDict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from transfer_queue import KVBatchMeta
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from agentgym_rl.algorithms.base import Needs, Rollout
+from agentgym_rl.algorithms.losses.base import Tokens
+from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
+from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
+from agentgym_rl.algorithms.model import POLICY, Model
+from agentgym_rl.algorithms.rows import PerToken, Row, WithEngine
+from agentgym_rl.engine.recipe import models
+from agentgym_rl.engine.recipe.compose import load
+from agentgym_rl.engine.recipe.resolved import Resolved
+from agentgym_rl.engine.recipe.schema import RecipeError
+from agentgym_rl.engine.run import gpu_memory, memory
+from agentgym_rl.engine.verl import fields
+from agentgym_rl.engine.verl.learner import Learner
+from agentgym_rl.engine.verl.scorer import behind
+from agentgym_rl.engine.verl.weights import BASE, Weights
+from agentgym_rl.engine.verl.worker import AgentWorker, local
+from agentgym_rl.rollout.supervised import Example
+
+EXAMPLES = Path(__file__).parents[2] / "examples/add_an_algorithm"
+CONFIG = LlamaConfig(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8)
+
+
+# workers
+
+
+@pytest.fixture
+def group():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.fixture
+def worker(group):
+    """With FSDP2's model on one process, which stays gathered after a pass without gradients."""
+    torch.manual_seed(0)
+    model, mesh = LlamaForCausalLM(CONFIG), init_device_mesh("cpu", (1,))
+    for layer in model.model.layers:
+        fully_shard(layer, mesh=mesh, reshard_after_forward=False)
+    fully_shard(model, mesh=mesh, reshard_after_forward=False)
+    found = AgentWorker.__new__(AgentWorker)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    found.actor = SimpleNamespace(engine=SimpleNamespace(module=model, optimizer=optimizer))
+    found._kept, found._moments = {}, {}
+    return found
+
+
+def looked_at(worker):
+    """Logits of a pass without gradients."""
+    with torch.no_grad():
+        return worker.actor.engine.module(torch.tensor([[1, 2, 3]])).logits
+
+
+def learned(worker, updates=1):
+    for _ in range(updates):
+        model, optimizer = worker.actor.engine.module, worker.actor.engine.optimizer
+        optimizer.zero_grad()
+        model(torch.tensor([[1, 2, 3]])).logits[..., 3].sum().backward()
+        optimizer.step()
+
+
+def test_each_model_learns_as_if_it_were_alone(worker):
+    learned(worker, 4)
+    alone = looked_at(worker)
+    worker.save_model_to_cpu("alone", True)
+    assert not worker.actor.engine.optimizer.state
+    torch.manual_seed(0)
+    fresh = LlamaForCausalLM(CONFIG)
+    for place in ("policy", "other"):
+        with torch.no_grad():
+            for (_, weight), value in zip(worker._weights(), fresh.parameters(), strict=True):
+                local(weight).copy_(value)
+        worker.save_model_to_cpu(place)
+    for _ in range(4):
+        for place in ("policy", "other"):
+            worker.restore_model_from_cpu(place, True)
+            looked_at(worker)
+            learned(worker)
+            looked_at(worker)
+            worker.save_model_to_cpu(place, True)
+    for place in ("policy", "other"):
+        worker.restore_model_from_cpu(place, True)
+        assert torch.equal(looked_at(worker), alone), place
+    worker.restore_model_from_cpu("alone", True)
+    assert torch.equal(looked_at(worker), alone)
+    worker.clear_cpu_model("alone")
+    assert not worker._moments and {*worker._kept} == {"policy", "other"}
+
+
+def test_a_hugging_face_folder_takes_the_place_of_the_weights(worker, tmp_path):
+    other = LlamaForCausalLM(CONFIG)
+    other.save_pretrained(tmp_path, max_shard_size="2KB")
+    assert len([*tmp_path.glob("*.safetensors")]) > 1
+    looked_at(worker)
+    worker.load_pretrained(str(tmp_path))
+    assert torch.equal(looked_at(worker), other(torch.tensor([[1, 2, 3]])).logits)
+    frozen = worker.actor.engine.module.model.embed_tokens
+    worker.load_pretrained(str(tmp_path))
+    frozen.requires_grad_(False)
+    worker.load_pretrained(str(tmp_path))
+    with torch.no_grad():
+        local(frozen.weight).add_(1)
+    with pytest.raises(ValueError, match=r"differs in model\.embed_tokens\.weight, which does not learn"):
+        worker.load_pretrained(str(tmp_path))
+    (tmp_path / "model.safetensors.index.json").unlink()
+    min(tmp_path.glob("*.safetensors")).unlink()
+    frozen.requires_grad_(True)
+    with pytest.raises(ValueError, match=r"has no .* in its safetensors files"):
+        worker.load_pretrained(str(tmp_path))
+
+
+# what the driver asks of them
+
+
+class Workers:
+    """Note what is asked; their weights are a name and their optimizer's state another; log-probabilities too."""
+
+    def __init__(self):
+        self.weights, self.moments, self.kept, self.scored = "policy", "policy's", {}, []
+
+    def save_model_to_cpu(self, name, optimizer=False):
+        self.kept[name] = (self.weights, self.moments if optimizer else None)
+        if optimizer:
+            self.moments = None
+
+    def restore_model_from_cpu(self, name, optimizer=False):
+        self.weights = self.kept[name][0]
+        if optimizer:
+            self.moments = self.kept[name][1]
+
+    def clear_cpu_model(self, name):
+        del self.kept[name]
+
+    def load_checkpoint(self, local_path):
+        self.weights, self.moments = Path(local_path).parent.name, f"{Path(local_path).parent.name}'s"
+
+    def load_pretrained(self, folder):
+        self.weights = Path(folder).name
+
+    def save_checkpoint(self, local_path, global_step):
+        self.saved = (Path(local_path).name, self.weights, self.moments, global_step)
+
+    def compute_log_prob(self, data):
+        self.scored.append(self.weights)
+        if isinstance(data, KVBatchMeta):
+            self.told = data
+            return None
+        ids = data["input_ids"]
+        values = torch.roll(ids.values().float(), shifts=-1)
+        nested = torch.nested.nested_tensor_from_jagged(values, ids.offsets())
+        return {"log_probs": -nested, "entropy": nested}
+
+    def set_loss_fn(self, loss):
+        pass
+
+    def set_optimizer(self, *settings):
+        pass
+
+    def update_actor(self, data):
+        self.weights, self.moments = f"{self.weights}+", f"{self.moments}+"
+        return {"metrics": {"loss": [0.5], "dpo/margin": [0.1], "grad_norm": [2.0]}}
+
+    @property
+    def state(self):
+        return self.weights, self.moments
+
+
+@pytest.fixture
+def learner():
+    config = SimpleNamespace(trainer=SimpleNamespace(default_local_dir="run/checkpoints"),
+                             data=SimpleNamespace(max_response_length=9))  # fmt: skip
+    settings = SimpleNamespace(config=config, temperature=0.5, workers=2, set_loss=lambda *_: None)
+    verl = SimpleNamespace(actor_rollout_wg=Workers(), use_critic=False, global_steps=7, _save_checkpoint=lambda: None,
+                           tokenizer=SimpleNamespace(eos_token_id=0))  # fmt: skip
+    weights = Weights(verl, settings)
+    weights.synced = weights.pristine = False
+    return Learner(verl, settings, weights)
+
+
+def test_weights_take_the_policys_place_and_go(learner, tmp_path):
+    weights, workers = learner.weights, learner.verl.actor_rollout_wg
+    weights.begin_as_policy("prm", trained=True)
+    weights.begin_model("teacher", tmp_path / "step/actor", trained=False)
+    tmp_path.joinpath("config.json").touch()
+    weights.begin_model("hub", tmp_path, trained=False)
+    weights.begin_model("resumed", tmp_path / "old/prm", trained=True, own=True)
+    assert workers.state == ("policy", "policy's")
+    for by, learn, inside in (
+        ("prm", False, ("policy", "policy's")), ("prm", True, ("policy", None)),
+        ("teacher", False, ("step", "policy's")),
+        ("hub", False, (tmp_path.name, "policy's")), ("resumed", True, ("old", "old's")),
+        (tmp_path / "other/actor", False, ("other", "other's")), (POLICY, True, ("policy", "policy's")),
+    ):  # fmt: skip
+        with weights.using(by, learn=learn):
+            assert workers.state == inside
+        assert workers.state == ("policy", "policy's")
+    with weights.using("prm", learn=True):
+        workers.update_actor(None)
+    with pytest.raises(KeyError), weights.using("prm", learn=True):
+        assert workers.state == ("policy+", "None+")
+        raise KeyError
+    assert workers.state == ("policy", "policy's") and workers.kept["prm"] == ("policy+", "None+")
+    assert weights.save() == "global_step_7" and workers.saved == ("resumed", "old", "old's", 7)
+    weights.begin_models()
+    assert not workers.kept and not weights.models
+
+
+def test_there_must_be_such_a_model(learner):
+    weights = learner.weights
+    weights.begin_as_policy("teacher", trained=False)
+    for by, learn, said in (
+        ("critic", False, r"no model 'critic'; Algorithm\.needs names \['teacher'\]"),
+        ("teacher", True, "does not learn"), (None, False, "loaded_weights=True"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=said), weights.using(by, learn=learn):
+            pytest.fail("no weights")
+    weights.remember_base(Path("folder"))
+    with weights.using(None):
+        assert BASE in learner.verl.actor_rollout_wg.kept
+    for name in ("policy", "a/b", ""):
+        with pytest.raises(ValueError, match="cannot have the name"):
+            Needs(models={name: Model()})
+
+
+TOKENS = [
+    Row(Example([9, 5, 7], [0.0, 0, 1], 2), {}),
+    Row(Example([9, 6], [0.0, 1]), {}),
+    Row(Example([8, 4, 3], [0.0, 1, 1]), {}),
+]
+
+
+def test_rows_with_their_tokens_are_scored(learner):
+    learner.weights.begin_as_policy("teacher", trained=False)
+    rows = learner.score(TOKENS, "teacher", "taught", entropy=True)
+    assert [row.streams for row in rows] == [
+        {"taught": PerToken([0, 0, -7.0]), "taught_entropy": PerToken([0, 0, 7.0])},
+        {"taught": PerToken([0, -6.0]), "taught_entropy": PerToken([0, 6.0])},
+        {"taught": PerToken([0, -4.0, -3.0]), "taught_entropy": PerToken([0, 4.0, 3.0])},
+    ]
+    assert learner.score(rows, POLICY, "own")[0].streams["own"] == PerToken([0, 0, -7.0])
+    assert learner.score([], "teacher", "taught") == []
+    for name in ("taught", "advantage"):
+        with pytest.raises(ValueError, match=f"cannot be the stream '{name}'"):
+            learner.score(rows, "teacher", name)
+
+
+def test_a_second_model_learns_from_rows_with_their_tokens(learner):
+    workers, loss = learner.verl.actor_rollout_wg, Preference(PreferenceConfig())
+    learner.weights.begin_as_policy("prm", trained=True)
+    metrics, count = learner.learn(TOKENS[:2], loss, lr=1.0, mini_batch=1, epochs=2, model="prm")
+    assert count == 2 and metrics["dpo/loss"] == 0.5
+    assert workers.state == ("policy", "policy's") and workers.kept["prm"] == ("policy++", "None++")
+    with pytest.raises(ValueError, match="'prm' learns from rows that have their tokens"):
+        learner.learn([Row("a_0_0", {"advantage": 1.0})], Vanilla(VanillaConfig()), lr=1.0, mini_batch=1, model="prm")
+
+
+def jagged(rows, kind=torch.float32):
+    return torch.nested.as_nested_tensor([torch.tensor(row, dtype=kind) for row in rows], layout=torch.jagged)
+
+
+def test_rows_of_a_batch_keep_their_numbers_in_the_queue(learner, monkeypatch):
+    put, cleared = {}, []
+    held = {"a_0_0": [-1.0, -2.0], "b_0_0": [-3.0]}
+
+    def get(keys, partition_id, select_fields):
+        rows = jagged([held[key] for key in keys])
+        return TensorDict(dict.fromkeys(select_fields, rows), batch_size=len(keys))
+
+    monkeypatch.setattr(tq, "kv_batch_get", get)
+    monkeypatch.setattr(tq, "kv_batch_put", lambda keys, partition_id, fields: put.update({tuple(keys): fields}))
+    monkeypatch.setattr(tq, "kv_clear", lambda keys, partition_id: cleared.append(keys))
+    tags = [{"prompt_len": 2, "response_len": length, "seq_len": 2 + length, "own_tokens": 1} for length in (2, 1, 1)]
+    batch = KVBatchMeta(partition_id="train", keys=["a_0_0", "b_0_0", "c_0_0"], tags=tags, extra_info={"kept": 1})
+    learner.take(batch, [], {})
+    learner.weights.begin_as_policy("teacher", trained=False)
+    rows = [Row(key, {}) for key in batch.keys[:2]]
+    (first, second) = learner.score(rows, "teacher", "taught", entropy=True)
+    told = learner.verl.actor_rollout_wg.told
+    assert told.keys == ["a_0_0", "b_0_0"] and not cleared
+    assert told.extra_info == {
+        "kept": 1,
+        "calculate_entropy": True,
+        "compute_loss": False,
+        "temperature": 0.5,
+        "written": "stream_taught",
+    }
+    assert isinstance(first.streams["taught"], WithEngine) and isinstance(second.streams["taught_entropy"], WithEngine)
+    read = learner.score(rows, "teacher", "taught", read=True)
+    assert [row.streams["taught"] for row in read] == [PerToken([0, 0, -1.0, -2.0]), PerToken([0, 0, -3.0])]
+    with pytest.raises(ValueError, match="are scored before they are learned from"):
+        learner.score([Row("d_0_0", {})], "teacher", "taught")
+    loss = type("Taught", (Vanilla,), {"streams": frozenset({"taught"})})(VanillaConfig())
+    by_key = {row.segment: row for row in (first, second)}
+    fields.write(batch, by_key, loss, dict.fromkeys(batch.keys, 0), 9)
+    assert put["c_0_0",]["stream_taught"].unbind()[0].tolist() == [0.0], "padding has 0"
+    assert "stream_taught" not in put[tuple(batch.keys)], "the others have theirs"
+
+
+def test_numbers_behind_a_prompt():
+    values = [torch.tensor([1.0, 2, 3]), torch.tensor([4.0]), torch.tensor([9.0])]
+    assert behind([(2, 4), (1, 2)], values) == [PerToken([0, 0, 2, 3]), PerToken([0, 4])]
+
+
+# distillation
+
+
+def test_a_teacher_gives_each_token_its_advantage(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    from my_algorithms.distill import ReverseKL
+
+    own, teacher = torch.tensor([[-1.0, -2.0, -3.0]]), torch.tensor([[-0.5, -4.0, -3.0]])
+    log_prob = own.clone().requires_grad_()
+    tokens = Tokens(log_prob=log_prob, old_log_prob=own, mask=torch.ones(1, 3).bool(), streams={"teacher": teacher})
+    loss = ReverseKL(VanillaConfig())
+    loss(tokens).sum().backward()
+    assert log_prob.grad.tolist() == [[-0.5, 2.0, 0.0]], "the teacher likes the first token better than the policy does"
+    assert loss.metrics(tokens)["reverse_kl"].tolist() == [[-0.5, 2.0, 0.0]]
+    assert not loss.clipped(tokens).any()
+
+
+class ScriptedRun:
+    """A run with one batch; notes who scored and what was learned."""
+
+    def batches(self, number):
+        yield [Rollout(episode=None, kept=["a_0_0", "a_0_1"])]
+
+    def score(self, rows, by, *, name):
+        return [replace(row, streams={**row.streams, name: (by, row.segment)}) for row in rows]
+
+    def learn(self, rows, loss, *, lr, mini_batch, epochs):
+        self.learned = [row.streams for row in rows], type(loss).__name__, lr, mini_batch, epochs
+
+
+def test_distillation_learns_from_every_row_of_a_batch(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    from my_algorithms.distill import Distill, DistillConfig
+
+    run, config = ScriptedRun(), DistillConfig(teacher="loaded", lr=0.5, epochs=2, mini_batch_tasks=3)
+    assert Distill.needs(config).models["teacher"].start == "loaded"
+    Distill(config).unit(run, 0)
+    streams = [{"teacher": ("teacher", key)} for key in ("a_0_0", "a_0_1")]
+    assert run.learned == (streams, "ReverseKL", 0.5, 3, 2)
+
+
+# before a launch
+
+
+def resolved(start, trained=False, *overrides):
+    run = Resolved(load(["name=x", "env=maze", "model=tiny", "algorithm=grpo", *overrides]))
+    vars(run)["needs"] = Needs(models={"teacher": Model(start=start, trained=trained, key="algorithm.teacher")})
+    return run
+
+
+def built(folder, words=(), **changes):
+    """A small model with a tokenizer in a folder."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {word: place for place, word in enumerate(("<eos>", "go", "left", *words))}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel(vocabulary, unk_token="<eos>")))
+    tokenizer.save_pretrained(folder)
+    shape = LlamaConfig(**{**CONFIG.to_diff_dict(), **changes})
+    LlamaForCausalLM(shape).save_pretrained(folder)
+    return tokenizer, LlamaForCausalLM(shape)
+
+
+def test_a_model_must_be_there(tmp_path):
+    models.check_places(resolved("start"))
+    with pytest.raises(FileNotFoundError, match=r"algorithm\.teacher=.* is no checkpoint of 1 workers and no model"):
+        models.check_places(resolved(str(tmp_path)))
+    built(tmp_path)
+    models.check_places(resolved(str(tmp_path)))
+    with pytest.raises(RecipeError, match=r"with model\.lora_rank, models differ in adapters"):
+        models.check_places(resolved(str(tmp_path), False, "model.lora_rank=4"))
+    checkpoint = tmp_path / "global_step_3/actor/model_world_size_1_rank_0.pt"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.touch()
+    models.check_places(resolved(str(checkpoint.parents[1])))
+
+
+def test_a_model_must_be_like_the_policy(tmp_path):
+    tokenizer, network = built(tmp_path / "policy")
+    models.check_alike(resolved(str(tmp_path / "policy")), network, tokenizer)
+    built(tmp_path / "global_step_3/actor/huggingface", ["right"])
+    with pytest.raises(
+        RecipeError, match=r"global_step_3 has another vocabulary .* 'right' is 3 there and missing here"
+    ):
+        models.check_alike(resolved(str(tmp_path / "global_step_3")), network, tokenizer)
+    built(tmp_path / "wide", hidden_size=16)
+    with pytest.raises(
+        RecipeError, match=r"another architecture .*lm_head\.weight is \(30, 16\) there and \(30, 8\) here"
+    ):
+        models.check_alike(resolved(str(tmp_path / "wide")), network, tokenizer)
+
+
+BIG = memory.Shapes(parameters=1 << 30, learn=1 << 30, linear=1 << 29, kept=1000.0, vocabulary=1000)
+
+
+def test_the_memory_of_models(monkeypatch):
+    plan = memory.Plan(workers=1, servers=1, loops=1, micro_tokens=4096, kv_cache_gib=1.0)
+
+    def more(**changes):
+        return memory.need(replace(plan, **changes), BIG).least - memory.need(plan, BIG).least
+
+    assert more(others=2) == pytest.approx(4) and more(others=2, trained=2) == pytest.approx(4 + 16)
+    assert memory.kept(BIG, 0, 0) == 0
+    assert memory.kept(BIG, 1, 0) == 8, "its weights, and the policy's while it is used"
+    assert memory.kept(BIG, 1, 1) == 8 + 16
+    monkeypatch.setattr(gpu_memory, "machine", lambda: (20.0, 9.0))
+    with pytest.raises(RecipeError, match=r"\(teacher\) need 24\.0 GiB of host memory on each machine, but .* 20\.0"):
+        gpu_memory._check_host(resolved("start", True, "engine=gpu"), BIG)
+    gpu_memory._check_host(resolved("start", False, "engine=gpu"), BIG)
+    gpu_memory._check_host(resolved("start", True, "engine=gpu", "engine.nodes=2"), BIG)
+
+
+# the real engine
+
+
+def saved(folder, step, model):
+    """The weights and the optimizer's state of a model in a checkpoint."""
+    place = folder / f"checkpoints/global_step_{step}" / model
+    return [
+        torch.load(place / f"{kind}_world_size_1_rank_0.pt", map_location="cpu", weights_only=False)
+        for kind in ("model", "optim")
+    ]
+
+
+def same(one, other):
+    """Whether nested dictionaries have equal tensors."""
+    if isinstance(one, torch.Tensor):
+        one, other = (value.to_local() if hasattr(value, "to_local") else value for value in (one, other))
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    return one == other
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(600)
+def test_a_teacher_and_a_second_model_that_learns(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")]))
+    recording = replay.Recording(recorded.BATCH)
+    files = recording.unpack(tmp_path / "recording")
+    filled = [one.format(**files) for one in (*recorded.REPLAYED, *recorded.POLICY, *recorded.CLONED)]
+    algorithm = f"algorithm={Path(__file__).with_name('second_model.py')}:SecondModel"
+    common = [algorithm, *filled, f"run.cache={tmp_path}/cache"]
+    with replay.ReplaySession(recording) as session:
+        session.batch = "plain"
+        replay.run([*common, "name=a", "algorithm.teacher=loaded"], tmp_path / "whole", session)
+        (folder,) = (file.parent for file in (tmp_path / "cache").glob("*/model.safetensors"))
+        again = [*common, "name=a", f"algorithm.teacher={folder}"]
+        monkeypatch.setenv("KILLED", "1")
+        with pytest.raises(SystemExit, match="killed"):
+            replay.run(again, tmp_path / "again", session)
+        monkeypatch.delenv("KILLED")
+        replay.run(again, tmp_path / "again", session)
+    whole, other = (
+        [row for row in replay.metrics(tmp_path / name) if "prm/pairs" in row] for name in ("whole", "again")
+    )
+    assert len(whole) == len(other) == 2
+    for row in whole:
+        assert row["prm/pairs"] >= 2 and row["prm/updates"] > 0 and row["prm/entropy"] > 0
+        assert row["prm/after"] > row["prm/before"], "it tells better from worse"
+    assert whole[0]["prm/before"] == pytest.approx(whole[0]["prm/policy"], abs=20), "it begins as the policy"
+    assert abs(whole[0]["actor/reverse_kl"]) > 1e-3, "the cloned policy is not its teacher"
+    steps = sorted(int(file.name.rpartition("_")[2]) for file in (tmp_path / "whole/checkpoints").glob("global_step_*"))
+    first, last = steps[-2:]
+    for model in ("actor", "models/prm"):
+        assert same(saved(tmp_path / "whole", last, model), saved(tmp_path / "again", last, model)), model
+        assert not same(saved(tmp_path / "whole", first, model)[0], saved(tmp_path / "whole", last, model)[0])
+    assert not same(saved(tmp_path / "whole", last, "actor")[0], saved(tmp_path / "whole", last, "models/prm")[0])
