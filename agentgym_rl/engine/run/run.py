@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from agentgym_rl.algorithms.base import (
@@ -21,12 +20,11 @@ from agentgym_rl.algorithms.base import (
 )
 from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
-from agentgym_rl.algorithms.model import AS_LOADED, POLICY, START
+from agentgym_rl.algorithms.model import POLICY
 from agentgym_rl.algorithms.rows import Row, note_advantages
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Ending, Episode
-from agentgym_rl.engine.recipe.models import policy_in
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.demonstrations import Encoder
 from agentgym_rl.engine.run.evaluation import VALIDATION, RunPanels, Scores
@@ -34,10 +32,10 @@ from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
 from agentgym_rl.engine.run.resumable import Resumable
 from agentgym_rl.engine.run.saver import Saver
+from agentgym_rl.engine.run.stage_models import policy_of, prepare
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.engine.verl.sync_probe import doubt
 from agentgym_rl.engine.verl.trainer import AgentTrainer
-from agentgym_rl.engine.verl.weights import place_of
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import Message
 from agentgym_rl.rollout.counted import Count, check_counted
@@ -204,7 +202,7 @@ class EngineRun:
     def score(
         self, rows: Sequence[Row], by: str | Weights = POLICY, *, name: str, entropy: bool = False, read: bool = False
     ) -> list[Row]:
-        place = by if isinstance(by, str) else self._place(by.checkpoint)
+        place = by if isinstance(by, str) else policy_of(self.folder, by.checkpoint)
         return self.trainer.learner.score(rows, place, name, entropy=entropy, read=read)
 
     def weights(self) -> Weights:
@@ -242,33 +240,8 @@ class EngineRun:
         self.state.origin, self.state.updates, self.state.stage_updates = self.state.checkpoint, [], 0
 
     def prepare(self, needs: Needs) -> None:
-        """Start the critic of a stage from the policy, and keep the weights of other models."""
-        state, weights = self.state, self.trainer.weights
-        present = self.folder.checkpoint(state.checkpoint)
-        if needs.critic is not None and state.unit == 0 and present is not None:
-            weights.start_critic(present)
-        weights.begin_models()
-        for name, model in needs.models.items():
-            own = None if present is None or not state.unit else place_of(present, name)
-            if own is not None and own.is_dir():
-                weights.begin_model(name, own, trained=model.trained, own=True)
-                continue
-            place = self._start(model.start)
-            if place == self._place(state.checkpoint):
-                weights.begin_as_policy(name, trained=model.trained)
-            else:
-                weights.begin_model(name, place, trained=model.trained)
-
-    def _start(self, start: str) -> Path | None:
-        """Where a model begins; None for the weights as loaded."""
-        if start == START:
-            return self._place(self.state.origin)
-        return None if start == AS_LOADED else policy_in(Path(start).resolve())
-
-    def _place(self, checkpoint: str | None) -> Path | None:
-        """Where the policy of a checkpoint is."""
-        folder = self.folder.checkpoint(checkpoint)
-        return None if folder is None else place_of(folder, POLICY)
+        """Have the workers keep what a stage needs beside the policy."""
+        prepare(needs, self.state, self.folder, self.trainer.weights)
 
     def _restore_present(self) -> None:
         self.trainer.weights.restore(self.folder.checkpoint(self.state.checkpoint))

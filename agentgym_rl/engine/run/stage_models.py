@@ -1,0 +1,43 @@
+"""The models that a stage has beside the policy, where it begins and where a run goes on in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentgym_rl.algorithms.base import Needs
+from agentgym_rl.algorithms.model import AS_LOADED, POLICY, START
+from agentgym_rl.engine.recipe.models import policy_in
+from agentgym_rl.engine.run.folder import RunFolder, State
+from agentgym_rl.engine.verl.weights import Weights, place_of
+
+
+def prepare(needs: Needs, state: State, folder: RunFolder, weights: Weights) -> None:
+    """Start the critic from the policy, and have the workers keep other models.
+
+    Those that learn go on from their own weights in the run's checkpoint, where the stage has some.
+    """
+    present = folder.checkpoint(state.checkpoint)
+    if needs.critic is not None and state.unit == 0 and present is not None:
+        weights.start_critic(present)
+    weights.begin_models()
+    for name, model in needs.models.items():
+        own = None if present is None or not state.unit else place_of(present, name)
+        if own is not None and own.is_dir():
+            weights.begin_model(name, own, trained=model.trained, own=True)
+        elif (place := _start(model.start, state, folder)) == policy_of(folder, state.checkpoint):
+            weights.begin_as_policy(name, trained=model.trained)
+        else:
+            weights.begin_model(name, place, trained=model.trained)
+
+
+def policy_of(folder: RunFolder, checkpoint: str | None) -> Path | None:
+    """Where the policy of a checkpoint is; None for the weights as loaded."""
+    found = folder.checkpoint(checkpoint)
+    return None if found is None else place_of(found, POLICY)
+
+
+def _start(start: str, state: State, folder: RunFolder) -> Path | None:
+    """Where a model begins, as the policy's."""
+    if start in (START, AS_LOADED):
+        return policy_of(folder, state.origin if start == START else None)
+    return policy_in(Path(start).resolve())
