@@ -34,6 +34,7 @@ from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.run import gpu_memory, memory
 from agentgym_rl.engine.verl import fields
 from agentgym_rl.engine.verl.learner import Learner
+from agentgym_rl.engine.verl.network import skeleton
 from agentgym_rl.engine.verl.scorer import behind
 from agentgym_rl.engine.verl.weights import BASE, Weights
 from agentgym_rl.engine.verl.worker import AgentWorker, local
@@ -83,9 +84,17 @@ def learned(worker, updates=1):
 
 
 def test_each_model_learns_as_if_it_were_alone(worker):
+    def put_by(place):
+        worker.save_model_to_cpu(place)
+        worker.put_moments_by(place)
+
+    def take(place):
+        worker.restore_model_from_cpu(place)
+        worker.take_moments(place)
+
     learned(worker, 4)
     alone = looked_at(worker)
-    worker.save_model_to_cpu("alone", True)
+    put_by("alone")
     assert not worker.actor.engine.optimizer.state
     torch.manual_seed(0)
     fresh = LlamaForCausalLM(CONFIG)
@@ -96,15 +105,15 @@ def test_each_model_learns_as_if_it_were_alone(worker):
         worker.save_model_to_cpu(place)
     for _ in range(4):
         for place in ("policy", "other"):
-            worker.restore_model_from_cpu(place, True)
+            take(place)
             looked_at(worker)
             learned(worker)
             looked_at(worker)
-            worker.save_model_to_cpu(place, True)
+            put_by(place)
     for place in ("policy", "other"):
-        worker.restore_model_from_cpu(place, True)
+        take(place)
         assert torch.equal(looked_at(worker), alone), place
-    worker.restore_model_from_cpu("alone", True)
+    take("alone")
     assert torch.equal(looked_at(worker), alone)
     worker.clear_cpu_model("alone")
     assert not worker._moments and {*worker._kept} == {"policy", "other"}
@@ -141,15 +150,17 @@ class Workers:
     def __init__(self):
         self.weights, self.moments, self.kept, self.scored = "policy", "policy's", {}, []
 
-    def save_model_to_cpu(self, name, optimizer=False):
-        self.kept[name] = (self.weights, self.moments if optimizer else None)
-        if optimizer:
-            self.moments = None
+    def save_model_to_cpu(self, name):
+        self.kept[name] = (self.weights, None)
 
-    def restore_model_from_cpu(self, name, optimizer=False):
+    def put_moments_by(self, name):
+        self.kept[name], self.moments = (self.kept[name][0], self.moments), None
+
+    def restore_model_from_cpu(self, name):
         self.weights = self.kept[name][0]
-        if optimizer:
-            self.moments = self.kept[name][1]
+
+    def take_moments(self, name):
+        self.moments = self.kept[name][1]
 
     def clear_cpu_model(self, name):
         del self.kept[name]
@@ -404,17 +415,17 @@ def test_a_model_must_be_there(tmp_path):
 
 def test_a_model_must_be_like_the_policy(tmp_path):
     tokenizer, network = built(tmp_path / "policy")
-    models.check_alike(resolved(str(tmp_path / "policy")), network, tokenizer)
+    models.check_alike(resolved(str(tmp_path / "policy")), tokenizer, network, skeleton)
     built(tmp_path / "global_step_3/actor/huggingface", ["right"])
     with pytest.raises(
         RecipeError, match=r"global_step_3 has another vocabulary .* 'right' is 3 there and missing here"
     ):
-        models.check_alike(resolved(str(tmp_path / "global_step_3")), network, tokenizer)
+        models.check_alike(resolved(str(tmp_path / "global_step_3")), tokenizer, network, skeleton)
     built(tmp_path / "wide", hidden_size=16)
     with pytest.raises(
         RecipeError, match=r"another architecture .*lm_head\.weight is \(30, 16\) there and \(30, 8\) here"
     ):
-        models.check_alike(resolved(str(tmp_path / "wide")), network, tokenizer)
+        models.check_alike(resolved(str(tmp_path / "wide")), tokenizer, network, skeleton)
 
 
 BIG = memory.Shapes(parameters=1 << 30, learn=1 << 30, linear=1 << 29, kept=1000.0, vocabulary=1000)

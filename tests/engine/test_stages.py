@@ -428,8 +428,9 @@ class Two(Algorithm[TwoConfig]):
 
 @pytest.mark.parametrize("restores", [False, True])
 def test_a_second_model_goes_on_where_it_was(run, toy_recipes, tmp_path, restores):
-    tmp_path.joinpath("two.py").write_text(TWO_MODELS)
-    two = (f"algorithm={tmp_path}/two.py:Two", "algorithm.steps=3", "algorithm.tasks_per_step=4", "run.save_every=1",
+    file = tmp_path / f"two_{restores}.py"  # a module has one file
+    file.write_text(TWO_MODELS)
+    two = (f"algorithm={file}:Two", "algorithm.steps=3", "algorithm.tasks_per_step=4", "run.save_every=1",
            f"algorithm.restores={restores}")  # fmt: skip
     whole = run(*two, name="whole")
     assert whole.begun == {"prm": ([*CLONED, "learn 1", "learn 2", "learn 3"], False)}

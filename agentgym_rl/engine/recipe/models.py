@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,19 +44,18 @@ def check_places(run: Resolved) -> None:
             raise RecipeError(f"{said}: with model.lora_rank, models differ in adapters; give a checkpoint of a run")
 
 
-def check_alike(run: Resolved, network: Any, tokenizer: Any) -> None:
+def check_alike(run: Resolved, tokenizer: Any, network: Any, skeleton: Callable[[str], Any]) -> None:
     """Every model that begins in a folder has the shapes of the policy, and its vocabulary.
 
     Args:
-        network: the policy without weights (:func:`agentgym_rl.engine.verl.network.skeleton`).
         tokenizer: the policy's.
+        network: the policy without weights.
+        skeleton: makes one of a folder, :func:`agentgym_rl.engine.verl.network.skeleton`.
 
     Raises:
         RecipeError: it has not; names the folder and a difference.
     """
     from transformers import AutoTokenizer  # takes a second
-
-    from agentgym_rl.engine.verl.network import skeleton
 
     shapes, words = _shapes(network), tokenizer.get_vocab()
     for name, folder in folders(run.needs.models).items():

@@ -141,7 +141,7 @@ def _train(
     if state.left_out is None:
         state.left_out = context.too_long(resolved, builder, progress.bar, progress.say)
     preflight.check_adapters(config, network)
-    models.check_alike(resolved, network, tokenizer)
+    models.check_alike(resolved, tokenizer, network, skeleton)
     encoder = demonstrations.Encoder(resolved, tokenizer, builder)
     demonstrated = encoder.files(files)
     validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)

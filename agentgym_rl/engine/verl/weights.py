@@ -152,7 +152,7 @@ class Weights:
         self.models[name] = trained
         self.sleep()
         with self._instead(place, optimizer=True):
-            self.verl.actor_rollout_wg.save_model_to_cpu(name, own)
+            self._put_by(name, optimizer=own)
 
     def begin_as_policy(self, name: str, *, trained: bool) -> None:
         """Keep another model that begins as the policy is now, without state of an optimizer."""
@@ -185,7 +185,7 @@ class Weights:
                 yield
             finally:
                 if learn:
-                    self.verl.actor_rollout_wg.save_model_to_cpu(by, True)
+                    self._put_by(str(by), optimizer=True)
 
     @contextmanager
     def _instead(self, by: str | Path | None, *, optimizer: bool) -> Iterator[None]:
@@ -193,17 +193,26 @@ class Weights:
 
         A place brings its own state of the optimizer, or none.
         """
-        workers = self.verl.actor_rollout_wg
-        workers.save_model_to_cpu(PRESENT, optimizer)
+        self._put_by(PRESENT, optimizer=optimizer)
         try:
             if isinstance(by, str):
-                workers.restore_model_from_cpu(by, optimizer)
+                self._take(by, optimizer=optimizer)
             else:
                 self._load(by)
             yield
         finally:
-            workers.restore_model_from_cpu(PRESENT, optimizer)
-            workers.clear_cpu_model(PRESENT)
+            self._take(PRESENT, optimizer=optimizer)
+            self.verl.actor_rollout_wg.clear_cpu_model(PRESENT)
+
+    def _put_by(self, name: str, *, optimizer: bool) -> None:
+        self.verl.actor_rollout_wg.save_model_to_cpu(name)
+        if optimizer:
+            self.verl.actor_rollout_wg.put_moments_by(name)
+
+    def _take(self, name: str, *, optimizer: bool) -> None:
+        self.verl.actor_rollout_wg.restore_model_from_cpu(name)
+        if optimizer:
+            self.verl.actor_rollout_wg.take_moments(name)
 
     def _load(self, place: Path | None) -> None:
         workers = self.verl.actor_rollout_wg

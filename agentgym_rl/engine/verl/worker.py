@@ -153,15 +153,8 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
             super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def save_model_to_cpu(self, n: object, optimizer: bool = False) -> None:
-        """Keep this worker's part of the weights under a name, in pinned host memory; on a CPU, in an unnamed file.
-
-        With ``optimizer`` its state moves to the host, too, so that it has none.
-        """
-        if optimizer:
-            state = self.actor.engine.optimizer.state
-            self._moments[n] = {weight: moved(own, torch.device("cpu")) for weight, own in state.items()}
-            state.clear()
+    def save_model_to_cpu(self, n: object) -> None:
+        """Keep this worker's part of the weights under a name, in pinned host memory; on a CPU, in an unnamed file."""
         weights = {name: local(weight).detach() for name, weight in self._weights()}
         if get_platform().device_name == "cpu":
             self._kept[n] = file = TemporaryFile()  # noqa: SIM115 - open for as long as it is kept
@@ -173,14 +166,8 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
             }
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def restore_model_from_cpu(self, n: object, optimizer: bool = False) -> None:
-        """Put kept weights back in place; with ``optimizer`` its state, too, which is not kept any longer."""
-        if optimizer:
-            moments = self._moments.pop(n, {})
-            self.actor.engine.optimizer.state.clear()
-            self.actor.engine.optimizer.state.update(
-                {weight: moved(own, weight.device) for weight, own in moments.items()}
-            )
+    def restore_model_from_cpu(self, n: object) -> None:
+        """Put kept weights back in place."""
         kept = self._kept[n]
         if not isinstance(kept, dict):
             kept.seek(0)
@@ -188,6 +175,20 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
         with torch.no_grad():
             for name, weight in self._weights():
                 local(weight).copy_(kept[name], non_blocking=True)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def put_moments_by(self, n: object) -> None:
+        """Move the optimizer's state to the host, under a name, so that the optimizer has none."""
+        state = self.actor.engine.optimizer.state
+        self._moments[n] = {weight: moved(own, torch.device("cpu")) for weight, own in state.items()}
+        state.clear()
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def take_moments(self, n: object) -> None:
+        """Move such a state back to the optimizer; none where there is none under the name."""
+        state, kept = self.actor.engine.optimizer.state, self._moments.pop(n, {})
+        state.clear()
+        state.update({weight: moved(own, weight.device) for weight, own in kept.items()})
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def clear_cpu_model(self, n: object) -> None:
