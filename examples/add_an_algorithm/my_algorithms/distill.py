@@ -14,14 +14,13 @@ stay with the engine: the loss reads the stream that ``Run.score`` has written b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from omegaconf import MISSING
 
 from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
-from agentgym_rl.algorithms.checks import at_least
-from agentgym_rl.algorithms.config import OnlineConfig
+from agentgym_rl.algorithms.config import PolicyGradientConfig
 from agentgym_rl.algorithms.losses.base import Tokens
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.model import Model
@@ -51,17 +50,13 @@ def taught(tokens: Tokens) -> Tokens:
 
 
 @dataclass(kw_only=True)
-class DistillConfig(OnlineConfig):
+class DistillConfig(PolicyGradientConfig):
     """Keys of ``algorithm=distill``."""
 
     teacher: str = MISSING
     """A checkpoint of a run or a Hugging Face folder of the policy's size and vocabulary; or ``loaded``."""
-    mini_batch_tasks: int = 32
-    """Tasks of an update."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(self, 1, "mini_batch_tasks")
+    loss: VanillaConfig = field(default_factory=VanillaConfig)
+    """PPO's, whose advantages are those above."""
 
 
 class Distill(Algorithm[DistillConfig]):
@@ -71,14 +66,14 @@ class Distill(Algorithm[DistillConfig]):
 
     @classmethod
     def needs(cls, config: DistillConfig) -> Needs:
-        return Needs(models={"teacher": Model(start=config.teacher, key="algorithm.teacher")})
+        return Needs(models={"teacher": Model(start=config.teacher, key="algorithm.teacher"), **config.loss.models})
 
     @property
     def units(self) -> int:
         return self.config.steps
 
     def unit(self, run: Run, number: int) -> Metrics:
-        config, loss = self.config, ReverseKL(VanillaConfig())
+        config, loss = self.config, ReverseKL(self.config.loss)
         lr, size = config.optimizer.rate(config.lr, number, self.units), config.mini_batch_tasks
         for batch in run.batches(number):
             rows = run.score([row for one in batch for row in one.rows({})], by="teacher", name="teacher")
