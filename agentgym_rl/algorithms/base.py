@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from agentgym_rl.algorithms.config import AlgorithmConfig
 from agentgym_rl.algorithms.losses.base import Loss
@@ -76,6 +76,8 @@ class Needs:
     """Sizes of updates by key; each must divide by the number of workers."""
     environments: Mapping[str, Collection[str]] = field(default_factory=dict)
     """Names of environments by the key that has them; each must be one of the run."""
+    writer: str | None = None
+    """The key or algorithm that asks a writer (:meth:`Run.generate`); the run must have one."""
     rows_together: int = 1
     """Rows of the full context length that must fit into one micro-batch."""
 
@@ -300,6 +302,32 @@ class Run(Protocol):
 
         Raises:
             ValueError: there is no such model, or a row is of an earlier batch.
+        """
+
+    def generate(
+        self,
+        conversations: Sequence[Sequence[Message]],
+        *,
+        samples: int = 1,
+        temperature: float = 1.0,
+        max_tokens: int = 512,
+        by: Literal["policy", "writer"] = "policy",
+    ) -> list[list[str]]:
+        """Next messages of conversations of one's own, outside of any episode: ``samples`` of each, in their order.
+
+        They are kept in the unit's journal. After a stop, the same questions have the same answers, and nobody is asked
+        twice; within a unit, the same question again has another answer.
+
+        Args:
+            by: the policy, with the present weights; or the run's ``writer``, which :attr:`Needs.writer` asks for.
+
+        Returns:
+            Texts of at most ``max_tokens`` tokens. One is empty where the conversation does not fit into the context,
+            or the API of the writer withholds it; these are counted (``generate/<by>_unanswered``).
+
+        Raises:
+            ValueError: the run has no writer; the writer's API takes no request, or ``writer.max_cost`` is spent.
+            EnvError: the writer does not answer. What was answered before is kept.
         """
 
     def weights(self) -> Weights:
