@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym_rl.api import request as requests
 from agentgym_rl.api.frames import episode_frame, frame
-from agentgym_rl.api.policies import check_samples, closing, folder_of, open_policy, rules_of
+from agentgym_rl.api.policies import check_samples, closing, open_policy, rules_of
 from agentgym_rl.api.request import Request
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.episode_schema import Summary
 from agentgym_rl.data.episode_store import SUMMARY
+from agentgym_rl.engine.local_model import folder_of
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.envs.registry import check_options
 from agentgym_rl.envs.sync import outside

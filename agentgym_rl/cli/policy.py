@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentgym_rl.api.policies import folder_of, rules_of
+from agentgym_rl.api.policies import rules_of
 from agentgym_rl.cli import common
+from agentgym_rl.engine.local_model import folder_of
 from agentgym_rl.rollout import pretrained
 
 if TYPE_CHECKING:

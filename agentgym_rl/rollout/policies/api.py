@@ -7,9 +7,10 @@ import logging
 import os
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.completions import Answer, Meaning
 from agentgym_rl.envs.core import Message, Task, TextEnv
 from agentgym_rl.envs.extras import needs
@@ -19,6 +20,7 @@ from agentgym_rl.rollout.loop import Aborted, Watch, run_episode
 from agentgym_rl.rollout.policies.base import Policy, Price, Usage
 from agentgym_rl.rollout.policies.chat_client import ChatClient
 from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.texts import Written
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +94,7 @@ class ChatModel(Policy):
         with needs(name, "api"):
             self._client = ChatClient(
                 name, match["url"], match["model"],
-                temperature=temperature, turn=self._wait_for_turn, retries=retries, without=without,
+                turn=self._wait_for_turn, retries=retries, without=without,
             )  # fmt: skip
         self.name, self.usage = name, Usage()
         self.temperature, self.seed = temperature, seed
@@ -122,7 +124,17 @@ class ChatModel(Policy):
             ModelRefused: another request would be refused too, or nothing could ever be reached.
             BudgetSpent: nothing was requested, as the limit on the cost is reached.
         """
-        answer = await self._client.ask(messages, seed, max_tokens)
+        answer = await self._reply(messages, seed, max_tokens, self.temperature)
+        return Response(answer.text, finish_reason=answer.finish_reason)
+
+    async def write(self, messages: Sequence[Message], *, seed: int, temperature: float, max_tokens: int) -> Written:
+        """See :meth:`Policy.write`; raises as :meth:`respond`."""
+        answer = await self._reply(list(messages), seed, max_tokens, temperature)
+        return Written(encodable(answer.text), answer.prompt_tokens, answer.completion_tokens)
+
+    async def _reply(self, messages: list[Message], seed: int, max_tokens: int, temperature: float) -> Answer:
+        """See :meth:`respond`."""
+        answer = await self._client.ask(messages, seed, max_tokens, temperature)
         if not self._client.reached:
             said = answer.text.rstrip(".")
             raise ModelRefused(f"{self.name} cannot be reached: {said}; check the address, and that its server runs")
@@ -131,7 +143,7 @@ class ChatModel(Policy):
             self.usage.add(answer.prompt_tokens, answer.completion_tokens)
         if answer.meaning is Meaning.REPLY:
             self._warn_of_uncounted(answer)
-            return Response(answer.text, finish_reason=answer.finish_reason)
+            return answer
         verb = "did not answer:" if answer.meaning is Meaning.FAULT else "answered"
         said = f"{self.name} {verb} {answer.text}"
         if answer.text.startswith("401: "):

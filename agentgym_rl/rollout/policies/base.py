@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.envs.core import Task, TextEnv
+from agentgym_rl.envs.core import Message, Task, TextEnv
 from agentgym_rl.rollout.loop import Watch
 from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.texts import Written
 
 Price = tuple[float, float]
 """Of a million prompt tokens and of a million completion tokens."""
@@ -58,6 +60,10 @@ class Policy(ABC):
         Args:
             sample: number of the episode among those of its task; each draws from a seed of its own.
         """
+
+    async def write(self, messages: Sequence[Message], *, seed: int, temperature: float, max_tokens: int) -> Written:
+        """See :class:`agentgym_rl.rollout.texts.Writer`; only a language model, or a function, writes texts."""
+        raise ValueError(f"policy {self.name!r} chooses actions, and writes no texts")
 
     async def close(self) -> None:  # noqa: B027 (most policies hold nothing)
         """Stop what the policy started; it starts again with the next episode."""

@@ -47,7 +47,6 @@ class ChatClient:
         url: str,
         model: str,
         *,
-        temperature: float,
         turn: Callable[[], Awaitable[None]],
         retries: int,
         without: Collection[str],
@@ -60,26 +59,26 @@ class ChatClient:
         self._client = openai.AsyncOpenAI(
             base_url=url, api_key=os.environ.get("OPENAI_API_KEY") or "none", max_retries=0
         )
-        self._name, self._model, self._temperature = name, model, temperature
+        self._name, self._model = name, model
         self._turn, self._retries, self._without = turn, retries, set(without)
         self._first, self._asked = asyncio.Lock(), False
         self.reached = False
         """Whether a connection was ever made."""
 
-    async def ask(self, messages: list[Message], seed: int, max_tokens: int) -> Answer:
+    async def ask(self, messages: list[Message], seed: int, max_tokens: int, temperature: float) -> Answer:
         """The answer to a request."""
         async with self._first:
             if not self._asked:
                 self._asked = True
-                return await self._repeat(messages, seed, max_tokens)
-        return await self._repeat(messages, seed, max_tokens)
+                return await self._repeat(messages, seed, max_tokens, temperature)
+        return await self._repeat(messages, seed, max_tokens, temperature)
 
-    async def _repeat(self, messages: list[Message], seed: int, max_tokens: int) -> Answer:
+    async def _repeat(self, messages: list[Message], seed: int, max_tokens: int, temperature: float) -> Answer:
         """The answer to a request; asked again after a fault, and without parameters that the API does not know."""
         without, tries, few = set(self._without), 0, min(FEW, self._retries)
         while True:
             await self._turn()
-            answer, headers = await self._post(messages, seed, max_tokens, without)
+            answer, headers = await self._post(messages, seed, max_tokens, temperature, without)
             if answer.unknown - without:
                 without |= answer.unknown
             elif answer.meaning is Meaning.FAULT and tries < (self._retries if self.reached else few):
@@ -93,7 +92,7 @@ class ChatClient:
         return answer
 
     async def _post(
-        self, messages: list[Message], seed: int, max_tokens: int, without: Collection[str]
+        self, messages: list[Message], seed: int, max_tokens: int, temperature: float, without: Collection[str]
     ) -> tuple[Answer, Mapping[str, str]]:
         """The answer to one request, and its headers."""
         limit = "max_tokens" if "max_completion_tokens" in without else "max_completion_tokens"
@@ -102,7 +101,7 @@ class ChatClient:
             raw = await self._client.chat.completions.with_raw_response.create(
                 model=self._model,
                 messages=messages,  # type: ignore[arg-type]
-                temperature=self._temperature,
+                temperature=temperature,
                 **given,
             )
             response = raw.http_response

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.envs.core import Task, TextEnv
+from agentgym_rl.envs.core import Message, Task, TextEnv
 from agentgym_rl.rollout import growth
 from agentgym_rl.rollout.loop import Watch, run_episode
 from agentgym_rl.rollout.policies.base import Policy, Usage
 from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.texts import Written, write
 from agentgym_rl.rollout.tokens import TokenConversation
 
 
@@ -115,9 +116,13 @@ class ModelPolicy(Policy):
 
         Args:
             request_id: of the episode; each of its turns is a request.
-            sampling_params: ``max_tokens`` and, optionally, ``seed`` of the request. What is drawn with a seed does not
-                depend on other requests.
+            sampling_params: ``max_tokens`` and, optionally, a ``temperature`` other than the model's, and the ``seed``
+                of the request. What is drawn with a seed does not depend on other requests.
         """
+
+    async def write(self, messages: Sequence[Message], *, seed: int, temperature: float, max_tokens: int) -> Written:
+        sampling = {"seed": seed, "temperature": temperature, "max_tokens": max_tokens}
+        return await write(self, self.tokenizer, self.builder, self.context, messages, sampling)
 
     async def run(
         self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
@@ -154,10 +159,11 @@ class TransformersModel(ModelPolicy):
         self._one = threading.Lock()
 
     async def generate(self, *, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Generated:
-        seed = sampling_params.get("seed")
-        return await asyncio.to_thread(self._generate, prompt_ids, int(sampling_params["max_tokens"]), seed)
+        limit, seed = int(sampling_params["max_tokens"]), sampling_params.get("seed")
+        temperature = sampling_params.get("temperature", self.temperature)
+        return await asyncio.to_thread(self._generate, prompt_ids, limit, seed, temperature)
 
-    def _generate(self, prompt_ids: list[int], limit: int, seed: int | None) -> Generated:
+    def _generate(self, prompt_ids: list[int], limit: int, seed: int | None, temperature: float) -> Generated:
         import torch
 
         draw = self._random
@@ -173,8 +179,8 @@ class TransformersModel(ModelPolicy):
             while len(tokens) < limit and (not tokens or tokens[-1] not in stop):
                 output = self.model(fed, past_key_values=cache, use_cache=True)
                 cache, logits = output.past_key_values, output.logits[0, -1].float()
-                scaled = (logits / self.temperature if self.temperature else logits).log_softmax(-1)
-                drawn = scaled.exp().multinomial(1, generator=draw) if self.temperature else scaled.argmax()
+                scaled = (logits / temperature if temperature else logits).log_softmax(-1)
+                drawn = scaled.exp().multinomial(1, generator=draw) if temperature else scaled.argmax()
                 tokens.append(int(drawn))
                 log_probs.append(float(scaled[tokens[-1]]))
                 fed = torch.tensor([tokens[-1:]], device=self.model.device)

@@ -16,6 +16,7 @@ from agentgym_rl.rollout.conversation import NoFurtherEpisode, PolicyStopped, Re
 from agentgym_rl.rollout.loop import Watch, failed, run_attempt, run_episode, turn_limit, unsolved
 from agentgym_rl.rollout.policies.base import Policy
 from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.texts import Written
 
 OTHERS = 16
 """Tasks whose solutions the random policy draws from where an environment does not list its actions."""
@@ -140,6 +141,10 @@ class Function(Policy):
     ) -> Episode:
         episode, _ = await run_episode(lambda: env, task, lambda: Scripted(self.respond), settings, watch=watch)
         return episode
+
+    async def write(self, messages: Sequence[Message], *, seed: int, temperature: float, max_tokens: int) -> Written:
+        """See :meth:`Policy.write`; the function takes no parameters of a model."""
+        return Written(self.respond(list(messages)))
 
 
 class OracleScript:

@@ -61,7 +61,7 @@ class VllmModel(ModelPolicy):
         seed = sampling_params.get("seed")
         self._requests += 1
         sampling = SamplingParams(
-            temperature=self.temperature,
+            temperature=sampling_params.get("temperature", self.temperature),
             top_p=1.0,
             top_k=-1,
             max_tokens=max(1, min(int(sampling_params["max_tokens"]), self.context - len(prompt_ids))),
