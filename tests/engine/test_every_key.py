@@ -32,12 +32,12 @@ from agentgym_rl.algorithms.curriculum.turn_limit import curricula
 from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.rows import Row
 from agentgym_rl.data.episode import Ending, Episode, Turn
-from agentgym_rl.engine.recipe import budget, gpus
+from agentgym_rl.engine.recipe import budget, gpus, resolved
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.resolved import Resolved
-from agentgym_rl.engine.run import evaluation, gpu_memory, metrics_log, run, session, stages, sweep, tiny, train
+from agentgym_rl.engine.run import evaluation, gpu_memory, metrics_log, run, session, stages, sweep, texts, tiny, train
 from agentgym_rl.engine.verl.mapping import verl_config
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.supervised import Example
@@ -303,6 +303,11 @@ KEYS: dict[str, Entry] = {
     "logger.project": ("mine", verl),
     "logger.group": ("mine", reads(sweep)),
     "logger.tensorboard": ("true", reads(metrics_log)),
+    "writer.policy": ("openai:m@http://h/v1", reads(resolved)),
+    "writer.concurrency": (3, reads(texts)),
+    "writer.price": ("[1,2]", reads(resolved)),
+    "writer.max_cost": (1, reads(resolved)),
+    "writer.per_minute": (1, reads(resolved)),
     "run.dir": ("elsewhere", files),
     "run.eval_every": (3, reads(stages)),
     "run.save_every": (3, reads(stages)),
@@ -550,6 +555,7 @@ def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
             "threads", "ray_address", "start_seconds", "offload", "verify_sync", "attention", "env", "gpu_gib",
             "gradient_checkpointing", "memory",
         )),
+        *(f"writer.{key}" for key in ("concurrency", "price", "max_cost", "per_minute")),
         *(f"logger.{key}" for key in ("wandb", "project", "group", "tensorboard")),
         *(f"run.{key}" for key in (
             "dir", "eval_every", "save_every", "keep_checkpoints", "max_hours", "stop_seconds", "min_counted",

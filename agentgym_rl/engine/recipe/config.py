@@ -406,6 +406,29 @@ class BudgetConfig:
 
 
 @dataclass(kw_only=True)
+class WriterConfig:
+    """Who writes texts for an algorithm that asks for some."""
+
+    policy: str | None = None
+    """A language model as ``eval`` names it: ``openai:<model>@<url>``, or a folder, hub id or run, which transformers
+    runs in the trainer's process. ``writer=NAME`` means the same."""
+    concurrency: int = operational(16)
+    """Most requests at once."""
+    price: list[float] = field(default_factory=lambda: [0.0, 0.0], metadata={"operational": True})
+    """API: of a million prompt tokens and of a million completion tokens."""
+    max_cost: float | None = operational(None)
+    """API: most that the run may cost, in the currency of the price; a run that has spent it ends, and goes on with
+    more."""
+    per_minute: float | None = operational(None)
+    """API: most requests a minute."""
+
+    def __post_init__(self) -> None:
+        _least(self, 1, "concurrency")
+        if len(self.price) != 2:
+            raise ValueError(f"price={self.price} is not that of prompt and of completion tokens, like [0.15,0.6]")
+
+
+@dataclass(kw_only=True)
 class RunConfig:
     """The run as a whole."""
 
@@ -470,6 +493,7 @@ class Config:
     mixture: MixtureConfig = field(default_factory=MixtureConfig)
     """The keys of the chosen mixture."""
     budget: BudgetConfig = field(default_factory=BudgetConfig)
+    writer: WriterConfig = field(default_factory=WriterConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     run: RunConfig = field(default_factory=RunConfig)

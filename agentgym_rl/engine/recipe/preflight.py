@@ -206,6 +206,12 @@ def _check_needs(config: Config, needs: Needs) -> None:
             f"{needs.validation} chooses by validation success; give a panel role=validation "
             "(envs.<name>.panels.<label>.role)"
         )
+    if needs.writer is not None and config.writer.policy is None:
+        raise RecipeError(
+            f"{needs.writer} asks a writer; set writer=openai:<model>@<url>, or the folder or hub id of a model"
+        )
+    if config.writer.policy in ("oracle", "random", "human"):
+        raise RecipeError(f"writer={config.writer.policy} writes no texts; give openai:<model>@<url> or a model")
     for key, names in needs.environments.items():
         if unknown := sorted(set(names) - set(config.envs)):
             raise RecipeError(f"{key} names {', '.join(unknown)}, which the run does not have")

@@ -24,7 +24,7 @@ from agentgym_rl.engine.recipe.others import WORDS
 
 CHOSEN = {"algorithm": "name", "curriculum": "type", "mixture": "type"}
 """The key of a group that holds its choice."""
-BLOCKS = {"algorithm.loss": "name", "algorithm.correction": "kind"}
+BLOCKS = {"algorithm.loss": "name", "algorithm.correction": "kind", "writer": "policy"}
 """The key that ``BLOCK=CHOICE`` sets on a command line."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from agentgym_rl.algorithms.mixture import mixtures
@@ -52,7 +52,7 @@ def _value_and_default(config: Config, key: str) -> tuple[Any, Any]:
     for part in path:
         block = block[part] if isinstance(block, Mapping) else getattr(block, part)
     field = next(one for one in fields(block) if one.name == name)
-    return getattr(block, name), field.default
+    return getattr(block, name), field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _unused(run: Resolved) -> Iterator[Unused]:
@@ -64,6 +64,10 @@ def _unused(run: Resolved) -> Iterator[Unused]:
             yield Unused(f"model.{key}", "model.lora_rank=0 trains all weights")
     if run.needs.critic is None:
         yield Unused("verl.critic", f"algorithm={config.algorithm.name} has no critic", in_recipes=False)
+    if run.needs.writer is None:
+        yield from _of_writer(f"algorithm={config.algorithm.name} asks no writer", "policy")
+    if config.writer.policy is None:
+        yield from _of_writer("there is no writer", "concurrency", "price", "max_cost", "per_minute")
     learns = run.learns_from_demonstrations
     yield from _of_run(config, learns)
     for name in config.envs:
@@ -73,6 +77,10 @@ def _unused(run: Resolved) -> Iterator[Unused]:
         yield Unused(f"algorithm.{key}", why)
     for key, why in config.mixture.unused(environments=environments).items():
         yield Unused(f"mixture.{key}", why, in_recipes=environments > 1)
+
+
+def _of_writer(why: str, *keys: str) -> Iterator[Unused]:
+    return (Unused(f"writer.{key}", why) for key in keys)
 
 
 def _of_rollouts(config: Config) -> Iterator[Unused]:

@@ -82,6 +82,8 @@ class State:
     """Rows of ``metrics.jsonl``; those after them, left by a killed run, are written again."""
     errors: dict[str, int] = field(default_factory=dict)
     """What failed outside the agent, by kind (:func:`agentgym_rl.eval.score.errors`), in training and evaluation."""
+    written: dict[str, int] = field(default_factory=dict)
+    """Calls and tokens of the writer."""
     wall_s: float = 0.0
     stage_wall_s: float = 0.0
     stage_episodes: int = 0
@@ -284,6 +286,10 @@ class RunFolder:
         """Where the finished rollouts of a resumable unit are kept until the state counts them."""
         return self.path / "exploring" / f"step{step:06d}.jsonl"
 
+    def texts(self, step: int) -> Path:
+        """The same for texts that were asked for."""
+        return self.journal(step).with_suffix(".texts.jsonl")
+
     def drop_leftovers(self, state: State, keep: int | None = None) -> None:
         """Remove files that neither the state nor the one before needs, and journals of finished units.
 
@@ -296,7 +302,7 @@ class RunFolder:
             if file.name not in needed:
                 file.unlink()
         for file in self.path.glob("exploring/step*.jsonl"):
-            if file <= self.journal(state.global_step):
+            if file.name.partition(".")[0] <= self.journal(state.global_step).stem:
                 file.unlink()
         if keep is not None:
             self._prune(keep)

@@ -33,6 +33,7 @@ from agentgym_rl.engine.run.metrics_log import MetricsLog
 from agentgym_rl.engine.run.resumable import Resumable
 from agentgym_rl.engine.run.saver import Saver
 from agentgym_rl.engine.run.stage_models import policy_of, prepare
+from agentgym_rl.engine.run.texts import Texts
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.engine.verl.sync_probe import doubt
 from agentgym_rl.engine.verl.trainer import AgentTrainer
@@ -60,6 +61,8 @@ class EngineRun:
     say: Callable[[str], None]
     stop: Callable[[], bool]
     """Whether the user asked to stop."""
+    texts: Texts = field(default_factory=Texts)
+    """Who can be asked for texts."""
     steps: int = 0
     """Units of the present stage."""
     episodes: list[Episode] = field(default_factory=list)
@@ -92,13 +95,16 @@ class EngineRun:
         self.trainer.learner.optimizer = self.resolved.optimizer(stage)
         self.trainer.global_steps = self.state.global_step = self.state.global_step + 1
         self.episodes, self.metrics, self.rollout_s, self._calls = [], {}, 0.0, 0
+        self.texts.begin(self.folder.texts(self.step), f"{self.seed}:{self.step}")
         self.resumable = Resumable(
             file=self.folder.journal(self.step), sampler=self.trainer.sampler, say=self.say, stop=self.stop,
             rows=lambda requests, first: self._rows(requests, f"{self.step}", first),
         )  # fmt: skip
 
     def end_unit(self) -> None:
-        """Close the unit's journal; its episodes are those of the unit."""
+        """Close the unit's journals; the episodes are those of the unit."""
+        self.metrics |= self.texts.end()
+        self.state.written = self.texts.usage.to_dict()
         self.episodes += [rollout.episode for rollout in self.journal()]
         self.resumable.close()
 
@@ -204,6 +210,11 @@ class EngineRun:
     ) -> list[Row]:
         place = by if isinstance(by, str) else policy_of(self.folder, by.checkpoint)
         return self.trainer.learner.score(rows, place, name, entropy=entropy, read=read)
+
+    def generate(self, conversations: Sequence[Sequence[Message]], by: str = POLICY, **asked: Any) -> list[list[str]]:
+        if by == POLICY:
+            self.trainer.weights.ensure_synced()
+        return self.texts.generate(conversations, by, progress=partial(self.progress, "generate"), **asked)
 
     def weights(self) -> Weights:
         assert self.state.saved, "the weights have changed since they were saved"

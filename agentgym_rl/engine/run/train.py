@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import closing, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ def train(run: Resolved, console: Console, session: Session | None = None) -> Pa
     preflight.check(run)
     check_verl(run)
     preflight.check_hosts(run)
+    _ = run.writer  # opened, or refused, before anything starts
     os.environ.update(variables(run.config.engine))
     run.ask_envs()
     directory = Path(run.config.run.dir)
@@ -163,17 +164,19 @@ def _train(
             from agentgym_rl.engine.run.cache import ClonedCache  # these import verl's trainer, as the session did
             from agentgym_rl.engine.run.run import EngineRun
             from agentgym_rl.engine.run.stages import Stages
+            from agentgym_rl.engine.run.texts import texts_of
             from agentgym_rl.engine.verl.liveness import watched
 
+            texts = texts_of(resolved, trainer, builder, state.written, stop)
             run = EngineRun(
                 resolved=resolved, trainer=trainer, folder=folder, state=state, log=log,
-                encoder=encoder, demonstrations=demonstrated,
+                encoder=encoder, demonstrations=demonstrated, texts=texts,
                 bar=progress.bar, say=progress.say, stop=stop,
             )  # fmt: skip
             cache = (
                 None if config.run.cache is None else ClonedCache(Path(config.run.cache), digest(config, cloned=True))
             )
-            with watched(trainer, alone=plan is not None) as watch:
+            with closing(texts), watched(trainer, alone=plan is not None) as watch:
                 Stages(run, cache).complete()
         findings = diagnose(read(folder.path))
         summary = _summary(resolved, state, overlaps) | {"memory_gib": watch.peaks}

@@ -146,6 +146,7 @@ class Learner:
         verl, timing = self.verl, self.verl.timing_raw
         metrics: dict[str, Any] = {}
         batch = self._present(rows, loss, mini_batch, metrics)
+        self.weights.sleep()
         actor, algorithm = self.settings.actor, self.settings.config.algorithm
         self._set_loss(loss)
         self._set_optimizer(lr)
