@@ -172,7 +172,7 @@ def test_a_limit_on_the_cost_is_that_of_the_whole_run(tmp_path, toy_recipes):
         state = State()
         unit(name, state, 1, 100, 3)
         assert state.written == {"calls": 3, "prompt_tokens": 30, "completion_tokens": 6}
-        with pytest.raises(BudgetSpent, match="has cost 60.0000, of 50 that it may"):
+        with pytest.raises(BudgetSpent, match=r"has cost 60\.0000, of 50 that it may"):
             unit(name, State(written=state.written), 2, 50, 8)
         return unit(name, State(written=state.written), 2, 1000, 8)
 
