@@ -3,6 +3,7 @@
     python examples/remote_server.py                                     # starts a server of its own
     python examples/remote_server.py --address http://127.0.0.1:36001    # AgentGym's TextCraft server, already running
     python examples/remote_server.py algorithm=grpo seed=1               # overrides of the training command
+    python examples/remote_server.py -- -m algorithm=grpo,rloo           # several runs, one after the other
 
 Runs three oracle episodes over HTTP, then trains two steps (`experiment=smoke`, minutes), unless with `--play-only`.
 """
@@ -44,7 +45,8 @@ def use(address: str, overrides: list[str], train: bool) -> None:
     out.parent.mkdir(exist_ok=True)
     run("collect", "textcraft", "--address", address, "--style", "compact", "--n", "3", "--out", str(out))
     if train:
-        run("train", "experiment=smoke", "name=remote", "env.host=remote", f"env.address={address}", *overrides)
+        place = "env.host=remote", f"env.address={address}"
+        run("train", "experiment=smoke", "name=remote-${algorithm.name}", *place, *overrides)
 
 
 def main() -> None:

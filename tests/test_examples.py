@@ -10,11 +10,13 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise, zip_longest
+from math import e
 from pathlib import Path
 
 import pytest
 
 from agentgym_rl.algorithms.base import Request, Rollout
+from agentgym_rl.algorithms.losses.base import Tokens
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.maze import Maze, tasks
@@ -74,7 +76,9 @@ def test_the_world_keeps_the_contract(installed, tmp_path):
     assert "tasks solved" in said and "FAIL" not in said
 
 
-ALGORITHMS = ("turn_rloo", "late_turns", "prefer_then_imitate", "hindsight", "next_state", "playbook")
+ALGORITHMS = (
+    "turn_rloo", "late_turns", "prefer_then_imitate", "distill", "tree", "hindsight", "next_state", "playbook",
+)  # fmt: skip
 
 
 @pytest.mark.slow
@@ -105,6 +109,76 @@ def episode(*rewards, spans=(), success=True):
         env="e", item_id="e_1", ending=Ending.TERMINATED, reward=sum(rewards), success=success, max_turns=9,
         turns=turns, response_tokens=tokens,
     )  # fmt: skip
+
+
+class Branching:
+    """A run of one task in two episodes; each of the branches ends as told."""
+
+    seed, replayable = 0, ("e",)
+
+    def __init__(self, roots, outcomes):
+        self.roots, self.outcomes, self.learned = roots, outcomes, []
+
+    def requests(self, number):
+        return []
+
+    def observe(self, rollouts):
+        assert rollouts == self.roots
+
+    def request(self, number, task, **fields):
+        return Request(task=task, **fields)
+
+    def rollouts(self, requests, label):
+        if label == "rollouts":
+            return self.roots
+        return [self.branch(request, next(self.outcomes)) for request in requests for _ in range(request.samples)]
+
+    def branch(self, request, outcome):
+        known = len(request.prefix.responses)
+        ended = episode(*[0.0] * known, outcome or 0.0, spans=[(at, at + 1) for at in range(known + 1)])
+        ended.messages = self.roots[0].episode.messages[: 1 + 2 * known] if outcome is not None else []
+        for turn in ended.turns[:known]:
+            turn.calls = 0
+        return Rollout(episode=ended, segments=[Example([7], [1.0])])
+
+    def learn(self, rows, loss, **_):
+        self.learned = rows
+        return {}
+
+
+def test_turns_are_worth_what_branches_from_them_return(monkeypatch):
+    """A failure of three turns, branched after each; the last branch meets another environment."""
+    monkeypatch.syspath_prepend(EXAMPLES / "add_an_algorithm")
+    from my_algorithms.tree import Tree, TreeConfig
+
+    lost, won = episode(0.0, 0.0, 0.0, spans=[(0, 1), (1, 2), (2, 3)]), episode(1.0, spans=[(0, 1)])
+    roots = [Rollout(episode=one, segments=[Example([5, 6, 7], [1.0, 1.0, 1.0])], group="g") for one in (lost, won)]
+    for one in (lost, won):
+        one.messages = [{"role": role, "content": "r"} for _ in one.turns for role in ("user", "assistant")]
+    scripted = Branching(roots, iter([0.75, 0.75, 0.5, None]))
+    monkeypatch.setattr("my_algorithms.tree.drawn", lambda root, points, seed: [*range(1, len(root.episode.turns))])
+    assert Tree(TreeConfig()).unit(scripted, 0) == {"tree/points": 2, "tree/dropped": 1}
+    branches, of_roots = scripted.learned[:3], scripted.learned[3:]
+    assert [row.streams["advantage"] for row in branches] == [0.25, 0.25, 0.25]
+    assert [row.streams["advantage"] for row in of_roots] == [[0.5 - 0.5, 0.25 - 0.5, 0.0 - 0.25], [1.0 - 0.5]]
+
+
+def test_a_loss_of_ones_own_pulls_back_what_goes_far(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(EXAMPLES / "add_an_algorithm")
+    from my_algorithms.own_loss import Proximal, ProximalConfig
+
+    log_prob = torch.tensor([[0.0, 1.0, -1.0]], requires_grad=True)
+    tokens = Tokens(
+        log_prob=log_prob, old_log_prob=torch.zeros(1, 3), mask=torch.ones(1, 3).bool(),
+        streams={"advantage": torch.full((1, 1), 2.0)},
+    )  # fmt: skip
+    loss = Proximal(ProximalConfig(tau=0.5))(tokens)
+    assert loss.tolist() == [pytest.approx([-2.0, 0.25 - 2 * e, 0.25 - 2 / e])]
+    loss.sum().backward()
+    assert log_prob.grad.tolist() == [pytest.approx([-2.0, 0.5 - 2 * e, -0.5 - 2 / e])]
+    with pytest.raises(ValueError, match="tau"):
+        ProximalConfig(tau=0.0)
 
 
 def test_turn_level_credit(monkeypatch):
@@ -307,11 +381,17 @@ def test_a_served_world_is_played(tmp_path):
     assert "3 trajectories from 3 episodes (3 solved)" in said
 
 
+TRAINED = {"turn_rloo": "actor/squared_log_ratio", "tree": "tree/points"}
+"""What the engine trains, and a metric of each of its steps."""
+
+
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
-def test_the_engine_trains_the_algorithm_on_a_served_world(installed, tmp_path):
-    said = run(tmp_path, EXAMPLES / "remote_server.py", "algorithm=turn_rloo",
+def test_the_engine_trains_the_algorithms_on_a_served_world(installed, tmp_path):
+    """One after the other on one engine, two steps each; the loss of ``turn_rloo`` is the package's own."""
+    said = run(tmp_path, EXAMPLES / "remote_server.py", "--", "-m", f"algorithm={','.join(TRAINED)}",
                "logger.wandb=offline", "run.evaluate_untrained=false", "run.greedy=false")  # fmt: skip
-    assert "turn_rloo" in said
-    rows = [json.loads(line) for line in (tmp_path / "runs/remote/metrics.jsonl").read_text().splitlines()]
-    assert len([row for row in rows if "actor/pg_loss" in row]) == 2
+    assert said.count("engine ready") == 1 and "this run needs another engine" not in said
+    for name, metric in TRAINED.items():
+        lines = (tmp_path / f"runs/remote-{name}/metrics.jsonl").read_text().splitlines()
+        assert len([row for row in map(json.loads, lines) if metric in row]) == 2, f"{name}: no two rows with {metric}"

@@ -144,26 +144,32 @@ class Branch:
         return {"branch": self.number, "prefix_turns": self.node.turns}
 
     def request(self, **tags: Any) -> Request:
-        """What a run rolls out: first the prefix, its tokens as they were sampled; ``tags`` are added to its own.
-
-        Raises:
-            ValueError: the source has no tokens, or its episode was folded.
-        """
-        episode, segments = self.node.source.episode, self.node.source.segments
-        if len(segments) != 1:
-            what = "was folded" if segments else "has no tokens"
-            raise ValueError(f"{self.item_id} cannot be branched from: its episode {what}")
-        prefix = []
-        for turn in episode.turns[: self.node.turns]:
-            span = slice(*(episode.prompt_tokens + end for end in turn.tokens))
-            ids = list(compress(segments[0].input_ids[span], segments[0].loss_weight[span]))
-            prefix.append(Replayed(text=turn.response, ids=ids, log_prob=turn.log_prob, step=episode.model_step))
+        """What a run rolls out: first the prefix, as :func:`replayed` gives it; ``tags`` are added to its own."""
+        prefix = replayed(self.node.source, self.node.turns)
         return Request(
             task=Task.parse(self.item_id),
             max_turns=self.max_turns,
             tags={**self.tags(), **tags},
             prefix=Prefix(responses=prefix, learn=True, avoid=list(self.avoid), resamples=self.resamples),
         )
+
+
+def replayed(source: Rollout, turns: int) -> list[Replayed]:
+    """The first responses of an episode, their tokens as they were sampled.
+
+    Raises:
+        ValueError: the source has no tokens, or its episode was folded.
+    """
+    episode, segments = source.episode, source.segments
+    if len(segments) != 1:
+        what = "was folded" if segments else "has no tokens"
+        raise ValueError(f"{episode.item_id} cannot be branched from: its episode {what}")
+    responses = []
+    for turn in episode.turns[:turns]:
+        span = slice(*(episode.prompt_tokens + end for end in turn.tokens))
+        ids = list(compress(segments[0].input_ids[span], segments[0].loss_weight[span]))
+        responses.append(Replayed(text=turn.response, ids=ids, log_prob=turn.log_prob, step=episode.model_step))
+    return responses
 
 
 class TreeSearch:
