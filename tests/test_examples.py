@@ -6,16 +6,18 @@ import ast
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise, zip_longest
 from math import e
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentgym_rl.algorithms.base import Request, Rollout
+from agentgym_rl.algorithms.base import Request, Rollout, Run
 from agentgym_rl.algorithms.losses.base import Tokens
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.envs import Task
@@ -27,6 +29,7 @@ from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import Example
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+PAGE = Path(__file__).parents[1] / "docs/add-an-algorithm.md"
 PACKAGES = ("add_an_environment", "add_an_algorithm")
 CLI = "-m", "agentgym_rl.cli"
 
@@ -341,6 +344,26 @@ def test_the_playbook_keeps_what_succeeded(monkeypatch, without):
     again.add(episode(0.0, 0.0, 1.0))
     again.add(episode(0.0, 1.0))
     assert again.prompt("e").splitlines()[1:] == ["r; r; r", "r; r"], "the newest, each once"
+
+
+def test_the_code_of_the_page_runs(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES / "add_an_algorithm")
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)
+    rollouts = [Rollout(episode=episode(reward), segments=[Example([1], [1.0])]) for reward in (1.0, 0.0)]
+    scripted = ScriptedRun(*rollouts)
+    assert names["Imitate"](names["OnlineConfig"](steps=1)).unit(scripted, 0) == {}
+    assert scripted.updates == [[rollout.segments[0] for rollout in rollouts]]
+    assert len(blocks) == 2
+
+
+def test_the_page_names_every_example_and_verbs_that_there_are():
+    page = PAGE.read_text()
+    files = {path.name for path in EXAMPLES.glob("add_an_algorithm/my_algorithms/*.py")} - {"__init__.py"}
+    assert {name for name in files if f"| `{name}` |" not in page} == set()
+    assert set(re.findall(r"`run\.(\w+)", page)) <= vars(Run).keys(), "all that it names is there"
 
 
 def test_collect_and_read_shows_what_is_learnt(tmp_path):
